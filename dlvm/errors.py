@@ -1,0 +1,100 @@
+"""Every error that leaves dlvm: what was expected, what was found, where, and one remedy.
+
+Two families only. A ``UserError`` speaks about the user's program and points at the user's
+line; a ``CompilerError`` is our fault. This room knows nothing of the IR.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an operation was written: the user's file and line, and its ordinal in the trace."""
+
+    file: str
+    line: int
+    ordinal: int = -1
+
+    def source(self) -> str:
+        """The text of the user's line, or nothing where the file can't be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+class DlvmError(Exception):
+    """The common root of all errors raised by dlvm."""
+
+
+class UserError(DlvmError):
+    """The program being compiled, or the way it is called, is wrong."""
+
+    code = "user"
+
+    def __init__(
+        self, message: str, *, origin: Origin | None = None, remedy: str | None = None
+    ) -> None:
+        self.message = message
+        self.origin = origin
+        self.remedy = remedy
+        super().__init__(message, origin, remedy)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.origin is not None:
+            parts.append(f"  --> {self.origin}")
+            if source := self.origin.source():
+                parts += [f"   | {source}", f"   | {'^' * min(len(source), 80)}"]
+        if self.remedy:
+            parts.append(f"  help: {self.remedy}")
+        return "\n".join(parts)
+
+
+class ShapeError(UserError):
+    """Shapes that don't fit one another."""
+
+    code = "shape"
+
+
+class DTypeError(UserError):
+    """Element types that don't fit one another or the operation."""
+
+    code = "dtype"
+
+
+class IndexOutOfRange(UserError, IndexError):
+    """An index outside its axis."""
+
+    code = "index"
+
+
+class AssertionFailed(UserError):
+    """A ``dlvm.assert_`` whose condition was false."""
+
+    code = "assert"
+
+
+class TraceError(UserError):
+    """Python that can't be staged, or a staged value used where it means nothing."""
+
+    code = "trace"
+
+
+class DonationError(UserError):
+    """A donated argument that can't be given away."""
+
+    code = "donation"
+
+
+class IRError(UserError):
+    """IR text or an IR program that breaks a rule of the language."""
+
+    code = "ir"
+
+
+class CompilerError(DlvmError):
+    """dlvm itself is wrong; the program that showed it should be reported."""

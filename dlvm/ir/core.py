@@ -1,0 +1,382 @@
+"""The whole data model: values, operations, functions and modules, all immutable.
+
+An operation *is* its result; one with several results makes its ``Part``s once. Operands are
+direct references and values compare by identity. A function is parameters, an ordered tuple of
+operations (operands before uses) and results. Operations that are constructed inside ``with
+Builder()`` are appended to that builder: that is how tracing, adjoint formulas and rewrite
+rules write code. Nothing here recurses over the length of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+
+from dlvm.errors import IRError, Origin
+
+from .dims import Dim
+from .types import Array, DType, TensorType
+
+AnyOp = TypeVar("AnyOp", bound="Op")
+
+
+class Value:
+    """Something with a type that operations can use; arithmetic on it builds operations."""
+
+    type: TensorType
+    origin: Origin | None = None
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape of its type."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of its type."""
+        return self.type.dtype
+
+    def _build(self, name: str, *operands: Value | float) -> Value:
+        return OPS[name](*(o if isinstance(o, Value) else splat(o, self.type) for o in operands))
+
+    def __add__(self, other: Value | float) -> Value:
+        return self._build("add", self, other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._build("sub", self, other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self._build("sub", other, self)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self._build("mul", self, other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._build("div", self, other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self._build("div", other, self)
+
+    def __neg__(self) -> Value:
+        return self._build("neg", self)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def splat(number: float, like: TensorType) -> Value:
+    """One number in every element of a tensor of the given type."""
+    scalar = OPS["constant"](literal(number, like.dtype))
+    if not like.shape:
+        return scalar
+    return OPS["broadcast"](scalar, shape=like.shape, axes=())
+
+
+def zeros(like: TensorType) -> Value:
+    """The zero of a type: what an unused cotangent is, or the empty tape."""
+    return OPS["empty_tape"]() if like.dtype.kind == "t" else splat(0, like)
+
+
+def literal(number: Any, dtype: DType) -> Array:
+    """A read-only array that may stand in a constant."""
+    array = np.array(number, dtype.numpy)
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(eq=False)
+class Param(Value):
+    """An input of a function; ``donated`` ones may be overwritten by the results."""
+
+    type: TensorType
+    name: str = ""
+    donated: bool = False
+    origin: Origin | None = None
+
+    def __repr__(self) -> str:
+        return f"<%{self.name} : {self.type}>"
+
+
+@dataclass(eq=False)
+class Part(Value):
+    """One of the results of an operation with several."""
+
+    op: Op
+    index: int
+    type: TensorType
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name}#{self.index} : {self.type}>"
+
+    @property
+    def origin(self) -> Origin | None:  # type: ignore[override]
+        """Where its operation was written."""
+        return self.op.origin
+
+
+OPS: dict[str, type[Op]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One field of an operation; the kind follows from its annotation (see ``_KINDS``)."""
+
+    name: str
+    kind: str
+
+    @property
+    def label(self) -> str:
+        """Its name in IR text: ``shape_to`` is written ``shape``, as values have a shape too."""
+        return self.name.removesuffix("_to").removesuffix("_region")
+
+
+_KINDS = {
+    "Value": "operand",
+    "tuple[Value, ...]": "operands",
+    "Function": "region",
+    "tuple[TensorType, ...]": "types",
+    "Array": "array",
+}
+
+
+@dataclass_transform(eq_default=False)
+class Op(Value):
+    """Base of every operation: a subclass is the one place where it is described.
+
+    Annotated fields are its operands (``Value``, ``tuple[Value, ...]``), regions
+    (``Function``), declared result types (``types``) and attributes (the rest); the docstring
+    is its documentation; the methods are its rules.
+    """
+
+    name: ClassVar[str]
+    layout: ClassVar[tuple[Spec, ...]] = ()
+    has_effect: ClassVar[bool] = False
+    can_raise: ClassVar[bool] = False
+    nondifferentiable: ClassVar[str] = ""
+    operands: tuple[Value, ...] = field(init=False)
+    result_types: tuple[TensorType, ...] = field(init=False)
+    results: tuple[Value, ...] = field(init=False)
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            return
+        dataclass(eq=False, repr=False)(cls)
+        specs = [Spec(f.name, _KINDS.get(str(f.type), "attribute")) for f in fields(cls) if f.init]
+        cls.layout = tuple(specs)
+        if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
+            raise IRError(f"two operations are called {cls.name}")
+        OPS[cls.name] = cls
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        operands: list[Value] = []
+        for spec in self.layout:
+            if spec.kind == "operand":
+                operands.append(getattr(self, spec.name))
+            elif spec.kind == "operands":
+                operands.extend(getattr(self, spec.name))
+        self.operands = tuple(operands)
+        inferred = self.infer()
+        if isinstance(inferred, TensorType):
+            self.type = inferred
+            self.result_types = (inferred,)
+            self.results = (self,)
+        else:
+            self.result_types = inferred
+            self.results = tuple(Part(self, i, t) for i, t in enumerate(inferred))
+        if (builder := _builder.get()) is not None:
+            builder.append(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} : {', '.join(map(str, self.result_types))}>"
+
+    # -- facts that every operation states for itself -------------------------------------
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """The type of the result, or the tuple of types of several; raises the user's error."""
+        raise IRError(f"{self.name} has no shape rule")
+
+    def reference(self, *operands: Any) -> Any:
+        """The meaning, in NumPy."""
+        raise IRError(f"{self.name} has no reference")
+
+    def run(self, machine: Any, *operands: Any) -> tuple[Any, ...]:
+        """What the interpreter calls: the reference, with symbolic sizes replaced."""
+        out = machine.concrete(self).reference(*operands)
+        return out if isinstance(out, tuple) else (out,)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """The cotangent of each operand from those of the results; None where it is zero."""
+        raise IRError(f"{self.name} has no adjoint: {self.nondifferentiable}")
+
+    # -- what follows from them ------------------------------------------------------------
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Field values that are neither operands, regions nor declared types."""
+        kinds = ("attribute", "array")
+        return {s.name: getattr(self, s.name) for s in self.layout if s.kind in kinds}
+
+    @property
+    def regions(self) -> dict[str, Function]:
+        """The closed functions that a control operation holds."""
+        return {s.name: getattr(self, s.name) for s in self.layout if s.kind == "region"}
+
+    @property
+    def is_effect(self) -> bool:
+        """Whether it, or a body that it holds, does something that must be seen."""
+        return self.has_effect or any(r.has_effect for r in self.regions.values())
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether it, or a body that it holds, can end the call with an error."""
+        return self.can_raise or any(r.may_raise for r in self.regions.values())
+
+    def rebuild(self, operands: Sequence[Value], **changes: Any) -> Op:
+        """The same operation on other operands, with some attributes or regions changed."""
+        rest = iter(operands)
+        values: dict[str, Any] = {}
+        for spec in self.layout:
+            old = getattr(self, spec.name)
+            if spec.name in changes:
+                values[spec.name] = changes[spec.name]
+            elif spec.kind == "operand":
+                values[spec.name] = next(rest)
+            elif spec.kind == "operands":
+                values[spec.name] = tuple(next(rest) for _ in old)
+            else:
+                values[spec.name] = old
+        new = type(self)(**values)
+        new.origin = self.origin
+        return new
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for operations that compute the same from the same operands."""
+        attributes = tuple(_hashable(v) for v in self.attributes.values())
+        regions = tuple(id(r) for r in self.regions.values())
+        groups = tuple(
+            len(getattr(self, s.name)) for s in self.layout if s.kind in ("operands", "types")
+        )
+        return (type(self), attributes, regions, groups, tuple(map(id, self.operands)))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    return (type(value), value)
+
+
+class Builder:
+    """Collects the operations constructed while it is active, stamped with their origin."""
+
+    def __init__(self, ops: Sequence[Op] = ()) -> None:
+        self.ops: list[Op] = list(ops)
+        self.origin: Origin | None = None
+        self._tokens: list[Token[Builder | None]] = []
+
+    def append(self, op: Op) -> None:
+        """Add an operation, as its constructor does."""
+        if op.origin is None:
+            op.origin = self.origin
+        self.ops.append(op)
+
+    def __enter__(self) -> Builder:
+        self._tokens.append(_builder.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _builder.reset(self._tokens.pop())
+
+
+_builder: ContextVar[Builder | None] = ContextVar("dlvm_builder", default=None)
+
+
+def current_builder() -> Builder | None:
+    """The builder that collects operations now, if any."""
+    return _builder.get()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Function:
+    """Parameters, an ordered tuple of operations and results; as a region, closed."""
+
+    name: str
+    params: tuple[Param, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def signature(self) -> Signature:
+        """The types of parameters and results."""
+        return Signature(tuple(p.type for p in self.params), tuple(r.type for r in self.results))
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether any operation inside must be kept and ordered."""
+        return any(op.is_effect for op in self.ops)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether any operation inside can end the call with an error."""
+        return any(op.may_raise for op in self.ops)
+
+    def walk(self) -> Iterator[Op]:
+        """Every operation, those of regions right after the one that holds them."""
+        pending: list[Iterator[Op]] = [iter(self.ops)]
+        while pending:
+            op = next(pending[-1], None)
+            if op is None:
+                pending.pop()
+                continue
+            yield op
+            pending.extend(iter(r.ops) for r in reversed(list(op.regions.values())))
+
+    def __repr__(self) -> str:
+        return f"<func @{self.name}, {len(self.ops)} ops>"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a caller must know of a function."""
+
+    params: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """The name of a function of the module, written ``@f``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Declaration:
+    """A derived function that a pass fills in.
+
+    ``adjoint @name of @of wrt (1, 2) keep (0) seeded`` has the parameters of ``of``, then one
+    seed per float result when seeded; it gives gradients in ``wrt`` order, then kept results.
+    ``tangent`` has the parameters, then a tangent for each of ``wrt``; it gives the kept
+    results, then a tangent per float result. ``batched`` has ``axes``, one per parameter
+    (None: not batched), and ``size`` along them; every result is batched along its first axis.
+    """
+
+    kind: str
+    name: str
+    of: str
+    wrt: tuple[int, ...] = ()
+    keep: tuple[int, ...] = ()
+    seeded: bool = False
+    axes: tuple[int | None, ...] = ()
+    size: Dim = 1
+
+
+Entry = Function | Declaration

@@ -1,0 +1,333 @@
+"""Sizes that may be unknown: integer polynomials in canonical form over symbols.
+
+A dimension is a Python ``int`` or an ``Expr``. Atoms are symbols and floor division, modulus,
+minimum and maximum of expressions; two dimensions are equal exactly when their normal forms
+are. A symbol that names a size is >= 0 and never stretches. Loop variables of gen/ are symbols
+too, so that the same algebra checks their bounds. This room knows nothing of types or ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dlvm.errors import ShapeError
+
+Atom: TypeAlias = "str | Call"
+Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
+Dim: TypeAlias = "int | Expr"
+Range: TypeAlias = tuple[float, float]
+
+FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``function(lhs, rhs)`` kept whole because it has no polynomial form."""
+
+    function: str
+    lhs: Dim
+    rhs: Dim
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.lhs},{self.rhs})"
+
+
+def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
+    return (-sum(p for _, p in mono), [(str(a), -p) for a, p in mono])
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A sum of integer multiples of monomials, sorted; never a plain constant."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        out = dict(self.terms)
+        for mono, k in _terms(other):
+            out[mono] = out.get(mono, 0) + k
+        return _canonical(out)
+
+    def __mul__(self, other: Dim) -> Dim:
+        out: dict[Monomial, int] = {}
+        for m1, k1 in self.terms:
+            for m2, k2 in _terms(other):
+                mono = _times(m1, m2)
+                out[mono] = out.get(mono, 0) + k1 * k2
+        return _canonical(out)
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + -other
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return -self + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    def __bool__(self) -> bool:
+        raise ShapeError(
+            f"the size {self} is not known while tracing, so it has no truth value",
+            remedy="compare sizes with dlvm.where or dlvm.cond, or compile for fixed shapes",
+        )
+
+    def __index__(self) -> int:
+        raise ShapeError(
+            f"expected a size that is known while tracing, found {self}",
+            remedy="use the symbolic size itself in shapes, or compile for fixed shapes",
+        )
+
+    def __str__(self) -> str:
+        return "".join(_signed(mono, k, first=i == 0) for i, (mono, k) in enumerate(self.terms))
+
+    __repr__ = __str__
+
+
+def _signed(mono: Monomial, k: int, *, first: bool) -> str:
+    factors = [str(a) for a, p in mono for _ in range(p)]
+    if abs(k) != 1 or not factors:
+        factors.insert(0, str(abs(k)))
+    sign = "-" if k < 0 else "" if first else "+"
+    return sign + "*".join(factors)
+
+
+def _terms(d: Dim) -> tuple[tuple[Monomial, int], ...]:
+    return d.terms if isinstance(d, Expr) else (((), int(d)),) if d else ()
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for atom, p in b:
+        powers[atom] = powers.get(atom, 0) + p
+    return tuple(sorted(powers.items(), key=lambda ap: str(ap[0])))
+
+
+def _canonical(terms: dict[Monomial, int]) -> Dim:
+    kept = sorted(((m, k) for m, k in terms.items() if k), key=lambda mk: _key(mk[0]))
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    return Expr(tuple(kept))
+
+
+def symbol(name: str) -> Expr:
+    """The unknown size called ``name``."""
+    return Expr(((((name, 1),), 1),))
+
+
+def _call(function: str, lhs: Dim, rhs: Dim) -> Expr:
+    return Expr(((((Call(function, lhs, rhs), 1),), 1),))
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """``a // b``, exact where every term divides: ``(6*B+4)//2 == 3*B+2``."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b else 0
+    if b == 1:
+        return a
+    if a == 0:
+        return 0
+    if isinstance(b, int) and b > 0:
+        whole = _canonical({m: k // b for m, k in _terms(a) if k % b == 0})
+        rest = _canonical({m: k for m, k in _terms(a) if k % b})
+        if isinstance(rest, int):
+            return whole + rest // b
+        return whole + _call("floordiv", rest, b)
+    return quotient if (quotient := divide_exactly(a, b)) is not None else _call("floordiv", a, b)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """``a % b`` with the sign of ``b``, as in Python."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b if b else 0
+    if isinstance(b, int) and b > 0:
+        rest = _canonical({m: k % b for m, k in _terms(a)})
+        if isinstance(rest, int):
+            return rest % b
+        return _call("mod", rest, b)
+    return 0 if divide_exactly(a, b) is not None else _call("mod", a, b)
+
+
+def divide_exactly(a: Dim, b: Dim) -> Dim | None:
+    """The polynomial ``q`` with ``q * b == a``, or None; ``b`` is taken to be non-zero."""
+    if isinstance(b, int):
+        if b == 0 or any(k % b for _, k in _terms(a)):
+            return None
+        return _canonical({m: k // b for m, k in _terms(a)})
+    quotient: Dim = 0
+    rest = a
+    lead_mono, lead_k = b.terms[0]
+    for _ in range(64):
+        if rest == 0:
+            return quotient
+        mono, k = _terms(rest)[0]
+        step = _divide_monomial(mono, lead_mono)
+        if step is None or k % lead_k:
+            return None
+        term = _canonical({step: k // lead_k})
+        quotient, rest = quotient + term, rest - term * b
+    return None
+
+
+def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
+    powers = dict(a)
+    for atom, p in b:
+        if powers.get(atom, 0) < p:
+            return None
+        powers[atom] -= p
+    return tuple((atom, p) for atom, p in powers.items() if p)
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    """The smaller of two sizes, decided while tracing where ranges allow."""
+    if at_least(b, a):
+        return a
+    return b if at_least(a, b) else _call("min", *_sorted(a, b))
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    """The larger of two sizes, decided while tracing where ranges allow."""
+    if at_least(a, b):
+        return a
+    return b if at_least(b, a) else _call("max", *_sorted(a, b))
+
+
+def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    return (a, b) if str(a) <= str(b) else (b, a)
+
+
+def product(dims: tuple[Dim, ...]) -> Dim:
+    """The number of elements of a shape."""
+    out: Dim = 1
+    for d in dims:
+        out = out * d
+    return out
+
+
+def symbols(d: Dim) -> Iterator[str]:
+    """Every symbol in a size, nested ones included."""
+    for mono, _ in _terms(d):
+        for atom, _ in mono:
+            if isinstance(atom, str):
+                yield atom
+            else:
+                yield from symbols(atom.lhs)
+                yield from symbols(atom.rhs)
+
+
+def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
+    """The size after symbols get values; symbols without one stay."""
+    if isinstance(d, int):
+        return d
+    out: Dim = 0
+    for mono, k in d.terms:
+        term: Dim = k
+        for atom, p in mono:
+            value = _atom_value(atom, values)
+            for _ in range(p):
+                term = term * value
+        out = out + term
+    return out
+
+
+def _atom_value(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+    if isinstance(atom, str):
+        found = values.get(atom)
+        return symbol(atom) if found is None else found
+    a, b = substitute(atom.lhs, values), substitute(atom.rhs, values)
+    return {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.function](a, b)
+
+
+def evaluate(d: Dim, values: Mapping[str, int]) -> int:
+    """The number that a size becomes once every symbol is known."""
+    out = substitute(d, values)
+    if isinstance(out, int):
+        return out
+    raise ShapeError(f"the size {d} needs a value for {', '.join(sorted(set(symbols(out))))}")
+
+
+def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
+    """An interval that holds every value of a size; symbols are >= 0 unless said otherwise."""
+    lo = hi = 0.0
+    for mono, k in _terms(d):
+        term: Range = (1, 1)
+        for atom, p in mono:
+            term = _interval_times(term, _interval_power(_atom_bounds(atom, ranges or {}), p))
+        term = _interval_times(term, (k, k))
+        lo, hi = lo + term[0], hi + term[1]
+    return lo, hi
+
+
+def _interval_power(r: Range, p: int) -> Range:
+    out: Range = (1, 1)
+    for _ in range(p):
+        out = _interval_times(out, r)
+    return (max(out[0], 0), out[1]) if p % 2 == 0 else out
+
+
+def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
+    if isinstance(atom, str):
+        return ranges.get(atom, (0, math.inf))
+    a, b = bounds(atom.lhs, ranges), bounds(atom.rhs, ranges)
+    match atom.function:
+        case "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+        case "mod" if b[0] > 0:
+            return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
+        case "floordiv" if b[0] > 0 and a[0] >= 0:
+            return (a[0] // b[1] if math.isfinite(b[1]) else 0), a[1] // b[0]
+        case _:
+            return -math.inf, math.inf
+
+
+def _interval_times(a: Range, b: Range) -> Range:
+    corners = [0.0 if 0 in (x, y) else x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
+    """Whether ``a >= b`` for every value of the symbols; False when that can't be shown."""
+    return bounds(a - b, ranges)[0] >= 0
+
+
+def solve(pattern: Dim, size: int, known: dict[str, int]) -> bool:
+    """Bind the one unknown symbol of ``pattern`` so that it equals ``size``; False if it can't."""
+    rest = substitute(pattern, known)
+    if isinstance(rest, int):
+        return rest == size
+    free = sorted(set(symbols(rest)))
+    if len(free) != 1:
+        return False
+    linear = dict(rest.terms)
+    k = linear.pop(((free[0], 1),), 0)
+    offset = _canonical(linear)
+    if not k or not isinstance(offset, int) or (size - offset) % k:
+        return False
+    known[free[0]] = (size - offset) // k
+    return known[free[0]] >= 0

@@ -1,0 +1,156 @@
+"""The interpreter: runs any module by the NumPy references of its operations.
+
+It is the specification that every pass and every target is checked against. It binds the
+symbols of a function's parameter types to the sizes of its arguments, checks that each
+reference gives exactly the type that was inferred, and gives errors the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import CompilerError, IRError, Origin, ShapeError, UserError
+
+from .core import Function, Op, Part, Value
+from .dims import Expr, evaluate, solve, substitute, symbols
+from .module import Module
+from .types import Array, TensorType, dtype_of
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """One run: the module, the sizes of symbols, and where effects go."""
+
+    module: Module
+    symbols: dict[str, int] = field(default_factory=dict[str, int])
+    write: Callable[[str], None] = print
+
+    def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Run a function or region whose symbols are known."""
+        env: dict[Value, Array] = dict(zip(fn.params, arrays, strict=True))
+        for op in fn.ops:
+            outputs = self.step(op, [env[v] for v in op.operands])
+            env.update(zip(op.results, outputs, strict=True))
+        return tuple(env[r] for r in fn.results)
+
+    def enter(self, name: str, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Run a function of the module with symbols of its own, as a call does."""
+        fn = self.module.function(name)
+        types = [p.type for p in fn.params]
+        names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
+        inner = Interpreter(self.module, bind(types, arrays, names), self.write)
+        return inner.call(fn, arrays)
+
+    def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
+        """Run one operation and check what it gave."""
+        try:
+            outputs = op.run(self, *operands)
+        except UserError as error:
+            raise _at(error, op.origin) from None
+        checked = tuple(np.asarray(o) for o in outputs)
+        for found, expected in zip(checked, op.result_types, strict=True):
+            if found.dtype != expected.dtype.numpy or found.shape != self.shape(expected):
+                raise CompilerError(
+                    f"the reference of {op.name} gave {found.dtype}{list(found.shape)}, "
+                    f"its type is {expected}"
+                )
+        return checked
+
+    def shape(self, t: TensorType) -> tuple[int, ...]:
+        """The sizes of a type in this run."""
+        return tuple(evaluate(d, self.symbols) for d in t.shape)
+
+    def concrete(self, op: Op) -> Op:
+        """The operation with every symbolic size in its attributes replaced by its value."""
+        if not self.symbols:
+            return op
+        changed = {
+            name: new
+            for name, value in op.attributes.items()
+            if (new := known(value, self.symbols)) is not value
+        }
+        if not changed:
+            return op
+        copy = object.__new__(type(op))
+        copy.__dict__.update(op.__dict__)
+        copy.__dict__.update(changed)
+        return copy
+
+
+def known(value: Any, values: Mapping[str, int]) -> Any:
+    """An attribute value after symbols get values; the same object when nothing changed."""
+    if isinstance(value, Expr):
+        return substitute(value, values)
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        new = tuple(known(v, values) for v in items)
+        return value if all(a is b for a, b in zip(new, items, strict=True)) else new  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _at(error: UserError, origin: Origin | None) -> UserError:
+    if error.origin is None and origin is not None:
+        return type(error)(error.message, origin=origin, remedy=error.remedy)
+    return error
+
+
+def bind(
+    types: Sequence[TensorType], arrays: Sequence[Array], names: Sequence[str]
+) -> dict[str, int]:
+    """The size of every symbol, from the shapes of arguments; an error names the equation."""
+    found: dict[str, int] = {}
+    late: list[tuple[int, int]] = []
+    for i, (t, a, name) in enumerate(zip(types, arrays, names, strict=True)):
+        if a.dtype != t.dtype.numpy or a.ndim != t.rank:
+            given = f"{dtype_of(a) or a.dtype}[{','.join(map(str, a.shape))}]"
+            raise ShapeError(f"{name}: expected {t}, found {given}")
+        late += [(i, axis) for axis in range(t.rank)]
+    for _ in range(len(late) + 1):
+        waiting: list[tuple[int, int]] = []
+        for i, axis in late:
+            pattern, size = types[i].shape[axis], arrays[i].shape[axis]
+            if solve(pattern, size, found):
+                continue
+            if len(set(symbols(substitute(pattern, found)))) > 1:
+                waiting.append((i, axis))
+                continue
+            raise ShapeError(_violated(names[i], axis, types[i], size, found))
+        if not waiting:
+            return found
+        if len(waiting) == len(late):
+            break
+        late = waiting
+    i, axis = late[0]
+    raise ShapeError(f"{names[i]}: the sizes in {types[i]} can't be solved for their symbols")
+
+
+def _violated(name: str, axis: int, t: TensorType, size: int, found: dict[str, int]) -> str:
+    pattern = t.shape[axis]
+    known_so_far = ", ".join(f"{k} = {v}" for k, v in sorted(found.items()))
+    where = f" where {known_so_far}" if isinstance(pattern, Expr) and known_so_far else ""
+    return f"{name}: axis {axis} of {t} must be {pattern}{where}, found {size}"
+
+
+def run(module: Module, name: str, arrays: Sequence[Any]) -> tuple[Array, ...]:
+    """Run a function of the module on arrays in parameter order."""
+    fn = module.function(name)
+    if len(arrays) != len(fn.params):
+        raise IRError(f"@{name} takes {len(fn.params)} arguments, found {len(arrays)}")
+    inputs = [np.asarray(a) for a in arrays]
+    with np.errstate(all="ignore"):
+        return Interpreter(module).enter(name, inputs)
+
+
+def elementwise(fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Run a region of scalars on whole arrays at once, element by element."""
+    env: dict[Value, Any] = dict(zip(fn.params, arrays, strict=True))
+    for op in fn.ops:
+        out = op.reference(*(env[v] for v in op.operands))
+        outputs = out if isinstance(op.results[0], Part) else (out,)
+        for result, array in zip(op.results, outputs, strict=True):
+            env[result] = np.asarray(array, result.type.dtype.numpy)
+    return tuple(env[r] for r in fn.results)

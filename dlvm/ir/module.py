@@ -1,0 +1,190 @@
+"""A module: functions and declarations by name, and what a user can ask of it.
+
+Expansion of declarations and the named pipelines live above this room; ``dlvm.compile``
+registers them in ``hooks`` so that a module can be run and optimised without a back import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlvm.errors import IRError
+
+from .core import Declaration, Entry, Function, Signature
+from .types import Array, TensorType
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What rooms above provide: expansion of declarations, and optimisation by pass names."""
+
+    expand: Callable[[Module], Module] | None = None
+    optimize: Callable[[Module, Sequence[str] | None], Module] | None = None
+
+
+hooks = Hooks()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Module:
+    """An ordered set of functions and declarations; the first one is ``main``."""
+
+    entries: tuple[Entry, ...]
+    _index: dict[str, Entry] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        index: dict[str, Entry] = {}
+        for entry in self.entries:
+            if entry.name in index:
+                raise IRError(f"two functions are called @{entry.name}")
+            index[entry.name] = entry
+        object.__setattr__(self, "_index", index)
+
+    @property
+    def main(self) -> Function:
+        """The first function."""
+        return self.functions[0]
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions that have a body."""
+        return tuple(e for e in self.entries if isinstance(e, Function))
+
+    @property
+    def declarations(self) -> tuple[Declaration, ...]:
+        """The derived functions that are still to be filled in."""
+        return tuple(e for e in self.entries if isinstance(e, Declaration))
+
+    def entry(self, name: str) -> Entry:
+        """The function or declaration of that name."""
+        if name not in self._index:
+            raise IRError(
+                f"no function @{name}; there are {', '.join(map('@{}'.format, self._index))}"
+            )
+        return self._index[name]
+
+    def function(self, name: str) -> Function:
+        """The function of that name, which must have a body."""
+        entry = self.entry(name)
+        if not isinstance(entry, Function):
+            raise IRError(f"@{name} is declared but not yet expanded")
+        return entry
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._index
+
+    def signature(self, name: str) -> Signature:
+        """The types of parameters and results, also of a declaration."""
+        chain: list[Declaration] = []
+        entry = self.entry(name)
+        while isinstance(entry, Declaration):
+            if entry in chain:
+                raise IRError(f"the declaration of @{name} refers to itself")
+            chain.append(entry)
+            entry = self.entry(entry.of)
+        found = entry.signature
+        for declaration in reversed(chain):
+            found = _DERIVED[declaration.kind](declaration, found)
+        return found
+
+    def replace(self, *entries: Entry) -> Module:
+        """The module with entries of the same name replaced and new ones appended."""
+        new = {e.name: e for e in entries}
+        kept = tuple(new.pop(e.name, e) for e in self.entries)
+        return Module((*kept, *new.values()))
+
+    def map(self, change: Callable[[Function], Function]) -> Module:
+        """The module with every function changed."""
+        return Module(tuple(change(e) if isinstance(e, Function) else e for e in self.entries))
+
+    # -- what users ask ---------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        from .printer import print_module
+
+        return print_module(self)
+
+    def __eq__(self, other: object) -> bool:
+        from .equality import same_module
+
+        return isinstance(other, Module) and same_module(self, other)
+
+    def __hash__(self) -> int:
+        return hash(tuple((e.name, len(getattr(e, "ops", ()))) for e in self.entries))
+
+    def verify(self) -> Module:
+        """Check every rule of the language; the module itself, for chaining."""
+        from .verify import verify
+
+        verify(self)
+        return self
+
+    def run(self, name: str, *arrays: Any) -> tuple[Array, ...]:
+        """Run a function in the interpreter on arrays given in parameter order."""
+        from .interpret import run
+
+        return run(self.expanded(), name, arrays)
+
+    def expanded(self) -> Module:
+        """The module with every declaration filled in."""
+        if not self.declarations:
+            return self
+        if hooks.expand is None:
+            raise IRError("declarations can't be expanded before dlvm.compile is imported")
+        return hooks.expand(self)
+
+    def optimize(self, passes: Sequence[str] | None = None) -> Module:
+        """The module after the default pipeline, or after the passes named."""
+        if hooks.optimize is None:
+            raise IRError("no pipeline is registered before dlvm.compile is imported")
+        return hooks.optimize(self, passes)
+
+
+def _adjoint_signature(d: Declaration, of: Signature) -> Signature:
+    floats = tuple(t for t in of.results if t.dtype.is_float)
+    if not d.seeded and (len(floats) != 1 or floats[0].shape):
+        raise IRError(
+            f"adjoint @{d.name}: @{d.of} must have exactly one float scalar result, "
+            f"found {', '.join(map(str, of.results)) or 'none'}",
+            remedy="add 'seeded' and pass a seed for each float result",
+        )
+    for i in d.wrt:
+        if not of.params[_position(d, i, of.params)].dtype.is_float:
+            raise IRError(
+                f"adjoint @{d.name}: parameter {i} of @{d.of} is {of.params[i]}, not float"
+            )
+    gradients = tuple(of.params[i] for i in d.wrt)
+    kept = tuple(of.results[_position(d, i, of.results)] for i in d.keep)
+    return Signature((*of.params, *(floats if d.seeded else ())), (*gradients, *kept))
+
+
+def _tangent_signature(d: Declaration, of: Signature) -> Signature:
+    inputs = tuple(of.params[_position(d, i, of.params)] for i in d.wrt)
+    kept = tuple(of.results[_position(d, i, of.results)] for i in d.keep)
+    floats = tuple(t for t in of.results if t.dtype.is_float)
+    return Signature((*of.params, *inputs), (*kept, *floats))
+
+
+def _batched_signature(d: Declaration, of: Signature) -> Signature:
+    if len(d.axes) != len(of.params):
+        raise IRError(f"batched @{d.name}: {len(d.axes)} axes for {len(of.params)} parameters")
+    params = tuple(
+        t if axis is None else t.with_shape((*t.shape[:axis], d.size, *t.shape[axis:]))
+        for t, axis in zip(of.params, d.axes, strict=True)
+    )
+    return Signature(params, tuple(t.with_shape((d.size, *t.shape)) for t in of.results))
+
+
+def _position(d: Declaration, i: int, of: tuple[TensorType, ...]) -> int:
+    if not 0 <= i < len(of):
+        raise IRError(f"{d.kind} @{d.name}: no position {i} among {len(of)} of @{d.of}")
+    return i
+
+
+_DERIVED: dict[str, Callable[[Declaration, Signature], Signature]] = {
+    "adjoint": _adjoint_signature,
+    "tangent": _tangent_signature,
+    "batched": _batched_signature,
+}

@@ -1,0 +1,71 @@
+"""The words in which one element is computed: the only vocabulary that targets must know.
+
+An element-wise operation states its formula, and a reduction its monoid, in these words. A
+target gives the words meaning once (as LLVM vectors, as loop code, as NumPy), and so gets
+every operation written in them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from .types import DType
+
+S = TypeVar("S")
+
+
+class Scalars(Protocol[S]):
+    """What one scalar operation is, on a target's own kind of scalar ``S``."""
+
+    def constant(self, number: float | int | bool, dtype: DType) -> S:
+        """A number of the given type."""
+        ...
+
+    def dtype(self, x: S) -> DType:
+        """The type of a scalar."""
+        ...
+
+    def unary(self, word: str, x: S) -> S:
+        """One of ``UNARY``."""
+        ...
+
+    def binary(self, word: str, x: S, y: S) -> S:
+        """One of ``BINARY``, on scalars of one type; compared values give bool."""
+        ...
+
+    def select(self, condition: S, x: S, y: S) -> S:
+        """``x`` where the condition holds, else ``y``; both are computed."""
+        ...
+
+    def cast(self, x: S, dtype: DType) -> S:
+        """Conversion: floats round to nearest even, float to integer saturates, NaN to 0."""
+        ...
+
+
+UNARY = {
+    "neg": "0 - x, with the sign of zero flipped",
+    "abs": "magnitude",
+    "not": "logical negation of a bool",
+    "exp": "e to the x",
+    "log": "natural logarithm; NaN below 0, -inf at 0",
+    "tanh": "hyperbolic tangent",
+    "sqrt": "square root, correctly rounded",
+    "trunc": "nearest integer towards zero",
+    "floor": "nearest integer below",
+}
+BINARY = {
+    "add": "sum; integers wrap",
+    "sub": "difference; integers wrap",
+    "mul": "product; integers wrap",
+    "div": "quotient of floats",
+    "floordiv": "floor of the integer quotient; x // 0 is 0 and MIN // -1 is MIN",
+    "copysign": "the magnitude of x with the sign of y",
+    "max": "the larger; NaN if either is",
+    "min": "the smaller; NaN if either is",
+    "lt": "x < y",
+    "le": "x <= y",
+    "eq": "x == y",
+    "ne": "x != y",
+    "and": "both, of bools",
+    "or": "either, of bools",
+}

@@ -1,0 +1,137 @@
+"""Element types and tensor types: ``f32[64,784]``, and ``f32`` for a scalar.
+
+A dtype knows its kind and width and the NumPy type that holds it. ``tape`` is the type of the
+stack on which a loop without a known trip count keeps what its derivative needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from .dims import Dim, product, substitute
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A kind of number: ``b`` truth, ``i`` signed, ``u`` unsigned, ``f`` float, ``t`` tape."""
+
+    name: str
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype that holds such numbers."""
+        return _NUMPY[self.name]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether derivatives flow through it."""
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer."""
+        return self.kind in "iu"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return max(self.bits // 8, 1)
+
+    @property
+    def compute(self) -> DType:
+        """What arithmetic is done in: half precisions compute in f32 and round once."""
+        return F32 if self.is_float and self.bits == 16 else self
+
+    @property
+    def lowest(self) -> float | int:
+        """The identity of max."""
+        if self.is_float:
+            return -math.inf
+        return 0 if self.kind in "bu" else -(2 ** (self.bits - 1))
+
+    @property
+    def highest(self) -> float | int:
+        """The identity of min."""
+        if self.is_float:
+            return math.inf
+        return 1 if self.kind == "b" else 2 ** (self.bits - (self.kind == "i")) - 1
+
+
+BOOL = DType("bool", "b", 1)
+I8, I16, I32, I64 = (DType(f"i{n}", "i", n) for n in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DType(f"u{n}", "u", n) for n in (8, 16, 32, 64))
+F16, F32, F64 = (DType(f"f{n}", "f", n) for n in (16, 32, 64))
+BF16 = DType("bf16", "f", 16)
+TAPE = DType("tape", "t", 64)
+
+DTYPES = {
+    t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, TAPE)
+}
+NUMBERS = tuple(t for t in DTYPES.values() if t.kind != "t")
+
+_NUMPY: dict[str, np.dtype[Any]] = {
+    "bool": np.dtype(np.bool_),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tape": np.dtype(object),
+    **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
+    **{f"u{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
+    **{f"f{n}": np.dtype(f"float{n}") for n in (16, 32, 64)},
+}
+_OF_NUMPY = {v: DTYPES[k] for k, v in _NUMPY.items()}
+
+
+def dtype_of(array: Array | np.dtype[Any]) -> DType | None:
+    """The dtype of a NumPy array or dtype, or None where dlvm has no such type."""
+    dtype = array if isinstance(array, np.dtype) else array.dtype
+    return _OF_NUMPY.get(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and shape."""
+
+    dtype: DType
+    shape: tuple[Dim, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
+
+    __repr__ = __str__
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return product(self.shape)
+
+    def with_shape(self, shape: tuple[Dim, ...]) -> TensorType:
+        """The same element type in another shape."""
+        return TensorType(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same shape of another element type."""
+        return TensorType(dtype, self.shape)
+
+    def substitute(self, values: Mapping[str, Dim]) -> TensorType:
+        """The type after symbols get values."""
+        return TensorType(self.dtype, tuple(substitute(d, values) for d in self.shape))

@@ -1,0 +1,137 @@
+"""The verifier. What it checks, for each function and region:
+
+1. every operand is a parameter or the result of an operation above, of the same function;
+2. every operation stands once, and its result types are what its shape rule infers;
+3. results are values of the function; a region's signature is what its operation demands
+   (checked by the operation's own shape rule);
+4. every symbol in a type or attribute is bound by a parameter type (of the function around a
+   region, or of the region itself);
+5. a call names a function or declaration of the module, its operands unify with the
+   parameter types, and its written result types follow from that;
+6. a declaration refers to an entry of the module and its positions exist, without a cycle;
+7. effects: a region that must be pure (predicates, reductions) is pure.
+
+Errors stand under the offending line of IR text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.errors import CompilerError, DlvmError, IRError
+
+from .core import Function, FunctionRef, Op, Value
+from .dims import Dim, Expr, substitute, symbols
+from .module import Module
+from .printer import Printer, name_values
+from .types import TensorType
+
+
+def verify(module: Module) -> None:
+    """Raise an ``IRError`` that shows the first broken rule under its line."""
+    for declaration in module.declarations:
+        module.signature(declaration.name)
+    for fn in module.functions:
+        _function(module, fn, bound=set())
+
+
+def _function(module: Module, fn: Function, bound: set[str]) -> None:
+    bound = bound | {s for p in fn.params for d in p.type.shape for s in symbols(d)}
+    defined: set[Value] = set()
+    for param in fn.params:
+        if param in defined:
+            raise IRError(f"@{fn.name}: the parameter %{param.name} stands twice")
+        defined.add(param)
+    for op in fn.ops:
+        if problem := _operation(module, op, defined, bound):
+            raise IRError(_under_line(fn, op, problem), origin=op.origin)
+        for region in op.regions.values():
+            _function(module, region, bound)
+        defined.update(op.results)
+    for result in fn.results:
+        if result not in defined:
+            raise IRError(f"@{fn.name} returns {result!r}, which is not defined in it")
+
+
+def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> str | None:
+    for i, operand in enumerate(op.operands):
+        if operand not in defined:
+            return f"operand {i}, {operand!r}, is not defined above"
+    if any(r in defined for r in op.results):
+        return "the operation stands twice"
+    if loose := _loose_symbols(op, bound):
+        return f"the size {loose} is not bound by any parameter"
+    try:
+        inferred = op.infer()
+    except DlvmError as error:
+        return str(error)
+    types = (inferred,) if isinstance(inferred, TensorType) else inferred
+    if types != op.result_types:
+        return f"the shape rule gives {types}, the operation says {op.result_types}"
+    callee = op.attributes.get("callee")
+    return _call(module, op, callee) if isinstance(callee, FunctionRef) else None
+
+
+def _loose_symbols(op: Op, bound: set[str]) -> str | None:
+    dims: list[Dim] = [d for t in op.result_types for d in t.shape]
+    for value in op.attributes.values():
+        _collect(value, dims)
+    return next((s for d in dims for s in symbols(d) if s not in bound), None)
+
+
+def _collect(value: Any, into: list[Dim]) -> None:
+    if isinstance(value, Expr):
+        into.append(value)
+    elif isinstance(value, tuple):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            _collect(item, into)
+
+
+def _call(module: Module, op: Op, callee: FunctionRef) -> str | None:
+    if callee.name not in module:
+        return f"no function {callee}"
+    signature = module.signature(callee.name)
+    try:
+        values = unify(signature.params, tuple(v.type for v in op.operands))
+    except IRError as error:
+        return f"call of {callee}: {error.message}"
+    expected = tuple(t.substitute(values) for t in signature.results)
+    if expected != op.result_types:
+        return f"call of {callee} gives {expected}, the operation says {op.result_types}"
+    return None
+
+
+def unify(params: tuple[TensorType, ...], given: tuple[TensorType, ...]) -> dict[str, Dim]:
+    """The size, in the caller's symbols, of each symbol of a callee."""
+    if len(params) != len(given):
+        raise IRError(f"expected {len(params)} arguments, found {len(given)}")
+    values: dict[str, Dim] = {}
+    for p, g in zip(params, given, strict=True):
+        if p.dtype != g.dtype or p.rank != g.rank:
+            raise IRError(f"expected {p}, found {g}")
+        for d, e in zip(p.shape, g.shape, strict=True):
+            alone = _lone_symbol(d)
+            if alone is not None:
+                values.setdefault(alone, e)
+    for p, g in zip(params, given, strict=True):
+        if p.substitute(values) != g:
+            raise IRError(f"expected {p.substitute(values)}, found {g}")
+    return values
+
+
+def _lone_symbol(d: Dim) -> str | None:
+    names = list(symbols(d))
+    if len(names) == 1 and substitute(d, {names[0]: 0}) == 0 and substitute(d, {names[0]: 1}) == 1:
+        return names[0]
+    return None
+
+
+def _under_line(fn: Function, op: Op, problem: str) -> str:
+    names: dict[Value, str] = {v: repr(v) for v in op.operands}
+    names.update(name_values(fn))
+    printer = Printer()
+    try:
+        printer.operation(op, names, "  ")
+    except (DlvmError, KeyError, ValueError) as error:
+        raise CompilerError(f"{op.name}: {problem} (and it can't be printed: {error})") from error
+    return f"@{fn.name}: {op.name}: {problem}\n   | {printer.lines[0].strip()}"

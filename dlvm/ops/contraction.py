@@ -1,0 +1,69 @@
+"""Products: the batched matrix product, to which every other contraction is brought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import DTypeError, ShapeError
+from dlvm.ir import Array, TensorType, Value, rewrite
+
+from .families import Contraction, wide
+from .movement import Permute
+
+
+class Matmul(Contraction):
+    """``y[b, m, n] = sum over k of x[b, m, k] * y[b, k, n]`` with equal leading batch axes.
+
+    The empty sum is 0. Half precision multiplies and sums in f32 and rounds once.
+    """
+
+    name = "matmul"
+    x: Value
+    y: Value
+
+    def infer(self) -> TensorType:
+        """The batch axes, the rows of ``x`` and the columns of ``y``."""
+        x, y = self.x.type, self.y.type
+        if x.dtype != y.dtype or x.dtype.kind not in "iuf":
+            raise DTypeError(f"matmul: expected one numeric element type, found {x} and {y}")
+        if x.rank < 2 or x.rank != y.rank or x.shape[:-2] != y.shape[:-2]:
+            raise ShapeError(
+                f"matmul: expected equal batch axes and two more each, found {x} and {y}"
+            )
+        if x.shape[-1] != y.shape[-2]:
+            raise ShapeError(
+                f"matmul: {x.shape[-1]} columns of {x} against {y.shape[-2]} rows of {y}"
+            )
+        return x.with_shape((*x.shape[:-1], y.shape[-1]))
+
+    def reference(self, *operands: Array) -> Any:
+        x, y = (wide(a) for a in operands)
+        return np.matmul(x, y).astype(self.x.dtype.numpy)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return Matmul(dy[0], transposed(self.y)), Matmul(transposed(self.x), dy[0])
+
+
+def transposed(x: Value) -> Value:
+    """The last two axes exchanged."""
+    rank = x.type.rank
+    return Permute(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@rewrite(
+    Permute,
+    example=lambda x, y: transposed(Matmul(transposed(x), transposed(y))),
+    given=("f[M,K]", "f[N,M]"),
+)
+def transpose_of_product(op: Permute) -> Value | None:
+    """(A' B')' = B A: the transposes of a product of transposes cancel."""
+    rank = len(op.perm)
+    if rank < 2 or op.perm != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    match op.x:
+        case Matmul(Permute(x, p), Permute(y, q)) if p == q == op.perm:
+            return Matmul(y, x)
+        case _:
+            return None

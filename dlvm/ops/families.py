@@ -1,0 +1,156 @@
+"""The families: what operations of one kind have in common, and how each kind becomes code.
+
+An element-wise operation is a scalar formula, a reduction a monoid; both are stated in the
+words of ``dlvm.ir.scalar``, so a target that knows the words knows every such operation.
+Movement and contraction are known to gen/ by class. Matters of one operation stay in its class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dlvm.errors import DTypeError, ShapeError
+from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value
+from dlvm.ir.interpret import Interpreter
+from dlvm.ir.scalar import S, Scalars
+
+State = tuple[S, ...]
+
+
+def wide(array: Array) -> Array:
+    """Half precisions in the f32 that arithmetic on them is done in."""
+    return array.astype(np.float32) if array.dtype.itemsize == 2 and _is_half(array) else array
+
+
+def _is_half(array: Array) -> bool:
+    return array.dtype.kind not in "iub"
+
+
+class Elementwise(Op):
+    """Each result element from one element of each operand, all of one shape."""
+
+    accepts: ClassVar[str] = "iuf"
+    ulp: ClassVar[float] = 0.5
+    domain: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """All operands have one type, which is the result's."""
+        first, *rest = (v.type for v in self.operands)
+        for other in rest:
+            if other.dtype != first.dtype:
+                raise DTypeError(
+                    f"{self.name}: expected one element type, found {first} and {other}"
+                )
+            if other.shape != first.shape:
+                raise ShapeError(f"{self.name}: expected one shape, found {first} and {other}")
+        if first.dtype.kind not in self.accepts:
+            raise DTypeError(f"{self.name}: not defined for elements of type {first.dtype}")
+        return first
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """The reference on f32 where operands are half precision, rounded once."""
+        out = self.reference(*(wide(x) for x in operands))
+        outputs = out if isinstance(out, tuple) else (out,)
+        return tuple(
+            np.asarray(o).astype(t.dtype.numpy, copy=False)
+            for o, t in zip(outputs, self.result_types, strict=True)
+        )
+
+    def scalar(self, s: Scalars[S], *x: S) -> S | tuple[S, ...]:
+        """The formula for one element; a tuple where there are several results."""
+        raise NotImplementedError(self.name)
+
+    def computes(self, number: int) -> int:
+        """How many floating-point operations one element counts for."""
+        return number
+
+
+class Reduction(Op):
+    """Folds the elements along ``axes`` with a monoid over tuples of scalars."""
+
+    axes: tuple[int, ...]
+
+    def reduced(self, t: TensorType) -> tuple[Dim, ...]:
+        """The shape that is left, after checking the axes."""
+        if list(self.axes) != sorted(set(self.axes)) or any(not 0 <= a < t.rank for a in self.axes):
+            raise ShapeError(f"{self.name}: axes {self.axes} do not fit {t}; ascending, each once")
+        return tuple(d for i, d in enumerate(t.shape) if i not in self.axes)
+
+    def states(self) -> tuple[DType, ...]:
+        """The types of the scalars that are folded."""
+        raise NotImplementedError(self.name)
+
+    def identity(self, s: Scalars[S]) -> State[S]:
+        """The state of an empty fold."""
+        raise NotImplementedError(self.name)
+
+    def lift(self, s: Scalars[S], index: S, *x: S) -> State[S]:
+        """The state of one element, given its position (i64) along the reduced axes."""
+        raise NotImplementedError(self.name)
+
+    def combine(self, s: Scalars[S], a: State[S], b: State[S]) -> State[S]:
+        """The associative operation, earlier elements on the left."""
+        raise NotImplementedError(self.name)
+
+    def project(self, s: Scalars[S], state: State[S]) -> State[S]:
+        """The results, from the state of all elements."""
+        raise NotImplementedError(self.name)
+
+
+class Movement(Op):
+    """Each result element is an operand's element, found by an index map."""
+
+
+class Contraction(Op):
+    """Sums of products over shared axes."""
+
+
+class Creation(Op):
+    """A value from nothing but attributes."""
+
+
+class Effect(Op):
+    """Something that must be seen: kept, and kept in order."""
+
+    has_effect: ClassVar[bool] = True
+
+
+class Control(Op):
+    """Holds regions; its derivative, batching and lowering are registered by ad/ and gen/."""
+
+
+def region_mismatch(op: Op, region: str, expected: object, found: object) -> ShapeError:
+    """The error for a region whose signature is not what its operation demands."""
+    return ShapeError(f"{op.name}: {region} must have {expected}, found {found}")
+
+
+def check_region(
+    op: Op,
+    name: str,
+    region: Function,
+    params: tuple[TensorType, ...],
+    results: tuple[TensorType, ...] | None = None,
+) -> tuple[TensorType, ...]:
+    """Demand parameter and, if given, result types of a region; its result types."""
+    found = region.signature
+    if found.params != params:
+        raise region_mismatch(op, name, f"parameters {_list(params)}", _list(found.params))
+    if results is not None and found.results != results:
+        raise region_mismatch(op, name, f"results {_list(results)}", _list(found.results))
+    return found.results
+
+
+def _list(types: tuple[TensorType, ...]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def scalar_of(value: Value) -> bool:
+    """Whether a value has rank 0."""
+    return not value.shape
+
+
+Formula = Callable[..., Value]

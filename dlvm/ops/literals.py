@@ -1,0 +1,94 @@
+"""Values from nothing: constants, sizes as numbers, counting; and questions about constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import IRError
+from dlvm.ir import I64, TAPE, Array, Dim, DType, TensorType, Value, dtype_of
+
+from .families import Creation
+
+
+class Constant(Creation):
+    """A tensor that is part of the program's text."""
+
+    name = "constant"
+    value: Array
+
+    def infer(self) -> TensorType:
+        """The type of the array itself."""
+        dtype = dtype_of(self.value)
+        if dtype is None:
+            raise IRError(f"constant: no element type for {self.value.dtype}")
+        return TensorType(dtype, self.value.shape)
+
+    def reference(self, *operands: Array) -> Any:
+        return self.value
+
+
+class DimSize(Creation):
+    """A size as a number: the value that ``size`` has in this call."""
+
+    name = "dim"
+    size: Dim
+
+    def infer(self) -> TensorType:
+        """A scalar i64."""
+        return TensorType(I64)
+
+    def reference(self, *operands: Array) -> Any:
+        return np.int64(self.size)
+
+
+class Iota(Creation):
+    """``0, 1, ..., size-1`` in the given element type (bool is refused)."""
+
+    name = "iota"
+    size: Dim
+    dtype_to: DType = I64
+
+    def infer(self) -> TensorType:
+        """A vector."""
+        if self.dtype_to.kind in "bt":
+            raise IRError(f"iota: elements of type {self.dtype_to} don't count")
+        return TensorType(self.dtype_to, (self.size,))
+
+    def reference(self, *operands: Array) -> Any:
+        return np.arange(int(self.size)).astype(self.dtype_to.numpy)
+
+
+class EmptyTape(Creation):
+    """A tape with nothing on it; see ``tape.py``."""
+
+    name = "empty_tape"
+
+    def infer(self) -> TensorType:
+        """A tape."""
+        return TensorType(TAPE)
+
+    def reference(self, *operands: Array) -> Any:
+        cell = np.empty((), object)
+        cell[()] = ()
+        return cell
+
+
+def scalar_value(value: Value) -> Any:
+    """The number that fills a whole tensor, where that is known; else None."""
+    from .movement import Broadcast, Reshape
+
+    while isinstance(value, Broadcast | Reshape):
+        value = value.x
+    if isinstance(value, Constant) and value.value.size == 1:
+        return value.value.reshape(())[()]
+    return None
+
+
+def is_splat(value: Value, number: float) -> bool:
+    """Whether every element of a value is this number; a negative zero is not zero."""
+    found = scalar_value(value)
+    if found is None or found != number:
+        return False
+    return not (number == 0 and found.dtype.kind not in "biu" and np.signbit(found))

@@ -1,0 +1,66 @@
+"""The tape: a stack on which a loop of unknown length keeps what its derivative needs.
+
+A tape is a value, threaded through loops like any other, and each version of it is used once:
+what a forward loop pushes, the backward loop pops in reverse. In the interpreter it is a linked
+list; in machine code it is a stack of chunks that grows at run time, owned by the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import DTypeError
+from dlvm.ir import TAPE, Array, TensorType, Value
+from dlvm.ir.interpret import Interpreter
+
+from .families import Control
+
+
+class Push(Control):
+    """The tape with the values on top of it."""
+
+    name = "push"
+    nondifferentiable = "a tape is made by differentiation; differentiate before expanding loops"
+    tape: Value
+    xs: tuple[Value, ...]
+
+    def infer(self) -> TensorType:
+        """A tape."""
+        return _is_tape(self, self.tape)
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """A cell with the values and the rest."""
+        cell = np.empty((), object)
+        cell[()] = (operands[0][()], tuple(np.array(x) for x in operands[1:]))
+        return (cell,)
+
+
+class Pop(Control):
+    """The tape without its top, and the values that were there."""
+
+    name = "pop"
+    nondifferentiable = "a tape is made by differentiation; differentiate before expanding loops"
+    tape: Value
+    types: tuple[TensorType, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        """As written: the tape, then the types that were pushed."""
+        _is_tape(self, self.tape)
+        if not self.types or self.types[0].dtype != TAPE:
+            raise DTypeError(f"pop: the first result is the tape, found {self.types}")
+        return self.types
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """Open the top cell."""
+        rest, values = operands[0][()]
+        cell = np.empty((), object)
+        cell[()] = rest
+        return (cell, *values)
+
+
+def _is_tape(op: Push | Pop, tape: Value) -> TensorType:
+    if tape.dtype != TAPE:
+        raise DTypeError(f"{op.name}: expected a tape, found {tape.type}")
+    return tape.type

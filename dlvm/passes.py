@@ -1,0 +1,84 @@
+"""A pass is a pure function on modules with a name and a manual; a pipeline is a tuple of them.
+
+``run`` is the one loop that every pipeline goes through: it verifies between passes when asked
+and names the guilty one, prints after those that are watched, and takes the time of each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlvm.errors import CompilerError, DlvmError, IRError
+from dlvm.ir import Function, Module
+from dlvm.ir.rewrite import everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named change of modules; ``run.__doc__`` is its manual."""
+
+    name: str
+    run: Callable[[Module], Module]
+
+    @property
+    def manual(self) -> str:
+        """What it does, from its docstring."""
+        return self.run.__doc__ or ""
+
+
+PASSES: dict[str, Pass] = {}
+
+
+def module_pass(run: Callable[[Module], Module]) -> Pass:
+    """A pass over whole modules, named after the function."""
+    PASSES[run.__name__] = found = Pass(run.__name__, run)
+    return found
+
+
+def function_pass(run: Callable[[Function], Function]) -> Pass:
+    """A pass over each function and each region inside, innermost first."""
+
+    def over_module(module: Module) -> Module:
+        return module.map(lambda fn: everywhere(fn, run))
+
+    over_module.__doc__ = run.__doc__
+    PASSES[run.__name__] = found = Pass(run.__name__, over_module)
+    return found
+
+
+def named(names: Sequence[str]) -> tuple[Pass, ...]:
+    """The passes of these names, in this order; one may stand several times."""
+    for name in names:
+        if name not in PASSES:
+            raise IRError(f"no pass {name!r}; there are {', '.join(sorted(PASSES))}")
+    return tuple(PASSES[n] for n in names)
+
+
+Watch = Callable[[str, Module, float], None]
+
+
+def run(
+    module: Module, pipeline: Sequence[Pass], watch: Watch | None = None, verify: bool | None = None
+) -> Module:
+    """Run the passes in order; a module that a pass breaks is blamed on that pass."""
+    check = os.environ.get("DLVM_VERIFY", "") != "" if verify is None else verify
+    for step in pipeline:
+        start = time.perf_counter()
+        before, module = module, step.run(module)
+        if watch is not None:
+            watch(step.name, module, time.perf_counter() - start)
+        if check and module is not before:
+            _verify_after(step, before, module)
+    return module
+
+
+def _verify_after(step: Pass, before: Module, module: Module) -> None:
+    try:
+        module.verify()
+    except DlvmError as error:
+        raise CompilerError(
+            f"the pass {step.name} broke the module: {error}\nbefore it:\n{before}"
+        ) from error
