@@ -1,0 +1,1 @@
+"""The tests mirror the folders; what several of them share stands at this level."""

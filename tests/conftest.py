@@ -1,0 +1,46 @@
+"""What every test runs under: golden files, a private cache, and how long Hypothesis looks.
+
+``HYPOTHESIS_PROFILE`` chooses among ``dev`` (quick, random), ``ci`` (the same examples on every
+run) and ``long``; without it ``ci`` holds where the variable ``CI`` is set, else ``dev``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from .golden_files import GoldenFile
+
+COMMON = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("dev", max_examples=50, **COMMON)
+settings.register_profile("ci", max_examples=50, derandomize=True, database=None, **COMMON)
+settings.register_profile("long", max_examples=5000, **COMMON)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write what results now into golden files"
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".dlvm" and "golden" in file_path.parts:
+        return GoldenFile.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def private_cache(tmp_path_factory: pytest.TempPathFactory):
+    """No test reads or writes what the user's own programs have cached."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DLVM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
