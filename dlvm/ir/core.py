@@ -73,7 +73,7 @@ def splat(number: float, like: TensorType) -> Value:
     scalar = OPS["constant"](literal(number, like.dtype))
     if not like.shape:
         return scalar
-    return OPS["broadcast"](scalar, shape=like.shape, axes=())
+    return OPS["broadcast"](scalar, shape_to=like.shape, axes=())
 
 
 def zeros(like: TensorType) -> Value:
