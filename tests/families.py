@@ -1,0 +1,415 @@
+"""How an operation of each family is placed in a draft: one function for each family.
+
+An operation is placed by the function of the nearest class above it, so a new element-wise
+operation or reduction joins the random programs by itself. Operations that no function here
+can place are holes in the table of ``test_registry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import BOOL, I64, Function, FunctionRef, Op, TensorType, Value, dims, literal
+from dlvm.ir.core import Builder, Param
+from dlvm.ir.rewrite import types_of
+from dlvm.ops import (
+    Add,
+    Assert,
+    Broadcast,
+    Call,
+    Checkpoint,
+    Concat,
+    Cond,
+    Constant,
+    Creation,
+    DimSize,
+    Div,
+    Elementwise,
+    EmptyTape,
+    Exp,
+    Fold,
+    Gather,
+    Iota,
+    Kernel,
+    LessEqual,
+    Matmul,
+    Maximum,
+    Movement,
+    Mul,
+    Permute,
+    Pop,
+    Print,
+    Push,
+    Recompute,
+    Reduction,
+    Reshape,
+    Scan,
+    ScatterAdd,
+    ScatterSet,
+    Select,
+    Slice,
+    Tanh,
+    Update,
+    While,
+)
+from dlvm.ops import Less as Less
+
+from .drafts import Draft, small
+
+Placing = Callable[[Draft, Any], "Op | None"]
+PLACING: dict[type[Op], Placing] = {}
+MAX_DEPTH = 2
+
+
+def places(*classes: type[Op]) -> Callable[[Placing], Placing]:
+    """Register how operations of these classes, and of classes below them, are placed."""
+
+    def register(function: Placing) -> Placing:
+        PLACING.update(dict.fromkeys(classes, function))
+        return function
+
+    return register
+
+
+def place(d: Draft) -> Op | None:
+    """One more operation of a class that the draft may use."""
+    cls = d.choose(d.ops)
+    return place_class(d, cls)
+
+
+def place_class(d: Draft, cls: type[Op]) -> Op | None:
+    """One more operation of this class, or nothing where the draft has no room for it."""
+    for base in cls.__mro__:
+        if base in PLACING:
+            return PLACING[base](d, cls)
+    return None
+
+
+# -- element-wise ---------------------------------------------------------------------------
+
+
+@places(Elementwise)
+def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
+    first = d.value(cls.accepts)
+    others = [d.like(first.type) for s in cls.layout[1:] if s.kind == "operand"]
+    extra = (
+        {"dtype_to": d.choose(d.dtypes)} if any(s.name == "dtype_to" for s in cls.layout) else {}
+    )
+    return cls(*tamed(cls, [first, *others]), **extra)
+
+
+def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
+    """Operands that keep values moderate: no division by zero, no root of negative numbers."""
+    *rest, last = operands
+    if cls is Div or (issubclass(cls, Elementwise) and cls.domain[0] == 0):
+        return [*rest, Add(Mul(last, last), last * 0 + 0.5)]
+    return [*rest, Tanh(last)] if cls is Exp else operands
+
+
+@places(Select)
+def _select(d: Draft, cls: type[Select]) -> Op:
+    x = d.value()
+    return cls(d.like(x.type.with_dtype(BOOL)), x, d.like(x.type))
+
+
+# -- creation -------------------------------------------------------------------------------
+
+
+@places(Constant)
+def _constant(d: Draft, cls: type[Constant]) -> Op:
+    shape = tuple(s for s in d.shape() if isinstance(s, int))
+    return cls(d.array(TensorType(d.choose(d.dtypes), shape)))
+
+
+@places(Creation)
+def _creation(d: Draft, cls: Any) -> Op:
+    size = d.choose(d.sizes)
+    dtype = d.choose([t for t in d.dtypes if t.kind != "b"] or [I64])
+    return cls(size) if cls is DimSize else cls(size, dtype)
+
+
+# -- movement -------------------------------------------------------------------------------
+
+
+@places(Broadcast)
+def _broadcast(d: Draft, cls: type[Broadcast]) -> Op | None:
+    x = d.value()
+    shape: list[dims.Dim] = []
+    axes: list[int] = []
+    for size in x.shape:
+        shape += [d.choose(d.sizes)] if d.flag() else []
+        axes.append(len(shape))
+        shape.append(size)
+    shape += [d.choose(d.sizes)] if d.flag() else []
+    return cls(x, tuple(shape), tuple(axes)) if small(tuple(shape)) else None
+
+
+@places(Permute)
+def _permute(d: Draft, cls: type[Permute]) -> Op:
+    x = d.value()
+    left = list(range(x.type.rank))
+    return cls(x, tuple(left.pop(d.integer(0, len(left) - 1)) for _ in x.shape))
+
+
+@places(Reshape)
+def _reshape(d: Draft, cls: type[Reshape]) -> Op:
+    x = d.value()
+    shape = list(x.shape)
+    match d.integer(0, 3):
+        case 0:
+            shape = [x.type.size]
+        case 1 if len(shape) > 1:
+            at = d.integer(0, len(shape) - 2)
+            shape[at : at + 2] = [shape[at] * shape[at + 1]]
+        case 2 if 1 in shape:
+            shape.remove(1)
+        case _:
+            shape.insert(d.integer(0, len(shape)), 1)
+    return cls(x, tuple(shape))
+
+
+def window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
+    """Start, size and step of some window of an axis."""
+    if not isinstance(extent, int):
+        whole = [(0, extent, 1), (extent - 1, extent, -1), (0, dims.floordiv(extent + 1, 2), 2)]
+        return d.choose([*whole, (0, 0, 1)])
+    if extent == 0:
+        return 0, 0, 1
+    start, step = d.integer(0, extent - 1), d.choose((1, -1, 2, -2))
+    room = (extent - 1 - start if step > 0 else start) // abs(step) + 1
+    return start, d.integer(0, room), step
+
+
+@places(Slice)
+def _slice(d: Draft, cls: type[Slice]) -> Op:
+    x = d.value(rank=1)
+    windows = [window_of(d, e) for e in x.shape]
+    starts, sizes, steps = zip(*windows, strict=True)
+    return cls(x, starts, sizes, steps)
+
+
+@places(Update)
+def _update(d: Draft, cls: type[Update]) -> Op:
+    x = d.value(rank=1)
+    windows = [window_of(d, e) for e in x.shape]
+    starts, sizes, steps = zip(*windows, strict=True)
+    return cls(x, d.like(x.type.with_shape(sizes)), starts, steps)
+
+
+@places(Concat)
+def _concat(d: Draft, cls: type[Concat]) -> Op:
+    x = d.value(rank=1)
+    axis = d.integer(0, x.type.rank - 1)
+    others: list[Value] = []
+    for _ in range(d.integer(0, 2)):
+        shape = (*x.shape[:axis], d.choose(d.sizes), *x.shape[axis + 1 :])
+        others.append(d.like(x.type.with_shape(shape)))
+    return cls((x, *others), axis)
+
+
+def indices_for(d: Draft, x: Value, axis: int, batch: int) -> tuple[Value, str]:
+    """Indices and a mode with which they are no error."""
+    mode = d.choose(("error", "clip", "drop"))
+    lead, size = x.shape[:batch], x.shape[axis]
+    if mode == "error" and size == 0:
+        mode = "clip"
+    if mode == "error" and not isinstance(size, int):
+        every = Iota(size)
+        return Broadcast(every, (*lead, size), (batch,)) if lead else every, mode
+    shape = (*lead, *d.shape((0, 1)))
+    if mode == "error":
+        return inside(d, shape, int(size)), mode  # type: ignore[call-overload]
+    return d.like(TensorType(I64, shape)), mode
+
+
+def inside(d: Draft, shape: tuple[dims.Dim, ...], size: int) -> Value:
+    """Indices from ``-size`` to ``size - 1``, the same for every symbolic row."""
+    static = tuple(s for s in shape if isinstance(s, int))
+    rng = np.random.default_rng(d.integer(0, 999))
+    some = Constant(literal(rng.integers(-size, size, static), I64))
+    places_of = tuple(i for i, s in enumerate(shape) if isinstance(s, int))
+    return some if static == shape else Broadcast(some, shape, places_of)
+
+
+def axis_and_batch(d: Draft, x: Value) -> tuple[int, int]:
+    """An axis, and some batch axes before it."""
+    axis = d.integer(0, x.type.rank - 1)
+    return axis, d.integer(0, axis)
+
+
+@places(Gather)
+def _gather(d: Draft, cls: type[Gather]) -> Op:
+    x = d.value(rank=1)
+    axis, batch = axis_and_batch(d, x)
+    indices, mode = indices_for(d, x, axis, batch)
+    return cls(x, indices, axis, batch, mode)
+
+
+@places(ScatterAdd, ScatterSet)
+def _scatter(d: Draft, cls: type[ScatterAdd]) -> Op | None:
+    x = d.value("iuf", rank=1)
+    axis, batch = axis_and_batch(d, x)
+    indices, mode = indices_for(d, x, axis, batch)
+    shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
+    updates = d.like(x.type.with_shape(shape))
+    return cls(x, indices, updates, axis, batch, mode) if small(shape) else None
+
+
+@places(Movement)
+def _movement(d: Draft, cls: Any) -> Op | None:
+    x = d.value(rank=1)
+    known: dict[str, Any] = {"axis": 0, "axes": (0,)}
+    return d.attempt(lambda: cls(x, **{s.name: known[s.name] for s in cls.layout[1:]}))
+
+
+# -- reductions and products ----------------------------------------------------------------
+
+
+@places(Reduction)
+def _reduction(d: Draft, cls: Any) -> Op | None:
+    x = d.value()
+    axes = d.subset(range(x.type.rank))
+    found = d.attempt(lambda: cls(x, axes))
+    if found is not None:
+        return found
+    x = d.value("f")
+    return cls(x, d.subset(range(x.type.rank)))
+
+
+@places(Fold)
+def _fold(d: Draft, cls: type[Fold]) -> Op:
+    first = d.value("iuf")
+    xs = (first, *(d.like(first.type) for _ in range(d.integer(0, 1))))
+    scalars = [
+        Param(x.type.with_shape(()), f"{side}{i}") for side in "ab" for i, x in enumerate(xs)
+    ]
+    identities: list[float] = []
+    with Builder() as b:
+        for i, x in enumerate(xs):
+            law = d.choose((Add, Maximum))
+            law(scalars[i], scalars[len(xs) + i])
+            identities.append(0 if law is Add else x.dtype.lowest)
+    region = Function("combine", tuple(scalars), tuple(b.ops), tuple(b.ops))
+    return cls(xs, tuple(identities), region, d.subset(range(first.type.rank)))
+
+
+@places(Matmul)
+def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
+    x = d.value("iuf", rank=2)
+    y = d.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], d.choose(d.sizes))))
+    return cls(x, y)
+
+
+# -- control --------------------------------------------------------------------------------
+
+
+def captured(d: Draft) -> tuple[Value, ...]:
+    """Some values for a body to use."""
+    return tuple(d.value() for _ in range(d.integer(0, 2)))
+
+
+def body_of(d: Draft, *args: Any, **kwargs: Any) -> Function:
+    """A region, with operations of its own unless it lies too deep."""
+    return d.region(*args, place if d.depth < MAX_DEPTH else None, **kwargs)
+
+
+@places(Cond)
+def _cond(d: Draft, cls: type[Cond]) -> Op:
+    condition, values = d.like(TensorType(BOOL)), captured(d)
+    then = body_of(d, "then", types_of(values), None, extra=2)
+    otherwise = body_of(d, "otherwise", types_of(values), types_of(then.results))
+    return cls(condition, values, then, otherwise)
+
+
+@places(While)
+def _while(d: Draft, cls: type[While]) -> Op:
+    """Counts the first carried value up to a limit of at most four."""
+    limit = d.integer(0, 4)
+    carried, values = captured(d), captured(d)
+    init = (Constant(literal(0, I64)), *carried)
+    params = [Param(v.type, f"x{i}") for i, v in enumerate((*init, *values))]
+    with Builder() as b:
+        test = Less(params[0], Constant(literal(limit, I64)))
+    condition = Function("condition", tuple(params), tuple(b.ops), (test,))
+    body = body_of(d, "body", types_of((*init, *values)), types_of(carried))
+    with Builder(body.ops) as b:
+        following = Add(body.params[0], Constant(literal(1, I64)))
+    body = Function("body", body.params, tuple(b.ops), (following, *body.results))
+    return cls(init, values, condition, body)
+
+
+@places(Scan)
+def _scan(d: Draft, cls: type[Scan]) -> Op | None:
+    x = d.value(rank=1)
+    init, values = captured(d), captured(d)
+    xs = (x,) if d.flag() else ()
+    slices = [v.type.with_shape(v.shape[1:]) for v in xs]
+    stacked = [d.value().type for _ in range(d.integer(0, 1))]
+    results = [*types_of(init), *(t for t in stacked if small((x.shape[0], *t.shape)))]
+    body = body_of(d, "body", [*types_of(init), *slices, *types_of(values)], results)
+    return cls(init, xs, values, body, x.shape[0], d.flag())
+
+
+@places(Checkpoint)
+def _checkpoint(d: Draft, cls: type[Checkpoint]) -> Op:
+    xs = captured(d)
+    return cls(xs, body_of(d, "body", types_of(xs), None, extra=2))
+
+
+@places(Recompute)
+def _recompute(d: Draft, cls: type[Recompute]) -> Op:
+    xs = captured(d)
+    return cls(xs, (d.value(),), body_of(d, "body", types_of(xs), None, extra=2))
+
+
+@places(Kernel)
+def _kernel(d: Draft, cls: type[Kernel]) -> Op:
+    xs = captured(d)
+    return cls(xs, d.region("body", types_of(xs), None, None), "map")
+
+
+@places(Call)
+def _call(d: Draft, cls: type[Call]) -> Op | None:
+    """A call of a function made for it; its sizes must all be bound by its own parameters."""
+    if d.depth:
+        return None
+    xs = captured(d)
+    alone = {str(s) for x in xs for s in x.shape if not isinstance(s, int)}
+    used = {s for x in xs for size in x.shape for s in dims.symbols(size)}
+    if not used <= alone:
+        return None
+    sizes = [s for s in d.sizes if set(dims.symbols(s)) <= used]
+    inner = Draft(d.draw, d.dtypes, sizes, d.ops, 1, d)
+    for x in xs:
+        inner.param(x.type)
+    inner.grow(d.integer(0, 3), place)
+    with inner.builder:
+        results = [inner.value() for _ in range(d.integer(1, 2))]
+    callee = inner.finish(f"f{len(d.functions)}", results)
+    d.functions.append(callee)
+    return cls(xs, FunctionRef(callee.name), types_of(results))
+
+
+@places(Push, Pop, EmptyTape)
+def _tape(d: Draft, cls: type[Op]) -> Op:
+    """A tape that is written and read back: the three operations come together."""
+    values = captured(d)
+    full = Push(EmptyTape(), values)
+    return Pop(full, (full.type, *types_of(values)))
+
+
+# -- effects --------------------------------------------------------------------------------
+
+
+@places(Assert)
+def _assert(d: Draft, cls: type[Assert]) -> Op:
+    x = d.like(TensorType(I64))
+    return cls(LessEqual(x, x), "a number is at most itself")
+
+
+@places(Print)
+def _print(d: Draft, cls: type[Print]) -> Op:
+    return cls(d.value(), "value: ")

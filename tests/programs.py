@@ -1,0 +1,124 @@
+"""Random well-typed programs with arguments, drawn by Hypothesis over the registry of operations.
+
+``programs()`` gives whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them. What a user
+can write is ``TRACED``; ``EVERY`` adds what only passes make (kernels, tapes, recomputation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dlvm.ir import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    OPS,
+    Array,
+    DType,
+    Module,
+    Op,
+    TensorType,
+    dims,
+)
+from dlvm.ops import (
+    Add,
+    Cast,
+    Control,
+    Effect,
+    EmptyTape,
+    Kernel,
+    Mul,
+    Pop,
+    Push,
+    Recompute,
+    Sum,
+    Tanh,
+)
+
+from .drafts import SIZES, Draft, moderate
+from .families import place
+
+EVERY = tuple(OPS.values())
+TRACED = tuple(c for c in EVERY if c not in (Kernel, Recompute, Push, Pop, EmptyTape))
+STRAIGHT = tuple(c for c in TRACED if not issubclass(c, Control | Effect))
+FLOATS = (F32, F64, F16, BF16)
+WEIGHTED = (F32, F64, F32, F64, F16, BF16, BOOL, *(t for t in DTYPES.values() if t.kind in "iu"))
+SYMBOLS = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module and arguments for its main function."""
+
+    module: Module
+    arrays: tuple[Array, ...]
+
+    def run(self) -> tuple[Array, ...]:
+        """What the interpreter says."""
+        return self.module.run(self.module.main.name, *self.arrays)
+
+    def __repr__(self) -> str:
+        shown = "\n".join(f"{a.dtype}{list(a.shape)} {a.tolist()}" for a in self.arrays)
+        return f"\n{self.module}{shown}\n"
+
+
+@st.composite
+def programs(
+    draw: Any,
+    classes: Collection[type[Op]] = TRACED,
+    dtypes: Sequence[DType] = WEIGHTED,
+    symbolic: bool = True,
+    max_ops: int = 10,
+    loss: bool = False,
+    must: type[Op] | None = None,
+) -> Program:
+    """A random program; with ``loss`` its only result is one scalar of the first dtype.
+
+    With ``must`` the last operation drawn is of that class, where there is room for one.
+    """
+    values = {s: draw(st.sampled_from(SIZES)) for s in SYMBOLS} if symbolic else {}
+    d = Draft(draw, dtypes, _sizes(values), tuple(classes))
+    for i in range(draw(st.integers(1, 3))):
+        d.param(TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape()))
+    d.grow(draw(st.integers(0, max_ops)), place)
+    if must is not None:
+        d.ops = (must,)
+        d.grow(1, place)
+        d.ops = tuple(classes)
+    with d.builder:
+        results = [loss_of(d)] if loss else [d.value() for _ in range(draw(st.integers(1, 3)))]
+    _bind_symbols(d, values)
+    module = Module((d.finish("main", results), *d.functions))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    shapes = [tuple(dims.evaluate(n, values) for n in p.shape) for p in d.params]
+    arrays = [moderate(p.dtype, s, rng) for p, s in zip(d.params, shapes, strict=True)]
+    return Program(module, tuple(arrays))
+
+
+def _sizes(values: dict[str, int]) -> list[dims.Dim]:
+    """Mostly small numbers; symbols, and expressions of them."""
+    named = [dims.symbol(s) for s in values]
+    return [3, 1, 2, *named, 0, 5, *(2 * n + 1 for n in named), *(n + 1 for n in named)]
+
+
+def _bind_symbols(d: Draft, values: dict[str, int]) -> None:
+    for name in values:
+        d.param(TensorType(d.dtypes[0], (dims.symbol(name),)))
+
+
+def loss_of(d: Draft) -> Any:
+    """One number from every float value: the sum of ``tanh`` of each, so that none dominates."""
+    dtype = d.dtypes[0]
+    total: Any = d.fresh(TensorType(dtype))
+    for value in [v for v in d.pool if v.dtype.is_float]:
+        x = Tanh(value if value.dtype == dtype else Cast(value, dtype))
+        total = Add(total, Sum(Mul(x, x), tuple(range(x.type.rank))) if x.shape else x)
+    return total
