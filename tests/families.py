@@ -38,7 +38,6 @@ from dlvm.ops import (
     Matmul,
     Maximum,
     Movement,
-    Mul,
     Permute,
     Pop,
     Print,
@@ -105,7 +104,7 @@ def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
     """Operands that keep values moderate: no division by zero, no root of negative numbers."""
     *rest, last = operands
     if cls is Div or (issubclass(cls, Elementwise) and cls.domain[0] == 0):
-        return [*rest, Add(Mul(last, last), last * 0 + 0.5)]
+        return [*rest, last * last + 0.5]
     return [*rest, Tanh(last)] if cls is Exp else operands
 
 

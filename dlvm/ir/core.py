@@ -193,7 +193,8 @@ class Op(Value):
             builder.append(self)
 
     def __repr__(self) -> str:
-        return f"<{self.name} : {', '.join(map(str, self.result_types))}>"
+        types = self.__dict__.get("result_types", ())
+        return f"<{self.name} : {', '.join(map(str, types))}>"
 
     # -- facts that every operation states for itself -------------------------------------
 

@@ -313,7 +313,56 @@ def _interval_times(a: Range, b: Range) -> Range:
 
 def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
     """Whether ``a >= b`` for every value of the symbols; False when that can't be shown."""
-    return bounds(a - b, ranges)[0] >= 0
+    return _never_negative(a - b, ranges, 8)
+
+
+def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
+    """By intervals, else with one floor division, minimum or maximum replaced by its bound."""
+    if bounds(d, ranges)[0] >= 0:
+        return True
+    found = next(((mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)), None)
+    if found is None or effort == 0:
+        return False
+    call, k = found
+    assert isinstance(call, Call)
+    rest = d - k * _call(call.function, call.lhs, call.rhs)
+    if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
+        bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
+        return _never_negative(rest * call.rhs + k * bound, ranges, effort - 1)
+    if call.function not in ("min", "max"):
+        return False
+    either = any if (call.function == "max") == (k > 0) else all
+    return either(_never_negative(rest + k * x, ranges, effort - 1) for x in (call.lhs, call.rhs))
+
+
+def _is_call(mono: Monomial) -> bool:
+    return len(mono) == 1 and mono[0][1] == 1 and isinstance(mono[0][0], Call)
+
+
+def when_positive(size: Dim) -> dict[str, Range]:
+    """What ``size >= 1`` says of its symbols: of a window that is not empty, say."""
+    if isinstance(size, int) or len(size.terms) > 2:
+        return {}
+    mono, k = size.terms[0]
+    offset = size.terms[1] if len(size.terms) == 2 else ((), 0)
+    if k < 0 or offset[0]:
+        return {}
+    least = -((offset[1] - 1) // k)
+    if any(isinstance(atom, Call) for atom, _ in mono):
+        return _when_quotient(mono, least)
+    if len(mono) == 1 and mono[0][1] == 1:
+        return {str(mono[0][0]): (max(0, least), math.inf)}
+    return {} if offset[1] > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
+
+
+def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
+    """``floordiv(x, n) >= least`` is ``x >= n * least``."""
+    call = mono[0][0]
+    if not (_is_call(mono) and isinstance(call, Call) and call.function == "floordiv"):
+        return {}
+    if not isinstance(call.rhs, int) or call.rhs <= 0:
+        return {}
+    return when_positive(call.lhs - (least * call.rhs - 1))
 
 
 def solve(pattern: Dim, size: int, known: dict[str, int]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, floordiv
+from dlvm.ir.dims import at_least, floordiv, when_positive
 
 from .families import Movement
 from .reduction import Sum
@@ -169,19 +169,13 @@ class Window(Movement):
         if size == 0:
             return
         last = start + (size - 1) * step
-        first_in = at_least(start, 0) and at_least(last, 0 if step < 0 else min_dim(start, last))
-        low = start if step > 0 else last
-        high = last if step > 0 else start
-        if not (first_in and at_least(low, 0) and at_least(extent - 1, high)):
+        low, high = (start, last) if step > 0 else (last, start)
+        ranges = when_positive(size)
+        if not (at_least(low, 0, ranges) and at_least(extent - 1, high, ranges)):
             raise ShapeError(
                 f"{self.name}: {size} elements from {start} by {step} do not fit an axis of "
                 f"size {extent} in {whole}"
             )
-
-
-def min_dim(a: Dim, b: Dim) -> Dim:
-    """The one that is known to be smaller, else the first."""
-    return a if at_least(b, a) else b
 
 
 class Slice(Window):
