@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -127,6 +127,7 @@ class Spec:
 
     name: str
     kind: str
+    default: Any = MISSING
 
     @property
     def label(self) -> str:
@@ -164,9 +165,7 @@ class Op(Value):
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:
             return
-        dataclass(eq=False, repr=False)(cls)
-        specs = [Spec(f.name, _KINDS.get(str(f.type), "attribute")) for f in fields(cls) if f.init]
-        cls.layout = tuple(specs)
+        cls.layout = _layout(dataclass(eq=False, repr=False)(cls))
         if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
             raise IRError(f"two operations are called {cls.name}")
         OPS[cls.name] = cls
@@ -208,8 +207,7 @@ class Op(Value):
 
     def run(self, machine: Any, *operands: Any) -> tuple[Any, ...]:
         """What the interpreter calls: the reference, with symbolic sizes replaced."""
-        out = machine.concrete(self).reference(*operands)
-        return out if isinstance(out, tuple) else (out,)
+        return as_tuple(machine.concrete(self).reference(*operands))
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """The cotangent of each operand from those of the results; None where it is zero."""
@@ -266,9 +264,21 @@ class Op(Value):
         return (type(self), attributes, regions, groups, tuple(map(id, self.operands)))
 
 
+def _layout(cls: Any) -> tuple[Spec, ...]:
+    return tuple(
+        Spec(f.name, _KINDS.get(str(f.type), "attribute"), f.default) for f in fields(cls) if f.init
+    )
+
+
+def as_tuple(out: Any) -> tuple[Any, ...]:
+    """What a rule gave for each result; a rule for one result gives it bare."""
+    return out if isinstance(out, tuple) else (out,)  # pyright: ignore[reportUnknownVariableType]
+
+
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return (value.dtype.str, value.shape, value.tobytes())
+        array: Array = value  # pyright: ignore[reportUnknownVariableType]
+        return (array.dtype.str, array.shape, array.tobytes())
     return (type(value), value)
 
 

@@ -341,18 +341,18 @@ def _is_call(mono: Monomial) -> bool:
 
 def when_positive(size: Dim) -> dict[str, Range]:
     """What ``size >= 1`` says of its symbols: of a window that is not empty, say."""
-    if isinstance(size, int) or len(size.terms) > 2:
+    if isinstance(size, int):
         return {}
-    mono, k = size.terms[0]
-    offset = size.terms[1] if len(size.terms) == 2 else ((), 0)
-    if k < 0 or offset[0]:
+    (mono, k), *rest = size.terms
+    offset = sum(c for m, c in rest if not m)
+    if k < 0 or any(m for m, _ in rest):
         return {}
-    least = -((offset[1] - 1) // k)
+    least = -((offset - 1) // k)
     if any(isinstance(atom, Call) for atom, _ in mono):
         return _when_quotient(mono, least)
     if len(mono) == 1 and mono[0][1] == 1:
         return {str(mono[0][0]): (max(0, least), math.inf)}
-    return {} if offset[1] > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
+    return {} if offset > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
 
 
 def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm.errors import CompilerError, IRError, Origin, ShapeError, UserError
 
-from .core import Function, Op, Part, Value
+from .core import Function, Op, Value, as_tuple
 from .dims import Expr, evaluate, solve, substitute, symbols
 from .module import Module
 from .types import Array, TensorType, dtype_of
@@ -150,7 +150,6 @@ def elementwise(fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
     env: dict[Value, Any] = dict(zip(fn.params, arrays, strict=True))
     for op in fn.ops:
         out = op.reference(*(env[v] for v in op.operands))
-        outputs = out if isinstance(op.results[0], Part) else (out,)
-        for result, array in zip(op.results, outputs, strict=True):
+        for result, array in zip(op.results, as_tuple(out), strict=True):
             env[result] = np.asarray(array, result.type.dtype.numpy)
     return tuple(env[r] for r in fn.results)

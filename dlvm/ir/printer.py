@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,6 @@ class Printer:
         """Operands, then attributes, as they stand on the operation's line."""
         operands: list[str] = []
         attributes: list[str] = []
-        defaults = {f.name: f.default for f in fields(op) if f.default is not MISSING}
         for spec in op.layout:
             value = getattr(op, spec.name)
             if spec.kind == "operand":
@@ -79,9 +77,7 @@ class Printer:
                 operands.append(f"[{', '.join(names[v] for v in value)}]")
             elif spec.kind == "array":
                 attributes.append(f"{spec.label}={self.array(value)}")
-            elif spec.kind == "attribute" and not (
-                spec.name in defaults and defaults[spec.name] == value
-            ):
+            elif spec.kind == "attribute" and value != spec.default:
                 attributes.append(f"{spec.label}={attribute(value)}")
         return [", ".join(operands), *attributes] if operands else attributes
 
@@ -156,7 +152,8 @@ def attribute(value: Any) -> str:
         case float():
             return repr(value)
         case tuple():
-            return f"({', '.join(attribute(v) for v in value)})"
+            items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+            return f"({', '.join(map(attribute, items))})"
         case TensorType(shape=()):
             return f"{value}[]"
         case _:

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from .core import Builder, Function, Op, Value
 from .types import TensorType
 
 RuleOp = TypeVar("RuleOp", bound=Op)
+Example: TypeAlias = (
+    Callable[[Value], Value]
+    | Callable[[Value, Value], Value]
+    | Callable[[Value, Value, Value], Value]
+    | Callable[[Value, Value, Value, Value], Value]
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Rule:
     name: str
     root: type[Op]
     apply: Callable[[Op], Value | None]
-    example: Callable[..., Value]
+    example: Example
     given: tuple[str, ...]
     exact: bool
     law: str
@@ -41,7 +47,7 @@ RULES: dict[type[Op], list[Rule]] = defaultdict(list)
 
 def rewrite(
     root: type[RuleOp],
-    example: Callable[..., Value],
+    example: Example,
     given: tuple[str, ...] = ("n[M,N]",),
     exact: bool = True,
 ) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:

@@ -8,13 +8,12 @@ Movement and contraction are known to gen/ by class. Matters of one operation st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value
+from dlvm.errors import DTypeError, IRError, ShapeError
+from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, as_tuple
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.scalar import S, Scalars
 
@@ -28,6 +27,10 @@ def wide(array: Array) -> Array:
 
 def _is_half(array: Array) -> bool:
     return array.dtype.kind not in "iub"
+
+
+def _unstated(op: Op) -> IRError:
+    return IRError(f"{op.name} does not state what its family demands")
 
 
 class Elementwise(Op):
@@ -54,25 +57,24 @@ class Elementwise(Op):
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """The reference on f32 where operands are half precision, rounded once."""
         out = self.reference(*(wide(x) for x in operands))
-        outputs = out if isinstance(out, tuple) else (out,)
         return tuple(
             np.asarray(o).astype(t.dtype.numpy, copy=False)
-            for o, t in zip(outputs, self.result_types, strict=True)
+            for o, t in zip(as_tuple(out), self.result_types, strict=True)
         )
 
     def scalar(self, s: Scalars[S], *x: S) -> S | tuple[S, ...]:
         """The formula for one element; a tuple where there are several results."""
-        raise NotImplementedError(self.name)
-
-    def computes(self, number: int) -> int:
-        """How many floating-point operations one element counts for."""
-        return number
+        raise _unstated(self)
 
 
-class Reduction(Op):
-    """Folds the elements along ``axes`` with a monoid over tuples of scalars."""
+class HasAxes:
+    """What the fields of every reduction include; each class says where among its own."""
 
     axes: tuple[int, ...]
+
+
+class Reduction(HasAxes, Op):
+    """Folds the elements along ``axes`` with a monoid over tuples of scalars."""
 
     def reduced(self, t: TensorType) -> tuple[Dim, ...]:
         """The shape that is left, after checking the axes."""
@@ -82,23 +84,23 @@ class Reduction(Op):
 
     def states(self) -> tuple[DType, ...]:
         """The types of the scalars that are folded."""
-        raise NotImplementedError(self.name)
+        raise _unstated(self)
 
     def identity(self, s: Scalars[S]) -> State[S]:
         """The state of an empty fold."""
-        raise NotImplementedError(self.name)
+        raise _unstated(self)
 
     def lift(self, s: Scalars[S], index: S, *x: S) -> State[S]:
         """The state of one element, given its position (i64) along the reduced axes."""
-        raise NotImplementedError(self.name)
+        raise _unstated(self)
 
     def combine(self, s: Scalars[S], a: State[S], b: State[S]) -> State[S]:
         """The associative operation, earlier elements on the left."""
-        raise NotImplementedError(self.name)
+        raise _unstated(self)
 
     def project(self, s: Scalars[S], state: State[S]) -> State[S]:
         """The results, from the state of all elements."""
-        raise NotImplementedError(self.name)
+        raise _unstated(self)
 
 
 class Movement(Op):
@@ -146,11 +148,3 @@ def check_region(
 
 def _list(types: tuple[TensorType, ...]) -> str:
     return f"({', '.join(map(str, types))})"
-
-
-def scalar_of(value: Value) -> bool:
-    """Whether a value has rank 0."""
-    return not value.shape
-
-
-Formula = Callable[..., Value]

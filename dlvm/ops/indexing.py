@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError
+from dlvm.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 
 from .elementwise import Add, Equal, Select
@@ -22,13 +22,19 @@ from .movement import Broadcast, Reshape
 MODES = ("error", "clip", "drop")
 
 
-class Indexed(Movement):
-    """What gather and scatter share."""
+class IndexedFields:
+    """What their fields include; each class says where among its own."""
 
+    x: Value
     indices: Value
+    updates: Value
     axis: int
     batch: int
     mode: str
+
+
+class Indexed(IndexedFields, Movement):
+    """What gather and scatter share."""
 
     @property
     def may_raise(self) -> bool:
@@ -117,13 +123,6 @@ def _grouped(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, int, i
 class Scatter(Indexed):
     """What the two ways to write at indices share."""
 
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int
-    mode: str
-
     def infer(self) -> TensorType:
         """The type of ``x``; the updates have the type that a gather would give."""
         expected = self.x.type.with_shape(self.moved(self.x.type))
@@ -153,7 +152,7 @@ class Scatter(Indexed):
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Write the rows into the target, in place."""
-        raise NotImplementedError(self.name)
+        raise IRError(f"{self.name} does not say how it writes")
 
 
 class ScatterAdd(Scatter):

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, floordiv, when_positive
+from dlvm.ir.dims import at_least, when_positive
 
 from .families import Movement
 from .reduction import Sum
@@ -233,11 +233,6 @@ def window(starts: Any, sizes: Any, steps: Any) -> tuple[slice, ...]:
         stop = start + size * step
         out.append(slice(start, None if stop < 0 else stop, step) if size else slice(0, 0))
     return tuple(out)
-
-
-def window_size(start: int, stop: int, step: int) -> int:
-    """How many elements ``start:stop:step`` holds."""
-    return max(0, int(floordiv(stop - start + step - (1 if step > 0 else -1), step)))
 
 
 class Concat(Movement):

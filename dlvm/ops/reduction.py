@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import I64, Array, DType, Function, TensorType, Value, zeros
+from dlvm.ir import I64, Array, DType, Function, TensorType, Value, as_tuple, zeros
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
 
@@ -74,8 +74,7 @@ class Max(Reduction):
 
     def reference(self, *operands: Array) -> Any:
         x = wide(operands[0])
-        lowest = np.array(self.x.dtype.lowest, x.dtype)
-        return np.max(x, axis=self.axes, initial=lowest).astype(self.x.dtype.numpy)
+        return np.max(x, axis=self.axes, initial=self.x.dtype.lowest).astype(self.x.dtype.numpy)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         ties = Equal(self.x, spread(self, self.x.type, self.axes))
@@ -265,11 +264,10 @@ def scalar_region(s: Scalars[S], region: Function, arguments: tuple[S, ...]) -> 
     env: dict[Value, S] = dict(zip(region.params, arguments, strict=True))
     for op in region.ops:
         if isinstance(op, Constant):
-            env[op] = s.constant(op.value[()], op.dtype)
+            env[op] = s.constant(op.value.item(), op.dtype)
         elif isinstance(op, Elementwise):
-            out = op.scalar(s, *(env[v] for v in op.operands))
-            outputs = out if isinstance(out, tuple) else (out,)
-            env.update(zip(op.results, outputs, strict=True))
+            out = as_tuple(op.scalar(s, *(env[v] for v in op.operands)))
+            env.update(zip(op.results, out, strict=True))
     return tuple(env[r] for r in region.results)
 
 
