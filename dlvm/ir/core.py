@@ -127,7 +127,13 @@ class Spec:
 
     name: str
     kind: str
+    annotation: str
     default: Any = MISSING
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
 
     @property
     def label(self) -> str:
@@ -155,6 +161,7 @@ class Op(Value):
 
     name: ClassVar[str]
     layout: ClassVar[tuple[Spec, ...]] = ()
+    _named: ClassVar[dict[str, tuple[str, ...]]] = {}
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
     nondifferentiable: ClassVar[str] = ""
@@ -166,6 +173,12 @@ class Op(Value):
         if "name" not in cls.__dict__:
             return
         cls.layout = _layout(dataclass(eq=False, repr=False)(cls))
+        cls._named = {
+            "inputs": tuple(s.name for s in cls.layout if s.kind in ("operand", "operands")),
+            "attributes": tuple(s.name for s in cls.layout if s.kind in ("attribute", "array")),
+            "regions": tuple(s.name for s in cls.layout if s.kind == "region"),
+            "groups": tuple(s.name for s in cls.layout if s.kind in ("operands", "types")),
+        }
         if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
             raise IRError(f"two operations are called {cls.name}")
         OPS[cls.name] = cls
@@ -174,11 +187,12 @@ class Op(Value):
 
     def __post_init__(self) -> None:
         operands: list[Value] = []
-        for spec in self.layout:
-            if spec.kind == "operand":
-                operands.append(getattr(self, spec.name))
-            elif spec.kind == "operands":
-                operands.extend(getattr(self, spec.name))
+        for name in self._named["inputs"]:
+            given: Value | tuple[Value, ...] = getattr(self, name)
+            if isinstance(given, tuple):
+                operands.extend(given)
+            else:
+                operands.append(given)
         self.operands = tuple(operands)
         inferred = self.infer()
         if isinstance(inferred, TensorType):
@@ -218,13 +232,12 @@ class Op(Value):
     @property
     def attributes(self) -> dict[str, Any]:
         """Field values that are neither operands, regions nor declared types."""
-        kinds = ("attribute", "array")
-        return {s.name: getattr(self, s.name) for s in self.layout if s.kind in kinds}
+        return {name: getattr(self, name) for name in self._named["attributes"]}
 
     @property
     def regions(self) -> dict[str, Function]:
         """The closed functions that a control operation holds."""
-        return {s.name: getattr(self, s.name) for s in self.layout if s.kind == "region"}
+        return {name: getattr(self, name) for name in self._named["regions"]}
 
     @property
     def is_effect(self) -> bool:
@@ -254,20 +267,21 @@ class Op(Value):
         new.origin = self.origin
         return new
 
+    def facts(self) -> tuple[Any, ...]:
+        """What it computes, but for operands and regions: class, attributes, group sizes."""
+        attributes = tuple(_hashable(getattr(self, n)) for n in self._named["attributes"])
+        groups = tuple(len(getattr(self, n)) for n in self._named["groups"])
+        return (type(self), attributes, groups)
+
     def key(self) -> tuple[Any, ...]:
         """Equal for operations that compute the same from the same operands."""
-        attributes = tuple(_hashable(v) for v in self.attributes.values())
-        regions = tuple(id(r) for r in self.regions.values())
-        groups = tuple(
-            len(getattr(self, s.name)) for s in self.layout if s.kind in ("operands", "types")
-        )
-        return (type(self), attributes, regions, groups, tuple(map(id, self.operands)))
+        regions = tuple(id(getattr(self, n)) for n in self._named["regions"])
+        return (*self.facts(), regions, tuple(map(id, self.operands)))
 
 
 def _layout(cls: Any) -> tuple[Spec, ...]:
-    return tuple(
-        Spec(f.name, _KINDS.get(str(f.type), "attribute"), f.default) for f in fields(cls) if f.init
-    )
+    named = ((f, str(f.type)) for f in fields(cls) if f.init)
+    return tuple(Spec(f.name, _KINDS.get(t, "attribute"), t, f.default) for f, t in named)
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:
@@ -276,10 +290,14 @@ def as_tuple(out: Any) -> tuple[Any, ...]:
 
 
 def _hashable(value: Any) -> Any:
+    """Equal only for attribute values that mean the same: 1, 1.0, True and -0.0 differ."""
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(map(_hashable, items))
     if isinstance(value, np.ndarray):
         array: Array = value  # pyright: ignore[reportUnknownVariableType]
         return (array.dtype.str, array.shape, array.tobytes())
-    return (type(value), value)
+    return (type(value), repr(value) if isinstance(value, float) else value)
 
 
 class Builder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .core import Declaration, Function, Op, Value
 from .module import Module
 
@@ -40,7 +38,8 @@ def _same_function(a: Function, b: Function, pending: list[tuple[Function, Funct
     for x, y in zip(a.ops, b.ops, strict=True):
         if not _same_op(x, y, twin):
             return False
-        pending.extend(zip(x.regions.values(), y.regions.values(), strict=True))
+        if x.regions:
+            pending.extend(zip(x.regions.values(), y.regions.values(), strict=True))
         twin.update(zip(x.results, y.results, strict=True))
     return len(a.results) == len(b.results) and all(
         twin.get(r) is s for r, s in zip(a.results, b.results, strict=True)
@@ -48,13 +47,6 @@ def _same_function(a: Function, b: Function, pending: list[tuple[Function, Funct
 
 
 def _same_op(x: Op, y: Op, twin: dict[Value, Value]) -> bool:
-    if type(x) is not type(y) or x.result_types != y.result_types:
-        return False
-    if len(x.operands) != len(y.operands) or _facts(x) != _facts(y):
+    if x.result_types != y.result_types or x.facts() != y.facts():
         return False
     return all(twin.get(a) is b for a, b in zip(x.operands, y.operands, strict=True))
-
-
-def _facts(op: Op) -> Any:
-    _, attributes, _, groups, _ = op.key()
-    return attributes, groups

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
-import json
-import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,217 +20,56 @@ from dlvm.errors import DlvmError, IRError, Origin
 
 from . import dims
 from .core import OPS, Builder, Declaration, Function, FunctionRef, Op, Param, Spec, Value
+from .line import MAX_NESTING, Line, parse_attribute, parse_dim, parse_number, parse_type
 from .module import Module
 from .printer import VERSION
-from .types import DTYPES, Array, DType, TensorType
-
-MAX_NESTING = 200
-TOKEN = re.compile(
-    r"\s*(?:(%[\w.]+|@[\w.]+|#\d+)"
-    r'|("(?:[^"\\]|\\.)*")'
-    r"|(\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|0x[0-9a-fA-F]+|\d+)"
-    r"|([A-Za-z_][\w.]*)"
-    r"|(->|[-+*()\[\]{},:=])|(\S))"
-)
+from .types import Array, DType, TensorType
 
 
-class Line:
-    """The tokens of one line and a place among them."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The fields of a class of operations, sorted by where they stand in the text."""
 
-    def __init__(self, text: str, number: int) -> None:
-        self.text, self.number = text, number
-        self.tokens: list[str] = []
-        self.columns: list[int] = []
-        self.at = 0
-        end = len(text)
-        while end and text[end - 1].isspace():
-            end -= 1
-        place = 0
-        while place < end:
-            found = TOKEN.match(text, place)
-            assert found is not None
-            if found[6] is not None:
-                self.columns.append(found.start(6))
-                raise self.error(f"unexpected character {found[6]!r}")
-            self.tokens.append(found[found.lastindex or 0])
-            self.columns.append(found.start(found.lastindex or 0))
-            place = found.end()
-
-    def error(self, message: str) -> IRError:
-        """The mistake, with the line and a caret under the token it is about."""
-        column = self.columns[min(self.at, len(self.columns) - 1)] if self.columns else 0
-        if self.at >= len(self.tokens) and self.tokens:
-            column = len(self.text.rstrip())
-        shown, start = self.text.rstrip(), max(0, column - 90)
-        excerpt = shown[start : start + 120]
-        return IRError(
-            f"line {self.number}: {message}\n   | {excerpt}\n   | {' ' * (column - start)}^"
-        )
-
-    def peek(self) -> str:
-        """The next token, or nothing at the end."""
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def take(self, expected: str = "") -> str:
-        """The next token, which must be the one expected if one is named."""
-        token = self.peek()
-        if not token or (expected and token != expected):
-            raise self.error(
-                f"expected {expected or 'more'}, found {token or 'the end of the line'}"
-            )
-        self.at += 1
-        return token
-
-    def accept(self, token: str) -> bool:
-        """Take the next token if it is this one."""
-        found = self.peek() == token
-        self.at += found
-        return found
-
-    def name(self, sigil: str) -> str:
-        """A name that starts with the sigil, without it."""
-        token = self.peek()
-        if not token.startswith(sigil) or len(token) == len(sigil):
-            raise self.error(f"expected a name starting with {sigil}, found {token or 'the end'}")
-        self.at += 1
-        return token[len(sigil) :]
-
-    def integer(self) -> int:
-        """A whole number."""
-        sign = -1 if self.accept("-") else 1
-        token = self.peek()
-        if not token.isdigit() or len(token) > 40:
-            raise self.error(f"expected an integer, found {token or 'the end of the line'}")
-        self.at += 1
-        return sign * int(token)
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self.peek():
-            raise self.error(f"unexpected {self.peek()!r} at the end of the line")
+    cls: type[Op]
+    operands: tuple[Spec, ...]
+    attributes: dict[str, Spec]
+    types: tuple[Spec, ...]
+    regions: tuple[Spec, ...]
 
 
-# -- values on one line ---------------------------------------------------------------------
+@cache
+def plan_of(cls: type[Op]) -> Plan:
+    """The plan of a class."""
+
+    def of(*kinds: str) -> tuple[Spec, ...]:
+        return tuple(s for s in cls.layout if s.kind in kinds)
+
+    named = {s.label: s for s in of("attribute", "array")}
+    return Plan(cls, of("operand", "operands"), named, of("types"), of("region"))
 
 
-def parse_type(line: Line) -> TensorType:
-    """``f32`` or ``f32[B,784]``."""
-    dtype = DTYPES.get(line.peek())
-    if dtype is None:
-        raise line.error(f"expected a type such as f32[3,4], found {line.peek() or 'the end'}")
-    line.take()
-    shape: list[dims.Dim] = []
-    if line.accept("["):
-        while not line.accept("]"):
-            shape.append(parse_dim(line))
-            if line.peek() != "]":
-                line.take(",")
-    return TensorType(dtype, tuple(shape))
-
-
-def parse_dim(line: Line, depth: int = 0) -> dims.Dim:
-    """A sum of products of integers, symbols and ``floordiv(a,b)`` and its like."""
-    if depth > MAX_NESTING:
-        raise line.error("sizes nested too deeply")
-    negative = line.accept("-")
-    total = _parse_product(line, depth)
-    total = -total if negative else total
-    while line.peek() in ("+", "-"):
-        sign = 1 if line.take() == "+" else -1
-        total = total + _parse_product(line, depth) * sign
-    return total
-
-
-def _parse_product(line: Line, depth: int) -> dims.Dim:
-    out = _parse_factor(line, depth)
-    while line.accept("*"):
-        out = out * _parse_factor(line, depth)
-    return out
-
-
-_FUNCTIONS = {
-    "floordiv": dims.floordiv,
-    "mod": dims.mod,
-    "min": dims.minimum,
-    "max": dims.maximum,
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "bool": lambda v: isinstance(v, bool),
+    "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "float": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+    "str": lambda v: isinstance(v, str),
+    "Dim": lambda v: isinstance(v, int | dims.Expr) and not isinstance(v, bool),
+    "DType": lambda v: isinstance(v, DType),
+    "FunctionRef": lambda v: isinstance(v, FunctionRef),
 }
 
 
-def _parse_factor(line: Line, depth: int) -> dims.Dim:
-    token = line.peek()
-    if token.isdigit():
-        return line.integer()
-    if token in _FUNCTIONS and line.tokens[line.at + 1 : line.at + 2] == ["("]:
-        line.take()
-        line.take("(")
-        a = parse_dim(line, depth + 1)
-        line.take(",")
-        b = parse_dim(line, depth + 1)
-        line.take(")")
-        return _FUNCTIONS[token](a, b)
-    if token.isidentifier() and token not in DTYPES:
-        return dims.symbol(line.take())
-    raise line.error(f"expected a size, found {token or 'the end of the line'}")
-
-
-def parse_attribute(line: Line, depth: int = 0) -> Any:
-    """Any attribute value; its text says what it is."""
-    if depth > MAX_NESTING:
-        raise line.error("attributes nested too deeply")
-    token = line.peek()
-    if token in ("none", "true", "false"):
-        line.take()
-        return {"none": None, "true": True, "false": False}[token]
-    if token.startswith('"'):
-        return _parse_string(line)
-    if token.startswith("@"):
-        return FunctionRef(line.name("@"))
-    if line.accept("("):
-        items: list[Any] = []
-        while not line.accept(")"):
-            items.append(parse_attribute(line, depth + 1))
-            if line.peek() != ")":
-                line.take(",")
-        return tuple(items)
-    if token in DTYPES:
-        return _parse_dtype_or_type(line)
-    if _is_float(line):
-        return float(_parse_number(line))
-    return parse_dim(line)
-
-
-def _parse_string(line: Line) -> str:
-    try:
-        return str(json.loads(line.peek()))
-    except json.JSONDecodeError as error:
-        raise line.error(f"bad string: {error.msg}") from None
-    finally:
-        line.at += 1
-
-
-def _parse_dtype_or_type(line: Line) -> DType | TensorType:
-    if line.tokens[line.at + 1 : line.at + 2] == ["["]:
-        return parse_type(line)
-    return DTYPES[line.take()]
-
-
-def _is_float(line: Line) -> bool:
-    token = (
-        line.tokens[line.at + 1]
-        if line.peek() == "-" and line.at + 1 < len(line.tokens)
-        else line.peek()
-    )
-    return token in ("inf", "nan") or (
-        token[:1].isdigit() and not token.startswith("0x") and any(c in token for c in ".eE")
-    )
-
-
-def _parse_number(line: Line) -> str:
-    sign = "-" if line.accept("-") else ""
-    token = line.take()
-    if token not in ("inf", "nan", "true", "false") and not token[0].isdigit():
-        raise line.error(f"expected a number, found {token}")
-    return sign + token
+def fits(value: Any, annotation: str) -> bool:
+    """Whether an attribute value is what the annotation of its field says."""
+    if not annotation.startswith("tuple["):
+        return annotation not in _FITS or _FITS[annotation](value)
+    if not isinstance(value, tuple):
+        return False
+    items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+    inner = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
+    if inner[-1] == "...":
+        return all(fits(v, inner[0]) for v in items)
+    return len(items) == len(inner) and all(map(fits, items, inner))
 
 
 class Parser:
@@ -330,9 +170,9 @@ class Parser:
         written = self.result_types(line)
         line.take("{")
         line.end()
-        builder = Builder()
-        while (line := self.line()).peek() != "return":
-            self.operation(line, env, builder, depth)
+        with Builder() as builder:
+            while (line := self.line()).peek() != "return":
+                self.operation(line, env, depth)
         results = self.returned(line, env)
         if (found := [r.type for r in results]) != written:
             raise line.error(f"expected results {written}, found {found}")
@@ -346,10 +186,10 @@ class Parser:
         name = line.name("%")
         line.take(":")
         param = Param(parse_type(line), name, line.accept("donated"))
-        if name in env:
+        if f"%{name}" in env:
             line.at -= 1
             raise line.error(f"two parameters are called %{name}")
-        env[name] = param
+        env[f"%{name}"] = param
         return param
 
     def result_types(self, line: Line) -> list[TensorType]:
@@ -375,45 +215,75 @@ class Parser:
 
     def value(self, line: Line, env: dict[str, Value]) -> Value:
         """A value that was defined above."""
-        name = line.name("%")
-        if name not in env:
+        found = env.get(line.tokens[line.at])
+        if found is None:
+            name = line.name("%")
             line.at -= 1
             raise line.error(f"%{name} is not defined above this line")
-        return env[name]
+        line.at += 1
+        return found
 
-    def operation(self, line: Line, env: dict[str, Value], builder: Builder, depth: int) -> None:
+    def operation(self, line: Line, env: dict[str, Value], depth: int) -> None:
         """One operation, with its regions on the lines that follow."""
-        names: list[str] = []
-        while line.peek().startswith("%"):
-            names.append(line.name("%"))
-            if not line.accept(","):
-                line.take("=")
-                break
-        start = line.at
-        cls = OPS.get(line.take())
-        if cls is None:
-            line.at = start
-            close = difflib.get_close_matches(line.peek(), OPS, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise line.error(f"unknown operation {line.peek()!r}{hint}")
+        names = self.result_names(line)
+        plan = self.plan(line)
         ordinal = self.ordinal
         self.ordinal += 1
-        values = self.operands(line, cls, env)
-        arrays = self.attributes(line, cls, values)
+        values = self.operands(line, plan, env)
+        arrays = self.attributes(line, plan, values)
         types = self.types(line)
         for spec, raw in arrays:
             values[spec.name] = self.array(line, raw, types)
-        for spec in cls.layout:
-            if spec.kind == "types":
-                values[spec.name] = tuple(types)
-            elif spec.kind == "region":
-                head = self.line()
-                head.take(spec.label)
-                values[spec.name] = self.function(head, spec.label, depth + 1)
-        with builder:
-            op = self.construct(line, cls, values)
+        for spec in plan.types:
+            values[spec.name] = types
+        for spec in plan.regions:
+            head = self.line()
+            head.take(spec.label)
+            values[spec.name] = self.function(head, spec.label, depth + 1)
+        op = self.construct(line, plan.cls, values)
         op.origin = Origin(self.file, line.number, ordinal)
-        if list(op.result_types) != types:
+        self.define(line, op, types, names, env)
+
+    def result_names(self, line: Line) -> list[str]:
+        """``%0, %1 =``, or nothing for an operation without results."""
+        names: list[str] = []
+        while line.peek().startswith("%"):
+            names.append(line.take())
+            if not line.accept(","):
+                line.take("=")
+                break
+        return names
+
+    def plan(self, line: Line) -> Plan:
+        """The operation's class, by its name."""
+        cls = OPS.get(line.peek())
+        if cls is None:
+            close = difflib.get_close_matches(line.peek(), OPS, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise line.error(f"unknown operation {line.peek()!r}{hint}")
+        line.at += 1
+        return plan_of(cls)
+
+    def construct(self, line: Line, cls: type[Op], values: dict[str, Any]) -> Op:
+        """The operation from its fields, with errors under the line."""
+        missing = [s.label for s in cls.layout if s.required and s.name not in values]
+        if missing:
+            raise line.error(f"{cls.name} needs {', '.join(missing)}")
+        try:
+            return cls(**values)
+        except DlvmError as error:
+            raise line.error(str(error)) from None
+
+    def define(
+        self,
+        line: Line,
+        op: Op,
+        types: tuple[TensorType, ...],
+        names: list[str],
+        env: dict[str, Value],
+    ) -> None:
+        """Hold what is written against what was inferred, and name the results."""
+        if op.result_types != types:
             raise line.error(
                 f"{op.name} gives {_listed(op.result_types)}, but {_listed(types)} is written"
             )
@@ -423,23 +293,13 @@ class Parser:
             )
         for name, result in zip(names, op.results, strict=True):
             if name in env:
-                raise line.error(f"%{name} is defined twice")
+                raise line.error(f"{name} is defined twice")
             env[name] = result
 
-    def construct(self, line: Line, cls: type[Op], values: dict[str, Any]) -> Op:
-        """The operation from its fields, with errors under the line."""
-        try:
-            return cls(**values)
-        except DlvmError as error:
-            raise line.error(str(error)) from None
-        except (TypeError, ValueError, AttributeError, IndexError) as error:
-            raise line.error(f"{cls.name}: {error}") from None
-
-    def operands(self, line: Line, cls: type[Op], env: dict[str, Value]) -> dict[str, Any]:
+    def operands(self, line: Line, plan: Plan, env: dict[str, Value]) -> dict[str, Any]:
         """The operands that the class names, in order."""
         values: dict[str, Any] = {}
-        specs = [s for s in cls.layout if s.kind in ("operand", "operands")]
-        for i, spec in enumerate(specs):
+        for i, spec in enumerate(plan.operands):
             if i:
                 line.take(",")
             if spec.kind == "operand":
@@ -459,23 +319,31 @@ class Parser:
         return tuple(values)
 
     def attributes(
-        self, line: Line, cls: type[Op], values: dict[str, Any]
+        self, line: Line, plan: Plan, values: dict[str, Any]
     ) -> list[tuple[Spec, list[str] | str]]:
         """``name=value`` pairs; array literals are left raw until the type is known."""
-        specs = {s.label: s for s in cls.layout if s.kind in ("attribute", "array")}
         arrays: list[tuple[Spec, list[str] | str]] = []
-        while line.peek() and line.peek() != ":":
-            name = line.take()
-            if name not in specs or specs[name].name in values:
-                line.at -= 1
-                known = ", ".join(specs) or "none"
-                raise line.error(f"{cls.name} has no attribute {name!r} here; it has {known}")
+        while (label := line.peek()) and label != ":":
+            spec = plan.attributes.get(label)
+            if spec is None or spec.name in values:
+                known = ", ".join(plan.attributes) or "none"
+                raise line.error(f"{plan.cls.name} has no attribute {label!r} here; it has {known}")
+            line.at += 1
             line.take("=")
-            if specs[name].kind == "array":
-                arrays.append((specs[name], self.raw_array(line)))
+            if spec.kind == "array":
+                arrays.append((spec, self.raw_array(line)))
             else:
-                values[specs[name].name] = parse_attribute(line)
+                values[spec.name] = self.attribute(line, spec)
         return arrays
+
+    def attribute(self, line: Line, spec: Spec) -> Any:
+        """One value, which must be what the field is annotated with."""
+        at = line.at
+        value = parse_attribute(line)
+        if not fits(value, spec.annotation):
+            line.at = at
+            raise line.error(f"{spec.label} must be of type {spec.annotation}, found {value}")
+        return value
 
     def raw_array(self, line: Line) -> list[str] | str:
         """The numbers of a constant, or the name of a data entry."""
@@ -493,24 +361,24 @@ class Parser:
     def element(self, line: Line) -> str:
         """One number, or ``bits(0x...)`` for a NaN with a payload."""
         if not line.accept("bits"):
-            return _parse_number(line)
+            return parse_number(line)
         line.take("(")
         token = line.take()
         line.take(")")
         return token
 
-    def types(self, line: Line) -> list[TensorType]:
+    def types(self, line: Line) -> tuple[TensorType, ...]:
         """The types after the colon; none for an operation without results."""
         if not line.peek():
-            return []
+            return ()
         line.take(":")
         types = [parse_type(line)]
         while line.accept(","):
             types.append(parse_type(line))
         line.end()
-        return types
+        return tuple(types)
 
-    def array(self, line: Line, raw: list[str] | str, types: list[TensorType]) -> Array:
+    def array(self, line: Line, raw: list[str] | str, types: tuple[TensorType, ...]) -> Array:
         """A constant of the written type."""
         if isinstance(raw, str):
             if raw not in self.data:
