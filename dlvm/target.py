@@ -1,0 +1,65 @@
+"""The processor that code is made for, as a frozen record.
+
+Schedules, emission and cost read it; nothing else in dlvm asks the machine what it is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A triple, a CPU with its features, and the sizes that schedules depend on.
+
+    ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
+    cores may be used.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    registers: int
+    threads: int
+
+    @staticmethod
+    def host() -> Target:
+        """The machine that this process runs on."""
+        return _host()
+
+    def lanes(self, bytes_each: int) -> int:
+        """How many elements of a size one vector register holds."""
+        return max(1, self.vector_bits // (8 * bytes_each))
+
+    def __str__(self) -> str:
+        return f"{self.cpu} ({self.triple}, {self.vector_bits}-bit vectors)"
+
+
+@cache
+def _host() -> Target:
+    from llvmlite import binding
+
+    enabled: dict[str, bool] = dict(binding.get_host_cpu_features())
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(enabled.items()))
+    bits, registers = _vectors(binding.get_process_triple(), enabled)
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Target(
+        triple=binding.get_process_triple(),
+        cpu=binding.get_host_cpu_name(),
+        features=features,
+        vector_bits=bits,
+        registers=registers,
+        threads=threads or 1,
+    )
+
+
+def _vectors(triple: str, enabled: dict[str, bool]) -> tuple[int, int]:
+    """Bits and number of the vector registers of a host."""
+    if not triple.startswith(("x86_64", "i686")):
+        return 128, 32
+    if enabled.get("avx512f") and enabled.get("avx512vl") and enabled.get("avx512dq"):
+        return 512, 32
+    return (256, 16) if enabled.get("avx2") else (128, 16)

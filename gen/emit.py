@@ -1,0 +1,157 @@
+"""Writing LLVM as text: modules without duplicates, and function bodies with loops.
+
+Text is written directly because building it through objects costs twenty times as much. This
+room knows LLVM's syntax, and nothing of kernels or scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Lines: TypeAlias = "list[str | Lines]"
+
+
+@dataclass(slots=True)
+class Text:
+    """A module in pieces, each under its name, so that what several functions need stands once."""
+
+    attributes: str = "nounwind"
+    declarations: dict[str, str] = field(default_factory=dict[str, str])
+    globals: dict[str, str] = field(default_factory=dict[str, str])
+    functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def include(self, other: Text) -> None:
+        """Take over the pieces of another module for the same target."""
+        self.declarations.update(other.declarations)
+        self.globals.update(other.globals)
+        self.functions.update(other.functions)
+
+    def __str__(self) -> str:
+        pieces = (self.globals, self.declarations, self.functions)
+        body = "\n".join(line for piece in pieces for line in piece.values())
+        return f"{body}\nattributes #0 = {{ {self.attributes} }}\n"
+
+
+@dataclass(slots=True)
+class Carry:
+    """A value that a loop carries: its type, its start, and in the end what it became."""
+
+    type: str
+    start: str
+    now: str = ""
+    next: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn of a loop: the index, and where values that don't change in it are written."""
+
+    index: str
+    head: Lines
+
+
+class Writer:
+    """Writes one function body; ``head`` is where what depends on arguments alone goes."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.head: Lines = []
+        self.lines: Lines = []
+        self._count = 0
+        self._block = "entry"
+
+    def name(self, hint: str = "t") -> str:
+        """A fresh name."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def do(self, line: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {line}")
+
+    def value(self, right: str, into: Lines | None = None) -> str:
+        """The name of the result of an instruction, by default written here."""
+        name = f"%{self.name()}"
+        (self.lines if into is None else into).append(f"  {name} = {right}")
+        return name
+
+    def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
+        """A call of a declared function; the types of arguments stand before their values."""
+        types = ", ".join(t for t, _ in arguments)
+        self.text.declarations.setdefault(function, f"declare {result} @{function}({types})")
+        line = f"call {result} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})"
+        if result != "void":
+            return self.value(line)
+        self.do(line)
+        return ""
+
+    def array(self, type_: str, alignment: int = 64) -> str:
+        """Memory of the function's own."""
+        return self.value(f"alloca {type_}, align {alignment}", self.head)
+
+    def label(self, name: str) -> None:
+        """Start a block."""
+        self.lines.append(f"{name}:")
+        self._block = name
+
+    def jump(self, to: str) -> None:
+        """Go to a block."""
+        self.do(f"br label %{to}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """Go to one of two blocks."""
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    @contextmanager
+    def when(self, condition: str) -> Generator[None]:
+        """What is written inside runs only where the condition holds."""
+        then, end = self.name("then"), self.name("end")
+        self.branch(condition, then, end)
+        self.label(then)
+        yield
+        self.jump(end)
+        self.label(end)
+
+    @contextmanager
+    def loop(
+        self, start: str, stop: str, step: int = 1, carried: Sequence[Carry] = ()
+    ) -> Generator[Turn]:
+        """``for index in range(start, stop, step)``; carried values are read after it."""
+        before, body, end = self._block, self.name("body"), self.name("end")
+        index, following = f"%{self.name('i')}", f"%{self.name('i')}"
+        self.branch(self.value(f"icmp slt i64 {start}, {stop}"), body, end)
+        self.label(body)
+        phis: Lines = []
+        head: Lines = []
+        self.lines += [phis, head]
+        for c in carried:
+            c.now = c.next = f"%{self.name('c')}"
+        names = [c.now for c in carried]
+        yield Turn(index, head)
+        self.do(f"{following} = add nsw i64 {index}, {step}")
+        more = self.value(f"icmp slt i64 {following}, {stop}")
+        last = self._block
+        phis.append(f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]")
+        for c, name in zip(carried, names, strict=True):
+            edges = f"[ {c.start}, %{before} ], [ {c.next}, %{last} ]"
+            phis.append(f"  {name} = phi {c.type} {edges}")
+        self.branch(more, body, end)
+        self.label(end)
+        for c in carried:
+            c.now = self.value(f"phi {c.type} [ {c.start}, %{before} ], [ {c.next}, %{last} ]")
+
+    def function(self, header: str) -> str:
+        """The finished function."""
+        body = "\n".join(_flat(self.head + self.lines))
+        return f"define {header} #0 {{\nentry:\n{body}\n  ret void\n}}"
+
+
+def _flat(lines: Lines) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, str):
+            yield line
+        else:
+            yield from _flat(line)

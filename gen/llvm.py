@@ -1,0 +1,80 @@
+"""The one place that talks to LLVM: text in, machine code or an address out.
+
+LLVM aborts the process on code it can't select, so text is always verified first. A module
+goes through the passes once, as each run of them leaks some memory in the library.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from llvmlite import binding
+
+from dlvm.errors import CompilerError
+from dlvm.target import Target
+
+
+@cache
+def machine(target: Target, *, jit: bool = True) -> binding.TargetMachine:
+    """LLVM's own description of a target; code for files must not depend on its address."""
+    _initialize()
+    reloc, model = ("default", "jitdefault") if jit else ("pic", "default")
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc=reloc, codemodel=model, jit=jit
+    )
+
+
+@cache
+def _initialize() -> None:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    binding.initialize_native_asmparser()
+
+
+def parse(text: str) -> binding.ModuleRef:
+    """Verified LLVM code; a mistake in it is ours."""
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompilerError(f"LLVM refuses the code that was emitted: {error}") from None
+    return module
+
+
+def prepare(text: str, target: Target) -> binding.ModuleRef:
+    """Code ready for selection: local arrays that are registers have become registers."""
+    module = parse(f'target triple = "{target.triple}"\n{text}')
+    builder = binding.create_pass_builder(
+        machine(target), binding.create_pipeline_tuning_options(speed_level=1)
+    )
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, builder)
+    return module
+
+
+def assembly(text: str, target: Target) -> str:
+    """The machine code of a module, as text."""
+    return machine(target).emit_assembly(prepare(text, target))
+
+
+def object_code(text: str, target: Target, *, jit: bool = True) -> bytes:
+    """The machine code of a module, as an object file."""
+    return machine(target, jit=jit).emit_object(prepare(text, target))
+
+
+class Library:
+    """Machine code in this process's memory, for as long as the object lives."""
+
+    def __init__(self, code: bytes, target: Target) -> None:
+        empty = parse(f'target triple = "{target.triple}"')
+        self._engine = binding.create_mcjit_compiler(empty, machine(target))
+        self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where an external function starts."""
+        found = self._engine.get_function_address(name)
+        if not found:
+            raise CompilerError(f"no function {name} in the compiled module")
+        return found

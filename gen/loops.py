@@ -1,0 +1,292 @@
+"""The loop level: what a kernel does to memory, one scalar at a time.
+
+A kernel is a nest of loops over flat, dense buffers. Loop variables are symbols of
+``dlvm.ir.dims``, written ``%i0``, so offsets and extents are polynomials that the verifier can
+bound. A scalar is computed once where its ``Let`` stands and named by identity; arithmetic is in
+the words of ``dlvm.ir.scalar`` plus ``fma``. All mutable state is in memory: buffers, and
+``Local`` arrays, private to each turn of the loops around their declaration. This room knows
+nothing of targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dlvm.ir import BOOL, I64, Array, Dim, DType, TensorType, dtype_of
+from dlvm.ir.dims import product
+
+Where: TypeAlias = tuple[Dim, ...]
+Kind: TypeAlias = Literal["serial", "parallel", "vector", "block", "lane"]
+Role: TypeAlias = Literal["in", "out", "inout"]
+
+
+# -- memory -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A dense row-major tensor that the caller hands over."""
+
+    name: str
+    type: TensorType
+    role: Role
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def strides(self) -> tuple[Dim, ...]:
+        """Elements from one index to the next, along each axis."""
+        shape = self.type.shape
+        return tuple(product(shape[i + 1 :]) for i in range(len(shape)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Table:
+    """Constant data that is part of the kernel."""
+
+    name: str
+    array: Array
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        found = dtype_of(self.array)
+        assert found is not None
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.array.size
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Declares an array of the kernel's own; ``shared`` by the lanes of a loop inside."""
+
+    name: str
+    dtype: DType
+    size: int
+    shared: bool = False
+
+
+Memory: TypeAlias = Buffer | Table | Local
+
+
+# -- scalars ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scalar:
+    """A value of one element; its identity is its name."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Number(Scalar):
+    """A constant."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Size(Scalar):
+    """The i64 that a size or index has here."""
+
+    dim: Dim
+    dtype: DType = field(default=I64, init=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Inside(Scalar):
+    """Whether all of these are >= 0."""
+
+    where: Where
+    dtype: DType = field(default=BOOL, init=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load(Scalar):
+    """The element at a flat offset where all of ``where`` are >= 0; zero elsewhere."""
+
+    memory: Memory
+    offset: Dim
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Word(Scalar):
+    """A word of ``dlvm.ir.scalar``, ``select``, ``cast`` or ``fma`` (x*y + z, rounded once)."""
+
+    word: str
+    operands: tuple[Scalar, ...]
+
+
+# -- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """Computes a scalar; those that only serve the order of a fold are not ``counted``."""
+
+    scalar: Scalar
+    counted: bool = True
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Define:
+    """Another name for an index."""
+
+    name: str
+    dim: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bind:
+    """Makes an i64 scalar a symbol, which lies in ``0..high`` by construction."""
+
+    name: str
+    scalar: Scalar
+    high: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """Writes the element at a flat offset where all of ``where`` are >= 0."""
+
+    memory: Buffer | Local
+    offset: Dim
+    scalar: Scalar
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Check:
+    """Records ``code``, the index and the size in the status unless ``ok`` (and ``where``)."""
+
+    ok: Scalar
+    index: Scalar
+    size: Dim
+    code: int
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Barrier:
+    """All lanes get here before one goes on."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """``0 <= var < extent``; turns of every kind but ``serial`` are independent.
+
+    ``limit`` is a bound of the extent that is known, where one is.
+    """
+
+    var: str
+    extent: Dim
+    kind: Kind
+    body: Body
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of a product: where it starts, and whether it lies transposed."""
+
+    buffer: Buffer
+    offset: Dim
+    transposed: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Product:
+    """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
+
+    In the body the tile starts at symbols ``row`` and ``col`` and has ``rows`` times ``cols``
+    elements, of which element (r, c) lies at ``r * width + c``. Each is summed over k in order,
+    by fma where elements are floats.
+    """
+
+    x: Operand
+    y: Operand
+    m: Dim
+    n: Dim
+    k: Dim
+    tile: Local
+    width: int
+    row: str
+    col: str
+    rows: str
+    cols: str
+    body: Body
+
+
+Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Local | Product
+Body: TypeAlias = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoopKernel:
+    """Buffers in the order of arguments, then the symbols of their sizes, then a status."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    symbols: tuple[str, ...]
+    body: Body
+    may_raise: bool
+
+    def __str__(self) -> str:
+        from .loops_text import kernel_text
+
+        return kernel_text(self)
+
+
+def statements(body: Body) -> Iterator[Statement]:
+    """Every statement, those of a loop right after it."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Loop | Product):
+            yield from statements(statement.body)
+
+
+def flops_of(scalar: Scalar) -> int:
+    """Floating-point operations of one evaluation: an fma is two, comparisons none."""
+    if not isinstance(scalar, Word) or not scalar.dtype.is_float:
+        return 0
+    return {"fma": 2, "select": 0, "cast": 0}.get(scalar.word, 1)
+
+
+def flops(body: Body) -> Dim:
+    """Floating-point operations of a body, as the interpreter counts them."""
+    total: Dim = 0
+    for s in body:
+        if isinstance(s, Let) and s.counted:
+            total = total + flops_of(s.scalar)
+        elif isinstance(s, Loop):
+            total = total + s.extent * flops(s.body)
+        elif isinstance(s, Product):
+            total = total + product_flops(s)
+    return total
+
+
+def product_flops(p: Product) -> Dim:
+    """Two for each multiplication, and the body for every element."""
+    return p.m * p.n * (2 * p.k * p.tile.dtype.is_float + _tile_flops(p))
+
+
+def _tile_flops(p: Product) -> int:
+    """Flops for one element: the body loops once over the rows and columns of the tile."""
+    inner = [s.scalar for s in statements(p.body) if isinstance(s, Let) and s.counted]
+    return sum(map(flops_of, inner))

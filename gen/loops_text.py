@@ -1,0 +1,106 @@
+"""The text form of the loop level: what ``str(kernel)`` shows."""
+
+from __future__ import annotations
+
+from .loops import (
+    Barrier,
+    Bind,
+    Body,
+    Check,
+    Define,
+    Inside,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Number,
+    Operand,
+    Product,
+    Scalar,
+    Size,
+    Statement,
+    Store,
+    Where,
+    Word,
+)
+
+
+def kernel_text(kernel: LoopKernel) -> str:
+    """The whole kernel; scalars are numbered in the order in which they are computed."""
+    buffers = ", ".join(f"%{b.name}: {b.role} {b.type}" for b in kernel.buffers)
+    symbols = f" symbols ({', '.join(kernel.symbols)})" if kernel.symbols else ""
+    page = _Page()
+    page.body(kernel.body, "  ")
+    return "\n".join([f"kernel @{kernel.name}({buffers}){symbols} {{", *page.lines, "}"])
+
+
+class _Page:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[Scalar, str] = {}
+
+    def body(self, body: Body, indent: str) -> None:
+        for statement in body:
+            self.statement(statement, indent)
+
+    def statement(self, s: Statement, indent: str) -> None:
+        if isinstance(s, Loop | Product):
+            self.lines.append(f"{indent}{self.opening(s)} {{")
+            self.body(s.body, indent + "  ")
+            self.lines.append(f"{indent}}}")
+        else:
+            self.lines.append(f"{indent}{self.line(s)}")
+
+    def opening(self, s: Loop | Product) -> str:
+        if isinstance(s, Loop):
+            limit = "" if s.limit is None else f" limit {s.limit}"
+            return f"{s.kind} {s.var} < {s.extent}{limit}"
+        tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
+        spot = f"at ({s.row}, {s.col}) of ({s.rows}, {s.cols})"
+        return f"product {_operand(s.x)} by {_operand(s.y)} m={s.m} n={s.n} k={s.k} {tile} {spot}"
+
+    def line(self, s: Statement) -> str:
+        match s:
+            case Let(scalar):
+                name = self.names[scalar] = f"%{len(self.names)}"
+                return f"{name} = {self.right(scalar)} : {scalar.dtype}"
+            case Define(name, dim):
+                return f"{name} = {dim}"
+            case Bind(name, scalar, high):
+                return f"{name} = index {self.names[scalar]} <= {high}"
+            case Store(memory, offset, scalar, where):
+                return f"store %{memory.name}[{offset}] = {self.names[scalar]}{_where(where)}"
+            case Check(ok, index, size, code, where):
+                found = f"{self.names[ok]} index {self.names[index]} size {size}"
+                return f"check {found} code {code}{_where(where)}"
+            case Local(name, dtype, size, shared):
+                return f"{'shared' if shared else 'local'} %{name}: {dtype}[{size}]"
+            case Barrier():
+                return "barrier"
+            case _:
+                return self.opening(s)
+
+    def right(self, scalar: Scalar) -> str:
+        match scalar:
+            case Number(_, value):
+                return f"constant {value}"
+            case Size(dim):
+                return f"size {dim}"
+            case Inside(where):
+                return f"inside ({', '.join(map(str, where))})"
+            case Load(_, memory, offset, where):
+                return f"load %{memory.name}[{offset}]{_where(where)}"
+            case Word(_, word, operands):
+                return f"{word} {', '.join(self.names[o] for o in operands)}"
+            case _:
+                return f"{scalar.dtype}"
+
+
+def _where(where: Where) -> str:
+    return f" where ({', '.join(map(str, where))})" if where else ""
+
+
+def _operand(operand: Operand) -> str:
+    transposed = " transposed" if operand.transposed else ""
+    return f"%{operand.buffer.name}[{operand.offset}]{transposed}"

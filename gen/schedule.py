@@ -1,0 +1,41 @@
+"""How a kernel is laid out in loops: data that is printed, compared and chosen, never code.
+
+A schedule decides who computes what and in which widths. It never decides in which order a
+result is folded (that is the kernel's ``tree``), so no schedule changes a bit of an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Vectors of ``width`` on a CPU (0: as the target has), blocks of ``width`` lanes on a GPU.
+
+    ``tile`` are the rows and columns of a product that are handed to its epilogue at once.
+    """
+
+    processor: Literal["cpu", "gpu"] = "cpu"
+    width: int = 0
+    tile: tuple[int, int] = (96, 64)
+
+    def __str__(self) -> str:
+        width = self.width or "target"
+        return f"{self.processor} width={width} tile={self.tile[0]}x{self.tile[1]}"
+
+
+def cpu(width: int = 0) -> Schedule:
+    """Rows one after the other, vectors along the innermost axis that is contiguous."""
+    return Schedule("cpu", width)
+
+
+def gpu_elementwise(lanes: int = 128) -> Schedule:
+    """One lane for each element, in blocks."""
+    return Schedule("gpu", lanes)
+
+
+def gpu_row_reduction(lanes: int = 32) -> Schedule:
+    """One block for each row; its lanes are those of the reduction tree."""
+    return Schedule("gpu", lanes)
