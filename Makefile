@@ -1,0 +1,33 @@
+# Everything sets itself up in .venv on first use; a second run starts at once.
+#   make test    all tests            make demo    train on handwritten digits
+#   make check   format, lint, types, import contract, size budget, then the tests
+#   make table   operations and what works of each
+#   make bench   time per operation of each phase of the compiler
+
+BIN := .venv/bin
+
+.PHONY: test demo check table bench
+
+test: .venv/test.stamp
+	$(BIN)/python -m pytest -n 2
+
+demo: .venv/test.stamp
+	$(BIN)/python examples/digits.py
+
+check: .venv/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/size_budget.py
+	$(BIN)/python -W error -m pytest -n 2
+
+table: .venv/test.stamp
+	$(BIN)/python -m tests.table
+
+bench: .venv/test.stamp
+	$(BIN)/python benchmarks/phases.py
+
+.venv/%.stamp: pyproject.toml tools/setup
+	tools/setup $*
+	touch $@

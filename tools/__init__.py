@@ -1,0 +1,1 @@
+"""What keeps the house: set-up and checks that are no part of the package."""
