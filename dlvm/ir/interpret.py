@@ -7,7 +7,7 @@ reference gives exactly the type that was inferred, and gives errors the user's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from dlvm.errors import CompilerError, IRError, Origin, ShapeError, UserError
 from .core import Function, Op, Value, as_tuple
 from .dims import Expr, evaluate, solve, substitute, symbols
 from .module import Module
-from .types import Array, TensorType, dtype_of
+from .types import Array, TensorType, dtype_of, known
 
 
 @dataclass(slots=True)
@@ -79,17 +79,6 @@ class Interpreter:
         copy.__dict__.update(op.__dict__)
         copy.__dict__.update(changed)
         return copy
-
-
-def known(value: Any, values: Mapping[str, int]) -> Any:
-    """An attribute value after symbols get values; the same object when nothing changed."""
-    if isinstance(value, Expr):
-        return substitute(value, values)
-    if isinstance(value, tuple):
-        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        new = tuple(known(v, values) for v in items)
-        return value if all(a is b for a, b in zip(new, items, strict=True)) else new  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 def _at(error: UserError, origin: Origin | None) -> UserError:

@@ -8,12 +8,15 @@ shapes, element types and edge values for the example's parameters, the author w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
-from .core import Builder, Function, Op, Value
-from .types import TensorType
+from dlvm.errors import CompilerError
+
+from .core import Builder, Function, Op, Param, Value
+from .dims import Dim
+from .types import TensorType, known
 
 RuleOp = TypeVar("RuleOp", bound=Op)
 Example: TypeAlias = (
@@ -110,22 +113,124 @@ def transform(fn: Function, visit: Visit, env: Env | None = None) -> Function:
             place(builder, op, env)
         else:
             env.update(zip(op.results, replacement, strict=True))
-    results = tuple(mapped(fn.results, env))
-    ops = tuple(builder.ops)
-    same = len(ops) == len(fn.ops) and all(a is b for a, b in zip(ops, fn.ops, strict=True))
-    if same and all(a is b for a, b in zip(results, fn.results, strict=True)):
+    return rebuilt(fn, builder.ops, mapped(fn.results, env))
+
+
+def rebuilt(fn: Function, ops: Sequence[Op], results: Sequence[Value]) -> Function:
+    """The function with another body; itself when the body is the one that it has."""
+    same_ops = len(ops) == len(fn.ops) and all(a is b for a, b in zip(ops, fn.ops, strict=True))
+    if same_ops and all(a is b for a, b in zip(results, fn.results, strict=True)):
         return fn
-    return replace(fn, ops=ops, results=results)
+    return replace(fn, ops=tuple(ops), results=tuple(results))
 
 
-def inline(fn: Function, arguments: Iterable[Value]) -> tuple[Value, ...]:
-    """Write the body of a function here, on these arguments; the results."""
+def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 64) -> Function:
+    """Improve operations until none can be: one sweep, operands before uses.
+
+    What ``improve`` builds is swept in its turn before anything that uses it, so every
+    operation that stays has been refused on its final operands: the result is a fixed point.
+    An operation that is still improved after ``patience`` steps is in a cycle of rules.
+    """
+    env: Env = {}
+    kept: list[Op] = []
+    pending = [(op, patience) for op in reversed(fn.ops)]
+    while pending:
+        op, left = pending.pop()
+        with Builder():
+            new = renewed(op, {v: followed(v, env) for v in op.operands})
+        with (scratch := Builder()):
+            scratch.origin = op.origin
+            better = improve(new)
+        if better is None:
+            kept.append(new)
+            env.update((a, b) for a, b in zip(op.results, new.results, strict=True) if a is not b)
+            continue
+        _check_improvement(new, better, left)
+        env[op] = better
+        pending.extend((built, left - 1) for built in reversed(scratch.ops))
+    return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
+
+
+def followed(value: Value, env: Mapping[Value, Value]) -> Value:
+    """A value after substitution, and what it was substituted by after substitution."""
+    while (found := env.get(value)) is not None:
+        value = found
+    return value
+
+
+def _check_improvement(op: Op, better: Value, left: int) -> None:
+    if better.type != op.type:
+        raise CompilerError(f"a rule on {op.name} turned {op.type} into {better.type}")
+    if left == 0:
+        raise CompilerError(f"the rules go round in circles on {op!r}")
+
+
+def inline(
+    fn: Function, arguments: Iterable[Value], sizes: Mapping[str, Dim] | None = None
+) -> tuple[Value, ...]:
+    """Write the body of a function here, on these arguments; the results.
+
+    ``sizes`` are what the symbols of the function are in the caller's.
+    """
     env: Env = dict(zip(fn.params, arguments, strict=True))
-    for op in fn.ops:
-        operands = mapped(op.operands, env)
-        new = op.rebuild(operands)
-        env.update(zip(op.results, new.results, strict=True))
+    copy_ops(fn.ops, env, sizes or {})
     return tuple(mapped(fn.results, env))
+
+
+def copy_ops(ops: Iterable[Op], env: Env, sizes: Mapping[str, Dim]) -> None:
+    """Write operations anew here, on substituted operands and sizes, and map their results."""
+    for op in ops:
+        new = op.rebuild(mapped(op.operands, env), **_resized_fields(op, sizes))
+        env.update(zip(op.results, new.results, strict=True))
+
+
+def resized(fn: Function, sizes: Mapping[str, Dim]) -> Function:
+    """A function with sizes in place of its symbols: in types, attributes and regions."""
+    params = tuple(Param(known(p.type, sizes), p.name, p.donated, p.origin) for p in fn.params)
+    env: Env = dict(zip(fn.params, params, strict=True))
+    with (builder := Builder()):
+        copy_ops(fn.ops, env, sizes)
+    return Function(fn.name, params, tuple(builder.ops), tuple(mapped(fn.results, env)))
+
+
+def _resized_fields(op: Op, sizes: Mapping[str, Dim]) -> dict[str, Any]:
+    if not sizes:
+        return {}
+    fields: dict[str, Any] = {}
+    for spec in op.layout:
+        old = getattr(op, spec.name)
+        if spec.kind == "region":
+            fields[spec.name] = resized(old, sizes)
+        elif spec.kind in ("attribute", "types") and (new := known(old, sizes)) is not old:
+            fields[spec.name] = new
+    return fields
+
+
+def regrouped(op: Op, operands: Iterable[Value | None], **changes: Any) -> Op:
+    """The operation on operands of which some, given as None, are left out of their groups."""
+    rest = iter(operands)
+    values: dict[str, Any] = {}
+    for spec in op.layout:
+        old = getattr(op, spec.name)
+        if spec.kind == "operand":
+            values[spec.name] = next(rest)
+        elif spec.kind == "operands":
+            group = [next(rest) for _ in old]
+            values[spec.name] = tuple(v for v in group if v is not None)
+        else:
+            values[spec.name] = changes.get(spec.name, old)
+    new = type(op)(**values)
+    new.origin = op.origin
+    return new
+
+
+def prefixed(fn: Function, make: Callable[[], Env]) -> Function:
+    """A function in front of whose body values are made that take the place of others."""
+    with (builder := Builder()):
+        env = make()
+    for op in fn.ops:
+        place(builder, op, env)
+    return rebuilt(fn, builder.ops, mapped(fn.results, env))
 
 
 def map_regions(op: Op, change: Callable[[Function], Function]) -> dict[str, Function]:

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from .dims import Dim, product, substitute
+from .dims import Dim, Expr, product, substitute
 
 Array = NDArray[Any]
 
@@ -135,3 +135,18 @@ class TensorType:
     def substitute(self, values: Mapping[str, Dim]) -> TensorType:
         """The type after symbols get values."""
         return TensorType(self.dtype, tuple(substitute(d, values) for d in self.shape))
+
+
+def known(value: Any, values: Mapping[str, Dim]) -> Any:
+    """A field of an operation after symbols get values; the same object when nothing changed."""
+    if isinstance(value, Expr):
+        return substitute(value, values)
+    if isinstance(value, TensorType):
+        new = value.substitute(values)
+        return value if new == value else new
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        changed = tuple(known(v, values) for v in items)
+        same = all(a is b for a, b in zip(changed, items, strict=True))
+        return items if same else changed
+    return value
