@@ -1,0 +1,104 @@
+"""Writing bodies where they are used: of calls, of recomputations, of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dlvm.ir import Function, Module, Op, Value, inline
+from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ir.verify import unify
+from dlvm.ops import Call, Checkpoint, Kernel, Recompute
+from dlvm.passes import function_pass, module_pass
+
+LIMIT = 100_000
+
+
+@module_pass
+def inline_calls(module: Module) -> Module:
+    """Write the body of each callee in place of its calls, under the caller's sizes.
+
+    Callees come before callers, so each body is final when it is copied. Calls within a cycle
+    of functions stay, and so do calls that would let a function grow beyond 100 000
+    operations (a chain of functions that call the next one twice doubles at each step).
+    """
+    done: dict[str, Function] = {}
+    for name in callees_first(module):
+        if name in module and isinstance(fn := module.entry(name), Function):
+            done[name] = _with_bodies(fn, done)
+    return module.replace(*done.values())
+
+
+def _with_bodies(fn: Function, done: dict[str, Function]) -> Function:
+    room = LIMIT
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        nonlocal room
+        callee = done.get(op.callee.name) if isinstance(op, Call) else None
+        if callee is None or (size := sum(1 for _ in callee.walk())) > room:
+            return None
+        room -= size
+        sizes = unify(callee.signature.params, tuple(v.type for v in op.operands))
+        return inline(callee, mapped(op.operands, env), sizes)
+
+    return everywhere(fn, lambda body: transform(body, visit))
+
+
+def callees_first(module: Module) -> Iterator[str]:
+    """The names of functions, callees before callers where there is no cycle."""
+    seen: set[str] = set()
+    for start in module.functions:
+        pending = [(start.name, iter(called(start)))]
+        seen_before = start.name in seen
+        seen.add(start.name)
+        while pending and not seen_before:
+            name, rest = pending[-1]
+            callee = next((c for c in rest if c not in seen), None)
+            if callee is None:
+                pending.pop()
+                yield name
+                continue
+            seen.add(callee)
+            entry = module.entry(callee)
+            pending.append((callee, iter(called(entry) if isinstance(entry, Function) else ())))
+
+
+def called(fn: Function) -> dict[str, None]:
+    """The names that a function calls, in order."""
+    return dict.fromkeys(op.callee.name for op in fn.walk() if isinstance(op, Call))
+
+
+@module_pass
+def keep_reachable(module: Module) -> Module:
+    """Drop the functions that the first one does not call, directly or through others."""
+    reached: dict[str, None] = {}
+    pending = [module.main.name]
+    while pending:
+        name = pending.pop()
+        if name in reached:
+            continue
+        reached[name] = None
+        entry = module.entry(name)
+        pending.extend(called(entry) if isinstance(entry, Function) else (entry.of,))
+    return Module(tuple(e for e in module.entries if e.name in reached))
+
+
+@function_pass
+def open_recompute(fn: Function) -> Function:
+    """Write recomputations and checkpoints where they stand; nothing may be shared after it."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        if isinstance(op, Recompute | Checkpoint):
+            return inline(op.body, mapped(op.xs, env))
+        return None
+
+    return transform(fn, visit)
+
+
+@function_pass
+def inline_kernels(fn: Function) -> Function:
+    """Write the body of each kernel where it stands: what kernels mean."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        return inline(op.body, mapped(op.xs, env)) if isinstance(op, Kernel) else None
+
+    return transform(fn, visit)

@@ -1,0 +1,95 @@
+"""Laws and arithmetic at compile time: an operation gives way to something better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlvm.errors import UserError
+from dlvm.ir import RULES, Array, Function, Module, Op, Value, splat
+from dlvm.ir.dims import evaluate
+from dlvm.ir.interpret import Interpreter
+from dlvm.ir.rewrite import settle
+from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
+from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
+from dlvm.passes import function_pass
+
+SMALL = 1024
+
+
+@function_pass
+def simplify(fn: Function) -> Function:
+    """Apply the laws that stand under the operations, ``dlvm.ir.rewrite.RULES``.
+
+    One sweep, operands first; what a law builds is simplified in its turn before anything
+    that uses it, so no law fires on the result.
+    """
+    return settle(fn, _by_law)
+
+
+def _by_law(op: Op) -> Value | None:
+    for rule in RULES.get(type(op), ()):
+        if (better := rule.apply(op)) is not None:
+            return better
+    return None
+
+
+@function_pass
+def fold_constants(fn: Function) -> Function:
+    """Compute by the references what depends on small constants only.
+
+    A tensor filled with one number stays that number broadcast, whatever its size; others
+    are computed up to 1024 elements. An operation that would raise is left to do so.
+    """
+    return settle(fn, _folded)
+
+
+def _folded(op: Op) -> Value | None:
+    match op:
+        case DimSize(int(size)):
+            return Constant(_frozen(np.int64(size)))
+        case Permute(x) | Reshape(x) | Slice(x) if scalar_value(x) is not None:
+            return splat(scalar_value(x), op.type)
+        case Broadcast():
+            return None
+        case Elementwise() | Movement() | Reduction() | Contraction() if len(op.results) == 1:
+            return _splat_of_splats(op) or _computed(op)
+        case _:
+            return None
+
+
+def _splat_of_splats(op: Op) -> Value | None:
+    if not isinstance(op, Elementwise) or not op.shape:
+        return None
+    numbers = [scalar_value(x) for x in op.operands]
+    if any(n is None for n in numbers):
+        return None
+    scalars = [Constant(_frozen(n)) for n in numbers]
+    return Broadcast(op.rebuild(scalars), op.shape, ())
+
+
+def _computed(op: Op) -> Value | None:
+    arrays = [_small_array(x) for x in op.operands]
+    known = [a for a in arrays if a is not None]
+    if len(known) < len(arrays) or not isinstance(op.type.size, int) or op.type.size > SMALL:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            (result,) = op.run(Interpreter(Module(())), *known)
+    except UserError:
+        return None
+    return Constant(_frozen(result))
+
+
+def _small_array(x: Value) -> Array | None:
+    if isinstance(x, Constant):
+        return x.value if x.value.size <= SMALL else None
+    number, size = scalar_value(x), x.type.size
+    if number is None or not isinstance(size, int) or size > SMALL:
+        return None
+    return np.full([evaluate(d, {}) for d in x.shape], number, x.dtype.numpy)
+
+
+def _frozen(array: Array | np.generic) -> Array:
+    out = np.array(array)
+    out.setflags(write=False)
+    return out
