@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dlvm.errors import UserError
-from dlvm.ir import RULES, Array, Function, Module, Op, Value, splat
+from dlvm.ir import RULES, Array, Function, Module, Op, TensorType, Value, splat
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.rewrite import settle
@@ -51,7 +51,7 @@ def _folded(op: Op) -> Value | None:
             return splat(scalar_value(x), op.type)
         case Broadcast():
             return None
-        case Elementwise() | Movement() | Reduction() | Contraction() if len(op.results) == 1:
+        case Elementwise() | Movement() | Reduction() | Contraction() if op.results == (op,):
             return _splat_of_splats(op) or _computed(op)
         case _:
             return None
@@ -70,7 +70,7 @@ def _splat_of_splats(op: Op) -> Value | None:
 def _computed(op: Op) -> Value | None:
     arrays = [_small_array(x) for x in op.operands]
     known = [a for a in arrays if a is not None]
-    if len(known) < len(arrays) or not isinstance(op.type.size, int) or op.type.size > SMALL:
+    if len(known) < len(arrays) or not _small(op.type):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -83,10 +83,14 @@ def _computed(op: Op) -> Value | None:
 def _small_array(x: Value) -> Array | None:
     if isinstance(x, Constant):
         return x.value if x.value.size <= SMALL else None
-    number, size = scalar_value(x), x.type.size
-    if number is None or not isinstance(size, int) or size > SMALL:
+    number = scalar_value(x)
+    if number is None or not _small(x.type):
         return None
     return np.full([evaluate(d, {}) for d in x.shape], number, x.dtype.numpy)
+
+
+def _small(t: TensorType) -> bool:
+    return all(isinstance(d, int) for d in t.shape) and evaluate(t.size, {}) <= SMALL
 
 
 def _frozen(array: Array | np.generic) -> Array:
