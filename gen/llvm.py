@@ -17,6 +17,10 @@ from dlvm.target import Target
 @cache
 def machine(target: Target, *, jit: bool = True) -> binding.TargetMachine:
     """LLVM's own description of a target; code for files must not depend on its address."""
+    return _machine(target, jit=jit)
+
+
+def _machine(target: Target, *, jit: bool) -> binding.TargetMachine:
     _initialize()
     reloc, model = ("default", "jitdefault") if jit else ("pic", "default")
     return binding.Target.from_triple(target.triple).create_target_machine(
@@ -68,7 +72,8 @@ class Library:
 
     def __init__(self, code: bytes, target: Target) -> None:
         empty = parse(f'target triple = "{target.triple}"')
-        self._engine = binding.create_mcjit_compiler(empty, machine(target))
+        own = _machine(target, jit=True)  # an engine deletes its machine when it goes
+        self._engine = binding.create_mcjit_compiler(empty, own)
         self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
