@@ -87,14 +87,15 @@ def renewed(op: Op, env: Mapping[Value, Value]) -> Op:
     return op.rebuild(operands)
 
 
-def place(builder: Builder, op: Op, env: Env) -> None:
-    """Append an operation on substituted operands, and map its results."""
+def place(builder: Builder, op: Op, env: Env) -> Op:
+    """Append an operation on substituted operands, and map its results; what was appended."""
     with builder:
         new = renewed(op, env)
     if new is op:
         builder.append(op)
     else:
         env.update(zip(op.results, new.results, strict=True))
+    return new
 
 
 def transform(fn: Function, visit: Visit, env: Env | None = None) -> Function:

@@ -1,0 +1,169 @@
+"""Which values matter to a derivative: those that vary with an input and are useful to a result.
+
+Both questions are answered for a whole body at once, regions included; a loop asks them again
+until its carried values agree. The answers are remembered by body and flags, so that loops
+nested to any depth cost no more than their text. A tape is always active: what is pushed and
+popped must stay in step, whether or not a value on it matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from dlvm.errors import UserError
+from dlvm.ir import Function, Op, TensorType, Value
+from dlvm.ops import Call, Cond, Recompute, Scan, While
+
+Flags = tuple[bool, ...]
+
+
+def is_tape(t: TensorType) -> bool:
+    """Whether values of a type are tapes."""
+    return t.dtype.kind == "t"
+
+
+def flows(t: TensorType) -> bool:
+    """Whether derivatives flow through values of a type: floats, and tapes of them."""
+    return t.dtype.is_float or is_tape(t)
+
+
+def both(a: Sequence[bool], b: Sequence[bool]) -> Flags:
+    """The flags that are set in both."""
+    return tuple(x and y for x, y in zip(a, b, strict=True))
+
+
+def arguments(op: Op) -> slice:
+    """Which operands of an operation are the arguments of its regions."""
+    if isinstance(op, Cond):
+        return slice(1, None)
+    return slice(0, len(op.xs)) if isinstance(op, Recompute) else slice(None)
+
+
+def carried(op: Op) -> int:
+    """How many results of a region are carried round to its first parameters."""
+    return len(op.init) if isinstance(op, While | Scan) else 0
+
+
+class Activity:
+    """What varies and what is useful, in every body that was asked about."""
+
+    def __init__(self, function: Callable[[str], Function]) -> None:
+        self._function = function
+        self._varied: dict[tuple[Function, Flags], set[Value]] = {}
+        self._useful: dict[tuple[Function, Flags], set[Value]] = {}
+        self._open: list[str] = []
+
+    def bodies(self, op: Op) -> tuple[Function, ...]:
+        """The functions whose results an operation gives."""
+        if isinstance(op, Call):
+            return (self._function(op.callee.name),)
+        return tuple(r for name, r in op.regions.items() if name != "condition")
+
+    # -- from inputs to results ----------------------------------------------------------------
+
+    def varied(self, fn: Function, params: Flags) -> set[Value]:
+        """The values that depend on the parameters flagged."""
+        key = (fn, params)
+        if key not in self._varied:
+            flagged = zip(fn.params, params, strict=True)
+            found: set[Value] = {p for p, f in flagged if is_tape(p.type) or f and flows(p.type)}
+            for op in fn.ops:
+                flags = self.results_varied(op, tuple(v in found for v in op.operands))
+                found.update(r for r, f in zip(op.results, flags, strict=True) if f)
+            self._varied[key] = found
+        return self._varied[key]
+
+    def results_varied(self, op: Op, operands: Flags) -> Flags:
+        """Which results of an operation depend on the operands flagged."""
+        if any(operands) and not op.nondifferentiable:
+            entering = self.entering(op, operands)
+            bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
+            if not bodies:
+                return tuple(flows(t) for t in op.result_types)
+            found = [self._through(op, body, entering) for body in bodies]
+            loop = entering[: carried(op)]
+            flags = tuple(any(f) for f in zip(*found, strict=True))
+            return (*loop, *flags[len(loop) :])
+        return tuple(is_tape(t) for t in op.result_types)
+
+    def entering(self, op: Op, operands: Flags) -> Flags:
+        """Which parameters of the regions of an operation vary, after any number of trips."""
+        flags = operands[arguments(op)]
+        while n := carried(op):
+            (body,) = self.bodies(op)
+            out = self._through(op, body, flags)
+            grown = (*(a or b for a, b in zip(flags[:n], out[:n], strict=True)), *flags[n:])
+            if grown == flags:
+                break
+            flags = grown
+        return flags
+
+    def _through(self, op: Op, body: Function, params: Flags) -> Flags:
+        with self._inside(op):
+            found = self.varied(body, params)
+        return tuple(r in found for r in body.results)
+
+    # -- from results to inputs ----------------------------------------------------------------
+
+    def useful(self, fn: Function, results: Flags) -> set[Value]:
+        """The values that the results flagged depend on."""
+        key = (fn, results)
+        if key not in self._useful:
+            flagged = zip(fn.results, results, strict=True)
+            found: set[Value] = {r for r, f in flagged if f and flows(r.type)}
+            for op in reversed(fn.ops):
+                flags = tuple(r in found or is_tape(r.type) for r in op.results)
+                if any(flags):
+                    needed = zip(op.operands, self.operands_useful(op, flags), strict=True)
+                    found.update(v for v, f in needed if f)
+            found.update(p for p in fn.params if is_tape(p.type))
+            found.update(r for op in fn.ops for r in op.results if is_tape(r.type))
+            self._useful[key] = found
+        return self._useful[key]
+
+    def operands_useful(self, op: Op, results: Flags) -> Flags:
+        """Which operands of an operation the results flagged depend on."""
+        bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
+        flows_in = [flows(v.type) and not op.nondifferentiable for v in op.operands]
+        if not bodies:
+            return tuple(flows_in)
+        leaving = self.leaving(op, results)
+        found = [self._back(op, body, leaving) for body in bodies]
+        flags = [any(f) for f in zip(*found, strict=True)]
+        flags[: carried(op)] = leaving[: carried(op)]
+        where = range(len(op.operands))[arguments(op)]
+        inside = dict(zip(where, flags, strict=True))
+        return tuple(f and inside.get(i, False) for i, f in enumerate(flows_in))
+
+    def leaving(self, op: Op, results: Flags) -> Flags:
+        """Which results of the regions of an operation are useful, after any number of trips."""
+        while n := carried(op):
+            (body,) = self.bodies(op)
+            needed = self._back(op, body, results)
+            grown = (*(a or b for a, b in zip(results[:n], needed[:n], strict=True)), *results[n:])
+            if grown == results:
+                break
+            results = grown
+        return results
+
+    def _back(self, op: Op, body: Function, results: Flags) -> Flags:
+        with self._inside(op):
+            found = self.useful(body, results)
+        return tuple(p in found for p in body.params)
+
+    @contextmanager
+    def _inside(self, op: Op) -> Generator[None, None, None]:
+        """Guards against a function that calls itself."""
+        name = op.callee.name if isinstance(op, Call) else ""
+        if name and name in self._open:
+            raise UserError(
+                f"@{name} calls itself: the derivative of a recursive function has no fixed type",
+                origin=op.origin,
+                remedy="write the recursion as a while loop",
+            )
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._open.pop()

@@ -1,0 +1,259 @@
+"""Adjoints of calls, branches, checkpoints and recomputation; loops are next door.
+
+A call is split into two functions of the module, a branch into two branches with a slot for the
+residuals of each side. A checkpoint keeps only its inputs: its adjoint is a ``Recompute`` of the
+body, forward and back. A recomputation is differentiated as a call of its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm.ir import (
+    BOOL,
+    Builder,
+    Function,
+    FunctionRef,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    zeros,
+)
+from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.rewrite import types_of
+from dlvm.ir.verify import unify
+from dlvm.ops import Call, Checkpoint, Cond, Recompute
+
+from .activity import Flags
+from .cotangents import added
+from .pairs import Pair, pair
+from .reverse import ADJOINTS, Cotangents, Sweep, Way, again
+
+
+def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
+    """Sums after the cotangents of the operands at some positions came."""
+    sums = list(so_far)
+    for i, part in zip(where, parts, strict=True):
+        sums[i] = added(so_far[i], part)
+    return sums
+
+
+def picked(flags: Flags) -> tuple[int, ...]:
+    """The positions that are set."""
+    return tuple(i for i, f in enumerate(flags) if f)
+
+
+def seed_values(split: Pair, dy: Cotangents) -> list[Value]:
+    """What came for the seeds of a pair, zeros where nothing did."""
+    return [_or_zeros(dy[i], p.type) for i, p in split.seeds.items()]
+
+
+def _or_zeros(dy: Value | None, t: TensorType) -> Value:
+    return zeros(t) if dy is None else dy
+
+
+# -- call ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The two functions of a differentiated callee."""
+
+    pair: Pair
+    forward: FunctionRef
+    backward: FunctionRef
+    witness: tuple[Param, ...]
+
+
+def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
+    """The pair of a function of the module, made once for each activity."""
+    engine = sweep.engine
+
+    def make() -> Split:
+        fn = engine.function(name)
+        every, none = (True,) * len(fn.params), (False,) * len(fn.params)
+        split = pair(engine, fn, wrt, seeded, lent=every, summed=none)
+        tape = (split.tape,) if split.taped else ()
+        after = (split.tape_after,) if split.taped else ()
+        results = (*split.results, *split.residuals, *after)
+        forward = Function(name, (*fn.params, *tape), split.ops, results)
+        backward, witness = _backward(fn, split)
+        refs = (
+            engine.define(f"{name}_forward", forward),
+            engine.define(f"{name}_backward", backward),
+        )
+        return Split(split, *refs, witness)
+
+    return engine.once(("split", name, wrt, seeded), make)
+
+
+def _backward(fn: Function, split: Pair) -> tuple[Function, tuple[Param, ...]]:
+    kept = [Param(r.type, f"kept_{i}") for i, r in enumerate(split.residuals)]
+    tape = (split.tape_back,) if split.taped else ()
+    params = (*kept, *split.lent_params, *split.seeds.values())
+    witness = _witness(fn, params)
+    with Builder() as builder:
+        cotangents = split.write_back(kept)
+    params = (*params, *witness, *tape)
+    return Function(fn.name, params, tuple(builder.ops), tuple(cotangents)), witness
+
+
+def _witness(fn: Function, params: Sequence[Param]) -> tuple[Param, ...]:
+    """A parameter without elements that tells the sizes which the others don't."""
+    names = sorted({s for p in fn.params for d in p.type.shape for s in symbols(d)})
+    told = {d for p in params for d in p.type.shape}
+    missing = tuple(symbol(s) for s in names if symbol(s) not in told)
+    return (Param(TensorType(BOOL, (0, *missing)), "sizes"),) if missing else ()
+
+
+def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """``y = f(x)`` becomes ``y, kept = f_forward(x)`` and ``dx = f_backward(kept, x, dy)``."""
+    assert isinstance(op, Call)
+    active, seeded = sweep.wanted(op)
+    fn = sweep.engine.function(op.callee.name)
+    split = split_callee(sweep, op.callee.name, active, seeded)
+    parts = split.pair
+    sizes = unify(types_of(fn.params), types_of(operands))
+    tape = (sweep.tape,) if parts.taped else ()
+    types = (*op.types, *(r.type.substitute(sizes) for r in parts.residuals), *types_of(tape))
+    forward = Call((*operands, *tape), split.forward, types).results
+    results, kept = forward[: len(op.types)], forward[len(op.types) : len(types) - len(tape)]
+    if parts.taped:
+        sweep.tape = forward[-1]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        seeds = [_or_zeros(dy[i], op.types[i]) for i in parts.seeds]
+        witness = [zeros(p.type.substitute(sizes)) for p in split.witness]
+        tape = (sweep.tape,) if parts.taped else ()
+        given = (*kept, *(operands[i] for i in parts.lent), *seeds, *witness, *tape)
+        types = (*(operands[i].type for i in picked(active)), *types_of(tape))
+        out = Call(given, split.backward, types).results
+        if parts.taped:
+            sweep.tape = out[-1]
+        return placed(out, picked(active), so_far)
+
+    return Way(results, back)
+
+
+# -- cond ------------------------------------------------------------------------------------------
+
+
+def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """Both branches keep what they need in slots of their own; the way back is a cond, too."""
+    assert isinstance(op, Cond)
+    active, seeded = sweep.wanted(op)
+    active = active[1:]
+    every = (True,) * len(op.captured)
+    sides = [
+        pair(sweep.engine, fn, active, seeded, lent=every, summed=every)
+        for fn in (op.then, op.otherwise)
+    ]
+    taped = any(side.taped for side in sides)
+    tape = (sweep.tape,) if taped else ()
+    branches = [_forward_branch(side, sides, taped) for side in sides]
+    captured = (*operands[1:], *tape)
+    forward = Cond(operands[0], captured, *branches).results
+    results, kept = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
+    if taped:
+        sweep.tape = forward[-1]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        where = [i + 1 for i in picked(active)]
+        sums = [_or_zeros(so_far[i + 1], sides[0].sums[i].type) for i in sides[0].sums]
+        lent = sorted({i for side in sides for i in side.lent})
+        tape = (sweep.tape,) if taped else ()
+        given = (*kept, *(operands[i + 1] for i in lent), *seed_values(sides[0], dy), *sums, *tape)
+        out = Cond(operands[0], given, *(_backward_branch(s, sides, lent, taped) for s in sides))
+        if taped:
+            sweep.tape = out.results[-1]
+        totals = list(so_far)
+        for i, total in zip(where, out.results, strict=False):
+            totals[i] = total
+        return totals
+
+    return Way(results, back)
+
+
+def _forward_branch(side: Pair, sides: Sequence[Pair], taped: bool) -> Function:
+    tape = (side.tape,) if taped else ()
+    with Builder(side.ops) as builder:
+        slots = [r if other is side else zeros(r.type) for other in sides for r in other.residuals]
+    after = (side.tape_after,) if taped else ()
+    results = (*side.results, *slots, *after)
+    return Function("branch", (*side.params, *tape), tuple(builder.ops), results)
+
+
+def _backward_branch(
+    side: Pair, sides: Sequence[Pair], lent: Sequence[int], taped: bool
+) -> Function:
+    slots = [[Param(r.type, "kept") for r in other.residuals] for other in sides]
+    tape = (side.tape_back,) if taped else ()
+    own = slots[[other is side for other in sides].index(True)]
+    with Builder() as builder:
+        out = side.write_back(own)
+    if taped and not side.taped:
+        out.append(side.tape_back)
+    params = (
+        *(p for group in slots for p in group),
+        *(side.params[i] for i in lent),
+        *side.seeds.values(),
+        *side.sums.values(),
+        *tape,
+    )
+    return Function("branch", params, tuple(builder.ops), tuple(out))
+
+
+# -- checkpoint and recomputation ------------------------------------------------------------------
+
+
+def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """Only the inputs are kept; ``Recompute`` runs the body forward and back once dy is there."""
+    assert isinstance(op, Checkpoint)
+    active, seeded = sweep.wanted(op)
+    results = op.rebuild(operands).results
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        came = tuple(f and d is not None for f, d in zip(seeded, dy, strict=True))
+        body = again(sweep.engine, op.body, active, came)
+        seeds = [d for d, f in zip(dy, came, strict=True) if f and d is not None]
+        out = Recompute((*operands, *seeds), tuple(seeds), body).results
+        return placed(out, picked(active), so_far)
+
+    return Way(results, back)
+
+
+def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """The second derivative through a checkpoint: forward with residuals, back in line."""
+    assert isinstance(op, Recompute)
+    active, seeded = sweep.wanted(op)
+    active = active[: len(op.xs)]
+    every, none = (True,) * len(op.xs), (False,) * len(op.xs)
+    split = pair(sweep.engine, op.body, active, seeded, lent=every, summed=none)
+    xs, triggers = operands[: len(op.xs)], operands[len(op.xs) :]
+    tape = (sweep.tape,) if split.taped else ()
+    after = (split.tape_after,) if split.taped else ()
+    outputs = (*split.results, *split.residuals, *after)
+    body = Function("body", (*split.params, *((split.tape,) if tape else ())), split.ops, outputs)
+    forward = Recompute((*xs, *tape), tuple(triggers), body).results
+    results, kept = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
+    if split.taped:
+        sweep.tape = forward[-1]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        env: dict[Value, Value] = dict(zip(split.params, xs, strict=True))
+        env.update(zip(split.seeds.values(), seed_values(split, dy), strict=True))
+        env[split.tape_back] = sweep.tape
+        out = split.write_back(kept, env)
+        if split.taped:
+            sweep.tape = out.pop()
+        return placed(out, picked(active), so_far)
+
+    return Way(results, back)
+
+
+ADJOINTS[Call] = call_adjoint
+ADJOINTS[Cond] = cond_adjoint
+ADJOINTS[Checkpoint] = checkpoint_adjoint
+ADJOINTS[Recompute] = recompute_adjoint

@@ -1,0 +1,76 @@
+"""Filling declarations in: adjoint, tangent and batched forms of the functions of a module.
+
+A declaration is expanded when it, or a derivative of something that calls it, is asked for, so
+that second derivatives are adjoints of adjoints. Pairs of callees become functions of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
+
+from dlvm.ir import Declaration, Function, FunctionRef, Module
+from dlvm.passes import module_pass
+
+from . import control as control
+from . import loops as loops
+from .activity import Activity
+from .reverse import Made, adjoint
+
+
+class Expansion:
+    """One module being expanded."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.activity = Activity(self.function)
+        self._done: dict[str, Function] = {}
+        self._new: dict[str, Function] = {}
+        self._once: dict[Hashable, Any] = {}
+
+    def function(self, name: str) -> Function:
+        """A function of the module, a declared one expanded."""
+        if name in self._new:
+            return self._new[name]
+        entry = self.module.entry(name)
+        if isinstance(entry, Function):
+            return entry
+        if name not in self._done:
+            self._done[name] = _DERIVED[entry.kind](self, self.function(entry.of), entry)
+        return self._done[name]
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, made once for each key."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    def define(self, name: str, fn: Function) -> FunctionRef:
+        """Add a function to the module, under this name or one like it."""
+        unique, n = name, 2
+        while unique in self.module or unique in self._new:
+            unique, n = f"{name}_{n}", n + 1
+        self._new[unique] = replace(fn, name=unique)
+        return FunctionRef(unique)
+
+    def finish(self) -> Module:
+        """The module without declarations."""
+        entries = [self.function(e.name) for e in self.module.entries]
+        return Module((*entries, *self._new.values()))
+
+
+_DERIVED: dict[str, Callable[[Expansion, Function, Declaration], Function]] = {"adjoint": adjoint}
+
+
+def expand(module: Module) -> Module:
+    """Fill in every declared adjoint, tangent and batched function."""
+    return Expansion(module).finish() if module.declarations else module
+
+
+def differentiate(module: Module) -> Module:
+    """Fill in every declared adjoint, tangent and batched function, in the order of their need."""
+    return expand(module)
+
+
+module_pass(differentiate)

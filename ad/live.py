@@ -1,0 +1,26 @@
+"""What a piece of straight-line code needs, and what it reads from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from dlvm.ir import Op, Value
+
+
+def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
+    """The operations that the results need, and those with effects, in order."""
+    needed = set(results)
+    kept: list[Op] = []
+    for op in reversed(ops):
+        if op.is_effect or any(r in needed for r in op.results):
+            kept.append(op)
+            needed.update(op.operands)
+    return tuple(reversed(kept))
+
+
+def free(ops: Sequence[Op], results: Iterable[Value], bound: Collection[Value]) -> list[Value]:
+    """The values from outside that operations and results read, in order of their first use."""
+    made = {r for op in ops for r in op.results}
+    read = dict.fromkeys(v for op in ops for v in op.operands)
+    read.update(dict.fromkeys(results))
+    return [v for v in read if v not in made and v not in bound]

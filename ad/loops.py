@@ -1,0 +1,239 @@
+"""Adjoints of loops.
+
+``scan`` goes back as a scan the other way over stacked residuals; it carries the cotangents of
+the carried values and a sum for each captured value, and stacks those of the slices. ``while``
+pushes its residuals on the tape and counts its trips; it goes back as a while that pops until
+the count is zero. An inner loop pushes on the same tape before its trip's own residuals are
+pushed, so that all is popped in exactly the opposite order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
+from dlvm.ops import Less, Pop, Push, Scan, While
+
+from .activity import Flags, both
+from .control import picked
+from .cotangents import added
+from .pairs import Pair, pair
+from .reverse import ADJOINTS, Cotangents, Sweep, Way
+
+COUNT = TensorType(I64)
+TAPE_TYPE = TensorType(TAPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One trip of a loop, split; positions are those of the body's parameters."""
+
+    pair: Pair
+    seeded: Flags
+    carries: tuple[int, ...]
+    slices: tuple[int, ...]
+    captured: tuple[int, ...]
+
+    def lent(self, first: int, last: int) -> list[int]:
+        """Which parameters between two positions the way back reads again."""
+        return [i for i in self.pair.lent if first <= i < last]
+
+    def params(self, positions: Sequence[int]) -> list[Param]:
+        """The parameters at these positions."""
+        return [self.pair.params[i] for i in positions]
+
+
+def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
+    """The pair of a loop's body: all but the carried values may be read again on the way back."""
+    activity = sweep.engine.activity
+    seeded = activity.leaving(op, sweep.active(op.results))
+    varied = activity.entering(op, sweep.vary(op.operands))
+    useful = activity.useful(op.body, seeded)
+    wanted = both(varied, tuple(p in useful for p in op.body.params))
+    seeded = both(seeded, activity.results_varied(op, sweep.vary(op.operands)))
+    n, count = len(op.init), len(wanted)
+    wanted = (*both(wanted[:n], seeded[:n]), *wanted[n:])
+    seeded = (*wanted[:n], *seeded[n:])
+    captured = tuple(i >= n + slices for i in range(count))
+    lent = tuple(i >= n for i in range(count))
+    parts = pair(sweep.engine, op.body, wanted, seeded, lent=lent, summed=captured)
+    active = picked(wanted)
+    return Trip(
+        parts,
+        seeded,
+        carries=tuple(i for i in active if i < n),
+        slices=tuple(i for i in active if n <= i < n + slices),
+        captured=tuple(i for i in active if i >= n + slices),
+    )
+
+
+def _sums(trip: Trip, so_far: Cotangents) -> list[Value]:
+    """What the sums of captured values start from."""
+    found = ((so_far[i], trip.pair.params[i].type) for i in trip.captured)
+    return [zeros(t) if total is None else total for total, t in found]
+
+
+# -- scan ------------------------------------------------------------------------------------------
+
+
+def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """Forward with stacked residuals; the way back is a scan in the other direction."""
+    assert isinstance(op, Scan)
+    n, m = len(op.init), len(op.init) + len(op.xs)
+    trip = split_trip(sweep, op, len(op.xs))
+    split = trip.pair
+    tape = (sweep.tape,) if split.taped else ()
+    init, xs, captured = operands[:n], operands[n:m], operands[m:]
+    body = _scan_forward(split, n)
+    forward = Scan((*init, *tape), tuple(xs), tuple(captured), body, op.length, op.reverse).results
+    stacked = forward[n + len(tape) :]
+    results = (*forward[:n], *stacked[: len(op.results) - n])
+    kept = stacked[len(op.results) - n :]
+    if split.taped:
+        sweep.tape = forward[n]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        came = [zeros(t) if d is None else d for d, t in zip(dy, op.result_types, strict=True)]
+        tape = (sweep.tape,) if split.taped else ()
+        start = (*(came[i] for i in trip.carries), *_sums(trip, so_far), *tape)
+        seeds = [came[i] for i in split.seeds if i >= n]
+        again = [operands[i] for i in trip.lent(n, m)]
+        reread = tuple(operands[i] for i in trip.lent(m, len(operands)))
+        way_back = _scan_backward(trip, n, m)
+        xs = (*kept, *again, *seeds)
+        out = Scan(start, xs, reread, way_back, op.length, not op.reverse).results
+        if split.taped:
+            sweep.tape = out[len(start) - 1]
+        sums = list(so_far)
+        for i, total in zip((*trip.carries, *trip.captured), out, strict=False):
+            sums[i] = total if i >= m else added(so_far[i], total)
+        for i, part in zip(trip.slices, out[len(start) :], strict=True):
+            sums[i] = added(so_far[i], part)
+        return sums
+
+    return Way(results, back)
+
+
+def _scan_forward(split: Pair, n: int) -> Function:
+    tape = (split.tape,) if split.taped else ()
+    after = (split.tape_after,) if split.taped else ()
+    params = (*split.params[:n], *tape, *split.params[n:])
+    results = (*split.results[:n], *after, *split.results[n:], *split.residuals)
+    return Function("body", params, split.ops, results)
+
+
+def _scan_backward(trip: Trip, n: int, m: int) -> Function:
+    split = trip.pair
+    kept = [Param(r.type, "kept") for r in split.residuals]
+    with Builder() as builder:
+        out = split.write_back(kept)
+    active = (*trip.carries, *trip.slices, *trip.captured)
+    found = dict(zip(active, out, strict=False))
+    carried = [found[i] for i in (*trip.carries, *trip.captured)]
+    params = (
+        *(split.seeds[i] for i in trip.carries),
+        *(split.sums[i] for i in trip.captured),
+        *((split.tape_back,) if split.taped else ()),
+        *kept,
+        *trip.params(trip.lent(n, m)),
+        *(p for i, p in split.seeds.items() if i >= n),
+        *trip.params(trip.lent(m, len(split.params))),
+    )
+    after = out[len(active) :]
+    results = (*carried, *after, *(found[i] for i in trip.slices))
+    return Function("body", params, tuple(builder.ops), results)
+
+
+# -- while -----------------------------------------------------------------------------------------
+
+
+def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """Forward counts trips and pushes residuals; the way back pops until the count is zero."""
+    assert isinstance(op, While)
+    n = len(op.init)
+    trip = split_trip(sweep, op, 0)
+    split = trip.pair
+    taped = split.taped or bool(split.residuals)
+    tape = (sweep.tape,) if taped else ()
+    start = (*operands[:n], splat(0, COUNT), *tape)
+    condition, body = _while_forward(op, split, taped)
+    forward = While(start, tuple(operands[n:]), condition, body).results
+    count = forward[n]
+    if taped:
+        sweep.tape = forward[n + 1]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        tape = (sweep.tape,) if taped else ()
+        came = [_came(dy[i], op.result_types[i]) for i in trip.carries]
+        start = (count, *came, *_sums(trip, so_far), *tape)
+        reread = tuple(operands[i] for i in trip.lent(n, len(operands)))
+        condition, body = _while_backward(trip, n, taped)
+        out = While(start, reread, condition, body).results
+        if taped:
+            sweep.tape = out[-1]
+        sums = list(so_far)
+        for i, total in zip((*trip.carries, *trip.captured), out[1:], strict=False):
+            sums[i] = total if i >= n else added(so_far[i], total)
+        return sums
+
+    return Way(forward[:n], back)
+
+
+def _came(dy: Value | None, t: TensorType) -> Value:
+    return zeros(t) if dy is None else dy
+
+
+def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Function]:
+    n = len(op.init)
+    count, tape = Param(COUNT, "count"), (split.tape,) if taped else ()
+    with Builder(split.ops) as builder:
+        more = count + 1
+        after = split.tape_after
+        if split.residuals:
+            after = Push(after, split.residuals)
+    params = (*split.params[:n], count, *tape, *split.params[n:])
+    results = (*split.results, more, *((after,) if taped else ()))
+    old = op.condition
+    unread = (Param(COUNT, "count"), *(Param(TAPE_TYPE, "tape") for _ in tape))
+    head = (*old.params[:n], *unread, *old.params[n:])
+    condition = Function("condition", head, old.ops, old.results)
+    return condition, Function("body", params, tuple(builder.ops), results)
+
+
+def _while_backward(trip: Trip, n: int, taped: bool) -> tuple[Function, Function]:
+    split = trip.pair
+    count, tape = Param(COUNT, "count"), Param(TAPE_TYPE, "tape")
+    with Builder() as builder:
+        less = count + -1
+        rest, kept = _popped(tape, split)
+        out = split.write_back(kept, {split.tape_back: rest})
+    active = (*trip.carries, *trip.captured)
+    after = (out[len(active)] if split.taped else rest,) if taped else ()
+    params = (
+        count,
+        *(split.seeds[i] for i in trip.carries),
+        *(split.sums[i] for i in trip.captured),
+        *((tape,) if taped else ()),
+        *trip.params(trip.lent(n, len(split.params))),
+    )
+    results = (less, *out[: len(active)], *after)
+    return _until_zero(params), Function("body", params, tuple(builder.ops), results)
+
+
+def _popped(tape: Value, split: Pair) -> tuple[Value, Sequence[Value]]:
+    if not split.residuals:
+        return tape, ()
+    rest, *kept = Pop(tape, (TAPE_TYPE, *(r.type for r in split.residuals))).results
+    return rest, kept
+
+
+def _until_zero(params: Sequence[Param]) -> Function:
+    fresh = tuple(Param(p.type, p.name) for p in params)
+    with Builder() as builder:
+        more = Less(zeros(COUNT), fresh[0])
+    return Function("condition", fresh, tuple(builder.ops), (more,))
+
+
+ADJOINTS[Scan] = scan_adjoint
+ADJOINTS[While] = while_adjoint

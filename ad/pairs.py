@@ -1,0 +1,155 @@
+"""Pairs: the derivative of a region as two pieces of code with explicit residuals between them.
+
+``forward`` gives the results and the residuals; the way back is written wherever a rule wants
+it, from the residuals, the seeds and those parameters that it may read again (*lent*: captured
+values, slices). Residuals are minimal: only values that the way back reads, and of these only
+what can't be computed again cheaply from other residuals and lent parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from dlvm.ir import TAPE, Builder, Function, Op, Param, TensorType, Value, current_builder
+from dlvm.ir.rewrite import Env, mapped, place
+from dlvm.ops import Broadcast, Cast, Creation, Elementwise, Movement, Permute, Reshape
+
+from .activity import Flags, is_tape
+from .live import free, live
+from .reverse import Engine, Sweep, cotangent, seeds_for, sow
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A region forward, and its way back."""
+
+    params: tuple[Param, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+    residuals: tuple[Value, ...]
+    lent: tuple[int, ...]
+    seeds: dict[int, Param]
+    sums: dict[int, Param]
+    tape: Param
+    tape_after: Value
+    tape_back: Param
+    undo: tuple[Op, ...]
+    cotangents: tuple[Value, ...]
+
+    @property
+    def taped(self) -> bool:
+        """Whether it pushes on the tape."""
+        return self.tape_after is not self.tape
+
+    @property
+    def lent_params(self) -> tuple[Param, ...]:
+        """The parameters that the way back reads again."""
+        return tuple(self.params[i] for i in self.lent)
+
+    def write_back(self, kept: Sequence[Value], env: Env | None = None) -> list[Value]:
+        """Write the way back here: the cotangents that were asked for, then the tape.
+
+        ``kept`` stand for the residuals; ``env`` for seeds, lent parameters, sums and tape,
+        where they are not parameters of the function being written.
+        """
+        env = {**(env or {}), **dict(zip(self.residuals, kept, strict=True))}
+        builder = current_builder()
+        assert builder is not None
+        for op in self.undo:
+            place(builder, op, env)
+        return mapped(self.cotangents, env)
+
+
+def pair(
+    engine: Engine, fn: Function, wrt: Flags, seeded: Flags, lent: Flags, summed: Flags
+) -> Pair:
+    """Split the derivative of ``fn`` by the parameters flagged ``wrt``, where results are seeded.
+
+    The cotangent of a ``summed`` parameter starts from a sum so far, not from zero.
+    """
+    tape, tape_back = Param(TensorType(TAPE), "tape"), Param(TensorType(TAPE), "tape")
+    forward, backward = Builder(), Builder()
+    sweep = Sweep(engine, fn, wrt, seeded, tape)
+    results = sweep.forward(forward)
+    tape_after, sweep.tape = sweep.tape, tape_back
+    seeds = seeds_for(fn, seeded)
+    sums = {
+        i: Param(p.type, f"sum_{p.name}")
+        for i, p in enumerate(fn.params)
+        if wrt[i] and summed[i] and not is_tape(p.type)
+    }
+    with backward:
+        cotangents: dict[Value, Value] = {fn.params[i]: total for i, total in sums.items()}
+        sow(results, seeds, cotangents)
+    sweep.backward(backward, cotangents)
+    with backward:
+        out = [cotangent(cotangents, p) for p, f in zip(fn.params, wrt, strict=True) if f]
+    if tape_after is not tape:
+        out.append(sweep.tape)
+    undo = live(backward.ops, out)
+    lendable = {p for p, f in zip(fn.params, lent, strict=True) if f}
+    own = {*seeds.values(), *sums.values(), tape_back}
+    kept, again = residuals(fn.params, forward.ops, lendable, free(undo, out, own))
+    undo = (*again, *undo)
+    read = set(free(undo, out, own))
+    return Pair(
+        params=fn.params,
+        ops=live(forward.ops, (*results, *kept, tape_after)),
+        results=results,
+        residuals=tuple(kept),
+        lent=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
+        seeds=seeds,
+        sums=sums,
+        tape=tape,
+        tape_after=tape_after,
+        tape_back=tape_back,
+        undo=undo,
+        cotangents=tuple(out),
+    )
+
+
+def residuals(
+    params: Sequence[Param], ops: Sequence[Op], lent: Collection[Value], wanted: Sequence[Value]
+) -> tuple[list[Value], list[Op]]:
+    """What must be kept so that ``wanted`` are there again, and the operations that make them."""
+    needed = _sources(ops, wanted)
+    kept: list[Value] = [p for p in params if p in needed and p not in lent]
+    known = {*lent, *kept}
+    cheap: list[Op] = []
+    for op in ops:
+        if _is_cheap(op) and all(v in known for v in op.operands):
+            cheap.append(op)
+            known.update(op.results)
+            continue
+        new = [r for r in op.results if r in needed]
+        kept += new
+        known.update(new)
+    return kept, list(live(cheap, wanted))
+
+
+def _sources(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
+    """The wanted values, or what they are made of where that is no larger."""
+    made = {r: op for op in ops for r in op.results}
+    found: set[Value] = set()
+    pending = list(wanted)
+    while pending:
+        value = pending.pop()
+        op = made.get(value)
+        if op is not None and _is_no_smaller(op):
+            pending += op.operands
+        else:
+            found.add(value)
+    return found
+
+
+def _is_no_smaller(op: Op) -> bool:
+    """Whether a result holds no less than what it is made of, and no more information."""
+    if isinstance(op, Cast):
+        return op.x.dtype.bits <= op.dtype_to.bits
+    return isinstance(op, Creation | Broadcast | Reshape | Permute)
+
+
+def _is_cheap(op: Op) -> bool:
+    """Whether computing it again costs no more than keeping it: moves and plain arithmetic."""
+    return isinstance(op, Creation | Movement) or (isinstance(op, Elementwise) and op.ulp <= 0.5)

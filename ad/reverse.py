@@ -1,0 +1,236 @@
+"""Reverse mode: one body forward with whatever its way back needs, then the way back.
+
+Primal and adjoint are one function: operations and parameters are shared with the primal, and
+what is not needed is dropped at the end. A leaf operation is pulled back by its ``adjoint``
+formula. A control operation goes forward by the rule that ``ADJOINTS`` holds for its class,
+which may give it residuals as further results, and comes back by the way that the rule returns.
+A loop of unknown length pushes its residuals on one tape, threaded through the whole body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dlvm.ir import Builder, Declaration, Function, FunctionRef, Op, Param, Value, splat, zeros
+from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
+from dlvm.ops import Effect, Elementwise, EmptyTape
+
+from .activity import Activity, Flags, both, is_tape
+from .cotangents import accumulate, added, mask_of, masked
+from .live import live
+
+Made = TypeVar("Made")
+Cotangents = Sequence[Value | None]
+Back = Callable[[Cotangents, Cotangents], Cotangents]
+
+
+class Engine(Protocol):
+    """What differentiating a body asks of the module around it."""
+
+    activity: Activity
+
+    def function(self, name: str) -> Function:
+        """A function of the module, expanded."""
+        ...
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, made once for each key."""
+        ...
+
+    def define(self, name: str, fn: Function) -> FunctionRef:
+        """Add a function to the module, under this name or one like it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a control operation went forward: what its results became, and the way back.
+
+    ``back`` takes the cotangents of the results, and for each operand the sum so far (None for
+    zero, or for an operand that stands twice); it gives the new sums, None where nothing comes.
+    """
+
+    results: Sequence[Value]
+    back: Back
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation that varies, as it went forward."""
+
+    op: Op
+    operands: Sequence[Value]
+    results: Sequence[Value]
+    varied: Flags
+    way: Way | None
+    taped: bool
+
+
+Rule = Callable[["Sweep", Op, Sequence[Value]], Way]
+ADJOINTS: dict[type[Op], Rule] = {}
+
+
+class Sweep:
+    """One body going forward and coming back."""
+
+    def __init__(
+        self, engine: Engine, fn: Function, wrt: Flags, seeded: Flags, tape: Value
+    ) -> None:
+        self.engine = engine
+        self.fn = fn
+        self.tape = tape
+        self.varied = engine.activity.varied(fn, wrt)
+        self.useful = engine.activity.useful(fn, seeded)
+        self.steps: list[Step] = []
+
+    def vary(self, values: Sequence[Value]) -> Flags:
+        """Which values of the body vary."""
+        return tuple(v in self.varied for v in values)
+
+    def active(self, values: Sequence[Value]) -> Flags:
+        """Which values of the body vary and are useful."""
+        return tuple(v in self.varied and v in self.useful for v in values)
+
+    def wanted(self, op: Op) -> tuple[Flags, Flags]:
+        """The operands whose cotangents are wanted, and the results whose cotangents come."""
+        seeded = self.active(op.results)
+        useful = self.engine.activity.operands_useful(op, seeded)
+        return both(self.vary(op.operands), useful), seeded
+
+    def forward(self, builder: Builder) -> tuple[Value, ...]:
+        """Write the body into the builder, with residuals; its results."""
+        env: Env = {}
+        for op in self.fn.ops:
+            builder.origin = op.origin
+            if any(self.vary(op.results)):
+                self.steps.append(self._step(builder, op, env))
+            else:
+                place(builder, op, env)
+        return tuple(mapped(self.fn.results, env))
+
+    def _step(self, builder: Builder, op: Op, env: Env) -> Step:
+        varied, active = self.vary(op.operands), any(self.active(op.results))
+        rule = ADJOINTS.get(type(op)) if active else None
+        if rule is None:
+            new = place(builder, op, env)
+            taped = active and any(is_tape(v.type) for v in (*op.operands, *op.results))
+            return Step(new, new.operands, new.results, varied, None, taped)
+        tape, operands = self.tape, mapped(op.operands, env)
+        with builder:
+            way = rule(self, op, operands)
+        env.update(zip(op.results, way.results, strict=True))
+        taped = self.tape is not tape or any(is_tape(v.type) for v in (*operands, *op.results))
+        return Step(op, operands, tuple(way.results), varied, way, taped)
+
+    def backward(self, builder: Builder, cotangents: dict[Value, Value]) -> None:
+        """Write the way back into the builder, from the cotangents of results to all others.
+
+        What was pushed on a tape is popped even where no cotangent comes, to stay in step.
+        """
+        while self.steps:
+            step = self.steps.pop()
+            dy = [cotangents.pop(r, None) for r in step.results]
+            if step.taped or any(d is not None for d in dy):
+                builder.origin = step.op.origin
+                with builder:
+                    _pull(step, dy, cotangents)
+
+
+def _pull(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:
+    first = {v: i for i, v in reversed(list(enumerate(step.operands)))}
+    so_far: list[Value | None] = [
+        cotangents.get(v) if first[v] == i else None for i, v in enumerate(step.operands)
+    ]
+    if step.way is None:
+        parts = pulled_back(step.op, dy)
+        sums = [added(a, b) for a, b in zip(so_far, parts, strict=True)]
+    else:
+        sums = step.way.back(dy, so_far)
+    for i, (v, dv) in enumerate(zip(step.operands, sums, strict=True)):
+        if dv is not None and step.varied[i]:
+            total = dv if first[v] == i else added(cotangents.get(v), dv)
+            assert total is not None
+            cotangents[v] = total
+
+
+def pulled_back(op: Op, dy: Cotangents) -> Cotangents:
+    """The cotangents of the operands of a leaf, by its formula; masks stay outermost."""
+    mask = mask_of(dy[0]) if len(dy) == 1 and dy[0] is not None else None
+    if mask is not None and isinstance(op, Elementwise):
+        parts = op.adjoint(mask[1])
+        return [None if d is None else masked(mask[0], d) for d in parts]
+    return op.adjoint(
+        *(zeros(r.type) if d is None else d for d, r in zip(dy, op.results, strict=True))
+    )
+
+
+def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:
+    """A parameter for the cotangent of each result flagged."""
+    return {
+        i: Param(r.type, f"seed_{i}")
+        for i, (r, f) in enumerate(zip(fn.results, seeded, strict=True))
+        if f
+    }
+
+
+def sow(
+    results: Sequence[Value], seeds: Mapping[int, Value], cotangents: dict[Value, Value]
+) -> None:
+    """Add the cotangents that the way back starts from; one value may be returned twice."""
+    for i, dy in seeds.items():
+        old = cotangents.get(results[i])
+        cotangents[results[i]] = dy if old is None else accumulate(old, dy)
+
+
+def adjoint(engine: Engine, fn: Function, d: Declaration) -> Function:
+    """The function that a declaration of an adjoint asks for."""
+    seeded = tuple(r.type.dtype.is_float for r in fn.results)
+    seeds = seeds_for(fn, seeded)
+    return differentiate(engine, fn, d.name, d.wrt, d.keep, seeds, unit=not d.seeded)
+
+
+def again(engine: Engine, fn: Function, wrt: Flags, seeded: Flags) -> Function:
+    """A body forward and back in one, without the effects that it had the first time."""
+    positions = tuple(i for i, f in enumerate(wrt) if f)
+    silent = everywhere(fn, _without_effects)
+    return differentiate(engine, silent, "body", positions, (), seeds_for(silent, seeded))
+
+
+def differentiate(
+    engine: Engine,
+    fn: Function,
+    name: str,
+    wrt: Sequence[int],
+    keep: Sequence[int],
+    seeds: Mapping[int, Param],
+    unit: bool = False,
+) -> Function:
+    """Parameters and seeds to gradients and kept results; a unit seed is no parameter."""
+    flags = tuple(i in wrt for i in range(len(fn.params)))
+    seeded = tuple(i in seeds for i in range(len(fn.results)))
+    builder = Builder()
+    with builder:
+        sweep = Sweep(engine, fn, flags, seeded, EmptyTape())
+    results = sweep.forward(builder)
+    cotangents: dict[Value, Value] = {}
+    with builder:
+        units = {i: splat(1, p.type) for i, p in seeds.items() if unit}
+        sow(results, units or seeds, cotangents)
+    sweep.backward(builder, cotangents)
+    with builder:
+        gradients = [cotangent(cotangents, fn.params[i]) for i in wrt]
+    outputs = (*gradients, *(results[i] for i in keep))
+    params = (*fn.params, *(() if unit else seeds.values()))
+    return Function(name, params, live(builder.ops, outputs), outputs)
+
+
+def _without_effects(fn: Function) -> Function:
+    return transform(fn, lambda op, env: () if isinstance(op, Effect) else None)
+
+
+def cotangent(cotangents: Mapping[Value, Value], x: Value) -> Value:
+    """The cotangent of a value, zero where none came."""
+    found = cotangents.get(x)
+    return zeros(x.type) if found is None else found
