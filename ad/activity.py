@@ -67,7 +67,7 @@ class Activity:
         key = (fn, params)
         if key not in self._varied:
             flagged = zip(fn.params, params, strict=True)
-            found: set[Value] = {p for p, f in flagged if is_tape(p.type) or f and flows(p.type)}
+            found: set[Value] = {p for p, f in flagged if is_tape(p.type) or (f and flows(p.type))}
             for op in fn.ops:
                 flags = self.results_varied(op, tuple(v in found for v in op.operands))
                 found.update(r for r, f in zip(op.results, flags, strict=True) if f)

@@ -73,11 +73,11 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
 
     def make() -> Split:
         fn = engine.function(name)
-        every, none = (True,) * len(fn.params), (False,) * len(fn.params)
-        split = pair(engine, fn, wrt, seeded, lent=every, summed=none)
+        lent, shown = range(len(fn.params)), range(len(fn.results))
+        split = pair(engine, fn, wrt, seeded, lent=lent, shown=shown)
         tape = (split.tape,) if split.taped else ()
         after = (split.tape_after,) if split.taped else ()
-        results = (*split.results, *split.residuals, *after)
+        results = (*split.results, *split.extra, *after)
         forward = Function(name, (*fn.params, *tape), split.ops, results)
         backward, witness = _backward(fn, split)
         refs = (
@@ -117,9 +117,10 @@ def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     parts = split.pair
     sizes = unify(types_of(fn.params), types_of(operands))
     tape = (sweep.tape,) if parts.taped else ()
-    types = (*op.types, *(r.type.substitute(sizes) for r in parts.residuals), *types_of(tape))
+    types = (*op.types, *(r.type.substitute(sizes) for r in parts.extra), *types_of(tape))
     forward = Call((*operands, *tape), split.forward, types).results
-    results, kept = forward[: len(op.types)], forward[len(op.types) : len(types) - len(tape)]
+    results, extra = forward[: len(op.types)], forward[len(op.types) : len(types) - len(tape)]
+    kept = parts.kept(results, extra)
     if parts.taped:
         sweep.tape = forward[-1]
 
@@ -145,7 +146,7 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     assert isinstance(op, Cond)
     active, seeded = sweep.wanted(op)
     active = active[1:]
-    every = (True,) * len(op.captured)
+    every = range(len(op.captured))
     sides = [
         pair(sweep.engine, fn, active, seeded, lent=every, summed=every)
         for fn in (op.then, op.otherwise)
@@ -229,15 +230,16 @@ def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     assert isinstance(op, Recompute)
     active, seeded = sweep.wanted(op)
     active = active[: len(op.xs)]
-    every, none = (True,) * len(op.xs), (False,) * len(op.xs)
-    split = pair(sweep.engine, op.body, active, seeded, lent=every, summed=none)
+    lent, shown = range(len(op.xs)), range(len(op.results))
+    split = pair(sweep.engine, op.body, active, seeded, lent=lent, shown=shown)
     xs, triggers = operands[: len(op.xs)], operands[len(op.xs) :]
     tape = (sweep.tape,) if split.taped else ()
     after = (split.tape_after,) if split.taped else ()
-    outputs = (*split.results, *split.residuals, *after)
+    outputs = (*split.results, *split.extra, *after)
     body = Function("body", (*split.params, *((split.tape,) if tape else ())), split.ops, outputs)
     forward = Recompute((*xs, *tape), tuple(triggers), body).results
-    results, kept = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
+    results, extra = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
+    kept = split.kept(results, extra)
     if split.taped:
         sweep.tape = forward[-1]
 

@@ -55,9 +55,15 @@ def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
     n, count = len(op.init), len(wanted)
     wanted = (*both(wanted[:n], seeded[:n]), *wanted[n:])
     seeded = (*wanted[:n], *seeded[n:])
-    captured = tuple(i >= n + slices for i in range(count))
-    lent = tuple(i >= n for i in range(count))
-    parts = pair(sweep.engine, op.body, wanted, seeded, lent=lent, summed=captured)
+    parts = pair(
+        sweep.engine,
+        op.body,
+        wanted,
+        seeded,
+        lent=range(n, count),
+        summed=range(n + slices, count),
+        shown=range(n, len(seeded)),
+    )
     active = picked(wanted)
     return Trip(
         parts,
@@ -89,7 +95,7 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     forward = Scan((*init, *tape), tuple(xs), tuple(captured), body, op.length, op.reverse).results
     stacked = forward[n + len(tape) :]
     results = (*forward[:n], *stacked[: len(op.results) - n])
-    kept = stacked[len(op.results) - n :]
+    kept = split.kept(results, stacked[len(op.results) - n :])
     if split.taped:
         sweep.tape = forward[n]
 
@@ -119,7 +125,7 @@ def _scan_forward(split: Pair, n: int) -> Function:
     tape = (split.tape,) if split.taped else ()
     after = (split.tape_after,) if split.taped else ()
     params = (*split.params[:n], *tape, *split.params[n:])
-    results = (*split.results[:n], *after, *split.results[n:], *split.residuals)
+    results = (*split.results[:n], *after, *split.results[n:], *split.extra)
     return Function("body", params, split.ops, results)
 
 

@@ -28,6 +28,7 @@ class Pair:
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     residuals: tuple[Value, ...]
+    shown: dict[Value, int]
     lent: tuple[int, ...]
     seeds: dict[int, Param]
     sums: dict[int, Param]
@@ -41,6 +42,16 @@ class Pair:
     def taped(self) -> bool:
         """Whether it pushes on the tape."""
         return self.tape_after is not self.tape
+
+    @property
+    def extra(self) -> tuple[Value, ...]:
+        """The residuals that are not results anyway."""
+        return tuple(r for r in self.residuals if r not in self.shown)
+
+    def kept(self, results: Sequence[Value], extra: Sequence[Value]) -> list[Value]:
+        """All residuals, from what the caller has of the results and the further ones."""
+        rest = iter(extra)
+        return [results[self.shown[r]] if r in self.shown else next(rest) for r in self.residuals]
 
     @property
     def lent_params(self) -> tuple[Param, ...]:
@@ -62,11 +73,18 @@ class Pair:
 
 
 def pair(
-    engine: Engine, fn: Function, wrt: Flags, seeded: Flags, lent: Flags, summed: Flags
+    engine: Engine,
+    fn: Function,
+    wrt: Flags,
+    seeded: Flags,
+    lent: Iterable[int],
+    summed: Iterable[int] = (),
+    shown: Iterable[int] = (),
 ) -> Pair:
     """Split the derivative of ``fn`` by the parameters flagged ``wrt``, where results are seeded.
 
-    The cotangent of a ``summed`` parameter starts from a sum so far, not from zero.
+    Positions say which parameters are *lent* to the way back, for which the cotangent starts
+    from a sum so far, and which results are *shown* to the way back anyway.
     """
     tape, tape_back = Param(TensorType(TAPE), "tape"), Param(TensorType(TAPE), "tape")
     forward, backward = Builder(), Builder()
@@ -76,8 +94,8 @@ def pair(
     seeds = seeds_for(fn, seeded)
     sums = {
         i: Param(p.type, f"sum_{p.name}")
-        for i, p in enumerate(fn.params)
-        if wrt[i] and summed[i] and not is_tape(p.type)
+        for i in summed
+        if wrt[i] and not is_tape((p := fn.params[i]).type)
     }
     with backward:
         cotangents: dict[Value, Value] = {fn.params[i]: total for i, total in sums.items()}
@@ -88,16 +106,18 @@ def pair(
     if tape_after is not tape:
         out.append(sweep.tape)
     undo = live(backward.ops, out)
-    lendable = {p for p, f in zip(fn.params, lent, strict=True) if f}
+    lendable = {fn.params[i] for i in lent}
     own = {*seeds.values(), *sums.values(), tape_back}
     kept, again = residuals(fn.params, forward.ops, lendable, free(undo, out, own))
     undo = (*again, *undo)
+    seen = {results[i]: i for i in shown}
     read = set(free(undo, out, own))
     return Pair(
         params=fn.params,
         ops=live(forward.ops, (*results, *kept, tape_after)),
         results=results,
         residuals=tuple(kept),
+        shown={r: i for r, i in seen.items() if r in kept},
         lent=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
         seeds=seeds,
         sums=sums,

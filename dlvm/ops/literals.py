@@ -74,6 +74,9 @@ class EmptyTape(Creation):
         cell[()] = ()
         return cell
 
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return ()
+
 
 def scalar_value(value: Value) -> Any:
     """The number that fills a whole tensor, where that is known; else None."""

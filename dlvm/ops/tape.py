@@ -22,7 +22,6 @@ class Push(Control):
     """The tape with the values on top of it."""
 
     name = "push"
-    nondifferentiable = "a tape is made by differentiation; differentiate before expanding loops"
     tape: Value
     xs: tuple[Value, ...]
 
@@ -36,12 +35,18 @@ class Push(Control):
         cell[()] = (operands[0][()], tuple(np.array(x) for x in operands[1:]))
         return (cell,)
 
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """The cotangent of a tape is a tape of the cotangents of its floats."""
+        floats = [x.type for x in self.xs if x.dtype.is_float]
+        rest, *found = Pop(dy[0], (self.type, *floats)).results
+        parts = iter(found)
+        return (rest, *(next(parts) if x.dtype.is_float else None for x in self.xs))
+
 
 class Pop(Control):
     """The tape without its top, and the values that were there."""
 
     name = "pop"
-    nondifferentiable = "a tape is made by differentiation; differentiate before expanding loops"
     tape: Value
     types: tuple[TensorType, ...]
 
@@ -58,6 +63,11 @@ class Pop(Control):
         cell = np.empty((), object)
         cell[()] = rest
         return (cell, *values)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """Where a value was popped, its cotangent is pushed."""
+        floats = tuple(d for d in dy[1:] if d.dtype.is_float)
+        return (Push(dy[0], floats),)
 
 
 def _is_tape(op: Push | Pop, tape: Value) -> TensorType:
