@@ -1,1 +1,5 @@
-"""Being built."""
+"""Derivatives and batching: every declared function is filled in by ``expand``."""
+
+from .expand import expand
+
+__all__ = ["expand"]

@@ -16,6 +16,7 @@ from dlvm.passes import module_pass
 from . import control as control
 from . import loops as loops
 from .activity import Activity
+from .opening import opened
 from .reverse import Made, adjoint
 
 
@@ -25,20 +26,22 @@ class Expansion:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.activity = Activity(self.function)
-        self._done: dict[str, Function] = {}
         self._new: dict[str, Function] = {}
         self._once: dict[Hashable, Any] = {}
 
     def function(self, name: str) -> Function:
-        """A function of the module, a declared one expanded."""
+        """A function of the module as derivatives see it: expanded and opened."""
+        return self.once(("opened", name), lambda: opened(self.expanded(name)))
+
+    def expanded(self, name: str) -> Function:
+        """A function of the module, a declared one filled in."""
         if name in self._new:
             return self._new[name]
         entry = self.module.entry(name)
         if isinstance(entry, Function):
             return entry
-        if name not in self._done:
-            self._done[name] = _DERIVED[entry.kind](self, self.function(entry.of), entry)
-        return self._done[name]
+        derive = _DERIVED[entry.kind]
+        return self.once(("expanded", name), lambda: derive(self, self.function(entry.of), entry))
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, made once for each key."""
@@ -56,7 +59,7 @@ class Expansion:
 
     def finish(self) -> Module:
         """The module without declarations."""
-        entries = [self.function(e.name) for e in self.module.entries]
+        entries = [self.expanded(e.name) for e in self.module.entries]
         return Module((*entries, *self._new.values()))
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlvm.ir import Builder, Function, Param, TensorType, Value, splat
+from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform
-from dlvm.ir.types import literal
-from dlvm.ops import Fold, Kernel, Permute, Reshape, Scan
+from dlvm.ops import Broadcast, Fold, Kernel, Permute, Reshape, Scan
 
 
 def opened(fn: Function) -> Function:
@@ -25,3 +25,30 @@ def _open(op: object, env: Env) -> Iterable[Value] | None:
     if isinstance(op, Fold):
         return _scan(op, mapped(op.xs, env))
     return None
+
+
+def _scan(op: Fold, xs: list[Value]) -> tuple[Value, ...]:
+    """fold(xs) = scan over the reduced axes, in row-major order, from the identities."""
+    kept = tuple(i for i in range(xs[0].type.rank) if i not in op.axes)
+    states = [x.type.with_shape(tuple(x.shape[i] for i in kept)) for x in xs]
+    count = product(tuple(xs[0].shape[a] for a in op.axes))
+    front = [Permute(x, (*op.axes, *kept)) for x in xs]
+    rows = [Reshape(x, (count, *t.shape)) for x, t in zip(front, states, strict=True)]
+    init = [splat(e, t) for e, t in zip(op.identities, states, strict=True)]
+    params = tuple(Param(t, name) for name in ("state", "x") for t in states)
+    with Builder() as builder:
+        results = _on_tensors(op.combine_region, params, states[0])
+    body = Function("body", params, tuple(builder.ops), results)
+    return Scan(tuple(init), tuple(rows), (), body, count).results
+
+
+def _on_tensors(
+    region: Function, arguments: Iterable[Value], like: TensorType
+) -> tuple[Value, ...]:
+    """A region of scalars, written on tensors of one shape."""
+    env: Env = dict(zip(region.params, arguments, strict=True))
+    for op in region.ops:
+        new = op.rebuild(mapped(op.operands, env))
+        spread = (Broadcast(r, like.shape, ()) for r in new.results) if not op.operands else ()
+        env.update(zip(op.results, tuple(spread) or new.results, strict=True))
+    return tuple(mapped(region.results, env))

@@ -265,9 +265,11 @@ class Maximum(Elementwise):
         return np.maximum(*operands)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        shared = Select(Equal(self.x, self.y), dy[0] * 0.5, zeros(self.type))
-        larger, other = Less(self.y, self.x), Less(self.x, self.y)
-        return Select(larger, dy[0], shared), Select(other, dy[0], shared)
+        share, zero = Select(Equal(self.x, self.y), dy[0] * 0.5, dy[0]), zeros(self.type)
+        return (
+            Select(LessEqual(self.y, self.x), share, zero),
+            Select(LessEqual(self.x, self.y), share, zero),
+        )
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.binary("max", *x)
