@@ -20,7 +20,7 @@ COMMON = {
 }
 settings.register_profile("dev", max_examples=50, **COMMON)
 settings.register_profile("ci", max_examples=50, derandomize=True, database=None, **COMMON)
-settings.register_profile("long", max_examples=5000, **COMMON)
+settings.register_profile("long", max_examples=2000, **COMMON)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
 )

@@ -272,7 +272,8 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
 
 def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
     """An interval that holds every value of a size; symbols are >= 0 unless said otherwise."""
-    lo = hi = 0.0
+    lo: float = 0
+    hi: float = 0
     for mono, k in _terms(d):
         term: Range = (1, 1)
         for atom, p in mono:
@@ -301,13 +302,20 @@ def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
         case "mod" if b[0] > 0:
             return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
         case "floordiv" if b[0] > 0 and a[0] >= 0:
-            return (a[0] // b[1] if math.isfinite(b[1]) else 0), a[1] // b[0]
+            return _floor(a[0], b[1]), _floor(a[1], b[0])
         case _:
             return -math.inf, math.inf
 
 
+def _floor(x: float, y: float) -> float:
+    """``x // y`` of limits that may be infinite; a finite number through infinity is 0."""
+    if math.isinf(y):
+        return 0
+    return x if math.isinf(x) else x // y
+
+
 def _interval_times(a: Range, b: Range) -> Range:
-    corners = [0.0 if 0 in (x, y) else x * y for x in a for y in b]
+    corners = [0 if 0 in (x, y) else x * y for x in a for y in b]
     return min(corners), max(corners)
 
 
@@ -376,7 +384,7 @@ def solve(pattern: Dim, size: int, known: dict[str, int]) -> bool:
     linear = dict(rest.terms)
     k = linear.pop(((free[0], 1),), 0)
     offset = _canonical(linear)
-    if not k or not isinstance(offset, int) or (size - offset) % k:
+    if not k or not isinstance(offset, int) or (size - offset) % k or (size - offset) // k < 0:
         return False
     known[free[0]] = (size - offset) // k
-    return known[free[0]] >= 0
+    return True

@@ -1,0 +1,224 @@
+"""The algebra of sizes, held against Python's integers and against sympy."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlvm.errors import ShapeError
+from dlvm.ir import dims
+from dlvm.ir.line import Line, parse_dim
+
+NAMES = ("A", "B", "C")
+POINTS = [dict(zip(NAMES, p, strict=True)) for p in itertools.product((0, 1, 2, 7), repeat=3)]
+MANY = settings(max_examples=6 * settings().max_examples)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """An expression as it was written, before any algebra."""
+
+    head: str
+    parts: tuple[Tree, ...] = ()
+    leaf: int | str = 0
+
+    def __str__(self) -> str:
+        return f"{self.head}({', '.join(map(str, self.parts))})" if self.parts else str(self.leaf)
+
+
+def leaves() -> st.SearchStrategy[Tree]:
+    return st.sampled_from((*NAMES, 0, 1, 2, 3, -1, -4, 6)).map(lambda v: Tree("leaf", (), v))
+
+
+def trees(heads: tuple[str, ...]) -> st.SearchStrategy[Tree]:
+    def grow(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+        return st.builds(lambda h, a, b: Tree(h, (a, b)), st.sampled_from(heads), inner, inner)
+
+    return st.recursive(leaves(), grow, max_leaves=8)
+
+
+POLYNOMIALS = trees(("add", "sub", "mul"))
+ANY = trees(("add", "sub", "mul", "floordiv", "mod", "min", "max"))
+BUILD = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": dims.floordiv,
+    "mod": dims.mod,
+    "min": dims.minimum,
+    "max": dims.maximum,
+}
+
+
+def built(t: Tree) -> dims.Dim:
+    if t.parts:
+        return BUILD[t.head](*map(built, t.parts))
+    return dims.symbol(t.leaf) if isinstance(t.leaf, str) else t.leaf
+
+
+def value(t: Tree, at: dict[str, int]) -> int | None:
+    """What Python's integers say; nothing where something is divided by zero."""
+    if not t.parts:
+        return at[t.leaf] if isinstance(t.leaf, str) else t.leaf
+    a, b = (value(p, at) for p in t.parts)
+    if a is None or b is None or (t.head in ("floordiv", "mod") and b == 0):
+        return None
+    return {**BUILD, **dims.FUNCTIONS}[t.head](a, b)
+
+
+def algebra(t: Tree) -> sympy.Expr:
+    if t.parts:
+        return BUILD[t.head](*map(algebra, t.parts))
+    return sympy.Symbol(t.leaf) if isinstance(t.leaf, str) else sympy.Integer(t.leaf)
+
+
+@given(POLYNOMIALS, POLYNOMIALS)
+def test_two_polynomials_are_equal_exactly_when_sympy_says_so(a: Tree, b: Tree):
+    assert (built(a) == built(b)) == (sympy.expand(algebra(a) - algebra(b)) == 0)
+    assert built(Tree("sub", (a, a))) == 0
+
+
+@given(POLYNOMIALS, POLYNOMIALS, POLYNOMIALS)
+def test_the_laws_of_a_ring(x: Tree, y: Tree, z: Tree):
+    a, b, c = built(x), built(y), built(z)
+    assert a + b == b + a and a * b == b * a
+    assert (a + b) + c == a + (b + c) and (a * b) * c == a * (b * c)
+    assert a * (b + c) == a * b + a * c
+    assert a + 0 == a and a * 1 == a and a * 0 == 0 and a - a == 0
+
+
+@MANY
+@given(ANY)
+def test_the_normal_form_has_the_value_of_what_was_written(t: Tree):
+    d = built(t)
+    for at in POINTS:
+        if (expected := value(t, at)) is not None:
+            assert dims.evaluate(d, at) == expected
+
+
+@MANY
+@given(ANY)
+def test_the_text_of_a_size_reads_back_as_itself(t: Tree):
+    line = Line(str(built(t)), 1)
+    assert parse_dim(line) == built(t)
+    line.end()
+
+
+@MANY
+@given(ANY)
+def test_every_value_lies_within_the_bounds(t: Tree):
+    low, high = dims.bounds(built(t))
+    for at in POINTS:
+        if (found := value(t, at)) is not None:
+            assert low <= found <= high
+
+
+@MANY
+@given(ANY, st.tuples(st.integers(0, 3), st.integers(0, 4)))
+def test_bounds_respect_the_ranges_that_are_given(t: Tree, interval: tuple[int, int]):
+    start, length = interval
+    low, high = dims.bounds(built(t), {"A": (start, start + length)})
+    for at in POINTS:
+        found = value(t, at)
+        if start <= at["A"] <= start + length and found is not None:
+            assert low <= found <= high
+
+
+@MANY
+@given(ANY, ANY)
+def test_at_least_never_claims_what_is_false(x: Tree, y: Tree):
+    if dims.at_least(built(x), built(y)):
+        for at in POINTS:
+            a, b = value(x, at), value(y, at)
+            assert a is None or b is None or a >= b
+
+
+@MANY
+@given(ANY)
+def test_when_positive_never_shuts_out_a_value(t: Tree):
+    ranges = dims.when_positive(built(t))
+    for at in POINTS:
+        if (found := value(t, at)) is not None and found >= 1:
+            assert all(low <= at[name] <= high for name, (low, high) in ranges.items())
+
+
+A, B = dims.symbol("A"), dims.symbol("B")
+
+
+@pytest.mark.parametrize(
+    ("larger", "smaller"),
+    [
+        (A, 0),
+        (A * B + A, A),
+        (A + 1, dims.floordiv(A + 1, 2) * 2),
+        (A, dims.minimum(A, B)),
+        (dims.maximum(A, B), B),
+        (dims.minimum(A, B) + 1, 0),
+        (A, dims.floordiv(A, 3)),
+        (2 * B, 3 * dims.floordiv(2 * B, 3)),
+        (3, dims.mod(A, 4)),
+    ],
+)
+def test_at_least_shows_what_windows_need(larger: dims.Dim, smaller: dims.Dim):
+    assert dims.at_least(larger, smaller)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (dims.floordiv(6 * B + 4, 2), 3 * B + 2),
+        (dims.floordiv(6 * B + 5, 2), 3 * B + 2),
+        (dims.mod(6 * B + 5, 3), 2),
+        (dims.floordiv(A * B, B), A),
+        (dims.floordiv(A * A - B * B, A - B), A + B),
+        (dims.floordiv(0, A), 0),
+        (dims.floordiv(A, 1), A),
+        (dims.minimum(A, A + 1), A),
+        (dims.maximum(2, 3), 3),
+        (dims.minimum(A, B), dims.minimum(B, A)),
+        (dims.floordiv(5, 0), 0),
+    ],
+)
+def test_what_has_a_closed_form_takes_it(found: dims.Dim, expected: dims.Dim):
+    assert found == expected
+
+
+@given(st.integers(-3, 3), st.integers(-5, 20), st.integers(0, 30))
+def test_solve_finds_the_one_symbol_or_says_that_there_is_none(k: int, c: int, size: int):
+    known: dict[str, int] = {}
+    solvable = [b for b in range(60) if k * b + c == size]
+    found = dims.solve(k * B + c, size, known)
+    assert found == (bool(solvable) if k else c == size)
+    if found and k:
+        assert k * known["B"] + c == size
+
+
+def test_solve_uses_what_is_known_and_leaves_two_unknowns_alone():
+    known = {"A": 3}
+    assert dims.solve(A * B + 1, 13, known) and known == {"A": 3, "B": 4}
+    assert not dims.solve(A * B + 1, 14, {"A": 3})
+    untouched: dict[str, int] = {}
+    assert not dims.solve(A + B, 5, untouched) and untouched == {}
+
+
+def test_a_failed_solve_binds_nothing():
+    known: dict[str, int] = {}
+    assert not dims.solve(B + 3, 1, known)
+    assert known == {}
+
+
+def test_a_size_has_no_truth_value_and_is_no_index():
+    with pytest.raises(ShapeError, match="no truth value"):
+        bool(A - B)
+    with pytest.raises(ShapeError, match="known while tracing"):
+        range(A)  # type: ignore[arg-type]
+
+
+def test_evaluate_names_the_symbols_it_lacks():
+    with pytest.raises(ShapeError, match=r"A\*B needs a value for B"):
+        dims.evaluate(A * B, {"A": 2})
