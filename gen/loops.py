@@ -214,9 +214,9 @@ class Operand:
 class Product:
     """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
 
-    In the body the tile starts at symbols ``row`` and ``col`` and has ``rows`` times ``cols``
-    elements, of which element (r, c) lies at ``r * width + c``. Each is summed over k in order,
-    by fma where elements are floats.
+    In the body the first two of ``spot`` name the corner of the tile and the last two its rows
+    and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order,
+    by fma.
     """
 
     x: Operand
@@ -226,10 +226,7 @@ class Product:
     k: Dim
     tile: Local
     width: int
-    row: str
-    col: str
-    rows: str
-    cols: str
+    spot: tuple[str, ...]
     body: Body
 
 
@@ -261,32 +258,31 @@ def statements(body: Body) -> Iterator[Statement]:
             yield from statements(statement.body)
 
 
-def flops_of(scalar: Scalar) -> int:
-    """Floating-point operations of one evaluation: an fma is two, comparisons none."""
-    if not isinstance(scalar, Word) or not scalar.dtype.is_float:
-        return 0
-    return {"fma": 2, "select": 0, "cast": 0}.get(scalar.word, 1)
+def dims(s: Statement) -> Iterator[Dim]:
+    """The sizes and indices in one statement."""
+    match s:
+        case Let(Load(_, _, offset, where)) | Store(_, offset, _, where):
+            yield from (offset, *where)
+        case Let(Size(dim)) | Define(_, dim) | Loop(_, dim) | Bind(_, _, dim):
+            yield dim
+        case Let(Inside(where)):
+            yield from where
+        case Check(_, _, size, _, where):
+            yield from (size, *where)
+        case Product():
+            yield from (s.m, s.n, s.k, s.x.offset, s.y.offset)
+        case _:
+            return
 
 
-def flops(body: Body) -> Dim:
-    """Floating-point operations of a body, as the interpreter counts them."""
-    total: Dim = 0
-    for s in body:
-        if isinstance(s, Let) and s.counted:
-            total = total + flops_of(s.scalar)
-        elif isinstance(s, Loop):
-            total = total + s.extent * flops(s.body)
-        elif isinstance(s, Product):
-            total = total + product_flops(s)
-    return total
-
-
-def product_flops(p: Product) -> Dim:
-    """Two for each multiplication, and the body for every element."""
-    return p.m * p.n * (2 * p.k * p.tile.dtype.is_float + _tile_flops(p))
-
-
-def _tile_flops(p: Product) -> int:
-    """Flops for one element: the body loops once over the rows and columns of the tile."""
-    inner = [s.scalar for s in statements(p.body) if isinstance(s, Let) and s.counted]
-    return sum(map(flops_of, inner))
+def scalars(s: Statement) -> tuple[Scalar, ...]:
+    """The scalars that one statement uses."""
+    match s:
+        case Let(Word(_, _, operands)):
+            return operands
+        case Bind(_, scalar) | Store(_, _, scalar):
+            return (scalar,)
+        case Check(ok, index):
+            return (ok, index)
+        case _:
+            return ()

@@ -57,7 +57,7 @@ class _Page:
             limit = "" if s.limit is None else f" limit {s.limit}"
             return f"{s.kind} {s.var} < {s.extent}{limit}"
         tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
-        spot = f"at ({s.row}, {s.col}) of ({s.rows}, {s.cols})"
+        spot = "at ({}, {}) of ({}, {})".format(*s.spot)
         return f"product {_operand(s.x)} by {_operand(s.y)} m={s.m} n={s.n} k={s.k} {tile} {spot}"
 
     def line(self, s: Statement) -> str:

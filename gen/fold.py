@@ -1,0 +1,204 @@
+"""Reductions and small products, element by element, in the one documented order.
+
+The tree of a fold is ``(chunk, lanes)``: the reduced axes, taken together in row-major order,
+are cut into chunks; within a chunk element k goes to accumulator k mod lanes; accumulators are
+folded by halves, and chunks from first to last. Accumulators start from the identity. Which
+loops run over the lanes is the schedule's business: vectors on a CPU, the lanes of a block on a
+GPU, or one after the other where the loops around are parallel already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlvm.ir import Dim, DType, Value
+from dlvm.ir.dims import floordiv, minimum, mod, product
+from dlvm.ops import Matmul, Reduction
+
+from .index import ceildiv, split
+from .loops import Barrier, Local, Scalar, Where
+from .nest import At
+from .schedule import Schedule
+
+if TYPE_CHECKING:
+    from .pull import Pull
+
+State = tuple[Scalar, ...]
+
+
+@dataclass(slots=True)
+class Team:
+    """The lanes that fold together: of a vector, or (``lane``) those of a block that is open."""
+
+    lane: Dim | None = None
+    depth: int = 0
+
+
+class Fold:
+    """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold."""
+
+    def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
+        self.pull, self.nest, self.words = pull, pull.nest, pull.words
+        self.chunk, self.lanes = tree
+        self.how = how
+        self.team: Team | None = None
+
+    def alone(self, op: Reduction, at: At) -> State:
+        """One reduction where it is needed, by whoever needs it."""
+        team, self.team = self.team, None
+        self.together([op], at)
+        self.team = team
+        found = self.nest.known(op, at)
+        assert found is not None
+        return found
+
+    def together(self, ops: Sequence[Reduction], at: At) -> None:
+        """Reductions of one shape over the same axes, in one loop."""
+        shape, axes = ops[0].operands[0].shape, ops[0].axes
+        sizes = tuple(shape[a] for a in axes)
+        folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
+        extent = product(sizes)
+        with self.nest.loop("serial", ceildiv(extent, self.chunk), "chunk") as c:
+            first = c * self.chunk
+            self._chunk(folds, first, minimum(self.chunk, extent - first))
+        for fold, op in zip(folds, ops, strict=True):
+            self.nest.remember(op, at, fold.result())
+
+    def _whole(
+        self, shape: Sequence[Dim], axes: Sequence[int], at: At, sizes: tuple[Dim, ...]
+    ) -> Callable[[Dim], At]:
+        """From a position along the reduced axes to an index of the operands."""
+
+        def index(k: Dim) -> At:
+            reduced = iter(split(k, sizes))
+            kept = iter(at.index)
+            both = (next(reduced if a in axes else kept) for a in range(len(shape)))
+            return At(tuple(both), at.where)
+
+        return index
+
+    def _chunk(self, folds: Sequence[_Running], first: Dim, length: Dim) -> None:
+        with self.across(self.lanes, meet=False) as (lane, where):
+            for fold in folds:
+                fold.reset(lane, where)
+        groups = floordiv(length, self.lanes)
+        with self.nest.loop("serial", groups, "group") as g:
+            self._group(folds, first + g * self.lanes, self.lanes)
+        if (rest := mod(length, self.lanes)) != 0:
+            self._group(folds, first + groups * self.lanes, rest)
+        with self.nest.uncounted():
+            half = self.lanes
+            while half > 1:
+                half //= 2
+                with self.across(half) as (lane, where):
+                    for fold in folds:
+                        fold.halve(lane, half, where)
+            self._meet()
+            for fold in folds:
+                fold.finish()
+        self._meet()
+
+    def _group(self, folds: Sequence[_Running], start: Dim, count: Dim) -> None:
+        with self.across(count, meet=False) as (lane, where):
+            k = start + lane
+            if len(folds[0].op.axes) > 1:
+                k = self.nest.define("k", k)
+            for fold in folds:
+                fold.step(k, lane, where)
+
+    @contextmanager
+    def across(self, count: Dim, *, meet: bool = True) -> Generator[tuple[Dim, Where]]:
+        """The first ``count`` lanes: the index of one, and where it takes part."""
+        if self.team is not None and self.team.lane is not None:
+            if meet:
+                self._meet()
+            lane = self.team.lane
+            yield lane, () if count == self.how.width else (count - 1 - lane,)
+        else:
+            kind = "serial" if self.team is None else "vector"
+            with self.nest.loop(kind, count, "lane", limit=self.lanes) as lane:
+                yield lane, ()
+
+    def _meet(self) -> None:
+        if self.team is not None and self.team.lane is not None:
+            self.nest.put(Barrier())
+
+    def array(self, hint: str, dtype: DType) -> Local:
+        """An accumulator for each lane."""
+        if self.team is not None and self.team.lane is not None:
+            return self.nest.local(hint, dtype, self.lanes, depth=self.team.depth)
+        return self.nest.local(hint, dtype, self.lanes)
+
+    def dot(self, op: Matmul, at: At) -> Scalar:
+        """One element of a product: its sum over k, in order."""
+        *batch, m, n = at.index
+        dtype = op.dtype.compute
+        total = self.nest.local("sum", dtype, 1)
+        self.nest.store(total, 0, self.words.constant(0, dtype))
+        with self.nest.loop("serial", op.x.shape[-1], "k") as k:
+            x = self._factor(op.x, At((*batch, m, k), at.where))
+            y = self._factor(op.y, At((*batch, k, n), at.where))
+            before = self.nest.load(total, 0)
+            self.nest.store(total, 0, self.words.multiply_add(x, y, before))
+        out = self.words.cast(self.nest.load(total, 0), op.dtype)
+        self.nest.remember(op, at, (out,))
+        return out
+
+    def _factor(self, x: Value, at: At) -> Scalar:
+        return self.words.wide(self.pull.element(x, at))
+
+
+class _Running:
+    """One reduction while it runs: its accumulators and its total."""
+
+    def __init__(self, fold: Fold, op: Reduction, index: Callable[[Dim], At]) -> None:
+        self.fold, self.op, self.index = fold, op, index
+        self.nest, self.words = fold.nest, fold.words
+        self.lanes = [fold.array("acc", t) for t in op.states()]
+        self.totals = [fold.nest.local("total", t, 1) for t in op.states()]
+        self._store(self.totals, 0, op.identity(self.words))
+
+    def _store(self, memory: Sequence[Local], offset: Dim, state: State, where: Where = ()) -> None:
+        for local, x in zip(memory, state, strict=True):
+            self.nest.store(local, offset, x, where)
+
+    def _load(self, memory: Sequence[Local], offset: Dim, where: Where = ()) -> State:
+        return tuple(self.nest.load(local, offset, where) for local in memory)
+
+    def reset(self, lane: Dim, where: Where) -> None:
+        """Start a chunk."""
+        self._store(self.lanes, lane, self.op.identity(self.words), where)
+
+    def step(self, k: Dim, lane: Dim, where: Where) -> None:
+        """Take in element k."""
+        at = self.index(k)
+        at = At(at.index, (*at.where, *where))
+        elements = [self.fold.pull.element(x, at) for x in self.op.operands]
+        state = self.op.lift(self.words, self.nest.size(k), *map(self._wide, elements))
+        before = self._load(self.lanes, lane, where)
+        self._store(self.lanes, lane, self.op.combine(self.words, before, state), where)
+
+    def _wide(self, x: Scalar) -> Scalar:
+        return x if x.dtype in self.op.states() else self.words.wide(x)
+
+    def halve(self, lane: Dim, half: int, where: Where) -> None:
+        """Fold the upper half of the accumulators into the lower."""
+        left, right = (
+            self._load(self.lanes, lane, where),
+            self._load(self.lanes, lane + half, where),
+        )
+        self._store(self.lanes, lane, self.op.combine(self.words, left, right), where)
+
+    def finish(self) -> None:
+        """Fold a chunk into the total."""
+        total = self._load(self.totals, 0), self._load(self.lanes, 0)
+        self._store(self.totals, 0, self.op.combine(self.words, *total))
+
+    def result(self) -> State:
+        """The results of the reduction."""
+        state = self.op.project(self.words, self._load(self.totals, 0))
+        pairs = zip(state, self.op.result_types, strict=True)
+        return tuple(self.words.cast(x, t.dtype) for x, t in pairs)

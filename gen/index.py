@@ -1,0 +1,101 @@
+"""Index arithmetic: between positions along axes, positions in memory, and back.
+
+Offsets are kept as polynomials as long as that is possible, because an offset that is linear in
+a loop variable becomes a vector load. This room knows sizes, not kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import Call, Monomial, at_least, floordiv, mod, product
+
+Index = tuple[Dim, ...]
+
+
+def flatten(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
+    """The row-major position of an index."""
+    position: Dim = 0
+    for i, size in zip(index, shape, strict=True):
+        position = position * size + i
+    return recombine(position)
+
+
+def split(position: Dim, shape: Sequence[Dim]) -> Index:
+    """The index of a row-major position, which lies inside."""
+    index: list[Dim] = []
+    for axis, size in enumerate(shape):
+        ahead = floordiv(position, product(tuple(shape[axis + 1 :])))
+        index.append(ahead if axis == 0 else mod(ahead, size))
+    return tuple(index)
+
+
+def recombine(d: Dim) -> Dim:
+    """Undo splits: ``P*(x//P) + x%P = x`` and ``P*((x//P)%N) + x%P = x%(N*P)``."""
+    found: Dim | None = d
+    while found is not None:
+        d = found
+        found = next((e for e in _recombined(d) if _calls(e) < _calls(d)), None)
+    return d
+
+
+def _recombined(d: Dim) -> Iterable[Dim]:
+    for call, factor in _remainders(d):
+        x, step = call.lhs, call.rhs
+        without = d - factor * mod(x, step)
+        ahead = floordiv(x, step)
+        yield without - factor * step * ahead + factor * x
+        for outer, _ in _remainders(without):
+            if outer.lhs == ahead:
+                whole = mod(x, outer.rhs * step)
+                yield without - factor * step * mod(ahead, outer.rhs) + factor * whole
+
+
+def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
+    """Each ``x % n`` that stands linearly in a size, with its factor."""
+    for mono, k in d.terms if isinstance(d, Expr) else ():
+        for atom, power in mono:
+            if isinstance(atom, Call) and atom.function == "mod" and power == 1:
+                rest: Monomial = tuple(pair for pair in mono if pair[0] != atom)
+                yield atom, (Expr(((rest, k),)) if rest else k)
+
+
+def _calls(d: Dim) -> int:
+    terms = d.terms if isinstance(d, Expr) else ()
+    return sum(any(isinstance(atom, Call) for atom, _ in mono) for mono, _ in terms)
+
+
+def reshaped(index: Index, new: Index, old: Index) -> Index:
+    """Where in shape ``old`` the element lies that has this index in shape ``new``.
+
+    Axes are matched in the smallest groups of equal size, so that only what is really cut or
+    merged costs arithmetic.
+    """
+    out: list[Dim] = []
+    i = j = 0
+    while i < len(new) or j < len(old):
+        a, b = _group(new, old, i, j)
+        inside = flatten(index[i:a], new[i:a])
+        out += (inside,) if b - j == 1 else split(inside, old[j:b])
+        i, j = a, b
+    return tuple(out)
+
+
+def _group(new: Index, old: Index, i: int, j: int) -> tuple[int, int]:
+    ends = [(a, b) for a in range(i, len(new) + 1) for b in range(j, len(old) + 1)]
+    for a, b in sorted(ends[1:], key=sum):
+        if product(new[i:a]) == product(old[j:b]):
+            return a, b
+    return len(new), len(old)
+
+
+def guarded(where: Index, *conditions: Dim) -> Index:
+    """These conditions (each >= 0) as well, without what always holds or stands there."""
+    fresh = (c for c in conditions if c not in where and not at_least(c, 0))
+    return (*where, *dict.fromkeys(fresh))
+
+
+def ceildiv(a: Dim, b: int) -> Dim:
+    """How many pieces of size ``b`` cover ``a``."""
+    return floordiv(a + (b - 1), b)

@@ -1,0 +1,368 @@
+"""From a kernel of tensor operations to loops: which results are stored in which nest.
+
+The optimiser makes kernels of one *frame*: a shape S, reductions over the same axes A of it,
+results of shape S or of S without A. Then a row is read by one loop for each level of
+reductions and written by one more. A body that has no frame is still lowered, one nest for each
+shape of results. In place: the targets of scatter and update kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from dlvm.errors import CompilerError
+from dlvm.ir import F32, F64, Dim, Function, Param, Value
+from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ops import Elementwise, Kernel, Matmul, Permute, Reduction, ScatterAdd, Update
+from dlvm.ops.indexing import Scatter
+from dlvm.ops.movement import Broadcast
+
+from .fold import Team
+from .index import Index, ceildiv, flatten, guarded, reshaped, split
+from .loops import (
+    Bind,
+    Body,
+    Buffer,
+    Define,
+    Kind,
+    Let,
+    Local,
+    Loop,
+    LoopKernel,
+    Operand,
+    Product,
+    Scalar,
+    Statement,
+    Where,
+    dims,
+    scalars,
+    statements,
+)
+from .nest import At
+from .pull import Pull
+from .schedule import Schedule, cpu
+
+
+def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKernel:
+    """The loops of a kernel: its operands, then a buffer for each result that is not in place."""
+    buffers = _buffers(kernel)
+    work = _Lowering(kernel, buffers, schedule or cpu())
+    work.results()
+    body = _used(tuple(work.nest.scopes[0].body), set(), set())
+    return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def target_of(kernel: Kernel, result: Value) -> Param | None:
+    """The parameter that a result is written over."""
+    if kernel.family == "scatter" and isinstance(result, Scatter | Update):
+        return result.x if isinstance(result.x, Param) else None
+    return None
+
+
+def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
+    body = kernel.body
+    targets = [target_of(kernel, r) for r in body.results]
+    taken = [Buffer(f"b{i}", p.type, "in") for i, p in enumerate(body.params)]
+    for i, p in enumerate(body.params):
+        if p in targets:
+            taken[i] = Buffer(f"b{i}", p.type, "inout")
+    made = (r.type for r, t in zip(body.results, targets, strict=True) if t is None)
+    return (*taken, *(Buffer(f"b{len(taken) + i}", t, "out") for i, t in enumerate(made)))
+
+
+def _symbols(buffers: Sequence[Buffer], body: Body) -> tuple[str, ...]:
+    sizes = [d for b in buffers for d in b.type.shape]
+    sizes += [d for s in statements(body) for d in dims(s)]
+    return tuple(sorted({n for d in sizes for n in symbols(d) if not n.startswith("%")}))
+
+
+def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
+    """The body without scalars and indices that nothing uses."""
+    kept: list[Statement] = []
+    for s in reversed(body):
+        if isinstance(s, Loop):
+            s = Loop(s.var, s.extent, s.kind, _used(s.body, scalars_used, names), s.limit)
+        elif isinstance(s, Product):
+            s = replace(s, body=_used(s.body, scalars_used, names))
+        idle = isinstance(s, Let) and s.scalar not in scalars_used
+        if idle or (isinstance(s, Bind | Define) and s.name not in names):
+            continue
+        scalars_used.update(scalars(s))
+        names.update(n for d in dims(s) for n in symbols(d))
+        kept.append(s)
+    return tuple(reversed(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A shape, the axes over which all reductions go, and those that are left."""
+
+    shape: Index
+    axes: tuple[int, ...]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The axes that are not reduced."""
+        return tuple(a for a in range(len(self.shape)) if a not in self.axes)
+
+    def sizes(self, axes: Sequence[int]) -> Index:
+        """The sizes along some axes."""
+        return tuple(self.shape[a] for a in axes)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements of a row lie beside one another."""
+        wide = [a for a, d in enumerate(self.shape) if d != 1]
+        return not wide or wide[-1] in self.axes
+
+    def index(self, row: Index, inner: Index) -> Index:
+        """The index in the whole shape."""
+        rows, inners = iter(row), iter(inner)
+        return tuple(next(inners if a in self.axes else rows) for a in range(len(self.shape)))
+
+
+Target = tuple[Value, Buffer]
+
+
+class _Lowering:
+    """One kernel on its way to loops."""
+
+    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], how: Schedule) -> None:
+        self.kernel, self.body, self.how = kernel, kernel.body, how
+        self.pull = Pull(kernel.body, buffers, kernel.tree, how)
+        self.nest = self.pull.nest
+        self.inner: Kind = "vector" if how.processor == "cpu" else "serial"
+        made = iter(b for b in buffers if b.role == "out")
+        operands = dict(zip(kernel.body.params, buffers, strict=False))
+        self.targets: list[Target] = []
+        for result in kernel.body.results:
+            target = target_of(kernel, result)
+            self.targets.append((result, operands[target] if target else next(made)))
+
+    def results(self) -> None:
+        """Everything that is not in place first, as it may read what will be overwritten."""
+        in_place = [isinstance(v, Scatter | Update) for v, _ in self.targets]
+        if self.kernel.family != "scatter":
+            in_place = [False] * len(in_place)
+        fresh = [t for t, over in zip(self.targets, in_place, strict=True) if not over]
+        if fresh and not (self.kernel.family == "product" and self._product(fresh)):
+            self._nests(fresh)
+        for (value, buffer), over in zip(self.targets, in_place, strict=True):
+            if over:
+                self._overwrite(value, buffer)
+
+    # -- element-wise kernels and reductions -----------------------------------------------
+
+    def _nests(self, targets: Sequence[Target]) -> None:
+        if (frame := _frame(self.body)) is not None:
+            self._rows(frame, targets)
+            return
+        for shape in dict.fromkeys(v.shape for v, _ in targets):
+            group = [t for t in targets if t[0].shape == shape]
+            flat = _position_only(self.body, shape) and self.how.processor == "cpu"
+            self._rows(Frame((product(shape),) if flat else shape, ()), group)
+
+    def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
+        """One turn for each row: what is folded, then what is written of it."""
+        small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
+        whole = [t for t in targets if t not in small]
+        with self._row(frame) as (row, where, first):
+            for level in _levels(self.body) if frame.axes else ():
+                self.pull.fold.together(level, At(row, where))
+            self.pull.fold.team = None
+            for value, buffer in small:
+                self._write(value, buffer, At(row, where), first)
+            if whole:
+                with self._inside(frame) as (inner, here):
+                    index = frame.index(row, inner)
+                    for value, buffer in whole:
+                        at = reshaped(index, frame.shape, value.shape)
+                        self._write(value, buffer, At(at, (*where, *here)), (*where, *here))
+
+    def _write(self, value: Value, buffer: Buffer, at: At, where: Where) -> None:
+        x = self.pull.element(value, at)
+        self.nest.store(buffer, flatten(at.index, buffer.type.shape), x, where)
+
+    @contextmanager
+    def _row(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
+        """A row: its index, where it exists, and where its own results are written."""
+        if self.how.processor == "gpu":
+            with self._lanes(frame) as found:
+                yield found
+            return
+        self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
+        with self._loops(frame, frame.rows, "parallel") as row:
+            yield row, (), ()
+
+    @contextmanager
+    def _lanes(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
+        """On a GPU: a block for each row to reduce, else a lane for each element."""
+        sizes, width, nest = frame.sizes(frame.rows), self.how.width, self.nest
+        count = product(sizes)
+        blocks = count if frame.axes else ceildiv(count, width)
+        with nest.loop("block", blocks, "block") as block:
+            depth = len(nest.scopes) - 1
+            with nest.loop("lane", width, "lane") as lane:
+                if frame.axes:
+                    together = width >= self.kernel.tree[1]
+                    self.pull.fold.team = Team(lane, depth) if together else None
+                    yield split(block, sizes), (), (-lane,)
+                else:
+                    e = nest.define("e", block * width + lane)
+                    yield split(e, sizes), guarded((), count - 1 - e), ()
+
+    @contextmanager
+    def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
+        """The elements of a row."""
+        if self.how.processor == "cpu" or not frame.axes:
+            with self._loops(frame, frame.axes, "serial") as inner:
+                yield inner, ()
+            return
+        sizes, width = frame.sizes(frame.axes), self.how.width
+        count = product(sizes)
+        lane = symbol(next(iter(self.nest.scopes[-1].names)))
+        with self.nest.loop("serial", ceildiv(count, width)) as turn:
+            e = self.nest.define("e", turn * width + lane)
+            yield split(e, sizes), guarded((), count - 1 - e)
+
+    @contextmanager
+    def _loops(self, frame: Frame, axes: Sequence[int], outer: Kind) -> Generator[Index]:
+        """A loop for each of these axes, as vectors along the last axis of the shape."""
+        wide = [a for a, d in enumerate(frame.shape) if d != 1]
+        with ExitStack() as stack:
+            index: list[Dim] = []
+            for a in axes:
+                kind = self.inner if [a] == wide[-1:] else outer
+                index.append(stack.enter_context(self.nest.loop(kind, frame.shape[a])))
+            yield tuple(index)
+
+    # -- products --------------------------------------------------------------------------
+
+    def _product(self, targets: Sequence[Target]) -> bool:
+        """A product with an element-wise rest goes tile by tile; False if it is not that."""
+        op = _one_product(self.body)
+        if (
+            op is None
+            or self.how.processor != "cpu"
+            or any(v.shape != op.shape for v, _ in targets)
+        ):
+            return False
+        *batch, m, n = op.shape
+        k, (height, width) = op.x.shape[-1], self.how.tile
+        tile = Local(self.nest.fresh("tile"), op.dtype, height * width)
+        names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
+        row, col, rows, cols = map(symbol, names)
+        self.pull.tiles[op] = (tile, (row, col), width)
+        with self._loops(Frame((*batch, 1), (len(batch),)), range(len(batch)), "parallel") as at:
+            x, y = self._operand(op.x, at), self._operand(op.y, at)
+            with (
+                self.nest.scope(*names, closed=True) as body,
+                self.nest.loop("serial", rows, "r", limit=height) as r,
+                self.nest.loop("vector", cols, "c", limit=width) as c,
+            ):
+                for value, buffer in targets:
+                    self._write(value, buffer, At((*at, row + r, col + c)), ())
+            self.nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(body)))
+        return True
+
+    def _operand(self, x: Value, batch: Index) -> Operand:
+        stored = x.x if isinstance(x, Permute) else x
+        assert isinstance(stored, Param)
+        buffer = self.pull.buffers[stored]
+        offset = flatten((*batch, 0, 0), stored.shape)
+        return Operand(buffer, offset, stored is not x)
+
+    # -- in place --------------------------------------------------------------------------
+
+    def _overwrite(self, op: Value, buffer: Buffer) -> None:
+        """Write the window or the indexed elements into the buffer of the first operand."""
+        assert isinstance(op, Update | Scatter)
+        if not isinstance(op.x, Param):
+            self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
+        elif sum(op.x in user.operands for user in self.body.ops) > 1:
+            raise CompilerError(f"{op.name} in place: its target is read elsewhere in the kernel")
+        if isinstance(op, Update):
+            self._window(op, buffer)
+        else:
+            self._scatter(op, buffer)
+
+    def _window(self, op: Update, buffer: Buffer) -> None:
+        frame = Frame(op.y.shape, ())
+        with self._loops(frame, frame.rows, "parallel") as index:
+            moved = zip(op.starts, index, op.steps, strict=True)
+            at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
+            self.nest.store(buffer, at, self.pull.element(op.y, At(index)))
+
+    def _scatter(self, op: Scatter, buffer: Buffer) -> None:
+        """In the order of the indices; vectors only along what follows the indexed axis."""
+        shape, axis, words = op.updates.shape, op.axis, self.pull.words
+        after = axis + op.indices.type.rank - op.batch
+        with (
+            self._loops(Frame((*shape[:after], 1), ()), range(after), "serial") as outer,
+            self._loops(Frame(shape, ()), range(after, len(shape)), "serial") as inner,
+        ):
+            index = (*outer, *inner)
+            raw = self.pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))
+            spot, inside = self.pull.resolve(op, raw, ())
+            at = flatten((*index[:axis], spot, *index[after:]), op.shape)
+            x = self.pull.element(op.updates, At(index))
+            if isinstance(op, ScatterAdd):
+                x = words.binary("add", self.nest.load(buffer, at, inside), x)
+            self.nest.store(buffer, at, x, inside)
+
+
+def _frame(body: Function) -> Frame | None:
+    """The frame that all reductions and results share, where there is one."""
+    folds = [op for op in body.ops if isinstance(op, Reduction)]
+    if not folds:
+        return None
+    frame = Frame(folds[0].operands[0].shape, folds[0].axes)
+    same = all(f.operands[0].shape == frame.shape and f.axes == frame.axes for f in folds)
+    shapes = (frame.shape, frame.sizes(frame.rows))
+    return frame if same and all(r.shape in shapes for r in body.results) else None
+
+
+def _levels(body: Function) -> list[list[Reduction]]:
+    """Reductions that don't need one another share a level; each level needs those before."""
+    depth: dict[Value, int] = {}
+    levels: list[list[Reduction]] = []
+    for op in body.ops:
+        level = max((depth[v] for v in op.operands if v in depth), default=0)
+        if isinstance(op, Reduction):
+            if level == len(levels):
+                levels.append([])
+            levels[level].append(op)
+            level += 1
+        depth.update((r, level) for r in op.results)
+    return levels
+
+
+def _position_only(body: Function, shape: Index) -> bool:
+    """Whether every value is a scalar or is used only at the position of the result."""
+    if any(p.shape not in ((), shape) for p in body.params):
+        return False
+    return all(
+        isinstance(op, Elementwise)
+        or all(r.shape == () for r in op.results)
+        or (isinstance(op, Broadcast) and op.x.shape == ())
+        for op in body.ops
+    )
+
+
+def _one_product(body: Function) -> Matmul | None:
+    """The product of a body that is one, of parameters, with an element-wise rest."""
+    products = [op for op in body.ops if isinstance(op, Matmul)]
+    if len(products) != 1 or any(isinstance(op, Reduction) for op in body.ops):
+        return None
+    op = products[0]
+    return op if op.dtype in (F32, F64) and all(map(_stored, (op.x, op.y))) else None
+
+
+def _stored(x: Value) -> bool:
+    """Whether a matrix lies in memory as it is or transposed."""
+    if isinstance(x, Permute):
+        rank = x.type.rank
+        return isinstance(x.x, Param) and x.perm == (*range(rank - 2), rank - 1, rank - 2)
+    return isinstance(x, Param)
