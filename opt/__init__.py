@@ -2,21 +2,39 @@
 
 from .branches import propagate, select_branches
 from .dropping import drop
+from .fusion import expand_products, fuse
 from .hoisting import hoist
-from .inlining import inline_calls, inline_kernels, keep_reachable, open_recompute
+from .inlining import (
+    inline_calls,
+    inline_kernels,
+    keep_reachable,
+    open_checkpoints,
+    open_recompute,
+)
+from .ordering import order
+from .pipelines import DEFAULT, KERNELS, MEANING
 from .sharing import share
 from .simplification import fold_constants, simplify
+from .streaming import stream_softmax
 
 __all__ = [
+    "DEFAULT",
+    "KERNELS",
+    "MEANING",
     "drop",
+    "expand_products",
     "fold_constants",
+    "fuse",
     "hoist",
     "inline_calls",
     "inline_kernels",
     "keep_reachable",
+    "open_checkpoints",
     "open_recompute",
+    "order",
     "propagate",
     "select_branches",
     "share",
     "simplify",
+    "stream_softmax",
 ]

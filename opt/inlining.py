@@ -83,8 +83,24 @@ def keep_reachable(module: Module) -> Module:
 
 
 @function_pass
+def open_checkpoints(fn: Function) -> Function:
+    """Write checkpoints where they stand, once derivatives have been taken.
+
+    Nothing may be shared after it, or a first computation would be merged with another.
+    """
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        return inline(op.body, mapped(op.xs, env)) if isinstance(op, Checkpoint) else None
+
+    return transform(fn, visit)
+
+
+@function_pass
 def open_recompute(fn: Function) -> Function:
-    """Write recomputations and checkpoints where they stand; nothing may be shared after it."""
+    """Write recomputations and checkpoints where they stand; nothing may be shared after it.
+
+    After fusion, so that no recomputation has joined a kernel that runs before its triggers.
+    """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         if isinstance(op, Recompute | Checkpoint):

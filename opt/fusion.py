@@ -1,0 +1,262 @@
+"""Fusion: bodies become kernels, loops over one frame each, and what can't be one.
+
+``partition`` decides which operations go together; here the groups are written as ``kernel``
+operations in an order that respects who reads whom, close to the order of the body.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+
+from dlvm.ir import F32, Builder, Function, Module, Op, Param, TensorType, Value
+from dlvm.ir.rewrite import Env, map_regions, transform
+from dlvm.ops import Broadcast, Cast, Kernel, Matmul, Sum, transposed
+from dlvm.passes import function_pass, module_pass
+
+from .groups import MOST_OPS, OUTSIDE, Group
+from .partition import Partition, Scattering, partition
+
+Key = Value | Group
+ROWWISE = (4096, 32)
+SEQUENTIAL = (4096, 1)
+FEW = 4
+
+
+@module_pass
+def fuse(module: Module) -> Module:
+    """Gather the operations of every body into kernels, each one loop nest.
+
+    Afterwards a body holds kernels, control operations, effects, tapes, reshapes (which alias)
+    and constants. Movements are read through by index maps and repeated in each kernel that
+    reads them; nothing else is computed twice. An operation joins a kernel that it reads from
+    where shapes and axes allow: see ``groups`` for the three families. The reduction tree
+    follows from the frame and the axes alone: 32 accumulators along contiguous axes, one
+    along others and in products.
+    """
+    return module.map(fused)
+
+
+def fused(fn: Function) -> Function:
+    """One body, and those inside, as kernels."""
+    return Writer(fn).function()
+
+
+@dataclass
+class Writer:
+    """Writes the groups of one body as kernels."""
+
+    fn: Function
+    groups: Partition = field(init=False)
+    index: dict[Op, int] = field(init=False)
+    exports: dict[Group, dict[Value, None]] = field(default_factory=dict[Group, dict[Value, None]])
+    keys: dict[Group, dict[Key, None]] = field(default_factory=dict[Group, dict[Key, None]])
+    outer: dict[Key, Value] = field(default_factory=dict[Key, Value])
+
+    def __post_init__(self) -> None:
+        self.groups = partition(self.fn)
+        self.index = {op: i for i, op in enumerate(self.fn.ops)}
+        absorb_producers(self.groups, self.fn)
+        self.order = list(dict.fromkeys(g.final for g in self.groups.groups))
+        for group in self.order:
+            group.members.sort(key=self.index.__getitem__)
+            self.keys[group] = keys_of(self.groups, group)
+        self._export()
+
+    def _export(self) -> None:
+        for group in self.order:
+            self.exports.setdefault(group, {})
+            for key in self.keys[group]:
+                self._needed(key)
+        for result in self.fn.results:
+            self._needed(self.groups.written.get(result, result))
+
+    def _needed(self, key: Key) -> None:
+        if isinstance(key, Group):
+            self.exports.setdefault(key, {})[key.members[0]] = None
+        elif key in self.groups.home:
+            self.exports.setdefault(self.groups.home[key].final, {})[key] = None
+
+    def function(self) -> Function:
+        """The body with its groups written in an order that respects who reads whom."""
+        self.outer.update((p, p) for p in self.fn.params)
+        with (builder := Builder()):
+            for group in self._sorted():
+                if group.family == OUTSIDE:
+                    self._outside(group)
+                elif self.exports[group]:
+                    self._kernel(group)
+        results = tuple(self.outer[self.groups.written.get(r, r)] for r in self.fn.results)
+        return replace(self.fn, ops=tuple(builder.ops), results=results)
+
+    def _sorted(self) -> list[Group]:
+        """Groups before their readers, otherwise by the place of their last operation."""
+        waiting: dict[Group, int] = {}
+        readers: dict[Group, list[Group]] = {}
+        for group in self.order:
+            needs = needs_of(self.groups, group, self.keys[group])
+            waiting[group] = len(needs)
+            for need in needs:
+                readers.setdefault(need, []).append(group)
+        number = {g: i for i, g in enumerate(self.order)}
+        ready = [(g.place, number[g]) for g in self.order if not waiting[g]]
+        heapq.heapify(ready)
+        done: list[Group] = []
+        while ready:
+            group = self.order[heapq.heappop(ready)[1]]
+            done.append(group)
+            for reader in readers.get(group, ()):
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    heapq.heappush(ready, (reader.place, number[reader]))
+        return done
+
+    def _outside(self, group: Group) -> None:
+        (op,) = group.members
+        keys = [self.groups.stored.get((op, i), x) for i, x in enumerate(op.operands)]
+        operands = [self.outer[k] for k in keys]
+        regions = {} if op.name in ("fold", "kernel") else map_regions(op, fused)
+        new = op.rebuild(operands, **regions)
+        self.outer.update(zip(op.results, new.results, strict=True))
+        self.outer[group] = new
+
+    def _kernel(self, group: Group) -> None:
+        keys = self.keys[group]
+        params: dict[Key, Param] = {k: Param(_type(k), f"x{i}") for i, k in enumerate(keys)}
+        with (inside := Builder()):
+            env = Inside(self.groups, params)
+            for op in group.members:
+                env.write(op)
+        exports = [v for v in self._results(group) if v in self.exports[group]]
+        results = tuple(env.values[v] for v in exports)
+        body = Function("body", tuple(params.values()), tuple(inside.ops), results)
+        family = "loops" if group.family == "closed" else group.family
+        kernel = Kernel(tuple(self.outer[k] for k in keys), body, family, tree_of(group))
+        kernel.origin = group.members[-1].origin
+        self.outer.update(zip(exports, kernel.results, strict=True))
+        self.outer[group] = kernel.results[0]
+
+    def _results(self, group: Group) -> list[Value]:
+        return [r for op in group.members for r in op.results]
+
+
+@dataclass
+class Inside:
+    """The body of one kernel while it is written."""
+
+    groups: Partition
+    params: dict[Key, Param]
+    values: Env = field(default_factory=dict[Value, Value])
+
+    def write(self, op: Op) -> None:
+        """One operation, on operands of this body."""
+        new = op.rebuild([self.operand(op, i) for i in range(len(op.operands))])
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def operand(self, op: Op, i: int) -> Value:
+        """A parameter, a value computed here, or a movement of such, made here."""
+        stored, value = self.groups.stored.get((op, i)), op.operands[i]
+        if stored is not None:
+            return self.params[stored]
+        if value not in self.values and value in self.params:
+            return self.params[value]
+        if value not in self.values and isinstance(value, Op):
+            self.write(value)
+        return self.values[value]
+
+
+def _type(key: Key) -> TensorType:
+    return key.members[0].type if isinstance(key, Group) else key.type
+
+
+def keys_of(groups: Partition, group: Group) -> dict[Key, None]:
+    """What a group reads from memory, in order of first use."""
+    keys: dict[Key, None] = {}
+    for op in group.members:
+        for i, value in enumerate(op.operands):
+            stored = groups.stored.get((op, i))
+            for key in (stored,) if stored is not None else groups.leaves(value):
+                if isinstance(key, Group) or _elsewhere(groups, key, group):
+                    keys[key] = None
+    return keys
+
+
+def _elsewhere(groups: Partition, value: Value, group: Group) -> bool:
+    return value not in groups.home or groups.home[value].final is not group
+
+
+def needs_of(groups: Partition, group: Group, keys: dict[Key, None]) -> set[Group]:
+    """The groups that must come before a group."""
+    needs = {
+        k if isinstance(k, Group) else groups.home[k].final
+        for k in keys
+        if isinstance(k, Group) or k in groups.home
+    }
+    before = groups.before.get(group)
+    return needs | ({before} if before is not None else set())
+
+
+def absorb_producers(groups: Partition, fn: Function) -> None:
+    """Take what computes only the updates or the indices of a scatter into its kernel."""
+    finals = list(dict.fromkeys(g.final for g in groups.groups))
+    readers: dict[Group, set[Group | None]] = {}
+    for group in finals:
+        for need in needs_of(groups, group, keys_of(groups, group)):
+            readers.setdefault(need, set()).add(group)
+    for result in fn.results:
+        if result in groups.home:
+            readers.setdefault(groups.home[result].final, set()).add(None)
+    for group in finals:
+        if group.family == "scatter":
+            _absorb(groups, group, readers)
+
+
+def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | None]]) -> None:
+    (op,) = group.members
+    assert isinstance(op, Scattering)
+    for i, value in enumerate(op.operands[1:], 1):
+        source = groups.home.get(value)
+        producer = None if source is None else source.final
+        if producer is None or producer is group or readers.get(producer) != {group}:
+            continue
+        most = MOST_OPS if i == len(op.operands) - 1 else FEW
+        simple = producer.family == "loops" and producer.axes is None
+        apart = op.x not in keys_of(groups, producer)
+        if simple and apart and len(producer.members) + len(group.members) <= most:
+            group.absorb(producer)
+
+
+def tree_of(group: Group) -> tuple[int, int]:
+    """The order of a kernel's reductions, from its frame and axes alone."""
+    if group.family == "product":
+        return SEQUENTIAL
+    axes = group.axes or ()
+    rank = len(group.frame)
+    return ROWWISE if axes == tuple(range(rank - len(axes), rank)) else SEQUENTIAL
+
+
+@function_pass
+def expand_products(fn: Function) -> Function:
+    """Write products that have no tile code (all but f32) as sums of broadcast factors.
+
+    ``y[b,m,n] = sum over k of x[b,m,k] * y[b,n,k]``, in f32 where elements are half precision.
+    """
+
+    def visit(op: Op, env: Env) -> tuple[Value, ...] | None:
+        if not isinstance(op, Matmul) or op.dtype == F32:
+            return None
+        return (_as_sum(op, env.get(op.x, op.x), env.get(op.y, op.y)),)
+
+    return transform(fn, visit)
+
+
+def _as_sum(op: Matmul, x: Value, y: Value) -> Value:
+    dtype = op.dtype.compute
+    x, y = (v if v.dtype == dtype else Cast(v, dtype) for v in (x, y))
+    rank = op.type.rank
+    frame = (*op.shape, op.x.shape[-1])
+    batch = tuple(range(rank - 2))
+    rows = Broadcast(x, frame, (*batch, rank - 2, rank))
+    columns = Broadcast(transposed(y), frame, (*batch, rank - 1, rank))
+    total = Sum(rows * columns, (rank,))
+    return total if dtype == op.dtype else Cast(total, op.dtype)

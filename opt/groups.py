@@ -1,0 +1,194 @@
+"""Kernels in the making: what a group of operations is, and which operation may join it.
+
+A group has a *frame*, the shape of its loops, and once it holds a reduction the *axes* that
+all its reductions run along. Its values have the shape of the frame, or are *rows*: the frame
+without the axes. The three families are the contract with gen/:
+
+- ``product``: one f32 matmul, then element-wise operations of its shape (the epilogue), which
+  read broadcasts of other parameters;
+- ``scatter``: an update at the root, written into its first operand;
+- ``loops``: everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlvm.ir import BOOL, F32, Dim, Op, Value
+from dlvm.ops import Broadcast, Cast
+from dlvm.ops.families import Elementwise, Reduction
+
+MOST_OPS = 200
+OUTSIDE = "outside"
+Shape = tuple[Dim, ...]
+
+
+@dataclass(eq=False)
+class Group:
+    """Some operations that become one kernel, or one operation that stays outside.
+
+    ``level`` grows strictly from a group to all that read it, so the groups have no cycle;
+    it may be raised up to ``ceiling`` without passing a reader.
+    """
+
+    family: str
+    level: int
+    frame: Shape = ()
+    axes: tuple[int, ...] | None = None
+    members: list[Op] = field(default_factory=list[Op])
+    whole: set[Value] = field(default_factory=set[Value])
+    rows: set[Value] = field(default_factory=set[Value])
+    ceiling: float = float("inf")
+    place: int = 0
+    joined: Group | None = None
+
+    @property
+    def final(self) -> Group:
+        """The group that this one has become part of."""
+        group = self
+        while group.joined is not None:
+            group = group.joined
+        if self.joined is not None:
+            self.joined = group
+        return group
+
+    def add(self, op: Op, place: int, shape: str) -> None:
+        """One more member, whose results have the shape of the ``frame`` or of a ``row``."""
+        self.members.append(op)
+        self.place = max(self.place, place)
+        (self.rows if shape == "row" else self.whole).update(op.results)
+        if shape == "row" and isinstance(op, Reduction):
+            self.axes = op.axes
+
+    def absorb(self, other: Group, rows: bool = False) -> None:
+        """Take over the members of another group, whose values may all be rows here."""
+        self.members += other.members
+        self.place = max(self.place, other.place)
+        self.ceiling = min(self.ceiling, other.ceiling)
+        self.rows |= other.rows | (other.whole if rows else set())
+        self.whole |= set() if rows else other.whole
+        self.axes = other.axes if self.axes is None else self.axes
+        other.joined = self
+
+
+def without(shape: Shape, axes: Sequence[int]) -> Shape:
+    """A shape without some of its axes."""
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+@dataclass
+class Shared:
+    """Several groups of one level, looked at as if they were one; ``narrow`` ones are rows."""
+
+    groups: tuple[Group, ...]
+    frame: Shape
+    axes: tuple[int, ...] | None
+    narrow: tuple[Group, ...] = ()
+
+    def is_row(self, value: Value, home: Group) -> bool:
+        """Whether a value is computed in these groups and has the shape of a row."""
+        return value in home.rows or (home in self.narrow and value in home.whole)
+
+    def merged(self) -> Group:
+        """The groups made one."""
+        first, *others = sorted(self.groups, key=lambda g: g in self.narrow)
+        for other in others:
+            first.absorb(other, rows=other in self.narrow)
+        return first
+
+
+def as_one(groups: tuple[Group, ...]) -> Shared | None:
+    """Groups seen as one, where their frames and axes allow."""
+    if len(groups) == 1:
+        return Shared(groups, groups[0].frame, groups[0].axes)
+    if any(g.family != "loops" for g in groups):
+        return None
+    if sum(len(g.members) for g in groups) >= MOST_OPS:
+        return None
+    widest = max(groups, key=lambda g: len(g.frame))
+    wide = tuple(g for g in groups if g.frame == widest.frame)
+    axes = {g.axes for g in wide if g.axes is not None}
+    if len(axes) > 1:
+        return None
+    along = axes.pop() if axes else None
+    narrow = tuple(g for g in groups if g not in wide)
+    row = None if along is None else without(widest.frame, along)
+    if any(g.frame != row or g.axes is not None for g in narrow):
+        return None
+    return Shared(groups, widest.frame, along, narrow)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand as a group sees it: its value, and the homes of all that it is read from.
+
+    ``direct`` ones are in memory or computed in a group; the others are read through
+    movements. A ``plain`` one is a broadcast of what is in memory, or one number throughout.
+    """
+
+    value: Value
+    homes: tuple[Group, ...]
+    direct: bool
+    plain: bool
+
+
+def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
+    """As what an operation may join: ``frame``, ``row``, or not at all."""
+    if sum(len(g.members) for g in group.groups) >= MOST_OPS:
+        return None
+    family = group.groups[0].family
+    if family == "product":
+        return "frame" if _is_epilogue(op, operands, group) else None
+    if family != "loops":
+        return None
+    if isinstance(op, Reduction):
+        return "row" if _reduces(op, operands, group) else None
+    if not isinstance(op, Elementwise):
+        return None
+    shape = op.result_types[0].shape
+    if shape == group.frame and all(_at_frame(o, group) for o in operands):
+        return "frame"
+    row = None if group.axes is None else without(group.frame, group.axes)
+    return "row" if shape == row and all(_at_row(o, group) for o in operands) else None
+
+
+def _reduces(op: Reduction, operands: Sequence[Operand], group: Shared) -> bool:
+    along = group.axes in (None, op.axes) and bool(op.axes)
+    shaped = all(o.value.shape == group.frame for o in operands)
+    return along and shaped and all(_at_frame(o, group) for o in operands)
+
+
+def _at_frame(operand: Operand, group: Shared) -> bool:
+    """Outside of the group, or a value of the frame in it, or a row of it along the axes."""
+    inside = [home for home in operand.homes if home in group.groups]
+    if not inside:
+        return True
+    if operand.direct:
+        return not group.is_row(operand.value, inside[0])
+    return is_row_along(operand.value, operand.homes, group)
+
+
+def is_row_along(value: Value, homes: tuple[Group, ...], group: Shared) -> bool:
+    """Whether a value is a row of the group, repeated along the axes of the group."""
+    if group.axes is None or not isinstance(value, Broadcast) or len(homes) != 1:
+        return False
+    kept = tuple(i for i in range(len(group.frame)) if i not in group.axes)
+    placed = value.shape == group.frame and value.axes == kept
+    return placed and group.is_row(value.x, homes[0])
+
+
+def _at_row(operand: Operand, group: Shared) -> bool:
+    inside = [home for home in operand.homes if home in group.groups]
+    return not inside or (operand.direct and group.is_row(operand.value, inside[0]))
+
+
+def _is_epilogue(op: Op, operands: Sequence[Operand], group: Shared) -> bool:
+    """Element-wise on f32, reading the product and broadcasts of what is in memory."""
+    if not isinstance(op, Elementwise) or isinstance(op, Cast):
+        return False
+    types = (*op.result_types, *(o.value.type for o in operands))
+    if any(t.shape != group.frame or t.dtype not in (F32, BOOL) for t in types):
+        return False
+    outside = (not any(h in group.groups for h in o.homes) for o in operands if not o.direct)
+    return all(outside) and all(o.direct or o.plain for o in operands)

@@ -1,0 +1,164 @@
+"""The order of operations, which decides how much memory is alive at once."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dlvm.cost import size_in_bytes
+from dlvm.ir import TAPE, Dim, Function, Op, TensorType, Value
+from dlvm.ir.dims import evaluate, symbols
+from dlvm.ops import Constant, Reshape
+from dlvm.passes import function_pass
+
+from .facts import acts
+
+TYPICAL = 64
+
+
+@function_pass
+def order(fn: Function) -> Function:
+    """Order each body so that little memory is alive at once.
+
+    The body is scheduled from its end: of the operations all of whose readers stand already,
+    the one that leaves the fewest bytes alive above it comes next, else the last in the old
+    order. So everything is computed as late as its memory allows, recomputation above all.
+    What acts or may raise keeps its order. The old order stays where it is no worse; unknown
+    sizes count as 64.
+    """
+    ops = fn.ops
+    if len(ops) < 3:
+        return fn
+    later = Schedule(fn).latest_first()[::-1]
+    if peak(fn, later) < peak(fn, ops):
+        return replace(fn, ops=tuple(later))
+    return fn
+
+
+class Storage:
+    """Which values are memory of their own, and how much."""
+
+    def __init__(self, fn: Function) -> None:
+        self.root: dict[Value, Value] = {}
+        self.bytes: dict[Value, int] = {}
+        for op in fn.ops:
+            for result in op.results:
+                alias = isinstance(op, Reshape)
+                self.root[result] = self.of(op.x) if alias else result
+                if not alias and not isinstance(op, Constant):
+                    self.bytes[result] = typical_bytes(result.type)
+
+    def of(self, value: Value) -> Value:
+        """The value in whose memory a value lies."""
+        return self.root.get(value, value)
+
+    def roots(self, values: Iterable[Value]) -> dict[Value, int]:
+        """The memories that some values lie in, with their sizes; parameters weigh nothing."""
+        found = dict.fromkeys(map(self.of, values))
+        return {v: self.bytes.get(v, 0) for v in found}
+
+
+def typical_bytes(t: TensorType) -> int:
+    """The memory of a value when every unknown size is 64."""
+    if t.dtype == TAPE:
+        return 0
+    size: Dim = size_in_bytes(t)
+    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
+
+
+class Schedule:
+    """Greedy scheduling of a body from its end."""
+
+    def __init__(self, fn: Function) -> None:
+        self.ops = fn.ops
+        self.index = {op: i for i, op in enumerate(fn.ops)}
+        self.storage = Storage(fn)
+        self.live: set[Value] = set(self.storage.roots(fn.results))
+        self.readers: dict[Value, list[Op]] = {}
+        self.above: dict[Op, list[Op]] = {op: [] for op in fn.ops}
+        self.waiting: dict[Op, int] = dict.fromkeys(fn.ops, 0)
+        self._connect()
+
+    def _connect(self) -> None:
+        maker = {r: op for op in self.ops for r in op.results}
+        last: Op | None = None
+        for op in self.ops:
+            before = dict.fromkeys(maker[v] for v in op.operands if v in maker)
+            if acts(op) or op.may_raise:
+                before |= {last: None} if last is not None else {}
+                last = op
+            self.above[op] = list(before)
+            for made in before:
+                self.waiting[made] += 1
+            for root in self.storage.roots(op.operands):
+                self.readers.setdefault(root, []).append(op)
+
+    def latest_first(self) -> list[Op]:
+        """The operations, the last one first."""
+        ready = {op for op in self.ops if not self.waiting[op]}
+        heap = [self._entry(op) for op in ready]
+        heapq.heapify(heap)
+        done: list[Op] = []
+        while heap:
+            cost, _, i = heapq.heappop(heap)
+            op = self.ops[i]
+            if op not in ready or cost != self._cost(op):
+                continue
+            ready.remove(op)
+            done.append(op)
+            for changed in self._schedule(op, ready):
+                heapq.heappush(heap, self._entry(changed))
+        return done
+
+    def _entry(self, op: Op) -> tuple[int, int, int]:
+        i = self.index[op]
+        return (self._cost(op), -i, i)
+
+    def _cost(self, op: Op) -> int:
+        """By how much an operation changes what is alive, seen from below it to above it."""
+        made = self.storage.roots(op.results)
+        needed = self.storage.roots(op.operands)
+        new = sum(size for v, size in needed.items() if v not in self.live and v not in made)
+        return new - sum(size for v, size in made.items() if v in self.live and v not in needed)
+
+    def _schedule(self, op: Op, ready: set[Op]) -> list[Op]:
+        """Place an operation; those that become ready or cheaper."""
+        changed: dict[Op, None] = {}
+        needed = self.storage.roots(op.operands)
+        self.live.difference_update(v for v in self.storage.roots(op.results) if v not in needed)
+        for value in needed:
+            if value not in self.live:
+                self.live.add(value)
+                changed.update((r, None) for r in self.readers[value] if r in ready)
+        for made in self.above[op]:
+            self.waiting[made] -= 1
+            if not self.waiting[made]:
+                ready.add(made)
+                changed[made] = None
+        return list(changed)
+
+
+def peak(fn: Function, ops: Sequence[Op]) -> int:
+    """The most bytes alive at once in some order, those inside of regions included."""
+    storage = Storage(fn)
+    last: dict[Value, int] = dict.fromkeys(storage.roots(fn.results), len(ops))
+    for i, op in enumerate(ops):
+        for v in (*storage.roots(op.operands), *storage.roots(op.results)):
+            last[v] = max(last.get(v, i), i)
+    dying: dict[int, list[Value]] = {}
+    for v, i in last.items():
+        dying.setdefault(i, []).append(v)
+    alive = most = 0
+    for i, op in enumerate(ops):
+        alias = isinstance(op, Reshape)
+        alive += 0 if alias else sum(storage.roots(op.results).values())
+        most = max(most, alive + _inside(op))
+        alive -= sum(storage.bytes.get(v, 0) for v in dying.get(i, ()))
+    return most
+
+
+def _inside(op: Op) -> int:
+    if op.name in ("kernel", "fold"):
+        return 0
+    return max((peak(r, r.ops) for r in op.regions.values()), default=0)

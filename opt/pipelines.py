@@ -1,0 +1,43 @@
+"""The pipelines: tuples of passes that read aloud."""
+
+from __future__ import annotations
+
+from dlvm.passes import Pass
+
+from .branches import propagate, select_branches
+from .dropping import drop
+from .fusion import expand_products, fuse
+from .hoisting import hoist
+from .inlining import inline_calls, open_checkpoints, open_recompute
+from .ordering import order
+from .sharing import share
+from .simplification import fold_constants, simplify
+from .streaming import stream_softmax
+
+MEANING: tuple[Pass, ...] = (
+    inline_calls,
+    simplify,
+    fold_constants,
+    propagate,  # after folding, so that more is known to carry into regions
+    select_branches,
+    share,  # before hoisting, which would otherwise move twins side by side
+    hoist,
+    drop,
+    simplify,  # regions know more now, and what they no longer use is gone
+    fold_constants,
+    share,
+    drop,
+)
+
+KERNELS: tuple[Pass, ...] = (
+    stream_softmax,  # after the last simplification: laws do not look into a fold
+    expand_products,
+    share,  # the last sharing: from here on recomputation may be opened
+    drop,
+    open_checkpoints,
+    fuse,  # recomputations are still closed, so that no kernel computes them too early
+    open_recompute,
+    order,
+)
+
+DEFAULT: tuple[Pass, ...] = (*MEANING, *KERNELS)
