@@ -34,6 +34,7 @@ from .index import Index, flatten, guarded, reshaped
 from .loops import Buffer, Local, Scalar, Table, Where
 from .nest import At, Nest, Words
 from .schedule import Schedule
+from .status import code_of
 
 Asked = tuple[Value, At]
 Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
@@ -220,9 +221,8 @@ class Pull:
     def _check(self, op: Op, ok: Scalar, raw: Scalar, where: Where) -> None:
         if (ok, where) not in self._checked:
             self._checked.add((ok, where))
-            code = op.origin.ordinal + 1 if op.origin is not None else 0
             size = op.operands[0].shape[op.axis] if isinstance(op, Indexed) else 0
-            self.nest.check(ok, self._signed(raw), size, code or -1, where)
+            self.nest.check(ok, self._signed(raw), size, code_of(op), where)
 
 
 def _owner(value: Value) -> Value:

@@ -1,0 +1,362 @@
+"""From a function to a program: every value gets memory, control becomes steps.
+
+A straight translation: each result has storage of its own, and where two must be one memory
+(the carried value of a loop and what the body makes of it, the target of a scatter and its
+result, a result of the function) a copy says so. ``coalesce`` takes the copies out again where
+the two never hold different values at once; so nothing here decides what is done in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dlvm.errors import CompilerError
+from dlvm.ir import (
+    Array,
+    Builder,
+    Dim,
+    Function,
+    Module,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    print_module,
+)
+from dlvm.ir.dims import symbol, symbols
+from dlvm.ops import (
+    Assert,
+    Checkpoint,
+    Cond,
+    Constant,
+    Control,
+    EmptyTape,
+    Kernel,
+    Matmul,
+    Pop,
+    Print,
+    Push,
+    Recompute,
+    Reshape,
+    Scan,
+    ScatterAdd,
+    ScatterSet,
+    Update,
+    While,
+)
+
+from . import program as p
+from .in_place import targets
+from .loops import LoopKernel
+from .lower import lower
+from .program import Copy, Given, Program, Storage, View, Within
+from .status import code_of
+
+AnyOp = TypeVar("AnyOp", bound=Op)
+Lower = Callable[["Lowering", Any, list[View]], list[View]]
+LOWERINGS: dict[type[Op], Lower] = {}
+
+
+def lowers(
+    *classes: type[AnyOp],
+) -> Callable[
+    [Callable[[Lowering, AnyOp, list[View]], list[View]]],
+    Callable[[Lowering, AnyOp, list[View]], list[View]],
+]:
+    """Register how operations of these classes become steps: from operands' views to results'."""
+
+    def register(
+        rule: Callable[[Lowering, AnyOp, list[View]], list[View]],
+    ) -> Callable[[Lowering, AnyOp, list[View]], list[View]]:
+        LOWERINGS.update((c, rule) for c in classes)
+        return rule
+
+    return register
+
+
+def to_program(fn: Function) -> Program:
+    """The program of a function without calls."""
+    return Lowering(fn).program()
+
+
+def donation_plan(fn: Function) -> dict[int, int]:
+    """Which result is written into which donated parameter: the first free one of its type."""
+    plan: dict[int, int] = {}
+    for i, param in enumerate(fn.params):
+        if param.donated:
+            free = (j for j, r in enumerate(fn.results) if r.type == param.type and j not in plan)
+            if (j := next(free, None)) is not None:
+                plan[j] = i
+    return plan
+
+
+class Lowering:
+    """The translation of one function: the steps so far and what they refer to."""
+
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+        self.symbols = tuple(
+            dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
+        )
+        self.steps: list[p.Step] = []
+        self.loops: tuple[str, ...] = ()
+        self.variables = 0
+        self.storages = 0
+        self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
+        self.prints: list[tuple[str, TensorType]] = []
+
+    def program(self) -> Program:
+        """Parameters and results have the caller's memory, donated ones share it."""
+        params = [
+            self.given("param", i, v.type, v.name or f"arg{i}")
+            for i, v in enumerate(self.fn.params)
+        ]
+        plan = donation_plan(self.fn)
+        results = [
+            params[plan[j]] if j in plan else self.given("result", j, r.type, f"result{j}")
+            for j, r in enumerate(self.fn.results)
+        ]
+        self.copy_all(self.region(self.fn, params), results)
+        donated = (v.storage for v, x in zip(params, self.fn.params, strict=True) if x.donated)
+        return Program(
+            self.fn.name,
+            self.symbols,
+            tuple(params),
+            tuple(results),
+            tuple(array for array, _ in self.constants.values()),
+            tuple(self.prints),
+            tuple(self.steps),
+            frozenset(donated),
+        )
+
+    def region(self, fn: Function, arguments: Sequence[View]) -> list[View]:
+        """Translate a body here, on these arguments; where its results are."""
+        env: dict[Value, View] = dict(zip(fn.params, arguments, strict=True))
+        for op in fn.ops:
+            rule = LOWERINGS.get(type(op))
+            if rule is None and isinstance(op, Control):
+                raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
+            views = (rule or one_kernel)(self, op, [env[v] for v in op.operands])
+            env.update(zip(op.results, views, strict=True))
+        return [env[r] for r in fn.results]
+
+    @contextmanager
+    def block(self, variable: str | None = None) -> Generator[list[p.Step]]:
+        """Collect the steps made meanwhile; under a loop variable if one is named."""
+        outer, self.steps = self.steps, []
+        loops = self.loops
+        if variable is not None:
+            self.loops = (*loops, variable)
+        yield self.steps
+        self.steps, self.loops = outer, loops
+
+    def kernel(self, op: Kernel) -> LoopKernel:
+        """The loops of a kernel; one for kernels of equal text that fail under equal codes."""
+        body = replace(op.body, name="kernel")
+        codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
+        key = (print_module(Module((body,))), codes, op.family, op.tree)
+        if key not in self.kernels:
+            self.kernels[key] = lower(op, f"k{len(self.kernels)}")
+        return self.kernels[key]
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def given(self, kind: Any, index: int, type_: TensorType, name: str) -> View:
+        """A view of the caller's memory or of a constant."""
+        return View(Storage(name, type_.dtype, type_.size, Given(kind, index)), type_)
+
+    def room(self, type_: TensorType, within: Within | None = None) -> View:
+        """Fresh room for a value, or a part of another storage."""
+        name = f"t{self.storages}"
+        self.storages += 1
+        return View(Storage(name, type_.dtype, type_.size, within, self.loops), type_)
+
+    def constant(self, value: Array, type_: TensorType) -> View:
+        """The view of a constant; equal constants are one."""
+        key = (str(type_.dtype), value.shape, value.tobytes())
+        if key not in self.constants:
+            index = len(self.constants)
+            self.constants[key] = (value, self.given("constant", index, type_, f"constant{index}"))
+        return self.constants[key][1]
+
+    def variable(self) -> str:
+        """The name of a loop variable, which is no size of the program."""
+        while True:
+            name = f"i{self.variables}"
+            self.variables += 1
+            if name not in self.symbols:
+                return name
+
+    def copied(self, x: View) -> View:
+        """A copy of a value in fresh room."""
+        target = self.room(x.type)
+        self.steps.append(Copy(x, target))
+        return target
+
+    def copy_all(self, sources: Sequence[View], targets: Sequence[View]) -> None:
+        """Write all the sources into the targets as if at once."""
+        overwritten = {t.storage for t in targets}
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if not s.same_memory(t)]
+        saved = [(self.copied(s) if s.storage in overwritten else s, t) for s, t in pairs]
+        self.steps.extend(Copy(s, t) for s, t in saved)
+
+
+# -- operations that become no loops ----------------------------------------------------------
+
+
+@lowers(Constant)
+def constant(low: Lowering, op: Constant, xs: list[View]) -> list[View]:
+    """Its array, which nobody writes."""
+    return [low.constant(op.value, op.type)]
+
+
+@lowers(EmptyTape)
+def empty_tape(low: Lowering, op: EmptyTape, xs: list[View]) -> list[View]:
+    """The null tape."""
+    return [low.constant(np.zeros((), np.int64), op.type)]
+
+
+@lowers(Reshape)
+def reshape(low: Lowering, op: Reshape, xs: list[View]) -> list[View]:
+    """The same memory, seen in another shape."""
+    return [View(xs[0].storage, op.type, xs[0].offset)]
+
+
+@lowers(Assert)
+def check(low: Lowering, op: Assert, xs: list[View]) -> list[View]:
+    """A step that may leave."""
+    low.steps.append(p.Check(xs[0], code_of(op)))
+    return []
+
+
+@lowers(Print)
+def show(low: Lowering, op: Print, xs: list[View]) -> list[View]:
+    """A step that calls back."""
+    low.steps.append(p.Show(xs[0], len(low.prints)))
+    low.prints.append((op.label, op.x.type))
+    return []
+
+
+@lowers(Push)
+def push(low: Lowering, op: Push, xs: list[View]) -> list[View]:
+    """The tape is a handle, of which a new one comes out."""
+    result = low.room(op.type)
+    low.steps.append(p.Push(xs[0], tuple(xs[1:]), result))
+    return [result]
+
+
+@lowers(Pop)
+def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
+    """What lay on the tape is copied out."""
+    result, *values = (low.room(t) for t in op.result_types)
+    low.steps.append(p.Pop(xs[0], tuple(values), result))
+    return [result, *values]
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@lowers(Kernel)
+def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
+    """What a kernel updates in place is copied first; its other results get fresh room."""
+    kernel = low.kernel(op)
+    views = [
+        low.copied(x) if buffer.role == "inout" else x
+        for x, buffer in zip(xs, kernel.buffers, strict=False)
+    ]
+    results: list[View] = []
+    for target, type_ in zip(targets(op), op.result_types, strict=True):
+        if target is None:
+            results.append(low.room(type_))
+            views.append(results[-1])
+        else:
+            results.append(View(views[target].storage, type_))
+    low.steps.append(p.Launch(kernel, tuple(views)))
+    return results
+
+
+FAMILIES: dict[type[Op], str] = {
+    ScatterAdd: "scatter",
+    ScatterSet: "scatter",
+    Update: "scatter",
+    Matmul: "product",
+}
+
+
+def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
+    """An operation outside every kernel is one by itself."""
+    family = FAMILIES.get(type(op), "loops")
+    if family == "product" and op.dtype.name != "f32":
+        family = "loops"
+    params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
+    with Builder() as b:
+        inner = op.rebuild(params)
+    body = Function("body", params, tuple(b.ops), inner.results)
+    return launch(low, Kernel(op.operands, body, family), xs)
+
+
+# -- control ------------------------------------------------------------------------------------
+
+
+@lowers(Recompute, Checkpoint)
+def body_here(low: Lowering, op: Recompute | Checkpoint, xs: list[View]) -> list[View]:
+    """The body, where it stands."""
+    return low.region(op.body, xs[: len(op.xs)])
+
+
+@lowers(Cond)
+def cond(low: Lowering, op: Cond, xs: list[View]) -> list[View]:
+    """Both branches write the same room."""
+    results = [low.room(t) for t in op.result_types]
+    with low.block() as then:
+        low.copy_all(low.region(op.then, xs[1:]), results)
+    with low.block() as otherwise:
+        low.copy_all(low.region(op.otherwise, xs[1:]), results)
+    low.steps.append(p.If(xs[0], tuple(then), tuple(otherwise)))
+    return results
+
+
+@lowers(While)
+def while_loop(low: Lowering, op: While, xs: list[View]) -> list[View]:
+    """Carried values have one room each for all trips."""
+    count = len(op.init)
+    carried = [low.copied(x) for x in xs[:count]]
+    arguments = (*carried, *xs[count:])
+    with low.block() as before:
+        (condition,) = low.region(op.condition, arguments)
+    with low.block() as body:
+        low.copy_all(low.region(op.body, arguments), carried)
+    low.steps.append(p.While(tuple(before), condition, tuple(body)))
+    return carried
+
+
+@lowers(Scan)
+def scan(low: Lowering, op: Scan, xs: list[View]) -> list[View]:
+    """Slices are views at an offset; a stacked result is filled part by part."""
+    count, inputs = len(op.init), len(op.xs)
+    carried = [low.copied(x) for x in xs[:count]]
+    stacked = [low.room(t) for t in op.result_types[count:]]
+    variable = low.variable()
+    index = symbol(variable)
+    with low.block(variable) as body:
+        slices = [x.slice(index) for x in xs[count : count + inputs]]
+        parts = [part_of(low, whole, index) for whole in stacked]
+        results = low.region(op.body, (*carried, *slices, *xs[count + inputs :]))
+        low.copy_all(results, (*carried, *parts))
+    fills = tuple(v.storage for v in stacked)
+    low.steps.append(
+        p.For(variable, op.length, op.reverse, tuple(body), fills, tuple(v.storage for v in parts))
+    )
+    return [*carried, *stacked]
+
+
+def part_of(low: Lowering, whole: View, index: Dim) -> View:
+    """The slice of a stacked result that one trip fills."""
+    view = whole.slice(index)
+    return low.room(view.type, Within(whole.storage, view.offset))

@@ -1,0 +1,248 @@
+"""A program as one LLVM function, with real loops and branches, that calls a function per kernel.
+
+``main(params, results, arena, symbols, constants, status, context)``: tables of addresses, the
+block of memory planned by ``memory``, the values of symbols, the words that say how the call
+ended, and the words of ``tape``. After anything that may end the call the status is read and the
+call left at once; either way the tape is freed. No address is written into the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from dlvm.ir import Dim
+from dlvm.ir.dims import symbol, symbols
+
+from . import tape
+from .emit import Text, Writer
+from .memory import Arena
+from .program import (
+    Check,
+    Copy,
+    For,
+    Given,
+    If,
+    Launch,
+    Pop,
+    Program,
+    Push,
+    Show,
+    Step,
+    Storage,
+    View,
+    While,
+)
+from .sizes import emit_size
+
+ENTRY = "dlvm_main"
+TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
+
+
+def emit_driver(program: Program, arena: Arena, text: Text) -> None:
+    """Add the driver to a module that has, or will have, the kernels."""
+    driver = Driver(program, arena, text)
+    driver.block(program.steps)
+    text.functions[ENTRY] = driver.finish()
+
+
+class Driver:
+    """Writes the function; addresses and sizes that no loop changes are computed once."""
+
+    def __init__(self, program: Program, arena: Arena, text: Text) -> None:
+        self.program = program
+        self.arena = arena
+        self.text = text
+        self.w = Writer(text)
+        self.names: dict[str, str] = {}
+        self.sizes: dict[Dim, str] = {}
+        self.bases: dict[Storage, str] = {}
+        self.uses_tape = any(isinstance(s, Push | Pop) for s in program.walk())
+
+    def finish(self) -> str:
+        """The function, after the last step."""
+        self.w.jump("leave")
+        self.w.label("leave")
+        if self.uses_tape:
+            self.text.functions["tape"] = tape.FUNCTIONS
+            self.text.declarations["tape"] = tape.DECLARATIONS
+            self.w.do("call void @tape_free(ptr %context)")
+        parameters = ", ".join(f"ptr %{name}" for name in TABLES)
+        return self.w.function(f"void @{ENTRY}({parameters})")
+
+    # -- addresses and sizes ---------------------------------------------------------------------
+
+    def size(self, dim: Dim) -> str:
+        """The value of a size here."""
+        if isinstance(dim, int):
+            return str(dim)
+        for name in dict.fromkeys(symbols(dim)):
+            if name not in self.names:
+                self.names[name] = self.entry(self.program.symbols.index(name), "symbols", "i64")
+        if any(name not in self.program.symbols for name in symbols(dim)):
+            return emit_size(self.w, dim, self.names)
+        if dim not in self.sizes:
+            self.sizes[dim] = emit_size(self.w, dim, self.names, self.w.head)
+        return self.sizes[dim]
+
+    def entry(self, index: int, table: str, type_: str) -> str:
+        """What a table holds at an index, read on entry."""
+        at = self.w.value(f"getelementptr i64, ptr %{table}, i64 {index}", self.w.head)
+        return self.w.value(f"load {type_}, ptr {at}", self.w.head)
+
+    def base(self, storage: Storage) -> str:
+        """Where a storage starts."""
+        if storage not in self.bases:
+            if isinstance(storage.place, Given):
+                found = self.entry(storage.place.index, f"{storage.place.kind}s", "ptr")
+            else:
+                at = self.size(self.arena.offsets[storage])
+                found = self.w.value(f"getelementptr i8, ptr %arena, i64 {at}", self.w.head)
+            self.bases[storage] = found
+        return self.bases[storage]
+
+    def address(self, view: View) -> str:
+        """Where a view starts."""
+        base = self.base(view.storage)
+        if view.offset == 0:
+            return base
+        at = self.size(view.offset * view.type.dtype.bytes)
+        return self.w.value(f"getelementptr i8, ptr {base}, i64 {at}")
+
+    def truth(self, view: View) -> str:
+        """The bool that a view holds."""
+        byte = self.w.value(f"load i8, ptr {self.address(view)}")
+        return self.w.value(f"icmp ne i8 {byte}, 0")
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def block(self, steps: tuple[Step, ...]) -> None:
+        """Steps in order."""
+        for step in steps:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        """One step."""
+        match step:
+            case Launch():
+                self.launch(step)
+            case Copy(source=source, target=target):
+                size = self.size(target.type.size * target.type.dtype.bytes)
+                self.copy(self.address(target), self.address(source), size)
+            case If():
+                self.branch(step)
+            case While():
+                self.while_loop(step)
+            case For():
+                self.for_loop(step)
+            case Push():
+                self.push(step)
+            case Pop():
+                self.pop(step)
+            case Check():
+                with self.unless(self.truth(step.condition)):
+                    self.w.do(f"store i64 {step.code}, ptr %status")
+                    self.w.jump("leave")
+            case Show(x=x, index=index):
+                printer = self.word(tape.PRINTER)
+                self.w.do(f"call void {printer}(i64 {index}, ptr {self.address(x)})")
+
+    def launch(self, step: Launch) -> None:
+        """Call the kernel on addresses and sizes."""
+        kernel = step.kernel
+        arguments = [f"ptr {self.address(v)}" for v in step.views]
+        arguments += [f"i64 {self.size_of(name)}" for name in kernel.symbols]
+        self.w.do(f"call void @{kernel.name}({', '.join([*arguments, 'ptr %status'])})")
+        if kernel.may_raise:
+            self.leave_if_failed()
+
+    def size_of(self, name: str) -> str:
+        """The value of a symbol."""
+        return self.size(symbol(name))
+
+    def copy(self, target: str, source: str, size: str) -> None:
+        """Copy bytes."""
+        arguments = (("ptr", target), ("ptr", source), ("i64", size), ("i1", "false"))
+        self.w.call("void", "llvm.memcpy.p0.p0.i64", *arguments)
+
+    def branch(self, step: If) -> None:
+        """One of two blocks."""
+        then, otherwise, end = (self.w.name(n) for n in ("then", "else", "end"))
+        self.w.branch(self.truth(step.condition), then, otherwise)
+        for label, steps in ((then, step.then), (otherwise, step.otherwise)):
+            self.w.label(label)
+            self.block(steps)
+            self.w.jump(end)
+        self.w.label(end)
+
+    def while_loop(self, step: While) -> None:
+        """Test, body, and back."""
+        test, body, end = (self.w.name(n) for n in ("test", "body", "end"))
+        self.w.jump(test)
+        self.w.label(test)
+        self.block(step.before)
+        self.w.branch(self.truth(step.condition), body, end)
+        self.w.label(body)
+        self.block(step.body)
+        self.w.jump(test)
+        self.w.label(end)
+
+    def for_loop(self, step: For) -> None:
+        """A counted loop; downwards the index is counted from the end."""
+        length = self.size(step.length)
+        with self.w.loop("0", length) as turn:
+            index = turn.index
+            if step.reverse:
+                last = self.w.value(f"sub i64 {length}, 1")
+                index = self.w.value(f"sub i64 {last}, {index}")
+            self.names[step.variable] = index
+            self.block(step.body)
+
+    def push(self, step: Push) -> None:
+        """A cell with the handle below and the values."""
+        offsets, size = tape.cell(step.xs)
+        below = self.w.value(f"load i64, ptr {self.address(step.tape)}")
+        arguments = f"ptr %context, i64 {self.size(size)}, ptr %status"
+        cell = self.w.value(f"call ptr @tape_push({arguments})")
+        self.leave_if_failed()
+        self.w.do(f"store i64 {below}, ptr {cell}")
+        for x, offset in zip(step.xs, offsets, strict=True):
+            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
+            self.copy(at, self.address(x), self.size(x.type.size * x.type.dtype.bytes))
+        handle = self.w.value(f"ptrtoint ptr {cell} to i64")
+        self.w.do(f"store i64 {handle}, ptr {self.address(step.result)}")
+
+    def pop(self, step: Pop) -> None:
+        """The values out of the cell, and its room back."""
+        offsets, size = tape.cell(step.xs)
+        cell = self.w.value(f"load ptr, ptr {self.address(step.tape)}")
+        below = self.w.value(f"load i64, ptr {cell}")
+        for x, offset in zip(step.xs, offsets, strict=True):
+            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
+            self.copy(self.address(x), at, self.size(x.type.size * x.type.dtype.bytes))
+        self.w.do(f"call void @tape_pop(ptr %context, ptr {cell}, i64 {self.size(size)})")
+        self.w.do(f"store i64 {below}, ptr {self.address(step.result)}")
+
+    # -- the status --------------------------------------------------------------------------------
+
+    def word(self, index: int) -> str:
+        """An address in the context."""
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
+        return self.w.value(f"load ptr, ptr {at}")
+
+    def leave_if_failed(self) -> None:
+        """Leave the call where the status says so."""
+        status = self.w.value("load i64, ptr %status")
+        good = self.w.value(f"icmp eq i64 {status}, 0")
+        going = self.w.name("go")
+        self.w.branch(good, going, "leave")
+        self.w.label(going)
+
+    @contextmanager
+    def unless(self, condition: str) -> Generator[None]:
+        """What is written inside runs, and leaves, only where the condition does not hold."""
+        failed, going = self.w.name("failed"), self.w.name("go")
+        self.w.branch(condition, going, failed)
+        self.w.label(failed)
+        yield
+        self.w.label(going)

@@ -1,0 +1,82 @@
+"""What a compile made, in numbers: time by phase, kernels, operations and memory.
+
+Where sizes are symbolic the numbers are expressions; ``at`` gives them for known sizes. A
+``while`` counts as one trip, a condition as its dearer branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dlvm.ir import Dim
+from dlvm.ir.dims import Expr, maximum, substitute
+
+from .count import flops
+from .program import Copy, For, If, Launch, Program, Step, While
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
+
+    ``bytes`` is what kernels and copies read and write whole: targets of scatters, of which a
+    kernel touches a part, are left out.
+    """
+
+    seconds: Mapping[str, float]
+    kernels: int
+    flops: Dim
+    bytes: Dim
+    peak_bytes: Dim
+    target: str
+
+    def at(self, **sizes: int) -> Report:
+        """The same for known sizes."""
+        return replace(
+            self,
+            flops=substitute(self.flops, sizes),
+            bytes=substitute(self.bytes, sizes),
+            peak_bytes=substitute(self.peak_bytes, sizes),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts; an expression is its text."""
+        return {k: str(v) if isinstance(v, Expr) else v for k, v in asdict(self).items()}
+
+
+def program_flops(program: Program) -> Dim:
+    """Floating-point operations of a run."""
+    return total(program.steps, lambda s: flops(s.kernel.body) if isinstance(s, Launch) else 0)
+
+
+def program_bytes(program: Program) -> Dim:
+    """Bytes that a run reads and writes."""
+    return total(program.steps, _moved)
+
+
+def _moved(step: Step) -> Dim:
+    out: Dim = 0
+    if isinstance(step, Launch):
+        for view in step.roles("in", "out"):
+            out = out + view.type.size * view.type.dtype.bytes
+    elif isinstance(step, Copy):
+        out = 2 * step.target.type.size * step.target.type.dtype.bytes
+    return out
+
+
+def total(steps: tuple[Step, ...], cost: Callable[[Step], Dim]) -> Dim:
+    """The cost of steps and of all that they hold, trips counted."""
+    out: Dim = 0
+    for step in steps:
+        match step:
+            case If(then=then, otherwise=otherwise):
+                out = out + maximum(total(then, cost), total(otherwise, cost))
+            case While(before=before, body=body):
+                out = out + total((*before, *body), cost)
+            case For(length=length, body=body):
+                out = out + length * total(body, cost)
+            case _:
+                out = out + cost(step)
+    return out

@@ -1,0 +1,39 @@
+"""Control flow: the interpreter, the steps of a program and machine code (``test_driver``) give the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.gen.coalesce import coalesce
+from dlvm.gen.control import to_program
+from dlvm.gen.memory import plan
+from dlvm.gen.program_run import Outcome, run_program
+from dlvm.ir import Module
+from dlvm.ir.interpret import bind
+
+from .control_cases import CASES, Case
+
+
+def run_steps(module: Module, *arrays) -> Outcome:
+    """The main function by the interpreter of programs."""
+    program = coalesce(to_program(module.main))
+    params = module.main.params
+    given = [np.array(a) for a in arrays]
+    symbols = bind([p.type for p in params], given, [p.name for p in params])
+    return run_program(program, plan(program), given, symbols)
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_steps_mean_what_the_function_means(case: Case):
+    for arrays in case.calls:
+        outcome = run_steps(case.module, *arrays)
+        assert outcome.status[0] == 0
+        assert_same(outcome.results, case.module.run("f", *arrays))
