@@ -15,7 +15,9 @@ from dlvm.passes import module_pass
 
 from . import control as control
 from . import loops as loops
+from . import tangents as tangents
 from .activity import Activity
+from .forward import tangent
 from .opening import opened
 from .reverse import Made, adjoint
 
@@ -63,7 +65,10 @@ class Expansion:
         return Module((*entries, *self._new.values()))
 
 
-_DERIVED: dict[str, Callable[[Expansion, Function, Declaration], Function]] = {"adjoint": adjoint}
+_DERIVED: dict[str, Callable[[Expansion, Function, Declaration], Function]] = {
+    "adjoint": adjoint,
+    "tangent": tangent,
+}
 
 
 def expand(module: Module) -> Module:

@@ -16,6 +16,8 @@ from dlvm.ops import Broadcast, Fold, Kernel, Permute, Reshape, Scan
 
 def opened(fn: Function) -> Function:
     """The function without kernels and general folds, at any depth."""
+    if not any(isinstance(op, Kernel | Fold) for op in fn.walk()):
+        return fn
     return everywhere(fn, lambda body: transform(body, _open))
 
 

@@ -54,15 +54,16 @@ def floats(fn: Function) -> tuple[int, ...]:
     return tuple(i for i, p in enumerate(fn.params) if p.type.dtype.is_float)
 
 
-def derivatives(fn: Function) -> Module:
-    """``fn`` with its adjoint, the adjoint of that, and its tangent."""
+def derivatives(fn: Function, *others: Function) -> Module:
+    """``fn`` with its adjoint ``d``, the adjoint ``dd`` of that, and its tangent ``v``."""
     wrt = floats(fn)
     keep = tuple(range(len(fn.results)))
     first = Declaration("adjoint", "d", fn.name, wrt, keep, seeded=True)
-    probe = Module((fn, first)).signature("d")
+    probe = Module((fn, *others, first)).signature("d")
     again = tuple(i for i, p in enumerate(probe.params) if p.dtype.is_float)
     second = Declaration("adjoint", "dd", "d", again, seeded=True)
-    return checked(fn, first, second)
+    tangent = Declaration("tangent", "v", fn.name, wrt, keep)
+    return checked(fn, *others, first, second, tangent)
 
 
 def assert_adjoint(

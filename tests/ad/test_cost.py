@@ -11,26 +11,12 @@ from dlvm.ad import expand
 from dlvm.ir import Declaration, Function, FunctionRef, Module, Value
 from dlvm.ir.dims import symbol
 
-from .building import assert_adjoint, checked, function
+from .building import checked, function
+from .controls import updates
 from .counting import work
 
 N, T = symbol("N"), symbol("T")
 RNG = np.random.default_rng
-
-
-def updates() -> Function:
-    """T steps that read two elements of a carried array and write one, from a captured one."""
-
-    def trip(c: Value, i: Value, w: Value) -> tuple[Value, Value]:
-        a, b = ops.Gather(c, i, 0), ops.Gather(w, i, 0)
-        later = ops.Gather(c, i * 0, 0)
-        y = ops.Tanh(a * b) + later * b
-        return ops.ScatterSet(c, i, y, 0), y
-
-    body = function("body", "f64[N] i64 f64[N]", trip)
-    return function(
-        "f", "f64[N] i64[T] f64[N]", lambda c, i, w: ops.Scan((c,), (i,), (w,), body, T).results
-    )
 
 
 def test_updates_of_a_carried_array_and_their_gradient_cost_the_array_once() -> None:
@@ -52,12 +38,6 @@ def test_no_residual_of_the_carried_arrays_size_is_kept() -> None:
     forward = next(op for op in module.function("d").ops if isinstance(op, ops.Scan))
     stacked = [str(p) for p in forward.result_types[len(forward.init) :]]
     assert stacked and "f64[T,N]" not in stacked, stacked
-
-
-def test_the_carried_update_has_the_gradient_of_finite_differences() -> None:
-    module = checked(updates(), Declaration("adjoint", "d", "f", (0, 2), (0, 1), seeded=True))
-    args = [RNG(1).normal(size=5), np.array([3, 0, 3, 1]), RNG(2).normal(size=5)]
-    assert_adjoint(module, "f", "d", args, RNG(0))
 
 
 def chain(depth: int) -> tuple[Function, ...]:

@@ -2,80 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.ir import F64, Value
-from dlvm.ir.dims import symbol
+from dlvm.ir import OPS
 
 from .building import assert_derivatives, function
-
-N, M = symbol("N"), symbol("M")
-SIZES = ({"N": 0, "M": 2}, {"N": 1, "M": 1}, {"N": 3, "M": 2})
-AB = "f64[N,M] f64[N,M]"
-
-
-def positive(x: Value) -> Value:
-    return x * x + 0.5
-
-
-LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
-    "add": (AB, lambda a, b: a + b),
-    "sub": (AB, lambda a, b: a - b),
-    "mul": (AB, lambda a, b: a * b),
-    "square": ("f64[N,M]", lambda a: a * a),
-    "div": (AB, lambda a, b: a / b),
-    "neg": ("f64[N,M]", lambda a: -a),
-    "exp": ("f64[N,M]", ops.Exp),
-    "log": ("f64[N,M]", lambda a: ops.Log(positive(a))),
-    "tanh": ("f64[N,M]", ops.Tanh),
-    "sqrt": ("f64[N,M]", lambda a: ops.Sqrt(positive(a))),
-    "maximum": (AB, ops.Maximum),
-    "select": (AB, lambda a, b: ops.Select(ops.Less(a, b), a * b, a / b)),
-    "cast": ("f64[N,M]", lambda a: ops.Cast(ops.Cast(a, F64), F64)),
-    "modf": ("f64[N,M]", lambda a: ops.Modf(a * 0.5).results),
-    "broadcast": ("f64[M]", lambda a: ops.Broadcast(a * a, (3, M, 2), (1,))),
-    "permute": ("f64[N,M,2]", lambda a: ops.Permute(a * a, (2, 0, 1))),
-    "reshape": ("f64[N,M]", lambda a: ops.Reshape(a * a, (M * N,))),
-    "slice": ("f64[N,5]", lambda a: ops.Slice(a * a, (0, 3), (N, 2), (1, -2))),
-    "update": (
-        "f64[N,5] f64[N,2]",
-        lambda a, b: ops.Update(a * a, b * b, (0, 1), (1, 2)),
-    ),
-    "concat": ("f64[N,2] f64[N,M]", lambda a, b: ops.Concat((a * a, b * b, a), 1)),
-    "sum": ("f64[N,M]", lambda a: ops.Sum(a * a, (0,))),
-    "max": ("f64[N,M]", lambda a: ops.Max(a * a, (1,))),
-    "logsumexp": ("f64[N,3]", lambda a: ops.LogSumExp(a, (1,))),
-    "matmul": ("f64[N,2,M] f64[N,M,3]", ops.Matmul),
-    "gather": (
-        "f64[N,5] i64[3]",
-        lambda a, i: ops.Gather(a * a, i + 1, 1),
-    ),
-    "gather drop": (
-        "f64[N,5] i64[3]",
-        lambda a, i: ops.Gather(a * a, i * 9, 1, 0, "drop"),
-    ),
-    "gather batched": (
-        "f64[N,5] i64[N,3]",
-        lambda a, i: ops.Gather(a * a, i + 1, 1, 1),
-    ),
-    "scatter_add": (
-        "f64[N,5] i64[3] f64[N,3]",
-        lambda a, i, u: ops.ScatterAdd(a * a, i, u * u, 1),
-    ),
-    "scatter_set": (
-        "f64[N,5] i64[3] f64[N,3]",
-        lambda a, i, u: ops.ScatterSet(a * a, i, u * u, 1),
-    ),
-    "scatter_set one": (
-        "f64[5,N] i64 f64[N]",
-        lambda a, i, u: ops.ScatterSet(a * a, i, u * u, 0, 0, "clip"),
-    ),
-}
+from .leaves import LEAVES, SIZES
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -88,8 +22,6 @@ def test_first_and_second_derivatives_are_those_of_finite_differences(
 
 
 def test_every_differentiable_leaf_is_among_them() -> None:
-    from dlvm.ir import OPS
-
     skipped = {"fold", "push", "pop", "empty_tape", "constant", "dim", "iota"}
     for name, cls in OPS.items():
         known = name in skipped or issubclass(cls, ops.Control) or cls.nondifferentiable

@@ -1,0 +1,186 @@
+"""Tangents of the control operations: they run in the same call, branch or loop as the primal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm.ir import Builder, Function, FunctionRef, Op, Param, Value, zeros
+from dlvm.ir.rewrite import types_of
+from dlvm.ir.verify import unify
+from dlvm.ops import Call, Checkpoint, Cond, Recompute, Scan, While
+
+from .activity import Flags
+from .forward import TANGENTS, Beside, Tangents, beside
+from .reverse import Engine
+
+Moved = tuple[Sequence[Value], Tangents]
+
+
+def flags_of(dx: Tangents) -> Flags:
+    """Which values have a tangent."""
+    return tuple(d is not None for d in dx)
+
+
+def present(dx: Tangents) -> tuple[Value, ...]:
+    """The tangents that are there."""
+    return tuple(d for d in dx if d is not None)
+
+
+def sorted_out(found: Sequence[Value], out: Tangents) -> Moved:
+    """Results, and the tangents that follow them where there are any."""
+    rest = iter(found[len(out) :])
+    return found[: len(out)], [None if d is None else next(rest) for d in out]
+
+
+def joined(body: Beside, name: str = "body") -> Function:
+    """Parameters, then tangents, to results, then tangents."""
+    params = (*body.params, *body.tangents.values())
+    return Function(name, params, body.ops, (*body.results, *present(body.out)))
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A function of the module with its tangents."""
+
+    body: Beside
+    ref: FunctionRef
+
+
+def call_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """``y, dy = f_tangent(x, dx)``, one function for each choice of inputs that vary."""
+    assert isinstance(op, Call)
+    name, flags = op.callee.name, flags_of(dx)
+
+    def make() -> Moving:
+        body = beside(engine, engine.function(name), flags)
+        return Moving(body, engine.define(f"{name}_tangent", joined(body)))
+
+    moving = engine.once(("tangent", name, flags), make)
+    sizes = unify(types_of(moving.body.params), types_of(xs))
+    types = (*op.types, *(d.type.substitute(sizes) for d in present(moving.body.out)))
+    found = Call((*xs, *present(dx)), moving.ref, types).results
+    return sorted_out(found, moving.body.out)
+
+
+def cond_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """A result varies where it does in either branch; the other gives zeros."""
+    assert isinstance(op, Cond)
+    flags = flags_of(dx[1:])
+    sides = [beside(engine, fn, flags) for fn in (op.then, op.otherwise)]
+    varying = [i for i in range(len(op.results)) if any(s.out[i] is not None for s in sides)]
+    branches = [_branch(side, varying) for side in sides]
+    found = Cond(xs[0], (*xs[1:], *present(dx)), *branches).results
+    n = len(op.results)
+    out = dict(zip(varying, found[n:], strict=True))
+    return found[:n], [out.get(i) for i in range(n)]
+
+
+def _branch(side: Beside, varying: Sequence[int]) -> Function:
+    with Builder(side.ops) as builder:
+        out = [side.tangent_of(i) for i in varying]
+    params = (*side.params, *side.tangents.values())
+    return Function("branch", params, tuple(builder.ops), (*side.results, *out))
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """The body of a loop with its tangents, and what carried tangents start from."""
+
+    body: Beside
+    start: tuple[Value, ...]
+    carries: tuple[int, ...]
+
+    def tangents(self, first: int, last: int) -> list[Param]:
+        """The tangents of the parameters between two positions."""
+        return [d for i, d in self.body.tangents.items() if first <= i < last]
+
+
+def _trip(engine: Engine, op: While | Scan, xs: Sequence[Value], dx: Tangents) -> Trip:
+    flags = engine.activity.entering(op, flags_of(dx))
+    body = beside(engine, op.body, flags)
+    carries = tuple(i for i in range(len(op.init)) if i in body.tangents)
+    start = tuple(zeros(xs[i].type) if (d := dx[i]) is None else d for i in carries)
+    return Trip(body, start, carries)
+
+
+def scan_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """Carried tangents are carried, tangents of slices are slices."""
+    assert isinstance(op, Scan)
+    n, m, count = len(op.init), len(op.init) + len(op.xs), len(xs)
+    trip = _trip(engine, op, xs, dx)
+    body = trip.body
+    params = (
+        *(*body.params[:n], *trip.tangents(0, n)),
+        *(*body.params[n:m], *trip.tangents(n, m)),
+        *(*body.params[m:], *trip.tangents(m, count)),
+    )
+    with Builder(body.ops) as builder:
+        carried = [body.tangent_of(i) for i in trip.carries]
+    stacked = (*body.results[n:], *present(body.out[n:]))
+    results = (*body.results[:n], *carried, *stacked)
+    step = Function("body", params, tuple(builder.ops), results)
+    slices, captured = (*xs[n:m], *present(dx[n:m])), (*xs[m:], *present(dx[m:]))
+    start = (*xs[:n], *trip.start)
+    found = Scan(start, slices, captured, step, op.length, op.reverse).results
+    k = len(start)
+    ys, dys = sorted_out(found[k:], body.out[n:])
+    return (*found[:n], *ys), (*_carried(found[n:k], trip, n), *dys)
+
+
+def _carried(found: Sequence[Value], trip: Trip, n: int) -> Tangents:
+    known = dict(zip(trip.carries, found, strict=True))
+    return [known.get(i) for i in range(n)]
+
+
+def while_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """The condition does not look at the tangents."""
+    assert isinstance(op, While)
+    n, count = len(op.init), len(xs)
+    trip = _trip(engine, op, xs, dx)
+    body = trip.body
+    params = (
+        *(*body.params[:n], *trip.tangents(0, n)),
+        *(*body.params[n:], *trip.tangents(n, count)),
+    )
+    with Builder(body.ops) as builder:
+        carried = [body.tangent_of(i) for i in trip.carries]
+    step = Function("body", params, tuple(builder.ops), (*body.results, *carried))
+    old = op.condition
+    head = (
+        *(*old.params[:n], *_unread(trip.tangents(0, n))),
+        *(*old.params[n:], *_unread(trip.tangents(n, count))),
+    )
+    condition = Function("condition", head, old.ops, old.results)
+    start = (*xs[:n], *trip.start)
+    found = While(start, (*xs[n:], *present(dx[n:])), condition, step).results
+    return found[:n], _carried(found[n:], trip, n)
+
+
+def _unread(params: Sequence[Param]) -> list[Param]:
+    return [Param(p.type, p.name) for p in params]
+
+
+def checkpoint_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """A checkpoint of the body with its tangents."""
+    assert isinstance(op, Checkpoint)
+    body = beside(engine, op.body, flags_of(dx))
+    found = Checkpoint((*xs, *present(dx)), joined(body)).results
+    return sorted_out(found, body.out)
+
+
+def recompute_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """A recomputation of the body with its tangents, on the same triggers."""
+    assert isinstance(op, Recompute)
+    n = len(op.xs)
+    body = beside(engine, op.body, flags_of(dx[:n]))
+    found = Recompute((*xs[:n], *present(dx[:n])), tuple(xs[n:]), joined(body)).results
+    return sorted_out(found, body.out)
+
+
+TANGENTS[Call] = call_tangent
+TANGENTS[Cond] = cond_tangent
+TANGENTS[Scan] = scan_tangent
+TANGENTS[While] = while_tangent
+TANGENTS[Checkpoint] = checkpoint_tangent
+TANGENTS[Recompute] = recompute_tangent
