@@ -6,10 +6,11 @@ selections, conversions and what only serves the order of a fold count nothing.
 
 from __future__ import annotations
 
-from dlvm.ir import Dim
-from dlvm.ir.dims import substitute
+from dlvm.errors import CompilerError
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import Atom, Call, substitute, symbol, symbols
 
-from .index import ceildiv
+from .index import ceildiv, recombine
 from .loops import Body, Let, Loop, Product, Scalar, Word
 
 
@@ -27,10 +28,36 @@ def flops(body: Body) -> Dim:
         if isinstance(s, Let) and s.counted:
             total = total + flops_of(s.scalar)
         elif isinstance(s, Loop):
-            total = total + s.extent * flops(s.body)
+            total = total + _turns(s, recombine(flops(s.body)))
         elif isinstance(s, Product):
             total = total + _product(s)
     return total
+
+
+def _turns(loop: Loop, inside: Dim) -> Dim:
+    """All turns of a loop. Where a turn takes a chunk, of ``min(n - k*var, k)``, they take n."""
+    total: Dim = 0
+    for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
+        each: Dim = factor
+        turns = loop.extent
+        for atom, power in mono:
+            if loop.var in symbols(Expr(((((atom, 1),), 1),))):
+                turns = _chunked(loop, atom)
+            else:
+                each = each * Expr(((((atom, power),), 1),))
+        total = total + turns * each
+    return total
+
+
+def _chunked(loop: Loop, atom: Atom) -> Dim:
+    match atom:
+        case Call("min", rest, int(k)) | Call("min", int(k), rest):
+            whole = rest + k * symbol(loop.var)
+            if loop.var not in symbols(whole):
+                return whole
+        case _:
+            pass
+    raise CompilerError(f"the turns of {loop.var} do {atom} each, which has no known sum")
 
 
 def _product(p: Product) -> Dim:

@@ -7,7 +7,7 @@ Where sizes are symbolic the numbers are expressions; ``at`` gives them for know
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dlvm.ir import Dim
@@ -43,7 +43,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts; an expression is its text."""
-        return {k: str(v) if isinstance(v, Expr) else v for k, v in asdict(self).items()}
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {k: str(v) if isinstance(v, Expr) else v for k, v in pairs}
 
 
 def program_flops(program: Program) -> Dim:

@@ -1,4 +1,4 @@
-"""Control flow: the interpreter, the steps of a program and machine code (``test_driver``) give the same bits."""
+"""Control flow: the interpreter and the steps of a program give the same bits."""
 
 from __future__ import annotations
 
