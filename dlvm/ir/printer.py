@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -114,11 +115,14 @@ def _canonical_nan(dtype: np.dtype[Any]) -> int:
 
 
 def name_values(fn: Function) -> dict[Value, str]:
-    """A name for each value: parameters keep theirs, results are numbered in order."""
+    """A name for each value: parameters keep theirs, results are numbered in order.
+
+    What can't stand in a name becomes ``_``, and a name that is taken or a number gets a suffix.
+    """
     names: dict[Value, str] = {}
     taken: set[str] = set()
     for i, param in enumerate(fn.params):
-        name = param.name or f"arg{i}"
+        name = re.sub(r"[^\w.]", "_", param.name) or f"arg{i}"
         if name in taken or name.isdigit():
             name = next(c for n in range(len(fn.params) + 1) if (c := f"{name}_{n}") not in taken)
         taken.add(name)
