@@ -18,6 +18,7 @@ from .core import FunctionRef
 from .types import DTYPES, DType, TensorType
 
 MAX_NESTING = 200
+MAX_SIZE_NESTING = 32
 END = "the end of the line"
 TOKEN = re.compile(
     r"[%@][\w.]+|#\d+"
@@ -134,7 +135,7 @@ def _read_type(line: Line) -> TensorType:
 
 def parse_dim(line: Line, depth: int = 0) -> dims.Dim:
     """A sum of products of integers, symbols and ``floordiv(a,b)`` and its like."""
-    if depth > MAX_NESTING:
+    if depth > MAX_SIZE_NESTING:
         raise line.error("sizes nested too deeply")
     negative = line.accept("-")
     total = _parse_product(line, depth)

@@ -20,7 +20,7 @@ from dlvm.errors import DlvmError, IRError, Origin
 
 from . import dims
 from .core import OPS, Builder, Declaration, Function, FunctionRef, Op, Param, Spec, Value
-from .line import MAX_NESTING, Line, parse_attribute, parse_dim, parse_number, parse_type
+from .line import END, MAX_NESTING, Line, parse_attribute, parse_dim, parse_number, parse_type
 from .module import Module
 from .printer import VERSION
 from .types import Array, DType, TensorType
@@ -175,7 +175,7 @@ class Parser:
                 self.operation(line, env, depth)
         results = self.returned(line, env)
         if (found := [r.type for r in results]) != written:
-            raise line.error(f"expected results {written}, found {found}")
+            raise line.error(f"expected results {_listed(written)}, found {_listed(found)}")
         closing = self.line()
         closing.take("}")
         closing.end()
@@ -363,7 +363,10 @@ class Parser:
         if not line.accept("bits"):
             return parse_number(line)
         line.take("(")
-        token = line.take()
+        token = line.peek()
+        if not token.startswith("0x"):
+            raise line.error(f"expected bits such as 0x7fc00001, found {token or END}")
+        line.at += 1
         line.take(")")
         return token
 
