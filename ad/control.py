@@ -23,7 +23,7 @@ from dlvm.ir import (
 )
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
-from dlvm.ir.verify import unify
+from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Cond, Recompute
 
 from .activity import Flags

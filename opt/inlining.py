@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
-from dlvm.ir.verify import unify
+from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute
 from dlvm.passes import function_pass, module_pass
 

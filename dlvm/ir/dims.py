@@ -325,13 +325,16 @@ def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
 
 
 def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
-    """By intervals, else with one floor division, minimum or maximum replaced by its bound."""
+    """By intervals, else with one floor division, minimum or maximum replaced by its bound.
+
+    The outermost goes first: it may be made of the others, which then cancel.
+    """
     if bounds(d, ranges)[0] >= 0:
         return True
-    found = next(((mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)), None)
-    if found is None or effort == 0:
+    calls = [(mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)]
+    if not calls or effort == 0:
         return False
-    call, k = found
+    call, k = max(calls, key=lambda found: len(str(found[0])))
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
@@ -373,18 +376,12 @@ def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
     return when_positive(call.lhs - (least * call.rhs - 1))
 
 
-def solve(pattern: Dim, size: int, known: dict[str, int]) -> bool:
-    """Bind the one unknown symbol of ``pattern`` so that it equals ``size``; False if it can't."""
-    rest = substitute(pattern, known)
-    if isinstance(rest, int):
-        return rest == size
-    free = sorted(set(symbols(rest)))
-    if len(free) != 1:
-        return False
-    linear = dict(rest.terms)
-    k = linear.pop(((free[0], 1),), 0)
-    offset = _canonical(linear)
-    if not k or not isinstance(offset, int) or (size - offset) % k or (size - offset) // k < 0:
-        return False
-    known[free[0]] = (size - offset) // k
-    return True
+def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
+    """The size >= 0 of the symbol with which ``pattern == size``; None where none can be shown."""
+    terms = {m: k for m, k in _terms(pattern) if (unknown, 1) in m}
+    factor = _canonical({tuple(ap for ap in m if ap[0] != unknown): k for m, k in terms.items()})
+    offset = pattern - _canonical(terms)
+    if factor == 0 or unknown in symbols(offset):
+        return None
+    found = divide_exactly(size - offset, factor)
+    return found if found is not None and at_least(found, 0) else None

@@ -16,9 +16,10 @@ import numpy as np
 from dlvm.errors import CompilerError, IRError, Origin, ShapeError, UserError
 
 from .core import Function, Op, Value, as_tuple
-from .dims import Expr, evaluate, solve, substitute, symbols
+from .dims import evaluate
 from .module import Module
 from .types import Array, TensorType, dtype_of, known
+from .unify import unify
 
 
 @dataclass(slots=True)
@@ -91,37 +92,13 @@ def bind(
     types: Sequence[TensorType], arrays: Sequence[Array], names: Sequence[str]
 ) -> dict[str, int]:
     """The size of every symbol, from the shapes of arguments; an error names the equation."""
-    found: dict[str, int] = {}
-    late: list[tuple[int, int]] = []
-    for i, (t, a, name) in enumerate(zip(types, arrays, names, strict=True)):
-        if a.dtype != t.dtype.numpy or a.ndim != t.rank:
-            given = f"{dtype_of(a) or a.dtype}[{','.join(map(str, a.shape))}]"
-            raise ShapeError(f"{name}: expected {t}, found {given}")
-        late += [(i, axis) for axis in range(t.rank)]
-    for _ in range(len(late) + 1):
-        waiting: list[tuple[int, int]] = []
-        for i, axis in late:
-            pattern, size = types[i].shape[axis], arrays[i].shape[axis]
-            if solve(pattern, size, found):
-                continue
-            if len(set(symbols(substitute(pattern, found)))) > 1:
-                waiting.append((i, axis))
-                continue
-            raise ShapeError(_violated(names[i], axis, types[i], size, found))
-        if not waiting:
-            return found
-        if len(waiting) == len(late):
-            break
-        late = waiting
-    i, axis = late[0]
-    raise ShapeError(f"{names[i]}: the sizes in {types[i]} can't be solved for their symbols")
-
-
-def _violated(name: str, axis: int, t: TensorType, size: int, found: dict[str, int]) -> str:
-    pattern = t.shape[axis]
-    known_so_far = ", ".join(f"{k} = {v}" for k, v in sorted(found.items()))
-    where = f" where {known_so_far}" if isinstance(pattern, Expr) and known_so_far else ""
-    return f"{name}: axis {axis} of {t} must be {pattern}{where}, found {size}"
+    given: list[TensorType] = []
+    for t, array, name in zip(types, arrays, names, strict=True):
+        dtype = dtype_of(array)
+        if dtype is None:
+            raise ShapeError(f"{name}: expected {t}, found {array.dtype} elements")
+        given.append(TensorType(dtype, array.shape))
+    return {symbol: int(size) for symbol, size in unify(types, given, names).items()}
 
 
 def run(module: Module, name: str, arrays: Sequence[Any]) -> tuple[Array, ...]:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.errors import CompilerError, DlvmError, IRError
+from dlvm.errors import CompilerError, DlvmError, IRError, UserError
 
 from .core import Function, FunctionRef, Op, Value
-from .dims import Dim, Expr, substitute, symbols
+from .dims import Dim, Expr, symbols
 from .module import Module
 from .printer import Printer, name_values
 from .types import TensorType
+from .unify import unify
 
 
 def verify(module: Module) -> None:
@@ -93,36 +94,11 @@ def _call(module: Module, op: Op, callee: FunctionRef) -> str | None:
     signature = module.signature(callee.name)
     try:
         values = unify(signature.params, tuple(v.type for v in op.operands))
-    except IRError as error:
+    except UserError as error:
         return f"call of {callee}: {error.message}"
     expected = tuple(t.substitute(values) for t in signature.results)
     if expected != op.result_types:
         return f"call of {callee} gives {expected}, the operation says {op.result_types}"
-    return None
-
-
-def unify(params: tuple[TensorType, ...], given: tuple[TensorType, ...]) -> dict[str, Dim]:
-    """The size, in the caller's symbols, of each symbol of a callee."""
-    if len(params) != len(given):
-        raise IRError(f"expected {len(params)} arguments, found {len(given)}")
-    values: dict[str, Dim] = {}
-    for p, g in zip(params, given, strict=True):
-        if p.dtype != g.dtype or p.rank != g.rank:
-            raise IRError(f"expected {p}, found {g}")
-        for d, e in zip(p.shape, g.shape, strict=True):
-            alone = _lone_symbol(d)
-            if alone is not None:
-                values.setdefault(alone, e)
-    for p, g in zip(params, given, strict=True):
-        if p.substitute(values) != g:
-            raise IRError(f"expected {p.substitute(values)}, found {g}")
-    return values
-
-
-def _lone_symbol(d: Dim) -> str | None:
-    names = list(symbols(d))
-    if len(names) == 1 and substitute(d, {names[0]: 0}) == 0 and substitute(d, {names[0]: 1}) == 1:
-        return names[0]
     return None
 
 
