@@ -22,7 +22,9 @@ from dlvm.ops import (
     Cond,
     Constant,
     DimSize,
+    Fold,
     Iota,
+    Kernel,
     Scan,
     Select,
     While,
@@ -60,7 +62,7 @@ def _visit(op: Op, env: Env) -> Iterable[Value] | None:
             return inline(_propagated(op.then if chosen else op.otherwise), operands[1:])
         case Cond() | While() | Scan():
             return _around(op, operands, _informed(op, operands))
-        case _ if op.regions and op.name not in ("fold", "kernel"):
+        case _ if op.regions and not isinstance(op, Fold | Kernel):
             changed = map_regions(op, _propagated)
             return op.rebuild(operands, **changed).results if changed else None
         case _:

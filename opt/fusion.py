@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.ir import F32, Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.rewrite import Env, map_regions, transform
-from dlvm.ops import Broadcast, Cast, Kernel, Matmul, Sum, transposed
+from dlvm.ops import Broadcast, Cast, Fold, Kernel, Matmul, Sum, transposed
 from dlvm.passes import function_pass, module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
@@ -115,7 +115,7 @@ class Writer:
         (op,) = group.members
         keys = [self.groups.stored.get((op, i), x) for i, x in enumerate(op.operands)]
         operands = [self.outer[k] for k in keys]
-        regions = {} if op.name in ("fold", "kernel") else map_regions(op, fused)
+        regions = {} if isinstance(op, Fold | Kernel) else map_regions(op, fused)
         new = op.rebuild(operands, **regions)
         self.outer.update(zip(op.results, new.results, strict=True))
         self.outer[group] = new

@@ -7,18 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dlvm.cost import size_in_bytes
-from dlvm.ir import TAPE, Dim, Function, Op, TensorType, Value
+from dlvm.ir import TAPE, Dim, Function, Module, Op, TensorType, Value
 from dlvm.ir.dims import evaluate, symbols
-from dlvm.ops import Constant, Reshape
-from dlvm.passes import function_pass
+from dlvm.ir.rewrite import Env, map_regions, mapped, transform
+from dlvm.ops import Constant, Fold, Kernel, Reshape
+from dlvm.passes import module_pass
 
 from .facts import acts
 
 TYPICAL = 64
 
 
-@function_pass
-def order(fn: Function) -> Function:
+@module_pass
+def order(module: Module) -> Module:
     """Order each body so that little memory is alive at once.
 
     The body is scheduled from its end: of the operations all of whose readers stand already,
@@ -27,13 +28,19 @@ def order(fn: Function) -> Function:
     What acts or may raise keeps its order. The old order stays where it is no worse; unknown
     sizes count as 64.
     """
-    ops = fn.ops
-    if len(ops) < 3:
-        return fn
+    return module.map(ordered)
+
+
+def ordered(fn: Function) -> Function:
+    """One body and those inside in a better order; bodies of kernels have none."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        changed = {} if isinstance(op, Kernel | Fold) else map_regions(op, ordered)
+        return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
+
+    fn = transform(fn, visit)
     later = Schedule(fn).latest_first()[::-1]
-    if peak(fn, later) < peak(fn, ops):
-        return replace(fn, ops=tuple(later))
-    return fn
+    return replace(fn, ops=tuple(later)) if peak(fn, later) < peak(fn, fn.ops) else fn
 
 
 class Storage:
@@ -159,6 +166,6 @@ def peak(fn: Function, ops: Sequence[Op]) -> int:
 
 
 def _inside(op: Op) -> int:
-    if op.name in ("kernel", "fold"):
+    if isinstance(op, Kernel | Fold):
         return 0
     return max((peak(r, r.ops) for r in op.regions.values()), default=0)

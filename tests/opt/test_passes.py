@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from dlvm.ir import F64, Function, Module, Op
-from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
 from dlvm.ops import Kernel
+from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
 from dlvm.passes import PASSES, run
 from tests.programs import EVERY, Program, programs
 
