@@ -117,7 +117,7 @@ class Writer:
 
     @contextmanager
     def loop(
-        self, start: str, stop: str, step: int = 1, carried: Sequence[Carry] = ()
+        self, start: str, stop: str, step: int | str = 1, carried: Sequence[Carry] = ()
     ) -> Generator[Turn]:
         """``for index in range(start, stop, step)``; carried values are read after it."""
         before, body, end = self._block, self.name("body"), self.name("end")

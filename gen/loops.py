@@ -191,7 +191,8 @@ class Barrier:
 class Loop:
     """``0 <= var < extent``; turns of every kind but ``serial`` are independent.
 
-    ``limit`` is a bound of the extent that is known, where one is.
+    ``limit`` is a bound of the extent that is known, where one is; ``width`` is how many turns a
+    vector takes (0: as many as the target's registers hold).
     """
 
     var: str
@@ -199,6 +200,7 @@ class Loop:
     kind: Kind
     body: Body
     limit: int | None = None
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)

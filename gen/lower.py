@@ -82,9 +82,7 @@ def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
     """The body without scalars and indices that nothing uses."""
     kept: list[Statement] = []
     for s in reversed(body):
-        if isinstance(s, Loop):
-            s = Loop(s.var, s.extent, s.kind, _used(s.body, scalars_used, names), s.limit)
-        elif isinstance(s, Product):
+        if isinstance(s, Loop | Product):
             s = replace(s, body=_used(s.body, scalars_used, names))
         idle = isinstance(s, Let) and s.scalar not in scalars_used
         if idle or (isinstance(s, Bind | Define) and s.name not in names):
@@ -259,8 +257,8 @@ class _Lowering:
             x, y = self._operand(op.x, at), self._operand(op.y, at)
             with (
                 self.nest.scope(*names, closed=True) as body,
-                self.nest.loop("serial", rows, "r", limit=height) as r,
-                self.nest.loop("vector", cols, "c", limit=width) as c,
+                self.nest.loop("serial", rows, "r") as r,
+                self.nest.loop("vector", cols, "c") as c,
             ):
                 for value, buffer in targets:
                     self._write(value, buffer, At((*at, row + r, col + c)), ())

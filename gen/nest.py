@@ -64,7 +64,8 @@ class Scope:
 class Nest:
     """The scopes that are open, outermost first."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 0) -> None:
+        self.width = width
         self.scopes = [Scope(set())]
         self.counting = True
         self._home: dict[Scalar, int] = {}
@@ -104,7 +105,8 @@ class Nest:
         name = self.fresh(f"%{hint}")
         with self.scope(name) as body:
             yield symbol(name)
-        self.put(Loop(name, extent, kind, tuple(body), limit))
+        width = self.width if kind == "vector" else 0
+        self.put(Loop(name, extent, kind, tuple(body), limit, width))
 
     def local(self, hint: str, dtype: DType, size: int, *, depth: int = -1) -> Local:
         """Declare an array, in an outer scope if that is asked for: then lanes share it."""

@@ -49,7 +49,7 @@ class Pull:
     def __init__(
         self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], how: Schedule
     ) -> None:
-        self.nest = Nest()
+        self.nest = Nest(how.width)
         self.words = Words(self.nest)
         self.fold = Fold(self, tree, how)
         self.tiles: dict[Value, tuple[Local, Index, int]] = {}

@@ -1,0 +1,198 @@
+"""Loads and stores: contiguous ones as vectors, others lane by lane, masked where they must be.
+
+A guarded load of one element reads a zero elsewhere instead of branching. Arrays of the kernel's
+own are stack memory that LLVM turns into registers as long as nothing but plain loads and stores
+touches it, so masked access to them is done by selection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm.ir import Dim, DType
+
+from .emit import Writer
+from .lanes import Val, splat, splat_text, stored_type, suffix, vector
+from .loops import Load, Local, Store
+from .offsets import Offsets
+
+ZERO = "dlvm.zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where memory lies; elements ``wide`` are vectors, one value for each lane."""
+
+    pointer: str
+    dtype: DType
+    wide: int = 1
+
+    @property
+    def element(self) -> str:
+        """What one offset steps over."""
+        return vector(stored_type(self.dtype), self.wide)
+
+
+class Access:
+    """Loads and stores of one function."""
+
+    def __init__(self, w: Writer, offsets: Offsets) -> None:
+        self.w, self.offsets = w, offsets
+        self.places: dict[str, Place] = {}
+
+    def declare(self, local: Local) -> None:
+        """Stack memory; in a vector loop, one vector for each element."""
+        v = self.offsets.vector
+        wide = 1 if v is None else v.lanes
+        size = local.size
+        place = Place("", local.dtype, wide)
+        pointer = self.w.array(f"[{size} x {place.element}]")
+        self.places[local.name] = Place(pointer, local.dtype, wide)
+
+    # -- loads -----------------------------------------------------------------------------
+
+    def load(self, s: Load) -> Val:
+        """The element, or those of all lanes."""
+        place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        if isinstance(s.memory, Local):
+            return self._own(s, place, offset)
+        where = tuple(map(self.offsets.known, s.where))
+        uniform = not any(map(self.offsets.varies, (offset, *where)))
+        if uniform:
+            return self._one(place, offset, where)
+        v = self.offsets.vector
+        assert v is not None
+        mask = self.offsets.holds(where)
+        if self.offsets.stride(offset) == 1:
+            return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
+        return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
+
+    def _address(self, place: Place, offset: Dim) -> str:
+        at = self.offsets.first(offset)
+        return self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+
+    def _one(self, place: Place, offset: Dim, where: tuple[Dim, ...]) -> Val:
+        pointer = self._address(place, offset)
+        if where:
+            self.w.text.globals[ZERO] = f"@{ZERO} = private constant i64 0"
+            condition = self._all(where)
+            pointer = self.w.value(f"select i1 {condition}, ptr {pointer}, ptr @{ZERO}")
+        text = self.w.value(f"load {place.element}, ptr {pointer}, align {place.dtype.bytes}")
+        return self._loaded(text, place, 1)
+
+    def _all(self, where: tuple[Dim, ...]) -> str:
+        """A condition that is the same in all lanes."""
+        tests = [self.w.value(f"icmp sge i64 {self.offsets.first(d)}, 0") for d in where]
+        total = tests[0]
+        for test in tests[1:]:
+            total = self.w.value(f"and i1 {total}, {test}")
+        return total
+
+    def _loaded(self, text: str, place: Place, lanes: int) -> Val:
+        """Bools are bytes in memory."""
+        if place.dtype.kind == "b":
+            bytes_ = vector("i8", lanes)
+            text = self.w.value(f"icmp ne {bytes_} {text}, {splat_text(self.w, 'i8', '0', lanes)}")
+        return Val(text, place.dtype, lanes)
+
+    def _contiguous(self, place: Place, offset: Dim, mask: str | None, lanes: int) -> str:
+        type_ = vector(place.element, lanes)
+        pointer, align = self._address(place, offset), place.dtype.bytes
+        if mask is None:
+            return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
+        return self.w.call(
+            type_,
+            f"llvm.masked.load.{suffix(place.element, lanes)}.p0",
+            ("ptr", pointer),
+            ("i32", str(align)),
+            (vector("i1", lanes), mask),
+            (type_, "zeroinitializer"),
+        )
+
+    def _pointers(self, place: Place, offset: Dim, lanes: int) -> str:
+        at = self.offsets.each(offset)
+        base = f"{place.element}, ptr {place.pointer}"
+        return self.w.value(f"getelementptr {base}, {vector('i64', lanes)} {at}")
+
+    def _mask(self, mask: str | None, lanes: int) -> str:
+        return mask or splat_text(self.w, "i1", "true", lanes)
+
+    def _gather(self, place: Place, offset: Dim, mask: str | None, lanes: int) -> str:
+        type_ = vector(place.element, lanes)
+        return self.w.call(
+            type_,
+            f"llvm.masked.gather.{suffix(place.element, lanes)}.v{lanes}p0",
+            (vector("ptr", lanes), self._pointers(place, offset, lanes)),
+            ("i32", str(place.dtype.bytes)),
+            (vector("i1", lanes), self._mask(mask, lanes)),
+            (type_, "zeroinitializer"),
+        )
+
+    def _own(self, s: Load, place: Place, offset: Dim) -> Val:
+        v = self.offsets.vector
+        lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
+        type_ = vector(stored_type(place.dtype), lanes)
+        pointer, align = self._address(place, offset), place.dtype.bytes
+        text = self.w.value(f"load {type_}, ptr {pointer}, align {align}")
+        return self._loaded(text, place, lanes)
+
+    # -- stores ----------------------------------------------------------------------------
+
+    def store(self, s: Store, x: Val) -> None:
+        """Write the element, or those of all lanes that run."""
+        place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        v = self.offsets.vector
+        if isinstance(s.memory, Local):
+            self._keep(place, offset, x)
+            return
+        if v is None:
+            self._store_one(place, offset, s, x)
+            return
+        text = self._storable(splat(self.w, x, v.lanes))
+        mask = self.offsets.holds(s.where)
+        type_ = vector(place.element, v.lanes)
+        align, truth = str(place.dtype.bytes), vector("i1", v.lanes)
+        if self.offsets.stride(offset) != 1:
+            pointers = (vector("ptr", v.lanes), self._pointers(place, offset, v.lanes))
+            name = f"llvm.masked.scatter.{suffix(place.element, v.lanes)}.v{v.lanes}p0"
+            rest = (("i32", align), (truth, self._mask(mask, v.lanes)))
+            self.w.call("void", name, (type_, text), pointers, *rest)
+        elif mask is None:
+            pointer = self._address(place, offset)
+            self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
+        else:
+            name = f"llvm.masked.store.{suffix(place.element, v.lanes)}.p0"
+            rest = (("ptr", self._address(place, offset)), ("i32", align), (truth, mask))
+            self.w.call("void", name, (type_, text), *rest)
+
+    def _storable(self, x: Val) -> str:
+        if x.dtype.kind != "b":
+            return x.text
+        return self.w.value(f"zext {x.type} {x.text} to {vector('i8', x.lanes)}")
+
+    def _store_one(self, place: Place, offset: Dim, s: Store, x: Val) -> None:
+        line = f"store {place.element} {self._storable(x)}, ptr {self._address(place, offset)}"
+        line = f"{line}, align {place.dtype.bytes}"
+        condition = self.offsets.holds(s.where)
+        if condition is None:
+            self.w.do(line)
+            return
+        with self.w.when(condition):
+            self.w.do(line)
+
+    def _keep(self, place: Place, offset: Dim, x: Val) -> None:
+        v = self.offsets.vector
+        across = v is not None and self.offsets.varies(offset)
+        lanes = v.lanes if v is not None and across else place.wide
+        x = splat(self.w, x, lanes)
+        pointer = self._address(place, offset)
+        if v is not None and across and v.mask is not None:
+            type_ = vector(stored_type(place.dtype), lanes)
+            text = self.w.value(f"load {type_}, ptr {pointer}, align {place.dtype.bytes}")
+            old = self._loaded(text, place, lanes)
+            mask = f"{vector('i1', lanes)} {v.mask}"
+            chosen = self.w.value(f"select {mask}, {x.type} {x.text}, {x.type} {old.text}")
+            x = Val(chosen, x.dtype, lanes)
+        type_ = vector(stored_type(place.dtype), lanes)
+        align = place.dtype.bytes
+        self.w.do(f"store {type_} {self._storable(x)}, ptr {pointer}, align {align}")

@@ -1,0 +1,350 @@
+"""A kernel as an LLVM function for a CPU: loops, vectors with masked ends, products.
+
+``emit_kernel`` gives ``void @NAME(ptr %b0, ..., i64 %s.SYMBOL, ..., ptr %status)`` and what it
+calls. A vector loop runs whole vectors, then one masked vector for the rest; loops over the few
+lanes of a fold are written out, so that their accumulators become registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from dlvm.errors import CompilerError
+from dlvm.ir import BOOL, Dim
+from dlvm.ir.dims import symbol
+from dlvm.target import Target
+
+from .access import Access, Place
+from .emit import Text, Writer
+from .lanes import Val, number, splat, stored_type, vector
+from .loops import (
+    Bind,
+    Body,
+    Check,
+    Define,
+    Inside,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Number,
+    Product,
+    Scalar,
+    Size,
+    Statement,
+    Store,
+    Table,
+    Word,
+    statements,
+)
+from .offsets import Offsets, Vector
+from .product import product_function
+from .words import Words
+
+WIDEST = 32  # lanes of one vector, even of bytes
+
+
+def emit_kernel(kernel: LoopKernel, target: Target) -> Text:
+    """The function of a kernel and everything it needs, as pieces of a module."""
+    text = Text(attributes(target))
+    w = Writer(text)
+    work = _Emitter(w, kernel, target)
+    for b in kernel.buffers:
+        work.access.places[b.name] = Place(f"%{b.name}", b.dtype)
+    work.offsets.scopes[0].names.update({s: f"%s.{s}" for s in kernel.symbols})
+    work.body(kernel.body)
+    pointers = [f"ptr noalias %{b.name}" for b in kernel.buffers]
+    parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
+    header = f"internal void @{kernel.name}({', '.join(parameters)})"
+    text.functions[kernel.name] = w.function(header)
+    return text
+
+
+def attributes(target: Target) -> str:
+    """What every function of a module says of the processor."""
+    width = f'"prefer-vector-width"="{target.vector_bits}"'
+    return f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" {width}'
+
+
+class _Emitter:
+    """One function: its statements, the values of scalars so far, and where memory lies."""
+
+    def __init__(self, w: Writer, kernel: LoopKernel, target: Target) -> None:
+        self.w, self.kernel, self.target = w, kernel, target
+        self.offsets = Offsets(w)
+        self.access = Access(w, self.offsets)
+        self.words = Words(w)
+        self.scalars: dict[Scalar, Val] = {}
+        self._tables(kernel.body)
+
+    def _tables(self, body: Body) -> None:
+        """Constant data, as globals of the module."""
+        for s in statements(body):
+            if isinstance(s, Let) and isinstance(s.scalar, Load):
+                memory = s.scalar.memory
+                if isinstance(memory, Table):
+                    name = f"{self.kernel.name}.{memory.name}"
+                    self.w.text.globals[name] = _table(name, memory)
+                    self.access.places[memory.name] = Place(f"@{name}", memory.dtype)
+
+    def body(self, body: Body) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, s: Statement) -> None:
+        match s:
+            case Let(scalar):
+                self.scalars[scalar] = self.scalar(scalar)
+            case Define(name, dim):
+                self.offsets.defined[name] = dim
+            case Bind(name, scalar):
+                self.bind(name, self.scalars[scalar])
+            case Store():
+                self.access.store(s, self.scalars[s.scalar])
+            case Local():
+                self.access.declare(s)
+            case Loop():
+                self.loop(s)
+            case Check():
+                self.check(s)
+            case Product():
+                self.product(s)
+            case _:
+                raise CompilerError(f"@{self.kernel.name}: a CPU has no {s}")
+
+    # -- scalars ---------------------------------------------------------------------------
+
+    def scalar(self, s: Scalar) -> Val:
+        match s:
+            case Number(dtype, value):
+                return Val(number(value, dtype), dtype)
+            case Size(dim):
+                return self.size(self.offsets.known(dim), s)
+            case Inside(where):
+                return self.inside(where)
+            case Load():
+                return self.access.load(s)
+            case Word(dtype, word, operands):
+                xs = [self.scalars[x] for x in operands]
+                lanes = max(x.lanes for x in xs)
+                return self.words.word(word, dtype, [splat(self.w, x, lanes) for x in xs])
+            case _:
+                raise CompilerError(f"@{self.kernel.name}: no code for {s}")
+
+    def size(self, dim: Dim, s: Size) -> Val:
+        if self.offsets.vector is not None and self.offsets.varies(dim):
+            return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
+        return Val(self.offsets.first(dim), s.dtype)
+
+    def inside(self, where: Sequence[Dim]) -> Val:
+        known = tuple(map(self.offsets.known, where))
+        v = self.offsets.vector
+        if v is not None and any(map(self.offsets.varies, known)):
+            return Val(self.offsets.holds(known) or "true", BOOL, v.lanes)
+        tests = [self.w.value(f"icmp sge i64 {self.offsets.first(d)}, 0") for d in known]
+        total = tests[0]
+        for test in tests[1:]:
+            total = self.w.value(f"and i1 {total}, {test}")
+        return Val(total, BOOL)
+
+    def bind(self, name: str, x: Val) -> None:
+        if x.lanes > 1 and self.offsets.vector is not None:
+            self.offsets.vector.bound[name] = x.text
+            return
+        scope = self.offsets.scopes[-1]
+        scope.names[name] = x.text
+        scope.late.add(name)
+
+    # -- loops -----------------------------------------------------------------------------
+
+    def loop(self, s: Loop) -> None:
+        extent = self.offsets.known(s.extent)
+        lanes = s.width or self.lanes(s.body)
+        if s.kind in ("block", "lane"):
+            raise CompilerError(f"@{self.kernel.name}: a CPU has no {s.kind} loops")
+        if s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
+            self.counted(s, "0", self.offsets.first(extent), 1, None)
+        elif s.limit is not None:
+            self.unrolled(s, extent, lanes)
+        else:
+            self.strips(s, extent, lanes)
+
+    def lanes(self, body: Body) -> int:
+        """As many as a register holds of the widest floats, or of the widest type there is."""
+        found = [s.scalar.dtype for s in statements(body) if isinstance(s, Let)]
+        floats = [t for t in found if t.is_float]
+        widest = max((t.bytes for t in floats or found), default=8)
+        return min(self.target.lanes(widest), WIDEST)
+
+    def counted(self, s: Loop, start: str, stop: str, step: int, v: Vector | None) -> None:
+        before = self.offsets.vector
+        with self.w.loop(start, stop, step) as turn, self.offsets.scope(turn.head) as scope:
+            scope.names[s.var] = turn.index
+            self.offsets.vector = v or before
+            self.body(s.body)
+        self.offsets.vector = before
+
+    def strips(self, s: Loop, extent: Dim, lanes: int) -> None:
+        """Whole vectors, then the rest under a mask."""
+        whole = extent - extent % lanes
+        if whole != 0:
+            v = Vector(s.var, symbol(s.var), lanes, None)
+            self.counted(s, "0", self.offsets.first(whole), lanes, v)
+        if (rest := extent % lanes) != 0:
+            self.piece(s, whole, rest, lanes)
+
+    def unrolled(self, s: Loop, extent: Dim, lanes: int) -> None:
+        """One vector after the other, at offsets that are known."""
+        bound = extent if isinstance(extent, int) else s.limit or 0
+        for start in range(0, bound, lanes):
+            if isinstance(extent, int):
+                here = min(lanes, 1 << (extent - start - 1).bit_length())
+                self.piece(s, start, extent - start, here)
+            else:
+                self.piece(s, start, extent - start, lanes)
+
+    def piece(self, s: Loop, start: Dim, rest: Dim, lanes: int) -> None:
+        """One vector from here on, of which as many lanes run as are left."""
+        if isinstance(rest, int):
+            mask = None if rest >= lanes else _first_lanes(rest, lanes)
+            with self.offsets.scope():
+                self.turn(s, start, lanes, mask)
+            return
+        left = self.offsets.first(rest)
+        with self.w.when(self.w.value(f"icmp sgt i64 {left}, 0")), self.offsets.scope():
+            counting = f"<{', '.join(f'i64 {i}' for i in range(lanes))}>"
+            wide = vector("i64", lanes)
+            all_ = splat(self.w, Val(left, Size(0).dtype), lanes).text
+            mask = self.w.value(f"icmp slt {wide} {counting}, {all_}")
+            self.turn(s, start, lanes, mask)
+
+    def turn(self, s: Loop, start: Dim, lanes: int, mask: str | None) -> None:
+        if lanes == 1:
+            self.offsets.defined[s.var] = start
+            self.body(s.body)
+            del self.offsets.defined[s.var]
+            return
+        self.offsets.vector = Vector(s.var, start, lanes, mask)
+        self.body(s.body)
+        self.offsets.vector = None
+
+    # -- checks ----------------------------------------------------------------------------
+
+    def check(self, s: Check) -> None:
+        """Whether any lane fails; then the first that does is recorded."""
+        ok, index = self.scalars[s.ok], self.scalars[s.index]
+        lanes = max(ok.lanes, index.lanes)
+        with self._lanes(lanes):
+            ok, index = splat(self.w, ok, lanes), splat(self.w, index, lanes)
+            ones = splat(self.w, Val("true", BOOL), lanes).text
+            bad = self.w.value(f"xor {ok.type} {ok.text}, {ones}")
+            if (condition := self.offsets.holds(s.where)) is not None:
+                bad = self.w.value(f"and {ok.type} {bad}, {condition}")
+            size = self.offsets.first(self.offsets.known(s.size))
+            with self._failure(bad, lanes):
+                which = self._failing(bad, index)
+                for word, value in enumerate((str(s.code), which, size)):
+                    to = self.w.value(f"getelementptr i64, ptr %status, i64 {word}")
+                    self.w.do(f"store i64 {value}, ptr {to}, align 8")
+
+    @contextmanager
+    def _lanes(self, lanes: int) -> Generator[None]:
+        """What is the same in all lanes is checked once."""
+        before = self.offsets.vector
+        if lanes == 1:
+            self.offsets.vector = None
+        yield
+        self.offsets.vector = before
+
+    @contextmanager
+    def _failure(self, bad: str, lanes: int) -> Generator[None]:
+        """Where a lane fails and no failure is recorded yet."""
+        if lanes > 1:
+            truth = vector("i1", lanes)
+            bad = self.w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (truth, bad))
+        with self.w.when(bad):
+            code = self.w.value("load i64, ptr %status, align 8")
+            with self.w.when(self.w.value(f"icmp eq i64 {code}, 0")):
+                yield
+
+    def _failing(self, bad: str, index: Val) -> str:
+        if index.lanes == 1:
+            return index.text
+        bits = f"i{index.lanes}"
+        mask = self.w.value(f"bitcast {vector('i1', index.lanes)} {bad} to {bits}")
+        lane = self.w.call(bits, f"llvm.cttz.{bits}", (bits, mask), ("i1", "true"))
+        return self.w.value(f"extractelement {index.type} {index.text}, {bits} {lane}")
+
+    # -- products --------------------------------------------------------------------------
+
+    def product(self, s: Product) -> None:
+        """Call the generic product with a function that finishes each tile."""
+        outer = [n for scope in self.offsets.scopes for n in scope.names]
+        environment = self._environment(outer)
+        tile = f"{self.kernel.name}.{s.tile.name}"
+        self._tile(s, tile, outer)
+        sides = (s.x, s.y)
+        name = product_function(
+            self.w.text, s.tile, s.width, (s.x.transposed, s.y.transposed), self.target
+        )
+        pointers: list[str] = []
+        for side in sides:
+            place = self.access.places[side.buffer.name]
+            at = self.offsets.first(self.offsets.known(side.offset))
+            pointers.append(
+                self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+            )
+        m, n, k = (self.offsets.first(self.offsets.known(d)) for d in (s.m, s.n, s.k))
+        sizes = f"i64 {m}, i64 {n}, i64 {k}"
+        rest = f"ptr @{tile}, ptr {environment}"
+        self.w.do(f"call void @{name}({sizes}, ptr {pointers[0]}, ptr {pointers[1]}, {rest})")
+
+    def _environment(self, outer: Sequence[str]) -> str:
+        """An array of what the tile function must know: buffers, the status, indices."""
+        buffers = [f"%{b.name}" for b in self.kernel.buffers]
+        values = [("ptr", p) for p in (*buffers, "%status")]
+        values += [("i64", self.offsets.first(symbol(n))) for n in outer]
+        array = self.w.array(f"[{len(values)} x i64]")
+        for i, (type_, value) in enumerate(values):
+            slot = self.w.value(f"getelementptr i64, ptr {array}, i64 {i}")
+            self.w.do(f"store {type_} {value}, ptr {slot}, align 8")
+        return array
+
+    def _tile(self, s: Product, name: str, outer: Sequence[str]) -> None:
+        """The body of a product as a function of one tile."""
+        w = Writer(self.w.text)
+        inner = _Emitter(w, self.kernel, self.target)
+        loads = [("ptr", b.name) for b in self.kernel.buffers] + [("ptr", "status")]
+        loads += [("i64", n.replace("%", "s.")) for n in outer]
+        for i, (type_, local) in enumerate(loads):
+            slot = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
+            w.do(f"%{local} = load {type_}, ptr {slot}, align 8")
+        w.head += w.lines
+        w.lines = []
+        places = inner.access.places
+        places.update({b.name: Place(f"%{b.name}", b.dtype) for b in self.kernel.buffers})
+        places[s.tile.name] = Place("%tile", s.tile.dtype)
+        names = inner.offsets.scopes[0].names
+        names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
+        names.update(zip(s.spot, ("%row", "%col", "%rows", "%cols"), strict=True))
+        inner.body(s.body)
+        spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
+        header = f"internal void @{name}(ptr noalias %tile, {spot}, ptr noalias %environment)"
+        self.w.text.functions[name] = w.function(header)
+
+
+def _first_lanes(count: int, lanes: int) -> str:
+    return f"<{', '.join('i1 true' if i < count else 'i1 false' for i in range(lanes))}>"
+
+
+def _table(name: str, table: Table) -> str:
+    element = stored_type(table.dtype)
+    numbers = table.array.reshape(-1).tolist() if table.dtype.kind != "f" else table.array.flat
+    items = ", ".join(f"{element} {_stored(x, table)}" for x in numbers)
+    return f"@{name} = private constant [{table.array.size} x {element}] [{items}]"
+
+
+def _stored(x: float, table: Table) -> str:
+    return str(int(x)) if table.dtype.kind == "b" else number(x, table.dtype)

@@ -1,0 +1,179 @@
+"""Values of LLVM code: a scalar, or the same in several lanes of a vector.
+
+``Lanes`` is the arithmetic on them that ``words.py`` and ``math.py`` are written in: for one
+element type and width it turns each operation into an instruction. It is portable LLVM, with no
+instruction of a single processor.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from dlvm.ir import BF16, DType
+
+from .emit import Writer
+
+NAMES = {"bool": "i1", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
+
+
+def llvm_type(dtype: DType) -> str:
+    """The type of one element in a register; bf16 is bits, as only casts look into it."""
+    return NAMES.get(dtype.name, f"i{dtype.bits}")
+
+
+def stored_type(dtype: DType) -> str:
+    """The type of one element in memory."""
+    return "i8" if dtype.kind == "b" else llvm_type(dtype)
+
+
+def vector(element: str, lanes: int) -> str:
+    """The type of several of these, or of one."""
+    return f"<{lanes} x {element}>" if lanes > 1 else element
+
+
+def suffix(element: str, lanes: int) -> str:
+    """How a type is spelt in the name of an intrinsic."""
+    short = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
+    return f"v{lanes}{short}" if lanes > 1 else short
+
+
+def number(x: float | int | bool, dtype: DType) -> str:
+    """A constant of one element, exact to the bit."""
+    if dtype.kind == "b":
+        return "true" if x else "false"
+    if dtype.is_integer:
+        return str(int(x))
+    if dtype is BF16:
+        return str(int(dtype.numpy.type(x).view("uint16")))
+    if dtype.bits == 16:
+        return f"0xH{int(dtype.numpy.type(x).view('uint16')):04X}"
+    rounded = float(dtype.numpy.type(x))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+
+
+@dataclass(frozen=True, slots=True)
+class Val:
+    """A value in code: one (``lanes`` is 1) or a vector."""
+
+    text: str
+    dtype: DType
+    lanes: int = 1
+
+    @property
+    def type(self) -> str:
+        """Its LLVM type."""
+        return vector(llvm_type(self.dtype), self.lanes)
+
+
+def splat(w: Writer, x: Val, lanes: int) -> Val:
+    """The same value in every lane."""
+    if x.lanes == lanes:
+        return x
+    element = llvm_type(x.dtype)
+    return Val(splat_text(w, element, x.text, lanes), x.dtype, lanes)
+
+
+def splat_text(w: Writer, element: str, x: str, lanes: int) -> str:
+    """An operand in every lane; a constant needs no instruction."""
+    if lanes == 1:
+        return x
+    if not x.startswith("%"):
+        return f"splat ({element} {x})"
+    wide, mask = vector(element, lanes), f"<{lanes} x i32>"
+    one = w.value(f"insertelement {wide} poison, {element} {x}, i32 0")
+    return w.value(f"shufflevector {wide} {one}, {wide} poison, {mask} zeroinitializer")
+
+
+class Lanes:
+    """Floating-point and bit arithmetic on operands of f32 or f64."""
+
+    def __init__(self, w: Writer, dtype: DType, lanes: int) -> None:
+        self.w, self.dtype, self.lanes = w, dtype, lanes
+        self.f32 = dtype.bits == 32
+        element, bits = llvm_type(dtype), f"i{dtype.bits}"
+        self.type, self.bits_type = vector(element, lanes), vector(bits, lanes)
+        self.truth = vector("i1", lanes)
+        self._element, self._bits, self._suffix = element, bits, suffix(element, lanes)
+        self.mantissa, self.bias = (23, 127) if self.f32 else (52, 1023)
+
+    def number(self, x: float) -> str:
+        """A constant."""
+        return splat_text(self.w, self._element, number(x, self.dtype), self.lanes)
+
+    def whole(self, x: int) -> str:
+        """A constant of as many bits."""
+        return splat_text(self.w, self._bits, str(x), self.lanes)
+
+    def _do(self, op: str, type_: str, *xs: str) -> str:
+        return self.w.value(f"{op} {type_} {', '.join(xs)}")
+
+    def add(self, x: str, y: str) -> str:
+        """x + y."""
+        return self._do("fadd", self.type, x, y)
+
+    def sub(self, x: str, y: str) -> str:
+        """x - y."""
+        return self._do("fsub", self.type, x, y)
+
+    def mul(self, x: str, y: str) -> str:
+        """x * y."""
+        return self._do("fmul", self.type, x, y)
+
+    def div(self, x: str, y: str) -> str:
+        """x / y."""
+        return self._do("fdiv", self.type, x, y)
+
+    def neg(self, x: str) -> str:
+        """-x."""
+        return self._do("fneg", self.type, x)
+
+    def call(self, name: str, *xs: str) -> str:
+        """An intrinsic whose operands and result have one type."""
+        arguments = ((self.type, x) for x in xs)
+        return self.w.call(self.type, f"llvm.{name}.{self._suffix}", *arguments)
+
+    def fma(self, x: str, y: str, z: str) -> str:
+        """x*y + z, rounded once."""
+        return self.call("fma", x, y, z)
+
+    def is_(self, relation: str, x: str, y: str) -> str:
+        """A comparison by LLVM's name for it."""
+        return self._do(f"fcmp {relation}", self.type, x, y)
+
+    def select(self, condition: str, x: str, y: str) -> str:
+        """One of two."""
+        return self.w.value(f"select {self.truth} {condition}, {self.type} {x}, {self.type} {y}")
+
+    def bits(self, x: str) -> str:
+        """The bits of a float."""
+        return self.w.value(f"bitcast {self.type} {x} to {self.bits_type}")
+
+    def float(self, x: str) -> str:
+        """The float of some bits."""
+        return self.w.value(f"bitcast {self.bits_type} {x} to {self.type}")
+
+    def from_whole(self, x: str) -> str:
+        """The float nearest to an integer."""
+        return self.w.value(f"sitofp {self.bits_type} {x} to {self.type}")
+
+    def whole_do(self, op: str, x: str, y: str) -> str:
+        """An instruction on bits."""
+        return self._do(op, self.bits_type, x, y)
+
+    def horner(self, x: str, coefficients: Sequence[float]) -> str:
+        """A polynomial, lowest coefficient first, with few registers."""
+        highest, *rest = (self.number(c) for c in reversed(coefficients))
+        return reduce(lambda total, c: self.fma(total, x, c), rest, highest)
+
+    def estrin(self, x: str, coefficients: Sequence[float]) -> str:
+        """A polynomial, lowest coefficient first, with a short chain of dependences."""
+        level = [self.number(c) for c in coefficients]
+        while len(level) > 1:
+            odd = [level[-1]] if len(level) % 2 else []
+            pairs = zip(level[::2], level[1::2], strict=False)
+            level = [self.fma(high, x, low) for low, high in pairs] + odd
+            x = self.mul(x, x) if len(level) > 1 else x
+        return level[0]

@@ -1,0 +1,236 @@
+"""Sizes and indices as i64 instructions, each as far outside of the loops as its symbols allow.
+
+LLVM runs no pass here that would move code out of loops, so a polynomial is summed from the
+outermost loop inwards and each part is written at the head of the scope where it is known. In a
+vector, the lane of the loop variable makes an index one of three: the same in all lanes,
+linear in the lane with a known stride, or a vector of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import Atom, Call, Monomial, at_least, substitute, symbol, symbols
+
+from .emit import Lines, Writer
+from .lanes import splat_text, vector
+
+
+@dataclass(slots=True)
+class Scope:
+    """A stretch of code: its head, the symbols it defines, and the indices known in it.
+
+    Symbols that are ``late`` are defined after the head.
+    """
+
+    head: Lines
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    late: set[str] = field(default_factory=set[str])
+    values: dict[Dim, str] = field(default_factory=dict[Dim, str])
+    wide: dict[Dim, str] = field(default_factory=dict[Dim, str])
+
+
+@dataclass(slots=True)
+class Vector:
+    """The vector loop that is open: its variable, the index of lane 0, and which lanes run.
+
+    ``bound`` are the symbols that have a value of their own in each lane.
+    """
+
+    var: str
+    start: Dim
+    lanes: int
+    mask: str | None
+    bound: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Offsets:
+    """Writes indices; ``defined`` are other names for some."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+        self.scopes = [Scope(w.head)]
+        self.defined: dict[str, Dim] = {}
+        self.vector: Vector | None = None
+
+    @contextmanager
+    def scope(self, head: Lines | None = None) -> Generator[Scope]:
+        """Code from here on, or from this head."""
+        if head is None:
+            head = []
+            self.w.lines.append(head)
+        self.scopes.append(Scope(head))
+        yield self.scopes[-1]
+        self.scopes.pop()
+
+    def known(self, d: Dim) -> Dim:
+        """An index without the names that are defined as others."""
+        while isinstance(d, Expr) and any(s in self.defined for s in symbols(d)):
+            d = substitute(d, self.defined)
+        return d
+
+    # -- how an index depends on the lane ---------------------------------------------------
+
+    def varies(self, d: Dim) -> bool:
+        """Whether it differs from lane to lane."""
+        v = self.vector
+        return v is not None and any(s == v.var or s in v.bound for s in symbols(d))
+
+    def stride(self, d: Dim) -> Dim | None:
+        """What it grows by from lane to lane, where that is the same for all."""
+        v = self.vector
+        if v is None or not self.varies(d):
+            return 0
+        step = substitute(d, {v.var: symbol(v.var) + 1}) - d
+        return None if self.varies(step) or any(s in v.bound for s in symbols(d)) else step
+
+    def first(self, d: Dim) -> str:
+        """The value in lane 0."""
+        return self.index(d if self.vector is None else self._at_start(d, self.vector))
+
+    def _at_start(self, d: Dim, v: Vector) -> Dim:
+        return substitute(d, {v.var: v.start}) if v.var in symbols(d) else d
+
+    # -- one value -------------------------------------------------------------------------
+
+    def index(self, d: Dim) -> str:
+        """An index that is the same in all lanes."""
+        if not isinstance(d, Expr):
+            return str(d)
+        for scope in reversed(self.scopes):
+            if (found := scope.values.get(d)) is not None:
+                return found
+        depth = self._depth(d)
+        scope, into = self._place(d, depth)
+        inner = [(mono, k) for mono, k in d.terms if self._depth(Expr(((mono, k),))) == depth]
+        outer = d - Expr(tuple(inner))
+        total = self.index(outer) if outer != 0 else ""
+        for mono, k in inner:
+            term = self._term(mono, k, into)
+            total = self.w.value(f"add nsw i64 {total}, {term}", into) if total else term
+        scope.values[d] = total
+        return total
+
+    def _depth(self, d: Dim) -> int:
+        names = set(symbols(d))
+        found = (i for i, s in enumerate(self.scopes) if not names.isdisjoint(s.names))
+        return max(found, default=0)
+
+    def _place(self, d: Dim, depth: int) -> tuple[Scope, Lines | None]:
+        scope = self.scopes[depth]
+        if scope.late.isdisjoint(symbols(d)):
+            return scope, scope.head
+        return self.scopes[-1], None
+
+    def _term(self, mono: Monomial, k: int, into: Lines | None) -> str:
+        total = "" if k == 1 else str(k)
+        for atom, power in mono:
+            for _ in range(power):
+                factor = self._atom(atom, into)
+                total = self.w.value(f"mul nsw i64 {total}, {factor}", into) if total else factor
+        return total
+
+    def _atom(self, atom: Atom, into: Lines | None) -> str:
+        if isinstance(atom, str):
+            return next(s.names[atom] for s in reversed(self.scopes) if atom in s.names)
+        a, b = self.index(atom.lhs), self.index(atom.rhs)
+        return divided(self.w, atom, a, b, "i64", 1, into)
+
+    # -- one value for each lane -----------------------------------------------------------
+
+    def each(self, d: Dim) -> str:
+        """The value in every lane, as a vector."""
+        v = self.vector
+        if v is None:
+            return self.index(d)
+        memo = self.scopes[-1].wide
+        if d not in memo:
+            memo[d] = self._each(d, v)
+        return memo[d]
+
+    def _each(self, d: Dim, v: Vector) -> str:
+        wide = vector("i64", v.lanes)
+        step = self.stride(d)
+        if step is None:
+            return self._sum_of_lanes(d, wide, v)
+        first = splat_text(self.w, "i64", self.first(d), v.lanes)
+        if step == 0 or v.lanes == 1:
+            return first
+        counting = f"<{', '.join(f'i64 {i}' for i in range(v.lanes))}>"
+        if step != 1:
+            steps = splat_text(self.w, "i64", self.index(step), v.lanes)
+            counting = self.w.value(f"mul {wide} {steps}, {counting}")
+        return self.w.value(f"add {wide} {first}, {counting}")
+
+    def _sum_of_lanes(self, d: Dim, wide: str, v: Vector) -> str:
+        total = ""
+        for mono, k in d.terms if isinstance(d, Expr) else ():
+            term = splat_text(self.w, "i64", str(k), v.lanes)
+            for atom, power in mono:
+                for _ in range(power):
+                    factor = self._atom_of_lanes(atom, v)
+                    term = self.w.value(f"mul {wide} {term}, {factor}")
+            total = self.w.value(f"add {wide} {total}, {term}") if total else term
+        return total
+
+    def _atom_of_lanes(self, atom: Atom, v: Vector) -> str:
+        if isinstance(atom, str):
+            return v.bound[atom] if atom in v.bound else self.each(symbol(atom))
+        a, b = self.each(atom.lhs), self.each(atom.rhs)
+        return divided(self.w, atom, a, b, vector("i64", v.lanes), v.lanes, None)
+
+    def holds(self, where: tuple[Dim, ...]) -> str | None:
+        """Whether all of these are >= 0, and the lane runs; None where that is certain."""
+        v = self.vector
+        lanes = 1 if v is None else v.lanes
+        found = None if v is None else v.mask
+        truth, wide = vector("i1", lanes), vector("i64", lanes)
+        zero = splat_text(self.w, "i64", "0", lanes)
+        for d in map(self.known, where):
+            one = self.w.value(f"icmp sge {wide} {self.each(d)}, {zero}")
+            found = one if found is None else self.w.value(f"and {truth} {found}, {one}")
+        return found
+
+
+def divided(
+    w: Writer, call: Call, a: str, b: str, type_: str, lanes: int, into: Lines | None
+) -> str:
+    """``floordiv``, ``mod``, ``min`` or ``max``; by zero, 0."""
+
+    def do(line: str) -> str:
+        return w.value(line, into)
+
+    def const(n: int) -> str:
+        return splat_text(w, "i64", str(n), lanes)
+
+    truth = vector("i1", lanes)
+
+    def select(condition: str, x: str, y: str) -> str:
+        return do(f"select {truth} {condition}, {type_} {x}, {type_} {y}")
+
+    if call.function in ("min", "max"):
+        relation = "slt" if call.function == "min" else "sgt"
+        return select(do(f"icmp {relation} {type_} {a}, {b}"), a, b)
+    divisor, quotient = call.rhs, call.function == "floordiv"
+    if isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0:
+        if quotient:
+            return do(f"ashr {type_} {a}, {const(divisor.bit_length() - 1)}")
+        return do(f"and {type_} {a}, {const(divisor - 1)}")
+    none = ""
+    if not at_least(divisor, 1):
+        none = do(f"icmp eq {type_} {b}, {const(0)}")
+        b = select(none, const(1), b)
+    if at_least(call.lhs, 0):
+        out = do(f"{'udiv' if quotient else 'urem'} {type_} {a}, {b}")
+    else:
+        rest = do(f"srem {type_} {a}, {b}")
+        below = do(f"icmp slt {type_} {rest}, {const(0)}")
+        if quotient:
+            whole = do(f"sdiv {type_} {a}, {b}")
+            out = select(below, do(f"sub {type_} {whole}, {const(1)}"), whole)
+        else:
+            out = select(below, do(f"add {type_} {rest}, {b}"), rest)
+    return select(none, const(0), out) if none else out

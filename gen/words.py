@@ -1,0 +1,236 @@
+"""The scalar words as LLVM instructions, on a scalar or on all lanes of a vector alike.
+
+What LLVM leaves undefined is guarded: integer division by zero or that overflows, floats too
+large for an integer. Half precisions are only ever converted, with the one right rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
+
+from . import math
+from .emit import Writer
+from .lanes import Lanes, Val, llvm_type, number, splat_text, suffix, vector
+
+MATH: dict[str, Callable[[Lanes, str], str]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "tanh": math.tanh,
+}
+ROUNDINGS = {"sqrt": "sqrt", "trunc": "trunc", "floor": "floor"}
+ARITHMETIC = {"add", "sub", "mul", "div"}
+RELATIONS = {"lt": ("olt", "lt"), "le": ("ole", "le"), "eq": ("oeq", "eq"), "ne": ("une", "ne")}
+
+
+class Words:
+    """Writes words on values of equal width."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+
+    def word(self, word: str, dtype: DType, xs: Sequence[Val]) -> Val:
+        """The result of a word, of the given element type."""
+        lanes = xs[0].lanes
+        match word:
+            case "cast":
+                text = self.cast(xs[0], dtype)
+            case "select":
+                text = self._do("select", *xs)
+            case "fma":
+                text = self._intrinsic("fma", *xs)
+            case _ if len(xs) == 1:
+                text = self._unary(word, xs[0])
+            case _:
+                text = self._binary(word, *xs)
+        return Val(text, dtype, lanes)
+
+    # -- small pieces ----------------------------------------------------------------------
+
+    def _do(self, op: str, *xs: Val) -> str:
+        """An instruction that names the type of each operand."""
+        return self.w.value(f"{op} {', '.join(f'{x.type} {x.text}' for x in xs)}")
+
+    def _on(self, op: str, x: Val, *others: Val) -> str:
+        """An instruction that names the one type of its operands."""
+        return self.w.value(f"{op} {x.type} {', '.join(v.text for v in (x, *others))}")
+
+    def _intrinsic(self, name: str, *xs: Val) -> str:
+        x = xs[0]
+        full = f"llvm.{name}.{suffix(llvm_type(x.dtype), x.lanes)}"
+        return self.w.call(x.type, full, *((v.type, v.text) for v in xs))
+
+    def _number(self, x: float, like: Val) -> Val:
+        text = number(x, like.dtype)
+        return Val(
+            splat_text(self.w, llvm_type(like.dtype), text, like.lanes), like.dtype, like.lanes
+        )
+
+    def _select(self, condition: str, x: Val, y: Val) -> Val:
+        text = self._do("select", Val(condition, BOOL, x.lanes), x, y)
+        return Val(text, x.dtype, x.lanes)
+
+    def _compare(self, word: str, x: Val, y: Val) -> str:
+        ordered, plain = RELATIONS[word]
+        if x.dtype.is_float:
+            return self._on(f"fcmp {ordered}", x, y)
+        sign = "" if word in ("eq", "ne") else "s" if x.dtype.kind == "i" else "u"
+        return self._on(f"icmp {sign}{plain}", x, y)
+
+    def _both(self, op: str, x: str, y: str, lanes: int) -> str:
+        return self.w.value(f"{op} {vector('i1', lanes)} {x}, {y}")
+
+    # -- words -----------------------------------------------------------------------------
+
+    def _unary(self, word: str, x: Val) -> str:
+        if word in MATH:
+            return MATH[word](Lanes(self.w, x.dtype, x.lanes), x.text)
+        if word in ROUNDINGS:
+            return self._intrinsic(ROUNDINGS[word], x)
+        if word == "not":
+            return self._on("xor", x, self._number(True, x))
+        if word == "neg":
+            return self._on("fneg", x) if x.dtype.is_float else self._negative(x)
+        return self._intrinsic("fabs", x) if x.dtype.is_float else self._magnitude(x)
+
+    def _negative(self, x: Val) -> str:
+        return self._on("sub", self._number(0, x), x)
+
+    def _magnitude(self, x: Val) -> str:
+        if x.dtype.kind != "i":
+            return x.text
+        negative = self._compare("lt", x, self._number(0, x))
+        return self._select(negative, Val(self._negative(x), x.dtype, x.lanes), x).text
+
+    def _binary(self, word: str, x: Val, y: Val) -> str:
+        if word in RELATIONS:
+            return self._compare(word, x, y)
+        if word in ARITHMETIC:
+            return self._on(f"f{word}" if x.dtype.is_float else word, x, y)
+        if word in ("max", "min"):
+            return self._extreme("lt" if word == "min" else "gt", x, y)
+        if word == "copysign":
+            return self._intrinsic("copysign", x, y)
+        return self._floordiv(x, y) if word == "floordiv" else self._on(word, x, y)
+
+    def _extreme(self, relation: str, x: Val, y: Val) -> str:
+        """``x != x ? x : x > y ? x : y``: a NaN on either side passes, in three instructions."""
+        a, b = (x, y) if relation == "lt" else (y, x)
+        best = self._select(self._compare("lt", a, b), x, y)
+        if not x.dtype.is_float:
+            return best.text
+        return self._select(self._on("fcmp uno", x, x), x, best).text
+
+    def _floordiv(self, x: Val, y: Val) -> str:
+        """Divided by 1 where y is 0 (the result is 0 then) or where MIN // -1 would trap."""
+        zero, one = self._number(0, x), self._number(1, x)
+        by_zero = unsafe = self._compare("eq", y, zero)
+        if x.dtype.kind == "i":
+            lowest = self._compare("eq", x, self._number(x.dtype.lowest, x))
+            minus_one = self._compare("eq", y, self._number(-1, x))
+            both = self._both("and", lowest, minus_one, x.lanes)
+            unsafe = self._both("or", by_zero, both, x.lanes)
+        divisor = self._select(unsafe, one, y)
+        quotient = Val(self._divided(x, divisor), x.dtype, x.lanes)
+        return self._select(by_zero, zero, quotient).text
+
+    def _divided(self, x: Val, y: Val) -> str:
+        """The floor of a quotient: one less than truncation where signs differ and it leaves."""
+        if x.dtype.kind == "u":
+            return self._on("udiv", x, y)
+        zero = self._number(0, x)
+        quotient = Val(self._on("sdiv", x, y), x.dtype, x.lanes)
+        rest = Val(self._on("srem", x, y), x.dtype, x.lanes)
+        mixed = Val(self._on("xor", rest, y), x.dtype, x.lanes)
+        negative = self._compare("lt", mixed, zero)
+        down = self._both("and", self._compare("ne", rest, zero), negative, x.lanes)
+        return self._select(
+            down, Val(self._on("sub", quotient, self._number(1, x)), x.dtype, x.lanes), quotient
+        ).text
+
+    # -- conversions -----------------------------------------------------------------------
+
+    def cast(self, x: Val, to: DType) -> str:
+        """Half precisions by way of f32; f64 is rounded to odd there, so that it rounds once."""
+        if x.dtype in (F16, BF16):
+            x = self._widened(x)
+        if to in (F16, BF16):
+            if x.dtype is F64:
+                return self._halved(self._to_odd(x), to)
+            return self._halved(Val(self._plain(x, F32), F32, x.lanes), to)
+        return self._plain(x, to)
+
+    def _plain(self, x: Val, to: DType) -> str:
+        if x.dtype == to:
+            return x.text
+        if to is BOOL:
+            return self._compare("ne", x, self._number(0, x))
+        result = vector(llvm_type(to), x.lanes)
+        if x.dtype.is_float and to.is_integer:
+            return self._saturated(x, to)
+        if x.dtype.is_float:
+            op = "fpext" if to.bits > x.dtype.bits else "fptrunc"
+        elif to.is_float:
+            op = "sitofp" if x.dtype.kind == "i" else "uitofp"
+        elif to.bits == x.dtype.bits:
+            return x.text
+        else:
+            wider = "sext" if x.dtype.kind == "i" else "zext"
+            op = wider if to.bits > x.dtype.bits else "trunc"
+        return self.w.value(f"{op} {x.type} {x.text} to {result}")
+
+    def _saturated(self, x: Val, to: DType) -> str:
+        kind = "fptosi" if to.kind == "i" else "fptoui"
+        ends = f"{suffix(llvm_type(to), x.lanes)}.{suffix(llvm_type(x.dtype), x.lanes)}"
+        result = vector(llvm_type(to), x.lanes)
+        return self.w.call(result, f"llvm.{kind}.sat.{ends}", (x.type, x.text))
+
+    def _widened(self, x: Val) -> Val:
+        wide = vector("float", x.lanes)
+        if x.dtype is F16:
+            return Val(self.w.value(f"fpext {x.type} {x.text} to {wide}"), F32, x.lanes)
+        bits = vector("i32", x.lanes)
+        high = self.w.value(f"zext {x.type} {x.text} to {bits}")
+        shifted = self.w.value(f"shl {bits} {high}, {self._whole(16, x.lanes)}")
+        return Val(self.w.value(f"bitcast {bits} {shifted} to {wide}"), F32, x.lanes)
+
+    def _whole(self, n: int, lanes: int) -> str:
+        return splat_text(self.w, "i32", str(n), lanes)
+
+    def _halved(self, x: Val, to: DType) -> str:
+        """From f32: bf16 by adding half a unit (less one where even), NaN staying quiet NaN.
+
+        By hand, as the instruction for it takes denormal numbers for zero.
+        """
+        result = vector(llvm_type(to), x.lanes)
+        if to is F16:
+            return self.w.value(f"fptrunc {x.type} {x.text} to {result}")
+        v = Lanes(self.w, F32, x.lanes)
+        bits = v.bits(x.text)
+        odd = v.whole_do("and", v.whole_do("lshr", bits, v.whole(16)), v.whole(1))
+        rounded = v.whole_do("add", bits, v.whole_do("add", odd, v.whole(0x7FFF)))
+        quiet = v.whole_do("or", bits, v.whole(0x400000))
+        nan = v.is_("uno", x.text, x.text)
+        kind = v.bits_type
+        chosen = self.w.value(f"select {v.truth} {nan}, {kind} {quiet}, {kind} {rounded}")
+        high = v.whole_do("lshr", chosen, v.whole(16))
+        return self.w.value(f"trunc {kind} {high} to {result}")
+
+    def _to_odd(self, x: Val) -> Val:
+        """f64 to f32 with the last bit set where it is inexact (Boldo and Melquiond 2008)."""
+        v, d = Lanes(self.w, F32, x.lanes), Lanes(self.w, F64, x.lanes)
+        near = self._plain(x, F32)
+        back = self.w.value(f"fpext {v.type} {near} to {d.type}")
+        bits = v.bits(near)
+        ends_even = v.whole_do("and", bits, v.whole(1))
+        even = self.w.value(f"icmp eq {v.bits_type} {ends_even}, {v.whole(0)}")
+        inexact = self._both("and", d.is_("one", back, x.text), even, x.lanes)
+        grows = d.is_("olt", d.call("fabs", back), d.call("fabs", x.text))
+        step = self.w.value(
+            f"select {v.truth} {grows}, {v.bits_type} {v.whole(1)}, {v.bits_type} {v.whole(-1)}"
+        )
+        moved = v.whole_do("add", bits, step)
+        kind = v.bits_type
+        odd = self.w.value(f"select {v.truth} {inexact}, {kind} {moved}, {kind} {bits}")
+        return Val(v.float(odd), F32, x.lanes)

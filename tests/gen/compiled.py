@@ -1,0 +1,90 @@
+"""Kernels from IR text, run by the interpreter of the IR, that of loops, and as machine code."""
+
+import ctypes
+
+import numpy as np
+
+import dlvm.ops  # noqa: F401  registers the operations
+from dlvm.gen.cpu import attributes, emit_kernel
+from dlvm.gen.emit import Text
+from dlvm.gen.llvm import Library, object_code
+from dlvm.gen.loops_run import Counts, run_kernel
+from dlvm.gen.lower import lower
+from dlvm.ir import parse
+from dlvm.ir.dims import evaluate
+from dlvm.ir.interpret import bind
+from dlvm.ops import Kernel
+from dlvm.target import Target
+
+
+def kernel(text, family="loops", tree=(4096, 32)):
+    """The kernel whose body is the one function of this text, and its module."""
+    module = parse("dlvm 1\n" + text)
+    fn = module.functions[0]
+    return Kernel(fn.params, fn, family, tree), module
+
+
+def loops(op, schedule=None, name="k"):
+    """The loops of a kernel, which the verifier has passed."""
+    return lower(op, name, schedule)
+
+
+def arguments(lowered, op, arrays):
+    """Copies of the operands, then blank results; and the symbols."""
+    types = [p.type for p in op.body.params]
+    found = bind(types, arrays, [p.name for p in op.body.params])
+    buffers = [np.array(a, order="C") for a in arrays]
+    for b in lowered.buffers[len(buffers) :]:
+        shape = tuple(evaluate(d, found) for d in b.type.shape)
+        blank = np.full(int(np.prod(shape, dtype=int)) * b.dtype.bytes, 0xA5, np.uint8)
+        buffers.append(blank.view(b.dtype.numpy).reshape(shape))
+    return buffers, found
+
+
+def written(lowered, buffers):
+    """Results: what was updated in place and what was made, as the buffers stand."""
+    return [a for b, a in zip(lowered.buffers, buffers, strict=True) if b.role != "in"]
+
+
+def interpret(op, arrays, schedule=None, check=True):
+    """Results by the loop interpreter, the status, and what was counted."""
+    lowered = loops(op, schedule)
+    buffers, found = arguments(lowered, op, arrays)
+    status, counts = np.zeros(3, np.int64), Counts()
+    run_kernel(lowered, buffers, found, status, counts)
+    return written(lowered, buffers), status, counts
+
+
+class Compiled:
+    """A kernel as machine code, with an entry that takes all arguments in one array."""
+
+    def __init__(self, op, schedule=None, target=None):
+        self.op, self.target = op, target or Target.host()
+        self.lowered = loops(op, schedule)
+        text = Text(attributes(self.target))
+        text.include(emit_kernel(self.lowered, self.target))
+        text.functions["entry"] = _entry(self.lowered)
+        self.text = str(text)
+        self.library = Library(object_code(self.text, self.target), self.target)
+        self.entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library.address("entry"))
+
+    def __call__(self, *arrays):
+        """Results and the status."""
+        buffers, found = arguments(self.lowered, self.op, arrays)
+        status = np.zeros(3, np.int64)
+        words = [b.ctypes.data for b in buffers]
+        words += [found[s] for s in self.lowered.symbols] + [status.ctypes.data]
+        packed = np.array(words, np.int64)
+        self.entry(packed.ctypes.data)
+        return written(self.lowered, buffers), status
+
+
+def _entry(lowered):
+    types = ["ptr"] * len(lowered.buffers) + ["i64"] * len(lowered.symbols) + ["ptr"]
+    lines, values = [], []
+    for i, t in enumerate(types):
+        lines.append(f"  %p{i} = getelementptr i64, ptr %a, i64 {i}")
+        lines.append(f"  %v{i} = load {t}, ptr %p{i}")
+        values.append(f"{t} %v{i}")
+    call = f"  call void @{lowered.name}({', '.join(values)})"
+    return "\n".join(["define void @entry(ptr %a) #0 {", *lines, call, "  ret void", "}"])
