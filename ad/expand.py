@@ -13,10 +13,12 @@ from typing import Any
 from dlvm.ir import Declaration, Function, FunctionRef, Module
 from dlvm.passes import module_pass
 
+from . import batch_control as batch_control
 from . import control as control
 from . import loops as loops
 from . import tangents as tangents
 from .activity import Activity
+from .batch import batched
 from .forward import tangent
 from .opening import opened
 from .reverse import Made, adjoint
@@ -43,7 +45,7 @@ class Expansion:
         if isinstance(entry, Function):
             return entry
         derive = _DERIVED[entry.kind]
-        return self.once(("expanded", name), lambda: derive(self, self.function(entry.of), entry))
+        return self.once(("expanded", name), lambda: derive(self, entry))
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, made once for each key."""
@@ -65,9 +67,10 @@ class Expansion:
         return Module((*entries, *self._new.values()))
 
 
-_DERIVED: dict[str, Callable[[Expansion, Function, Declaration], Function]] = {
+_DERIVED: dict[str, Callable[[Expansion, Declaration], Function]] = {
     "adjoint": adjoint,
     "tangent": tangent,
+    "batched": batched,
 }
 
 

@@ -112,8 +112,9 @@ def _transposed(
     return live(builder.ops, out), out
 
 
-def tangent(engine: Engine, fn: Function, d: Declaration) -> Function:
+def tangent(engine: Engine, d: Declaration) -> Function:
     """The function that a declaration of a tangent asks for."""
+    fn = engine.function(d.of)
     body = beside(engine, fn, tuple(i in d.wrt for i in range(len(fn.params))))
     with Builder(body.ops) as builder:
         out = [body.tangent_of(i) for i, r in enumerate(body.results) if r.type.dtype.is_float]

@@ -32,7 +32,11 @@ class Engine(Protocol):
     activity: Activity
 
     def function(self, name: str) -> Function:
-        """A function of the module, expanded."""
+        """A function of the module as derivatives see it: expanded, without kernels and folds."""
+        ...
+
+    def expanded(self, name: str) -> Function:
+        """A function of the module, a declared one filled in."""
         ...
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -184,8 +188,9 @@ def sow(
         cotangents[results[i]] = dy if old is None else accumulate(old, dy)
 
 
-def adjoint(engine: Engine, fn: Function, d: Declaration) -> Function:
+def adjoint(engine: Engine, d: Declaration) -> Function:
     """The function that a declaration of an adjoint asks for."""
+    fn = engine.function(d.of)
     seeded = tuple(r.type.dtype.is_float for r in fn.results)
     seeds = seeds_for(fn, seeded)
     return differentiate(engine, fn, d.name, d.wrt, d.keep, seeds, unit=not d.seeded)

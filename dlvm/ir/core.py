@@ -227,6 +227,10 @@ class Op(Value):
         """The cotangent of each operand from those of the results; None where it is zero."""
         raise IRError(f"{self.name} has no adjoint: {self.nondifferentiable}")
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """The attributes that change where every operand has a new first axis of this size."""
+        raise IRError(f"{self.name} does not say how it is batched")
+
     # -- what follows from them ------------------------------------------------------------
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import Array, TensorType, Value, rewrite
+from dlvm.ir import Array, Dim, TensorType, Value, rewrite
 
 from .families import Contraction, wide
 from .movement import Permute
@@ -37,6 +37,9 @@ class Matmul(Contraction):
                 f"matmul: {x.shape[-1]} columns of {x} against {y.shape[-2]} rows of {y}"
             )
         return x.with_shape((*x.shape[:-1], y.shape[-1]))
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {}
 
     def reference(self, *operands: Array) -> Any:
         x, y = (wide(a) for a in operands)

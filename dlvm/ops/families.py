@@ -62,6 +62,10 @@ class Elementwise(Op):
             for o, t in zip(as_tuple(out), self.result_types, strict=True)
         )
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """No attribute speaks of axes."""
+        return {}
+
     def scalar(self, s: Scalars[S], *x: S) -> S | tuple[S, ...]:
         """The formula for one element; a tuple where there are several results."""
         raise _unstated(self)
@@ -81,6 +85,10 @@ class Reduction(HasAxes, Op):
         if list(self.axes) != sorted(set(self.axes)) or any(not 0 <= a < t.rank for a in self.axes):
             raise ShapeError(f"{self.name}: axes {self.axes} do not fit {t}; ascending, each once")
         return tuple(d for i, d in enumerate(t.shape) if i not in self.axes)
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """The same axes, one further."""
+        return {"axes": tuple(a + 1 for a in self.axes)}
 
     def states(self) -> tuple[DType, ...]:
         """The types of the scalars that are folded."""

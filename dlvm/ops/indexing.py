@@ -41,6 +41,10 @@ class Indexed(IndexedFields, Movement):
         """Only the mode ``error`` can end a call."""
         return self.mode == "error"
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """One batch axis more."""
+        return {"axis": self.axis + 1, "batch": self.batch + 1}
+
     def moved(self, x: TensorType) -> tuple[Dim, ...]:
         """The shape of what the indices pick: the axis replaced by the shape of the indices."""
         index = self.indices.type

@@ -40,6 +40,10 @@ class Broadcast(Movement):
                 raise ShapeError(f"broadcast: axis {axis} of {shape} must be {size} for {x}")
         return x.with_shape(shape)
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        axes = (0, *(a + 1 for a in self.axes))
+        return {"shape_to": (size, *self.shape_to), "axes": axes}
+
     def reference(self, *operands: Array) -> Any:
         shape = [1] * len(self.shape_to)
         for axis, size in zip(self.axes, operands[0].shape, strict=True):
@@ -84,6 +88,9 @@ class Permute(Movement):
             raise ShapeError(f"permute: {self.perm} is no order of the axes of {self.x.type}")
         return self.x.type.with_shape(tuple(self.x.shape[p] for p in self.perm))
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"perm": (0, *(p + 1 for p in self.perm))}
+
     def reference(self, *operands: Array) -> Any:
         return np.transpose(operands[0], self.perm)
 
@@ -122,6 +129,9 @@ class Reshape(Movement):
                 f"reshape: {self.x.type} has {self.x.type.size} elements, {out} has {out.size}"
             )
         return out
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"shape_to": (size, *self.shape_to)}
 
     def reference(self, *operands: Array) -> Any:
         return operands[0].reshape([int(d) for d in self.shape_to])
@@ -191,6 +201,10 @@ class Slice(Window):
         """The type of the window."""
         return self.check(self.x.type, self.starts, self.sizes, self.steps)
 
+    def batched(self, size: Dim) -> dict[str, Any]:
+        sizes = (size, *self.sizes)
+        return {"starts": (0, *self.starts), "sizes": sizes, "steps": (1, *self.steps)}
+
     def reference(self, *operands: Array) -> Any:
         return operands[0][window(self.starts, self.sizes, self.steps)]
 
@@ -215,6 +229,9 @@ class Update(Window):
             )
         self.check(self.x.type, self.starts, self.y.shape, self.steps)
         return self.x.type
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"starts": (0, *self.starts), "steps": (1, *self.steps)}
 
     def reference(self, *operands: Array) -> Any:
         out = operands[0].copy()
@@ -260,6 +277,9 @@ class Concat(Movement):
 
     def _others(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
         return shape[: self.axis] + shape[self.axis + 1 :]
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"axis": self.axis + 1}
 
     def reference(self, *operands: Array) -> Any:
         return np.concatenate(operands, self.axis)

@@ -1,0 +1,230 @@
+"""Batching: the same function on many inputs at once, along a new first axis.
+
+One rule for each family. What depends on no batched input stays as it is; a leaf operation
+gives its operands a first axis each and asks its class which attributes change (``batched``).
+Products, gathers and scatters have rules that leave an unbatched operand alone where they can.
+Control operations have theirs next door. A tape counts as batched: all that is pushed is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlvm.errors import UserError
+from dlvm.ir import Builder, Declaration, Dim, Function, Op, Param, TensorType, Value
+from dlvm.ir.rewrite import Env, mapped
+from dlvm.ops import (
+    Broadcast,
+    Effect,
+    EmptyTape,
+    Gather,
+    Matmul,
+    Permute,
+    Pop,
+    Push,
+    Reshape,
+    ScatterAdd,
+    ScatterSet,
+)
+
+from .activity import Flags, is_tape
+from .live import live
+from .reverse import Engine
+
+Lanes = tuple[Sequence[Value], Flags]
+Rule = Callable[["Batch", Op, Sequence[Value], Flags], Lanes]
+BATCHED: dict[type[Op], Rule] = {}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many lanes there are, and how code is written for all of them."""
+
+    engine: Engine
+    size: Dim
+
+    def type(self, t: TensorType) -> TensorType:
+        """The type of all lanes together."""
+        return t if is_tape(t) else t.with_shape((self.size, *t.shape))
+
+    def spread(self, x: Value, batched: bool = False) -> Value:
+        """The same value in every lane, if it is not batched yet."""
+        if batched or is_tape(x.type):
+            return x
+        return Broadcast(x, (self.size, *x.shape), tuple(range(1, x.type.rank + 1)))
+
+    def every(self, xs: Sequence[Value], flags: Flags) -> list[Value]:
+        """All values batched."""
+        return [self.spread(x, f) for x, f in zip(xs, flags, strict=True)]
+
+    def write(self, fn: Function, xs: Sequence[Value], flags: Flags) -> Lanes:
+        """Write a body here on these arguments; its results, and which of them are batched."""
+        env: Env = dict(zip(fn.params, xs, strict=True))
+        lanes: set[Value] = set()
+        lanes.update(p for p, f in zip(fn.params, flags, strict=True) if f or is_tape(p.type))
+        for op in fn.ops:
+            found, batched = self._step(op, mapped(op.operands, env), lanes)
+            env.update(zip(op.results, found, strict=True))
+            lanes.update(r for r, f in zip(op.results, batched, strict=True) if f)
+        return mapped(fn.results, env), tuple(r in lanes for r in fn.results)
+
+    def _step(self, op: Op, xs: Sequence[Value], lanes: set[Value]) -> Lanes:
+        flags = tuple(v in lanes for v in op.operands)
+        if not any(flags) and not isinstance(op, EmptyTape):
+            return op.rebuild(xs).results, (False,) * len(op.results)
+        rule = next((BATCHED[c] for c in type(op).__mro__ if c in BATCHED), leaf)
+        return rule(self, op, xs, flags)
+
+    def body(self, fn: Function, flags: Flags) -> Body:
+        """A region for all lanes, written once for each choice of what is batched."""
+
+        def make() -> Body:
+            params = tuple(
+                Param(self.type(p.type), p.name) if f else p
+                for p, f in zip(fn.params, flags, strict=True)
+            )
+            with Builder() as builder:
+                results, batched = self.write(fn, params, flags)
+            ops = live(builder.ops, results)
+            return Body(Function(fn.name, params, ops, tuple(results)), batched)
+
+        return self.engine.once(("batched", fn, flags, self.size), make)
+
+    def demand(self, body: Body, wanted: Flags) -> Function:
+        """The region with the results flagged batched in any case."""
+        fn = body.fn
+        with Builder(fn.ops) as builder:
+            rows = zip(fn.results, body.batched, wanted, strict=True)
+            out = [self.spread(r, b) if w else r for r, b, w in rows]
+        return Function(fn.name, fn.params, tuple(builder.ops), tuple(out))
+
+
+@dataclass(frozen=True)
+class Body:
+    """A batched region, and which of its results are batched."""
+
+    fn: Function
+    batched: Flags
+
+
+def leaf(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """All operands get the axis; the class of the operation knows the rest."""
+    return _all(op.rebuild(b.every(xs, flags), **op.batched(b.size)))
+
+
+def _all(op: Op) -> Lanes:
+    return op.results, (True,) * len(op.results)
+
+
+def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """An effect on a batched value has no meaning."""
+    raise UserError(
+        f"{op.name} of a value that vmap batches: it would happen for all lanes at once",
+        origin=op.origin,
+        remedy=f"take the {op.name} out of the function that is batched",
+    )
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """Lanes of one operand only are more rows, or more columns, of one product."""
+    assert isinstance(op, Matmul)
+    if all(flags):
+        return leaf(b, op, xs, flags)
+    x, y = xs
+    r = op.type.rank
+    batch, (rows, inner), columns = op.shape[: r - 2], op.x.shape[r - 2 :], op.shape[r - 1]
+    before = tuple(range(1, r - 1))
+    if flags[0]:
+        tall = Reshape(Permute(x, (*before, 0, r - 1, r)), (*batch, b.size * rows, inner))
+        split = Reshape(Matmul(tall, y), (*batch, b.size, rows, columns))
+        return _all(Permute(split, (r - 2, *range(r - 2), r - 1, r)))
+    wide = Reshape(Permute(y, (*before, r - 1, 0, r)), (*batch, inner, b.size * columns))
+    split = Reshape(Matmul(x, wide), (*batch, rows, b.size, columns))
+    return _all(Permute(split, (r - 1, *range(r - 1), r)))
+
+
+# -- gather and scatter ----------------------------------------------------------------------------
+
+
+def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """Lanes of one operand only move along: no batch axis is needed."""
+    assert isinstance(op, Gather)
+    x, indices = xs
+    if op.batch or all(flags):
+        return leaf(b, op, xs, flags)
+    if flags[0]:
+        return _all(Gather(x, indices, op.axis + 1, 0, op.mode))
+    found = Gather(x, indices, op.axis, 0, op.mode)
+    rest = (a for a in range(found.type.rank) if a != op.axis)
+    return _all(Permute(found, (op.axis, *rest)))
+
+
+def scatter(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """The same indices in every lane are one scatter, one axis further."""
+    assert isinstance(op, ScatterAdd | ScatterSet)
+    if op.batch or flags[1]:
+        return leaf(b, op, xs, flags)
+    x, updates = b.spread(xs[0], flags[0]), b.spread(xs[2], flags[2])
+    return _all(op.rebuild((x, xs[1], updates), axis=op.axis + 1))
+
+
+# -- tapes -----------------------------------------------------------------------------------------
+
+
+def empty_tape(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """A tape counts as batched from the start."""
+    return _all(op.rebuild(xs))
+
+
+def push(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """All that is pushed is batched."""
+    return _all(op.rebuild(b.every(xs, flags)))
+
+
+def pop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """All that is popped is batched."""
+    assert isinstance(op, Pop)
+    return _all(Pop(xs[0], tuple(b.type(t) for t in op.types)))
+
+
+BATCHED.update(
+    {
+        Effect: effect,
+        Matmul: matmul,
+        Gather: gather,
+        ScatterAdd: scatter,
+        ScatterSet: scatter,
+        EmptyTape: empty_tape,
+        Push: push,
+        Pop: pop,
+    }
+)
+
+
+def batched(engine: Engine, d: Declaration) -> Function:
+    """The function that a declaration of a batched form asks for."""
+    fn = engine.expanded(d.of)
+    b = Batch(engine, d.size)
+    flags = tuple(axis is not None for axis in d.axes)
+    params: list[Param] = []
+    with Builder() as builder:
+        xs: list[Value] = []
+        for p, axis in zip(fn.params, d.axes, strict=True):
+            x, param = _lanes_first(b, p, axis)
+            params.append(param)
+            xs.append(x)
+        results, found = b.write(fn, xs, flags)
+        out = tuple(b.every(results, found))
+    return Function(d.name, tuple(params), live(builder.ops, out), out)
+
+
+def _lanes_first(b: Batch, p: Param, axis: int | None) -> tuple[Value, Param]:
+    if axis is None:
+        return p, p
+    param = Param(p.type.with_shape((*p.shape[:axis], b.size, *p.shape[axis:])), p.name)
+    order = (axis, *(a for a in range(param.type.rank) if a != axis))
+    return (Permute(param, order) if axis else param), param

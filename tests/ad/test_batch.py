@@ -1,0 +1,170 @@
+"""A batched function is a Python loop over its lanes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dlvm import ops
+from dlvm.errors import UserError
+from dlvm.ir import Declaration, Dim, Function, Module, Value
+from dlvm.ir.dims import symbol
+
+from .building import checked, draw, floats, function
+from .controls import CASES, counted, number, region
+from .leaves import LEAVES
+
+RNG = np.random.default_rng
+L = symbol("L")
+
+
+def batched(fn: Function, axes: tuple[int | None, ...], size: Dim, *others: Function) -> Module:
+    return checked(fn, *others, Declaration("batched", "b", fn.name, axes=axes, size=size))
+
+
+def assert_lanes(
+    module: Module, of: str, axes: tuple[int | None, ...], stacked: list[np.ndarray], size: int
+) -> None:
+    """Each lane gives what the function gives on the slices of that lane."""
+    found = module.run("b", *stacked)
+    for lane in range(size):
+        args = [
+            x if axis is None else np.take(x, lane, axis)
+            for x, axis in zip(stacked, axes, strict=True)
+        ]
+        for whole, part in zip(found, module.run(of, *args), strict=True):
+            assert np.allclose(whole[lane], part, rtol=1e-12, atol=1e-13)
+
+
+def stack(
+    fn: Function, args: list[list[np.ndarray]], axes: tuple[int | None, ...]
+) -> list[np.ndarray]:
+    del fn
+    return [
+        column[0] if axis is None else np.stack(column, axis)
+        for column, axis in zip(map(list, zip(*args, strict=True)), axes, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_leaves_with_every_choice_of_batched_operands(leaf: str) -> None:
+    types, body = LEAVES[leaf]
+    fn = function("f", types, body)
+    for flags in product((None, 0), repeat=len(fn.params)):
+        axes = tuple(flags)
+        if not any(a == 0 for a in axes):
+            continue
+        lanes = [[draw(p.type, RNG(k), N=3, M=2) for p in fn.params] for k in range(3)]
+        assert_lanes(batched(fn, axes, L), "f", axes, stack(fn, lanes, axes), 3)
+    inner = tuple(p.type.rank for p in fn.params)
+    lanes = [[draw(p.type, RNG(k), N=3, M=2) for p in fn.params] for k in range(2)]
+    assert_lanes(batched(fn, inner, 2), "f", inner, stack(fn, lanes, inner), 2)
+    nothing = [np.take(x, [], 0) for x in stack(fn, lanes, (0,) * len(inner))]
+    out = batched(fn, (0,) * len(inner), L).run("b", *nothing)
+    assert all(len(y) == 0 for y in out)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_control_with_every_choice_of_batched_floats(name: str) -> None:
+    case = CASES[name]
+    fn, *others = case.functions
+    wrt = floats(fn)
+    for flags in product((False, True), repeat=len(wrt)):
+        if not any(flags):
+            continue
+        where = {i for i, f in zip(wrt, flags, strict=True) if f}
+        axes = tuple(0 if i in where else None for i in range(len(fn.params)))
+        lanes = [case.arguments(RNG(k)) for k in range(3)]
+        assert_lanes(batched(fn, axes, L, *others), "f", axes, stack(fn, lanes, axes), 3)
+
+
+@pytest.mark.parametrize("name", ["cond, then", "while", "while in while in scan"])
+def test_a_batched_predicate_takes_both_ways_and_selects(name: str) -> None:
+    case = CASES[name]
+    fn = case.functions[0]
+    axes = (0,) * len(fn.params)
+    lanes = [case.arguments(RNG(k)) for k in range(4)]
+    for k, args in enumerate(lanes):
+        for i, p in enumerate(fn.params):
+            if p.type.dtype.is_integer:
+                args[i] = (args[i] * k + k) % 4
+    assert_lanes(batched(fn, axes, L), "f", axes, stack(fn, lanes, axes), 4)
+
+
+def test_a_while_by_data_runs_until_every_lane_is_done() -> None:
+    fn = counted(by_data=True)
+    axes = (0, None, 0)
+    stacked = [np.array([0.1, 0.9, 0.5]), np.array(0), np.array([0.5, 0.9, 0.95])]
+    assert_lanes(batched(fn, axes, 3), "f", axes, stacked, 3)
+
+
+LOOPS_OF_LANES = {"while by data", "while in while in scan"}
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - LOOPS_OF_LANES))
+def test_batched_gradients_are_gradients_of_lanes(name: str) -> None:
+    case = CASES[name]
+    fn, *others = case.functions
+    wrt = floats(fn)
+    first = Declaration("adjoint", "d", "f", wrt, seeded=True)
+    params = Module((*case.functions, first)).signature("d").params
+    axes = tuple(0 if t.dtype.is_float else None for t in params)
+    module = checked(fn, *others, first, Declaration("batched", "b", "d", axes=axes, size=L))
+    lanes = []
+    for k in range(3):
+        args = case.arguments(RNG(k))
+        outs = [o for o in module.run("f", *args) if o.dtype.kind == "f"]
+        lanes.append([*args, *(RNG(50 + k).normal(size=o.shape) for o in outs)])
+    assert_lanes(module, "d", axes, stack(fn, lanes, axes), 3)
+
+
+def test_the_gradient_of_a_batched_while_by_data() -> None:
+    b = Declaration("batched", "b", "f", axes=(0, None, 0), size=L)
+    d = Declaration("adjoint", "d", "b", (0, 2), seeded=True)
+    e = Declaration("adjoint", "e", "f", (0, 2), seeded=True)
+    module = checked(counted(by_data=True), b, d, e)
+    x, a, w = np.array([0.1, 0.9, 0.5]), np.array([0.5, 0.9, 0.95]), np.array([1.0, 2.0, 3.0])
+    found = module.run("d", x, np.array(0), a, w)
+    for lane in range(3):
+        alone = module.run("e", x[lane], np.array(0), a[lane], w[lane])
+        assert np.allclose([g[lane] for g in found], alone, rtol=1e-12)
+
+
+def test_what_does_not_depend_on_lanes_is_left_as_it_is() -> None:
+    fn = function("f", "f64[N] f64[N]", lambda a, b: ops.Exp(a) * b)
+    b = batched(fn, (None, 0), L).function("b")
+    assert [str(op.type) for op in b.ops if op.name == "exp"] == ["f64[N]"]
+
+
+def test_a_product_with_one_batched_operand_broadcasts_nothing() -> None:
+    fn = function("f", "f64[2,3] f64[3,4]", ops.Matmul)
+    for axes in ((0, None), (None, 0)):
+        b = batched(fn, axes, L).function("b")
+        assert "broadcast" not in {op.name for op in b.ops}
+        assert [op.type.rank for op in b.ops if op.name == "matmul"] == [2]
+
+
+def test_effects_and_errors_of_single_lanes_are_refused() -> None:
+    seen = function("f", "f64", lambda a: (ops.Print(a, "a = "), a)[1])
+    with pytest.raises(UserError, match="print of a value that vmap batches"):
+        batched(seen, (0,), L)
+
+    then = region("f64[5] i64", lambda x, i: ops.Gather(x, i, 0))
+    other = region("f64[5] i64", lambda x, i: number(0.0))
+
+    def guarded(x: Value, i: Value) -> Value:
+        return ops.Cond(ops.Less(i, number(5)), (x, i), then, other).results[0]
+
+    fn = function("f", "f64[5] i64", guarded)
+    with pytest.raises(UserError, match="predicate that vmap batches"):
+        batched(fn, (None, 0), L)
+    batched(fn, (0, None), L)
+
+
+def test_the_derivative_of_a_loop_with_a_batched_condition_names_the_remedy() -> None:
+    d = Declaration("adjoint", "d", "f", (0,), seeded=True)
+    b = Declaration("batched", "b", "d", axes=(0, None, None, 0), size=L)
+    with pytest.raises(UserError, match="batch before differentiating"):
+        checked(counted(by_data=True), d, b)
