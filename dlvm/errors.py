@@ -36,12 +36,25 @@ class UserError(DlvmError):
     code = "user"
 
     def __init__(
-        self, message: str, *, origin: Origin | None = None, remedy: str | None = None
+        self,
+        message: str,
+        *,
+        origin: Origin | None = None,
+        remedy: str | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.message = message
         self.origin = origin
         self.remedy = remedy
-        super().__init__(message, origin, remedy)
+        self.notes = notes
+        super().__init__(message)
+
+    def located(self, origin: Origin | None, *notes: str) -> UserError:
+        """The same error at a place, where it has none yet, with more notes."""
+        if self.origin is not None or origin is None:
+            return self
+        notes = (*self.notes, *notes)
+        return type(self)(self.message, origin=origin, remedy=self.remedy, notes=notes)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -49,6 +62,7 @@ class UserError(DlvmError):
             parts.append(f"  --> {self.origin}")
             if source := self.origin.source():
                 parts += [f"   | {source}", f"   | {'^' * min(len(source), 80)}"]
+        parts += [f"  {note}" for note in self.notes]
         if self.remedy:
             parts.append(f"  help: {self.remedy}")
         return "\n".join(parts)

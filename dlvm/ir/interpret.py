@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import CompilerError, IRError, Origin, ShapeError, UserError
+from dlvm.errors import CompilerError, IRError, ShapeError, UserError
 
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate
@@ -51,7 +51,7 @@ class Interpreter:
         try:
             outputs = op.run(self, *operands)
         except UserError as error:
-            raise _at(error, op.origin) from None
+            raise error.located(op.origin) from None
         checked = tuple(np.asarray(o) for o in outputs)
         for found, expected in zip(checked, op.result_types, strict=True):
             if found.dtype != expected.dtype.numpy or found.shape != self.shape(expected):
@@ -80,12 +80,6 @@ class Interpreter:
         copy.__dict__.update(op.__dict__)
         copy.__dict__.update(changed)
         return copy
-
-
-def _at(error: UserError, origin: Origin | None) -> UserError:
-    if error.origin is None and origin is not None:
-        return type(error)(error.message, origin=origin, remedy=error.remedy)
-    return error
 
 
 def bind(

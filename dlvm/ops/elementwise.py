@@ -58,6 +58,7 @@ class Sub(Elementwise):
     """Difference ``x - y``; integers wrap around."""
 
     name = "sub"
+    public = "subtract"
     x: Value
     y: Value
 
@@ -81,6 +82,7 @@ class Mul(Elementwise):
     """Product ``x * y``; integers wrap around."""
 
     name = "mul"
+    public = "multiply"
     x: Value
     y: Value
 
@@ -116,6 +118,7 @@ class Div(Elementwise):
     """Quotient ``x / y`` of floats, IEEE at zero: 1/0 is inf, 0/0 is NaN."""
 
     name = "div"
+    public = "divide"
     accepts = "f"
     x: Value
     y: Value
@@ -140,6 +143,7 @@ class FloorDiv(Elementwise):
     """Floor of the integer quotient; x // 0 is 0 and MIN // -1 is MIN (it wraps)."""
 
     name = "floordiv"
+    public = "floor_divide"
     accepts = "iu"
     nondifferentiable = "it works on integers"
     x: Value
@@ -158,6 +162,7 @@ class Neg(Elementwise):
     """``-x``: the sign bit of a float flips; integers wrap."""
 
     name = "neg"
+    public = "negative"
     x: Value
 
     def reference(self, *operands: Array) -> Any:
@@ -334,6 +339,7 @@ class And(Elementwise):
     """Both, of bools."""
 
     name = "and"
+    public = "logical_and"
     accepts = "b"
     nondifferentiable = "it works on bool"
     x: Value
@@ -350,6 +356,7 @@ class Not(Elementwise):
     """Negation of bools."""
 
     name = "not"
+    public = "logical_not"
     accepts = "b"
     nondifferentiable = "it works on bool"
     x: Value
@@ -365,6 +372,7 @@ class Select(Elementwise):
     """``x`` where ``condition`` holds, else ``y``; both sides have been computed."""
 
     name = "select"
+    public = "where"
     accepts = "biuf"
     condition: Value
     x: Value

@@ -34,8 +34,12 @@ def _unstated(op: Op) -> IRError:
 
 
 class Elementwise(Op):
-    """Each result element from one element of each operand, all of one shape."""
+    """Each result element from one element of each operand, all of one shape.
 
+    Users call it ``public``, where that is not its name in IR text.
+    """
+
+    public: ClassVar[str] = ""
     accepts: ClassVar[str] = "iuf"
     ulp: ClassVar[float] = 0.5
     domain: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
@@ -78,7 +82,12 @@ class HasAxes:
 
 
 class Reduction(HasAxes, Op):
-    """Folds the elements along ``axes`` with a monoid over tuples of scalars."""
+    """Folds the elements along ``axes`` with a monoid over tuples of scalars.
+
+    ``widens`` says that users' bools and small integers are folded in 64 bits, as NumPy does.
+    """
+
+    widens: ClassVar[bool] = False
 
     def reduced(self, t: TensorType) -> tuple[Dim, ...]:
         """The shape that is left, after checking the axes."""

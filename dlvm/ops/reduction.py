@@ -24,6 +24,7 @@ class Sum(Reduction):
     """Sum over ``axes``; the empty sum is 0. Integers wrap; half precision sums in f32."""
 
     name = "sum"
+    widens = True
     x: Value
     axes: tuple[int, ...]
 

@@ -1,0 +1,80 @@
+"""One function, staged or not: ``public`` names write operations in a trace, else just compute.
+
+Outside a trace a public function writes its operations into a scope of its own and the
+interpreter runs them by the references, so that both ways have one meaning.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import optree
+
+from dlvm.errors import UserError
+from dlvm.ir import Array, Function, Module
+from dlvm.ir.interpret import Interpreter
+
+from .names import PUBLIC
+from .operands import staged
+from .scopes import Scope, Trace, current, user_origin
+from .tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+MAX_NOTES = 4
+
+
+def public(name: str, method: str = "") -> Callable[[F], F]:
+    """Register a function that writes operations under the name that users know it by."""
+
+    def register(fn: F) -> F:
+        parameters = [*inspect.signature(fn).parameters]
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if current() is None:
+                    return compute(fn, args, kwargs)
+                return fn(*args, **kwargs)
+            except UserError as error:
+                notes = described(parameters, args)
+                raise error.located(user_origin(), *notes) from None
+
+        call.__name__ = call.__qualname__ = name
+        PUBLIC[name] = call
+        return fn
+
+    return register
+
+
+def described(parameters: list[str], args: tuple[Any, ...]) -> list[str]:
+    """The staged and plain arrays among the arguments, one line each."""
+    names = parameters + [""] * len(args)
+    notes: list[str] = []
+    for name, arg in zip(names, args, strict=False):
+        if isinstance(arg, Tensor):
+            notes.append(f"{name} is {arg.describe()}")
+        elif isinstance(arg, np.ndarray):
+            notes.append(f"{name} is an array {arg.dtype}{list(arg.shape)}")
+    return notes[:MAX_NOTES]
+
+
+def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a public function on plain arrays: its operations, run by their references."""
+    trace = Trace(fn.__name__, find=lambda array: "x")
+    with Scope(trace, None, fn.__name__) as scope:
+        leaves, tree = optree.tree_flatten(fn(*args, **kwargs), namespace="dlvm")  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
+        results = tuple(staged(leaf).read() for leaf in leaves)
+    captured = list(trace.arrays.values())
+    params = tuple(c.param for c in captured)
+    function = Function("eager", params, tuple(scope.builder.ops), results)
+    with np.errstate(all="ignore"):
+        arrays = Interpreter(Module((function,))).call(function, [c.array for c in captured])
+    return tree.unflatten([_writable(a) for a in arrays])
+
+
+def _writable(array: Array) -> Array:
+    return array if array.flags.writeable else array.copy()

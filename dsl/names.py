@@ -1,0 +1,47 @@
+"""The public names: one table that ``dlvm.<name>``, operators, methods and NumPy dispatch read.
+
+A function registers itself; one that follows from an operation's class is derived when it is
+first asked for, so that adding an operation adds its public name and its NumPy function too.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+Function = Callable[..., Any]
+
+PUBLIC: dict[str, Function] = {}
+DERIVERS: list[Callable[[str], Function | None]] = []
+LISTERS: list[Callable[[], list[str]]] = []
+
+
+def lookup(name: str) -> Function | None:
+    """The public function of a name, if there is one."""
+    found = PUBLIC.get(name)
+    if found is None:
+        for derive in DERIVERS:
+            if (found := derive(name)) is not None:
+                PUBLIC[name] = found
+                break
+    return found
+
+
+def named(name: str) -> Function:
+    """The public function of a name that is known to exist."""
+    found = PUBLIC.get(name) or lookup(name)
+    if found is None:
+        raise AttributeError(f"dlvm has no {name!r}{suggestion(name)}")
+    return found
+
+
+def every_name() -> list[str]:
+    """All public names, derived ones included."""
+    return sorted({*PUBLIC, *(n for names in LISTERS for n in names())})
+
+
+def suggestion(name: str) -> str:
+    """What was probably meant."""
+    close = difflib.get_close_matches(name, every_name(), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,231 @@
+"""Whatever a user may write as an operand, as a value of the program: promotion and broadcasting.
+
+Promotion is NumPy 2's own: the NumPy function of the same name is asked, with Python scalars
+(and arguments that are Python scalars) weak. A weak float leaves bf16 as it is, which NumPy
+does not know. Broadcasting stretches a literal 1 only; a symbol is never stretched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dlvm.errors import DTypeError, ShapeError, TraceError
+from dlvm.ir import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F64,
+    I64,
+    Array,
+    Dim,
+    DType,
+    Expr,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+)
+from dlvm.ops import Broadcast, Cast, Constant, DimSize, Reshape
+
+from .scopes import Scope, current, user_origin
+from .tensor import Tensor
+
+Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
+"""How an operand takes part in promotion: by its dtype, or weakly as a Python scalar."""
+
+_BOOL = np.dtype(np.bool_)
+
+
+def here() -> Scope:
+    """The scope that is being written."""
+    scope = current()
+    if scope is None:
+        raise TraceError("no function is being traced", origin=user_origin())
+    return scope
+
+
+def plain(x: Any) -> Any:
+    """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
+    if isinstance(x, Tensor | np.ndarray | bool | int | float | Expr):
+        return x  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(x, list | tuple):
+        items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
+        if any(isinstance(item, Tensor) for item in items):
+            raise TraceError(
+                "a list of staged values is not an array",
+                origin=user_origin(),
+                remedy="make one with dlvm.stack([a, b]) or dlvm.concat([a, b])",
+            )
+        return np.asarray(items)
+    if isinstance(x, np.generic) or hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+        return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
+    try:
+        return np.asarray(memoryview(x))
+    except TypeError:
+        raise TraceError(
+            f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
+            origin=user_origin(),
+        ) from None
+
+
+def kind_of(x: Any) -> Kind:
+    """How an operand takes part in promotion."""
+    if isinstance(x, Tensor):
+        if x.weak and x.element is not BOOL:
+            return float if x.element.is_float else int
+        return x.dtype
+    if isinstance(x, np.ndarray):
+        return x.dtype  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(x, bool):
+        return _BOOL
+    return float if isinstance(x, float) else int
+
+
+def shape_of(x: Any) -> tuple[Dim, ...]:
+    """The shape of an operand."""
+    return x.shape if isinstance(x, Tensor | np.ndarray) else ()
+
+
+def is_weak(x: Any) -> bool:
+    """Whether an operand is a Python scalar, or an argument that was one."""
+    return x.weak if isinstance(x, Tensor) else not isinstance(x, np.ndarray)
+
+
+@lru_cache(maxsize=4096)
+def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
+    """The element type in which a function of NumPy's takes each operand."""
+    ufunc = getattr(np, ufunc_name, None)
+    if _weak_half(kinds):
+        return (BF16,) * len(kinds)
+    if not isinstance(ufunc, np.ufunc) or ufunc.nin != len(kinds):
+        return (common(kinds),) * len(kinds)
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))[: len(kinds)]
+    except TypeError as error:
+        raise DTypeError(f"{ufunc_name}: {str(error).partition(',')[0]}") from None
+    if len(set(found)) > 1:
+        return (common(kinds),) * len(kinds)
+    return tuple(known_dtype(d) for d in found)
+
+
+def _weak_half(kinds: tuple[Kind, ...]) -> bool:
+    dtypes = {k for k in kinds if isinstance(k, np.dtype)}
+    return dtypes == {BF16.numpy} and any(k is float for k in kinds)
+
+
+@lru_cache(maxsize=4096)
+def common(kinds: tuple[Kind, ...]) -> DType:
+    """The element type that holds values of all kinds."""
+    if _weak_half(kinds):
+        return BF16
+    samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]
+    return known_dtype(np.result_type(*samples))
+
+
+def known_dtype(dtype: Any) -> DType:
+    """The element type of a NumPy dtype, an IR name such as ``"f32"``, or a Python type."""
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        found = dtype_of(np.dtype(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        found = DTYPES.get(dtype) if isinstance(dtype, str) else None
+    if found is None:
+        raise DTypeError(f"no element type for {dtype}")
+    return found
+
+
+def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The shape that all shapes stretch to; only a literal 1 stretches."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    out: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if out[axis] == 1:
+                out[axis] = size
+            elif size != 1 and size != out[axis]:
+                raise ShapeError(_clash(shapes, out[axis], size), remedy=_stretch(out[axis], size))
+    return tuple(out)
+
+
+def _clash(shapes: Sequence[tuple[Dim, ...]], a: Dim, b: Dim) -> str:
+    listed = " and ".join(f"({', '.join(map(str, s))})" for s in shapes if s)
+    return f"the shapes {listed} don't broadcast: {a} against {b}"
+
+
+def _stretch(a: Dim, b: Dim) -> str | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return None
+    return f"a symbolic size never stretches; use one symbol for both if {a} equals {b}"
+
+
+def fit(x: Any, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+    """An operand as a value of exactly this element type and shape."""
+    return spread(element(x, dtype), shape)
+
+
+def element(x: Any, dtype: DType) -> Value:
+    """An operand as a value of this element type, in its own shape."""
+    if isinstance(x, Tensor):
+        value = x.read()
+    elif isinstance(x, np.ndarray):
+        value = here().capture(x)
+    elif isinstance(x, Expr):
+        value = DimSize(x)
+    else:
+        return Constant(number(x, dtype))
+    return value if value.dtype is dtype else Cast(value, dtype)
+
+
+def number(x: float, dtype: DType) -> Array:
+    """A Python scalar as a constant of an element type that can hold it."""
+    try:
+        return literal(x, dtype)
+    except OverflowError:
+        raise DTypeError(
+            f"the Python integer {x} is out of range for {dtype}",
+            remedy="give it a wider type, such as np.int64(...)",
+        ) from None
+
+
+def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """A value stretched to a shape that it broadcasts to."""
+    mine = value.shape
+    if mine == shape:
+        return value
+    offset = len(shape) - len(mine)
+    kept = [i for i, d in enumerate(mine) if not (d == 1 and shape[i + offset] != 1)]
+    if len(kept) != len(mine):
+        value = Reshape(value, tuple(mine[i] for i in kept))
+    return Broadcast(value, shape, tuple(i + offset for i in kept))
+
+
+def staged(x: Any, label: str = "") -> Tensor:
+    """Any operand as a staged array."""
+    x = plain(x)
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray):
+        return Tensor(here().capture(x), here(), held="a captured array")
+    dtype = {bool: BOOL, float: F64}.get(type(x), I64)
+    return Tensor(element(x, dtype), here(), weak=not isinstance(x, bool), label=label)
+
+
+def valued(x: Any) -> tuple[Value, TensorType]:
+    """Any operand as a value, and its type."""
+    value = staged(x).read()
+    return value, value.type
+
+
+def fresh(value: Value, weak: bool = False) -> Tensor:
+    """What an operation gave, as a box of its own."""
+    return Tensor(value, here(), weak)

@@ -1,0 +1,193 @@
+"""Where operations are written while Python runs: scopes, one inside the other, of one trace.
+
+A scope collects the operations of one function or region. A value of an outer scope that is
+used in an inner one is lifted: each scope on the way gets a parameter for it and remembers what
+it stands for, so that regions are closed and captures are explicit operands. This room knows
+values, not the arrays that users write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm.errors import CompilerError, DTypeError, Origin
+from dlvm.ir import (
+    NUMBERS,
+    Array,
+    Builder,
+    Declaration,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+)
+from dlvm.ir.core import Entry
+from dlvm.ops import Constant
+
+_INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
+_internal: dict[str, bool] = {}
+_origins: dict[tuple[str, int], Origin] = {}
+
+
+def user_origin() -> Origin:
+    """The file and line of the first frame outside this package."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None:
+        module: str = frame.f_globals.get("__name__", "")
+        inside = _internal.get(module)
+        if inside is None:
+            inside = _internal[module] = module.partition(".")[0] in _INTERNAL
+        if not inside:
+            break
+        frame = frame.f_back
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    found = _origins.get(key)
+    if found is None:
+        found = _origins[key] = Origin(*key)
+    return found
+
+
+class Recorder(Builder):
+    """A builder that stamps every operation with the user's line."""
+
+    def append(self, op: Op) -> None:
+        """Add an operation, as its constructor does."""
+        if op.origin is None:
+            op.origin = user_origin()
+        self.ops.append(op)
+
+
+def plain_name(name: str) -> str:
+    """A name of letters, digits and underscores for IR text."""
+    letters = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return "_".join(part for part in letters.split("_") if part) or "f"
+
+
+def type_of(array: Array) -> TensorType:
+    """The type that an array has in a program."""
+    dtype = dtype_of(array)
+    if dtype is None:
+        raise DTypeError(
+            f"no element type for {array.dtype}; there are {', '.join(map(str, NUMBERS))}",
+            origin=user_origin(),
+        )
+    return TensorType(dtype, array.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An array from outside a trace that became a hidden argument: where it is found, and as what."""
+
+    path: str
+    array: Array
+    param: Param
+
+
+class Trace:
+    """What all scopes of one trace share: functions made so far, and notes for the user."""
+
+    def __init__(self, label: str, find: Callable[[Array], str | None] | None = None) -> None:
+        self.label = label
+        self.find = find or (lambda array: None)
+        self.entries: list[Entry] = []
+        self.names: set[str] = set()
+        self.arrays: dict[int, Captured] = {}
+        self.constants: list[tuple[TensorType, Origin]] = []
+        self.widenings: list[tuple[str, Origin]] = []
+        self.memo: dict[Any, Any] = {}
+
+    def unique(self, name: str) -> str:
+        """A name for a function that no other one of the module has."""
+        stem = plain_name(name)
+        n, found = 1, stem
+        while found in self.names:
+            n, found = n + 1, f"{stem}_{n}"
+        self.names.add(found)
+        return found
+
+    def declare(self, kind: str, of: str, **options: Any) -> Declaration:
+        """A derived function of the module, for a pass to fill in; the same one if asked again."""
+        key = (kind, of, tuple(sorted(options.items())))
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = Declaration(
+                kind, self.unique(f"{kind}_{of}"), of, **options
+            )
+            self.entries.append(found)
+        return found
+
+
+class Scope:
+    """The operations of one function or region while its Python runs."""
+
+    def __init__(self, trace: Trace, parent: Scope | None, label: str) -> None:
+        self.trace = trace
+        self.parent = parent
+        self.label = label
+        self.root: Scope = self if parent is None else parent.root
+        self.builder = Recorder()
+        self.lifted: dict[Value, Param] = {}
+        self.alive = False
+        self._tokens: list[Token[Scope | None]] = []
+
+    def __enter__(self) -> Scope:
+        self._tokens.append(_current.set(self))
+        self.builder.__enter__()
+        self.alive = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.alive = False
+        self.builder.__exit__(*error)
+        _current.reset(self._tokens.pop())
+
+    def lift(self, value: Value, owner: Scope) -> Value:
+        """A value of this scope or of one around it, as a value of this scope."""
+        if owner is self:
+            return value
+        if self.parent is None:
+            raise CompilerError(f"{value!r} was lifted out of its trace")
+        outer = self.parent.lift(value, owner)
+        found = self.lifted.get(outer)
+        if found is None:
+            name = outer.name if isinstance(outer, Param) else f"outer_{len(self.lifted)}"
+            found = self.lifted[outer] = Param(outer.type, name, origin=outer.origin)
+        return found
+
+    def within(self, owner: Scope) -> bool:
+        """Whether a scope is this one or around it."""
+        scope: Scope | None = self
+        while scope is not None and scope is not owner:
+            scope = scope.parent
+        return scope is owner
+
+    def capture(self, array: Array) -> Value:
+        """An array from outside the trace: a hidden argument if it has a name, else a constant."""
+        trace, key = self.trace, id(array)
+        known = trace.arrays.get(key)
+        if known is None:
+            path = trace.find(array)
+            if path is None:
+                return self._constant(array)
+            param = Param(type_of(array), f"captured_{plain_name(path)}")
+            known = trace.arrays[key] = Captured(path, array, param)
+        return self.lift(known.param, self.root)
+
+    def _constant(self, array: Array) -> Value:
+        op = Constant(literal(array, type_of(array).dtype))
+        self.trace.constants.append((op.type, user_origin()))
+        return op
+
+
+_current: ContextVar[Scope | None] = ContextVar("dlvm_scope", default=None)
+
+
+def current() -> Scope | None:
+    """The scope that is being written now, if any."""
+    return _current.get()

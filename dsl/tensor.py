@@ -1,0 +1,291 @@
+"""The staged value: a box with views, which behaves in a trace as a NumPy array does.
+
+A box holds the operation that computes its present contents; assigning puts another one in. A
+view knows its parent and one step from it, reads through the steps and writes back through
+them, so aliases see each other's changes. Arguments, captured arrays and boxes of an outer
+region can be read only. Python's own questions (``if``, ``float``, ``len``) that need a number
+are answered with an error that says what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from dlvm.errors import TraceError
+from dlvm.ir import Dim, DType, TensorType, Value
+from dlvm.ir.dims import product
+
+from .mistakes import no_number, no_truth, unknown_length, used_after
+from .names import named
+from .scopes import Scope, current, user_origin
+
+
+class Step(Protocol):
+    """How a view looks at its parent: reading a value, and writing one back into it."""
+
+    def read(self, whole: Value) -> Value:
+        """The part that the view shows."""
+        ...
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """The whole with that part replaced."""
+        ...
+
+
+def _binary(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return named(name)(self, other)
+
+    return operator
+
+
+def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return named(name)(other, self)
+
+    return operator
+
+
+def _unary(name: str) -> Callable[[Tensor], Any]:
+    def operator(self: Tensor) -> Any:
+        return named(name)(self)
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        if not self.shape:
+            return named(name)(self, other)
+        named("assign_in_place")(self, named(name)(self, other))
+        return self
+
+    return operator
+
+
+class Tensor:
+    """A staged array: the result of an operation of the trace that is being written."""
+
+    __slots__ = (
+        "__weakref__",
+        "_held",
+        "_label",
+        "_parent",
+        "_root",
+        "_scope",
+        "_step",
+        "_value",
+        "_version",
+        "weak",
+    )
+    __array_priority__ = 1000
+
+    def __init__(
+        self, value: Value, scope: Scope, weak: bool = False, held: str = "", label: str = ""
+    ) -> None:
+        self._value = value
+        self._scope = scope
+        self._held = held
+        self._label = label
+        self._version = 0
+        self._root: Tensor = self
+        self._parent: Tensor | None = None
+        self._step: Step | None = None
+        self.weak = weak
+
+    # -- reading and writing -----------------------------------------------------------------
+
+    def read(self) -> Value:
+        """The present contents, as a value of the scope that is being written."""
+        scope, owner = current(), self._scope
+        if scope is not owner and (scope is None or not scope.within(owner)):
+            raise used_after(self)
+        if self._version != self._root._version:
+            self._refresh()
+        return self._value if scope is owner else scope.lift(self._value, owner)  # type: ignore[union-attr]
+
+    def _refresh(self) -> None:
+        stale: list[Tensor] = []
+        at, version = self, self._root._version
+        while at._parent is not None and at._version != version:
+            stale.append(at)
+            at = at._parent
+        with self._scope.builder:
+            for view in reversed(stale):
+                assert view._parent is not None and view._step is not None
+                view._value = view._step.read(view._parent._value)
+                view._version = version
+
+    def view(self, step: Step) -> Tensor:
+        """What one step shows of this array; it shares its elements."""
+        part = step.read(self.read())
+        scope = current()
+        assert scope is not None
+        held = self._root._held
+        if scope is not self._scope:
+            held = held or "a value from outside this region"
+        view = Tensor(part, scope, held=held, label=self._label)
+        if not held:
+            view._root, view._parent, view._step = self._root, self, step
+            view._version = self._root._version
+        return view
+
+    def assign(self, new: Value) -> None:
+        """Put other contents in, of the same type; every alias sees them."""
+        self.check_assignable()
+        at = self
+        while at._parent is not None and at._step is not None:
+            new = at._step.write(at._parent.read(), new)
+            at = at._parent
+        at._value = new
+        at._version += 1
+
+    def check_assignable(self) -> None:
+        """Refuse to change what belongs to the caller or to an outer region."""
+        held, scope = self._root._held, current()
+        if not held and scope is not self._scope:
+            if scope is None or not scope.within(self._scope):
+                raise used_after(self)
+            held = "a value from outside this region"
+        if held:
+            name = self._label or "x"
+            raise TraceError(
+                f"assignment into {self.describe()}, {held}",
+                origin=user_origin(),
+                remedy=f"change a copy and return it: {plain_variable(name)} = {name}.copy()",
+            )
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def type(self) -> TensorType:
+        """Element type and shape."""
+        return self._value.type
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Its sizes; unknown ones are symbols that serve as sizes and as numbers."""
+        return self._value.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._value.type.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return product(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of its elements."""
+        return self._value.type.dtype.numpy
+
+    @property
+    def element(self) -> DType:
+        """The element type in IR text."""
+        return self._value.type.dtype
+
+    def describe(self) -> str:
+        """Its name or the place where it was made, and its type, for messages."""
+        if self._label:
+            return f"{self._label}: {self.type}"
+        made = self._value.origin
+        return f"{self.type} made at {made}" if made else f"a value of type {self.type}"
+
+    def __repr__(self) -> str:
+        return f"<staged {self.describe()}>"
+
+    # -- operators ------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __itruediv__ = _in_place("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __pow__, __ipow__ = _binary("power"), _in_place("power")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __imatmul__ = _in_place("matmul")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    __and__, __rand__ = _binary("logical_and"), _reflected("logical_and")
+    __or__, __ror__ = _binary("logical_or"), _reflected("logical_or")
+    __neg__, __invert__, __pos__ = _unary("negative"), _unary("logical_not"), _unary("positive")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: Any) -> Any:
+        return named("getitem")(self, index)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        named("setitem")(self, index, new)
+
+    # -- methods ----------------------------------------------------------------------------------
+
+    T = property(_unary("transpose"), doc="All axes in reverse order.")
+    mT = property(_unary("matrix_transpose"), doc="The last two axes exchanged.")
+    at = property(_unary("at"), doc="``x.at[i].set(v)`` and ``.add(v)``: a changed copy.")
+
+    def __getattr__(self, name: str) -> Any:
+        method = METHODS.get(name)
+        if method is None:
+            raise AttributeError(f"a staged array has no {name!r}")
+        return lambda *args, **kwargs: named(method)(self, *args, **kwargs)  # pyright: ignore[reportUnknownLambdaType]
+
+    # -- what Python asks of numbers ------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        raise no_truth(self)
+
+    def __float__(self) -> float:
+        raise no_number(self, "float")
+
+    def __int__(self) -> int:
+        raise no_number(self, "int")
+
+    def __index__(self) -> int:
+        raise no_number(self, "an index or a size")
+
+    def __complex__(self) -> complex:
+        raise no_number(self, "complex")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise no_number(self, "a NumPy array")
+
+    def __contains__(self, item: Any) -> bool:
+        raise no_truth(self)
+
+    def __len__(self) -> int:
+        size = self.shape[0] if self.shape else None
+        if not isinstance(size, int):
+            raise unknown_length(self, "len")
+        return size
+
+    def __iter__(self) -> Iterator[Any]:
+        size = self.shape[0] if self.shape else None
+        if not isinstance(size, int):
+            raise unknown_length(self, "iteration")
+        return (self[i] for i in range(size))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return named("numpy_ufunc")(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return named("numpy_function")(func, args, kwargs)
+
+
+METHODS: dict[str, str] = {
+    name: name
+    for name in ("sum", "mean", "max", "argmax", "reshape", "astype", "copy", "transpose", "item")
+}
+
+
+def plain_variable(name: str) -> str:
+    """A name that can stand on the left of an assignment."""
+    return "".join(c if c.isalnum() else "_" for c in name).strip("_")

@@ -1,0 +1,85 @@
+"""The steps from an array to a view of it: reading a part, and the whole with a part replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm.ir import Dim, TensorType, Value
+from dlvm.ops import Gather, Permute, Reshape, ScatterSet, Slice, Update
+
+
+def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """A value in another shape; itself where it has that shape."""
+    return value if value.shape == shape else Reshape(value, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A window of basic slices, shown without the axes taken by integers and with new ones."""
+
+    starts: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    steps: tuple[int, ...]
+    shape: tuple[Dim, ...]
+
+    def covers(self, whole: TensorType) -> bool:
+        """Whether the window is everything, in order."""
+        ordered = all(s == 1 for s in self.steps) and all(s == 0 for s in self.starts)
+        return ordered and self.sizes == whole.shape
+
+    def read(self, whole: Value) -> Value:
+        """The window in its own shape."""
+        if not self.covers(whole.type):
+            whole = Slice(whole, self.starts, self.sizes, self.steps)
+        return reshaped(whole, self.shape)
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """The whole with the window replaced."""
+        part = reshaped(part, self.sizes)
+        return part if self.covers(whole.type) else Update(whole, part, self.starts, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """One position along an axis whose size is unknown, so that it is checked in the call."""
+
+    index: Value
+    axis: int
+
+    def read(self, whole: Value) -> Value:
+        """The slice at that position, without the axis."""
+        return Gather(whole, self.index, self.axis)
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """The whole with that slice replaced."""
+        return ScatterSet(whole, self.index, part, self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """The axes in another order."""
+
+    perm: tuple[int, ...]
+
+    def read(self, whole: Value) -> Value:
+        """The axes in the new order."""
+        return Permute(whole, self.perm)
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """The axes back in the old order."""
+        return Permute(part, tuple(self.perm.index(i) for i in range(len(self.perm))))
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaped:
+    """The elements in row-major order in another shape."""
+
+    shape: tuple[Dim, ...]
+
+    def read(self, whole: Value) -> Value:
+        """In the new shape."""
+        return reshaped(whole, self.shape)
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """Back in the old shape."""
+        return reshaped(part, whole.shape)
