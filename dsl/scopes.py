@@ -116,9 +116,7 @@ class Trace:
         key = (kind, of, tuple(sorted(options.items())))
         found = self.memo.get(key)
         if found is None:
-            found = self.memo[key] = Declaration(
-                kind, self.unique(f"{kind}_{of}"), of, **options
-            )
+            found = self.memo[key] = Declaration(kind, self.unique(f"{kind}_{of}"), of, **options)
             self.entries.append(found)
         return found
 

@@ -1,0 +1,198 @@
+"""What stands between brackets: integers, slices, new axes, ellipsis, staged and array indices.
+
+An index is read into the basic part, a chain of view steps, and the arrays, which pick
+positions along their axes. As in NumPy the basic part shares elements with the array; an
+element and what arrays pick are values. Integers are checked while tracing where sizes are
+known and in the call where they are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError
+from dlvm.ir import BOOL, I64, Dim, Expr, TensorType, literal
+from dlvm.ir.dims import at_least, floordiv, maximum, minimum
+from dlvm.ops import Constant
+from dlvm.ops.indexing import out_of_range
+
+from .operands import staged
+from .scopes import user_origin
+from .tensor import Step, Tensor
+from .views import Block, Picked
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in an array: view steps, then arrays of positions with the axes they run along."""
+
+    steps: tuple[Step, ...]
+    arrays: tuple[tuple[int, Tensor], ...]
+    position: int
+    single: bool
+
+
+@dataclass(slots=True)
+class _Axes:
+    """The basic part while it is read, axis by axis."""
+
+    starts: list[Dim]
+    sizes: list[Dim]
+    steps: list[int]
+    shape: list[Dim]
+    unchecked: list[tuple[int, int]]
+    arrays: list[tuple[int, int, Any]]
+
+
+def locate(t: TensorType, index: Any) -> Place:
+    """Read an index into an array of this type."""
+    items = expand(t, index)
+    mixed = any(_rank(item) for item in items)
+    axes = _Axes([], [], [], [], [], [])
+    for at, item in enumerate(items):
+        if item is None:
+            axes.shape.append(1)
+        else:
+            _axis(t, axes, at, item, mixed)
+    block = Block(tuple(axes.starts), tuple(axes.sizes), tuple(axes.steps), tuple(axes.shape))
+    trivial = block.covers(t) and block.shape == t.shape
+    steps: list[Step] = [] if trivial else [block]
+    for axis, i in reversed(axes.unchecked):
+        steps.append(Picked(Constant(literal(i, I64)), axis))
+    arrays = tuple((axis, _integers(a)) for _, axis, a in axes.arrays)
+    spots = [at for at, _, _ in axes.arrays]
+    together = spots == list(range(spots[0], spots[0] + len(spots))) if spots else True
+    position = arrays[0][0] if arrays and together else 0
+    full = len(axes.shape) == len(axes.unchecked) and not arrays
+    return Place(tuple(steps), arrays, position, full)
+
+
+def expand(t: TensorType, index: Any) -> list[Any]:
+    """One item for each axis and each new axis; the ellipsis becomes full slices."""
+    items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
+    items = [np.asarray(i) if isinstance(i, list | range) else i for i in items]
+    taken = sum(1 for i in items if i is not None and i is not Ellipsis)
+    if taken > t.rank:
+        raise IndexOutOfRange(f"{taken} indices for {t}, which has {t.rank} axes")
+    dots = [n for n, i in enumerate(items) if i is Ellipsis]
+    if len(dots) > 1:
+        raise ShapeError("an index can have only one ellipsis ('...')")
+    fill = [slice(None)] * (t.rank - taken)
+    at = dots[0] if dots else len(items)
+    return [*items[:at], *fill, *items[at + 1 :]]
+
+
+def _rank(item: Any) -> int:
+    return item.ndim if isinstance(item, Tensor | np.ndarray) else 0
+
+
+def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool) -> None:
+    axis = len(axes.starts)
+    extent = t.shape[axis]
+    start, size, step = 0, extent, 1
+    if isinstance(item, slice):
+        start, size, step = window_of(item, extent)
+        axes.shape.append(size)
+    elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+        i = _checked(int(item), extent)
+        if mixed:
+            axes.arrays.append((at, len(axes.shape), np.asarray(int(item))))
+            axes.shape.append(extent)
+        elif i is None:
+            axes.unchecked.append((len(axes.shape), int(item)))
+            axes.shape.append(extent)
+        else:
+            start, size = i, 1
+    else:
+        _check_array(item, extent)
+        axes.arrays.append((at, len(axes.shape), item))
+        axes.shape.append(extent)
+    axes.starts.append(start)
+    axes.sizes.append(size)
+    axes.steps.append(step)
+
+
+def _checked(i: int, extent: Dim) -> Dim | None:
+    """The position, if it is inside whatever the symbols; None if only the call can tell."""
+    if isinstance(extent, int) and not -extent <= i < extent:
+        raise out_of_range(i, extent)
+    position = extent + i if i < 0 else i
+    inside = at_least(position, 0) and at_least(extent - 1, position)
+    return position if inside else None
+
+
+def _check_array(item: Any, extent: Dim) -> None:
+    if isinstance(item, Expr):
+        raise ShapeError(
+            f"the size {item} is not a static index",
+            remedy="make it a staged one: x[dlvm.asarray(n)]",
+        )
+    if not isinstance(item, Tensor | np.ndarray):
+        raise DTypeError(f"expected an index, found {item!r:.40} of type {type(item).__name__}")
+    if isinstance(item, np.ndarray) and item.dtype.kind in "iu" and isinstance(extent, int):
+        bad = item[(item < -extent) | (item >= extent)]
+        if bad.size:
+            raise out_of_range(int(bad.reshape(-1)[0]), extent)
+
+
+def _integers(item: Any) -> Tensor:
+    index = staged(item)
+    if index.element is BOOL:
+        raise TraceError(
+            "a mask as an index gives a result whose size is not known while tracing",
+            origin=user_origin(),
+            remedy="use dlvm.where(mask, x, 0) and reduce, or x[mask] = v to assign",
+        )
+    if not index.element.is_integer:
+        raise DTypeError(f"expected integer indices, found {index.type}")
+    return index
+
+
+# -- slices -------------------------------------------------------------------------------------
+
+
+def window_of(s: slice, extent: Dim) -> tuple[Dim, Dim, int]:
+    """Start, size and step of a slice, clipped to the axis as Python does."""
+    step = 1 if s.step is None else s.step
+    for bound in (s.start, s.stop, step):
+        _check_bound(bound)
+    if step == 0:
+        raise ShapeError("the step of a slice can't be zero")
+    if isinstance(extent, int) and not any(isinstance(b, Expr) for b in (s.start, s.stop)):
+        start, stop, step = s.indices(extent)
+        return start, len(range(start, stop, step)), step
+    if step < 0:
+        if s.start is not None or s.stop is not None:
+            raise ShapeError(
+                f"a slice with negative step and bounds of an axis of size {extent}",
+                remedy="reverse the whole axis, x[::-1], and slice the result",
+            )
+        return extent - 1, floordiv(extent - step - 1, -step), step
+    stop = extent if s.stop is None else _bound(s.stop, extent)
+    first: Dim = 0 if s.start is None else _lower(s.start, extent)
+    size = maximum(stop - first, 0)
+    return stop - size, floordiv(size + step - 1, step), step
+
+
+def _check_bound(bound: Any) -> None:
+    if isinstance(bound, Tensor):
+        raise TraceError(
+            f"a slice bound is {bound.describe()}, so the size is not known while tracing",
+            origin=user_origin(),
+            remedy="take n elements from i with dlvm.take(x, i + dlvm.arange(n))",
+        )
+    if bound is not None and not isinstance(bound, int | np.integer | Expr):
+        raise DTypeError(f"expected an integer in a slice, found {bound!r:.40}")
+
+
+def _bound(k: Dim, extent: Dim) -> Dim:
+    if isinstance(k, int) and k < 0:
+        return maximum(extent + k, 0)
+    return minimum(k, extent)
+
+
+def _lower(k: Dim, extent: Dim) -> Dim:
+    return maximum(extent + k, 0) if isinstance(k, int) and k < 0 else k

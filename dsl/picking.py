@@ -1,0 +1,234 @@
+"""Reading and writing at a place: ``x[i]``, ``x[i] = v``, ``x.at[i].set(v)``, ``take``.
+
+Arrays along several axes are walked together: read axis by axis with batched gathers, written
+through one index into the axes laid end to end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import DTypeError
+from dlvm.ir import I64, Dim, Value
+from dlvm.ir.dims import product
+from dlvm.ops import Gather, Permute, ScatterAdd, ScatterSet
+
+from .eager import public
+from .elementwise import refuse_out, where
+from .indexing import Place, locate
+from .names import PUBLIC, named
+from .operands import broadcast_shapes, element, fit, fresh, plain, shape_of, spread, staged
+from .tensor import Tensor
+from .views import reshaped
+
+
+@public("getitem")
+def getitem(x: Any, index: Any) -> Any:
+    """``x[index]``: a view for integers and slices, a value for an element or arrays."""
+    x = staged(x)
+    place = locate(x.type, index)
+    at = x
+    for step in place.steps:
+        at = at.view(step)
+    if place.arrays:
+        return fresh(gather(at.read(), place))
+    return fresh(at.read()) if place.single else at
+
+
+@public("setitem")
+def setitem(x: Any, index: Any, new: Any) -> None:
+    """``x[index] = new``, cast to the element type of ``x`` as NumPy does."""
+    x.check_assignable()
+    if _is_mask(x, index):
+        masked = where(
+            spread_mask(staged(index).read(), x), fresh(element(plain(new), x.element)), x
+        )
+        x.assign(masked.read())
+        return
+    x.assign(placed(x, index, new, ScatterSet, "error"))
+
+
+@public("assign_in_place")
+def assign_in_place(x: Tensor, new: Any) -> None:
+    """``x += v`` and the like: the result must fit ``x`` without changing its kind."""
+    if not np.can_cast(new.dtype, x.dtype, "same_kind"):
+        raise DTypeError(
+            f"the result {new.type} can't be stored in {x.type} in place",
+            remedy="write x = x + v for a new array",
+        )
+    x.check_assignable()
+    shape = broadcast_shapes([x.shape, new.shape])
+    x.assign(fit(new, x.element, x.shape if shape == x.shape else shape))
+
+
+def _is_mask(x: Tensor, index: Any) -> bool:
+    return isinstance(index, Tensor | np.ndarray) and index.dtype == np.bool_ and index.ndim > 0
+
+
+def spread_mask(mask: Value, x: Tensor) -> Tensor:
+    """A mask over the leading axes of ``x`` as one over all of them."""
+    padded: tuple[Dim, ...] = (*mask.shape, *(1,) * (x.ndim - len(mask.shape)))
+    return fresh(spread(reshaped(mask, padded), x.shape))
+
+
+def placed(x: Tensor, index: Any, new: Any, scatter: Any, mode: str) -> Value:
+    """The value of ``x`` with ``new`` set or added at a place."""
+    place = locate(x.type, index)
+    wholes = [x.read()]
+    for step in place.steps:
+        wholes.append(step.read(wholes[-1]))
+    part = _changed(wholes[-1], place, plain(new), scatter, mode)
+    for step, whole in zip(reversed(place.steps), reversed(wholes[:-1]), strict=True):
+        part = step.write(whole, part)
+    return part
+
+
+def _changed(whole: Value, place: Place, new: Any, scatter: Any, mode: str) -> Value:
+    if not place.arrays:
+        part = fit(new, whole.dtype, _stretched(new, whole.shape))
+        return whole + part if scatter is ScatterAdd else part
+    if len(place.arrays) == 1:
+        axis, index = place.arrays[0]
+        shape = (*whole.shape[:axis], *index.shape, *whole.shape[axis + 1 :])
+        updates = fit(new, whole.dtype, _stretched(new, shape))
+        return scatter(whole, index.read(), updates, axis, 0, mode)
+    return _scattered(whole, place, new, scatter, mode)
+
+
+def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The shape itself, after checking that what is assigned stretches to it and not beyond."""
+    given = shape_of(new)
+    while len(given) > len(shape) and given[0] == 1:
+        given = given[1:]
+    broadcast_shapes([shape, given])
+    return shape
+
+
+def _in_front(rank: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (*axes, *(i for i in range(rank) if i not in axes))
+
+
+def _common(place: Place) -> tuple[tuple[int, ...], list[Tensor], tuple[Dim, ...]]:
+    axes = tuple(axis for axis, _ in place.arrays)
+    shape = broadcast_shapes([i.shape for _, i in place.arrays])
+    indices = [fresh(fit(i, I64, shape)) for _, i in place.arrays]
+    return axes, indices, shape
+
+
+def gather(x: Value, place: Place, mode: str = "error") -> Value:
+    """What arrays pick, one gather for each axis; axes already picked are walked together."""
+    if len(place.arrays) == 1:
+        axis, index = place.arrays[0]
+        return Gather(x, index.read(), axis, 0, mode)
+    axes, indices, shape = _common(place)
+    rank = len(shape)
+    x = Permute(x, _in_front(x.type.rank, axes))
+    x = Gather(x, indices[0].read(), 0, 0, mode)
+    for index in indices[1:]:
+        x = Gather(x, index.read(), rank, rank, mode)
+    before = tuple(range(rank, rank + place.position))
+    after = tuple(range(rank + place.position, x.type.rank))
+    return Permute(x, (*before, *range(rank), *after)) if before else x
+
+
+def _scattered(whole: Value, place: Place, new: Any, scatter: Any, mode: str) -> Value:
+    """Write along several axes through one index into them laid end to end."""
+    axes, indices, shape = _common(place)
+    perm = _in_front(whole.type.rank, axes)
+    front = Permute(whole, perm)
+    sizes, rest = front.shape[: len(axes)], front.shape[len(axes) :]
+    picked = (*rest[: place.position], *shape, *rest[place.position :])
+    updates = fit(new, whole.dtype, _stretched(new, picked))
+    order = [*range(place.position, place.position + len(shape))]
+    updates = Permute(updates, _in_front(len(picked), tuple(order)))
+    flat = reshaped(front, (product(sizes), *rest))
+    out = scatter(flat, _end_to_end(indices, sizes).read(), updates, 0, 0, mode)
+    back = tuple(perm.index(i) for i in range(len(perm)))
+    return Permute(reshaped(out, front.shape), back)
+
+
+def _end_to_end(indices: list[Tensor], sizes: tuple[Dim, ...]) -> Tensor:
+    """Row-major positions; where any index is outside, a position beyond the end."""
+    position, inside = indices[0] * 0, indices[0] == indices[0]
+    for index, size in zip(indices, sizes, strict=True):
+        wrapped = where(index < 0, index + size, index)
+        inside = inside & (wrapped >= 0) & (wrapped < size)
+        position = position * size + wrapped
+    beyond = fresh(fit(product(sizes), I64, position.shape))
+    return where(inside, position, beyond)
+
+
+class At:
+    """``x.at[i]``, with which a changed copy of ``x`` is made: ``.set(v)``, ``.add(v)``."""
+
+    def __init__(self, x: Any, index: Any = None) -> None:
+        self._x = x
+        self._index = index
+
+    def __getitem__(self, index: Any) -> At:
+        return At(self._x, index)
+
+    def set(self, new: Any, mode: str = "error") -> Any:
+        """A copy of ``x`` with ``new`` at the place."""
+        return named("set_at")(self._x, self._index, new, mode)
+
+    def add(self, new: Any, mode: str = "error") -> Any:
+        """A copy of ``x`` with ``new`` added at the place; repeated indices add up."""
+        return named("add_at")(self._x, self._index, new, mode)
+
+    def get(self, mode: str = "error") -> Any:
+        """What stands at the place."""
+        return named("get_at")(self._x, self._index, mode)
+
+
+PUBLIC["at"] = At
+
+
+@public("set_at")
+def set_at(x: Any, index: Any, new: Any, mode: str = "error") -> Any:
+    """A copy of ``x`` with ``new`` at the place."""
+    return fresh(placed(staged(x), index, new, ScatterSet, mode))
+
+
+@public("add_at")
+def add_at(x: Any, index: Any, new: Any, mode: str = "error") -> Any:
+    """A copy of ``x`` with ``new`` added at the place."""
+    return fresh(placed(staged(x), index, new, ScatterAdd, mode))
+
+
+@public("get_at")
+def get_at(x: Any, index: Any, mode: str = "error") -> Any:
+    """What stands at the place, as a value."""
+    x = staged(x)
+    place = locate(x.type, index)
+    value = x.read()
+    for step in place.steps:
+        value = step.read(value)
+    return fresh(gather(value, place, mode) if place.arrays else value)
+
+
+@public("take")
+def take(
+    x: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "error"
+) -> Any:
+    """Elements along an axis (of the flattened array without one) at integer positions."""
+    refuse_out(out)
+    x = staged(x)
+    if axis is None:
+        x, axis = fresh(reshaped(x.read(), (x.size,))), 0
+    index = staged(plain(indices))
+    return fresh(Gather(x.read(), index.read(), axis % x.ndim, 0, mode))
+
+
+@public("take_along_axis")
+def take_along_axis(x: Any, indices: Any, axis: int = -1, mode: str = "error") -> Any:
+    """``x`` at one position along an axis for each position along the others."""
+    x, indices = staged(x), staged(indices)
+    axis %= x.ndim
+    perm = (*(i for i in range(x.ndim) if i != axis), axis)
+    lead = len(perm) - 1
+    moved, index = Permute(x.read(), perm), Permute(indices.read(), perm)
+    out = Gather(moved, index, lead, lead, mode)
+    return fresh(Permute(out, tuple(perm.index(i) for i in range(len(perm)))))
