@@ -82,7 +82,7 @@ def type_of(array: Array) -> TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An array from outside a trace that became a hidden argument: where it is found, and as what."""
+    """An array from outside a trace that became a hidden argument: where it stands, and as what."""
 
     path: str
     array: Array
@@ -131,6 +131,7 @@ class Scope:
         self.root: Scope = self if parent is None else parent.root
         self.builder = Recorder()
         self.lifted: dict[Value, Param] = {}
+        self.sources: dict[Value, tuple[Value, Scope]] = {}
         self.alive = False
         self._tokens: list[Token[Scope | None]] = []
 
@@ -156,6 +157,7 @@ class Scope:
         if found is None:
             name = outer.name if isinstance(outer, Param) else f"outer_{len(self.lifted)}"
             found = self.lifted[outer] = Param(outer.type, name, origin=outer.origin)
+            self.sources[found] = (value, owner)
         return found
 
     def within(self, owner: Scope) -> bool:

@@ -1,0 +1,208 @@
+"""Captured state: what a function reads that is not an argument.
+
+Before a trace the names that the code mentions are followed through closures, globals,
+containers and objects. Arrays found there become hidden arguments when they are used, read
+again at each call; scalars and functions become guards, and another value retraces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import Array
+
+Read = Callable[[], Any]
+Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None
+LIMIT = 256
+DEPTH = 6
+_FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """Something that was read while tracing; the trace holds only while it is the same."""
+
+    path: str
+    read: Read
+    expected: Any
+    by_identity: bool
+
+    def holds(self) -> bool:
+        """Whether it is still the same."""
+        found = self.now()
+        if self.by_identity:
+            return found is self.expected
+        return type(found) is type(self.expected) and _equal(found, self.expected)
+
+    def now(self) -> Any:
+        """What is there now; the guard itself where nothing is."""
+        try:
+            return self.read()
+        except (NameError, KeyError, AttributeError, IndexError, TypeError, ValueError):
+            return self
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """An array that can be reached by name: its path and how it is read."""
+
+    path: str
+    read: Read
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and math.isnan(a):
+        return math.isnan(b)
+    return bool(a == b)
+
+
+class Captures:
+    """Everything that some functions can reach by the names in their code."""
+
+    def __init__(self, roots: list[Any]) -> None:
+        self.arrays: dict[int, Found] = {}
+        self.held: list[Array] = []
+        self.guards: dict[str, Guard] = {}
+        self.names: set[str] = set()
+        self._home = {_top(getattr(root, "__module__", "")) for root in roots}
+        for _ in range(2):  # the second time all names that reachable code mentions are known
+            self._seen: set[int] = set()
+            self.guards.clear()
+            for root in roots:
+                self._visit("", root, lambda root=root: root, 0)
+
+    def find(self, array: Array) -> str | None:
+        """The path of an array, if it can be reached."""
+        found = self.arrays.get(id(array))
+        return found.path if found else None
+
+    # -- following names ----------------------------------------------------------------------
+
+    def _visit(self, path: str, value: Any, read: Read, depth: int) -> None:
+        if isinstance(value, np.ndarray):
+            self.held.append(value)  # pyright: ignore[reportUnknownArgumentType]
+            self.arrays.setdefault(id(value), Found(path, read))  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, Scalar):
+            self._guard(path, read, value, by_identity=False)
+        elif isinstance(value, types.FunctionType):
+            self._guard(path, read, value, by_identity=True)
+            self._function(value)
+        elif depth < DEPTH and id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._held_by(path, value, read, depth + 1)
+
+    def _held_by(self, path: str, value: Any, read: Read, depth: int) -> None:
+        if isinstance(value, types.ModuleType | type):
+            if not self._foreign(getattr(value, "__module__", value.__name__)):
+                self._attributes(path, value, read, depth, self.names)
+        elif isinstance(value, types.MethodType):
+            self._visit(path, value.__func__, lambda: value.__func__, depth)
+            self._visit(f"{path}.__self__" if path else "self", value.__self__, _own(read), depth)
+        elif isinstance(value, functools.partial):
+            self._items(path, (value.func, value.args, value.keywords), _parts(read), depth)  # pyright: ignore[reportUnknownMemberType]
+        elif isinstance(value, dict | list | tuple):
+            self._items(path, value, read, depth)  # pyright: ignore[reportUnknownArgumentType]
+        elif callable(inner := getattr(value, "__wrapped__", None)):
+            self._guard(path, read, value, by_identity=True)
+            self._visit(path, inner, lambda: inner, depth)
+        elif not self._foreign(type(value).__module__):
+            self._object(path, value, read, depth)
+
+    def _object(self, path: str, value: Any, read: Read, depth: int) -> None:
+        for name in ("__call__", *self.names):
+            method = getattr(type(value), name, None)
+            if isinstance(method, types.FunctionType):
+                self._function(method)
+        self._attributes(path, value, read, depth, None)
+
+    def _attributes(
+        self, path: str, value: Any, read: Read, depth: int, only: set[str] | None
+    ) -> None:
+        for name, item in list(getattr(value, "__dict__", {}).items())[: LIMIT * 16]:
+            mentioned = name in self.names
+            if mentioned if only is not None else mentioned or not isinstance(item, Scalar):
+                where = f"{path}.{name}" if path else name
+                self._visit(where, item, lambda n=name: getattr(read(), n), depth)
+
+    def _items(self, path: str, value: Any, read: Read, depth: int) -> None:
+        pairs = list(_pairs(value))
+        if len(pairs) > LIMIT:
+            self._guard(path, read, value, by_identity=True)
+        else:
+            self._guard(f"the structure of {path}", lambda: _shape(read()), _shape(value), False)
+        for key, item in pairs[:LIMIT]:
+            where = f"{path}[{key!r}]"
+            self._visit(where, item, lambda k=key: read()[k], depth)
+
+    def _function(self, fn: types.FunctionType) -> None:
+        if id(fn) in self._seen or self._foreign(fn.__module__ or ""):
+            return
+        self._seen.add(id(fn))
+        mentioned = set(_names(fn.__code__))
+        self.names |= mentioned
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            if _filled(cell):
+                self._visit(name, cell.cell_contents, lambda c=cell: c.cell_contents, 0)
+        space = fn.__globals__
+        for name in sorted(mentioned & space.keys()):
+            self._visit(name, space[name], lambda n=name, g=space: g[n], 0)
+        for i, default in enumerate(fn.__defaults__ or ()):
+            if isinstance(default, np.ndarray):
+                name = fn.__code__.co_varnames[fn.__code__.co_argcount - len(fn.__defaults__ or ())]
+                self._visit(name, default, lambda i=i: (fn.__defaults__ or ())[i], 0)
+
+    def _foreign(self, module: str) -> bool:
+        """Whether a module belongs to Python, to this package or to another installed one."""
+        top = _top(module)
+        if top in self._home:
+            return False
+        file = getattr(sys.modules.get(top), "__file__", None) or ""
+        return top in _FOREIGN or "site-packages" in file or "dist-packages" in file
+
+    def _guard(self, path: str, read: Read, value: Any, by_identity: bool) -> None:
+        if path:
+            self.guards.setdefault(path, Guard(path, read, value, by_identity))
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _own(read: Read) -> Read:
+    return lambda: read().__self__
+
+
+def _parts(read: Read) -> Read:
+    return lambda: (read().func, read().args, read().keywords)
+
+
+def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(value.items()) if isinstance(value, dict) else iter(enumerate(value))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _shape(value: Any) -> Any:
+    return tuple(value) if isinstance(value, dict) else len(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

@@ -1,0 +1,101 @@
+"""Arguments and results as trees: dicts, lists, tuples, NamedTuples, dataclasses and None.
+
+optree does the work under the namespace ``dlvm``; a dataclass is registered when it is first
+met. Every leaf has a path, from which its parameter in IR text and its label in messages come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from dlvm.errors import UserError
+
+from .scopes import plain_name
+from .tensor import Tensor
+
+NAMESPACE = "dlvm"
+Spec = optree.PyTreeSpec
+_PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool}
+_registered: set[type] = set()
+
+
+def flatten(tree: Any) -> tuple[list[Any], Spec]:
+    """The leaves of a tree and its structure."""
+    while True:
+        leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
+        unknown = {type(x) for x in leaves if type(x) not in _PLAIN and _is_dataclass(x)}
+        if not unknown:
+            return leaves, spec
+        for cls in unknown:
+            _register(cls)
+
+
+def structure(tree: Any) -> Spec:
+    """The structure of a tree."""
+    return flatten(tree)[1]
+
+
+def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
+    """The tree of a structure with these leaves."""
+    return optree.tree_unflatten(spec, leaves)
+
+
+def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """A function of the leaves that stand at the same place in trees of one structure."""
+    leaves, spec = flatten(tree)
+    others = [_same(spec, t) for t in rest]
+    return unflatten(spec, [fn(*xs) for xs in zip(leaves, *others, strict=True)])
+
+
+def _same(spec: Spec, tree: Any) -> list[Any]:
+    leaves, found = flatten(tree)
+    if found != spec:
+        raise UserError(f"trees of different structure: {shown(spec)} and {shown(found)}")
+    return leaves
+
+
+def shown(spec: Spec) -> str:
+    """A structure in messages, with a star for each leaf."""
+    return str(spec).removeprefix("PyTreeSpec(").split(", namespace=")[0].removesuffix(")")
+
+
+def labels(spec: Spec, name: str) -> list[str]:
+    """What a user writes to reach each leaf: ``params['w1']``."""
+    return [accessor.codify(name) for accessor in optree.treespec_accessors(spec)]
+
+
+def paths(spec: Spec, name: str) -> list[str]:
+    """The name of each leaf in IR text: ``params_w1``."""
+    return [
+        plain_name("_".join(str(e) for e in (name, *path) if e != ""))
+        for path in optree.treespec_paths(spec)
+    ]
+
+
+def _is_dataclass(x: Any) -> bool:
+    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+
+
+def _register(cls: type) -> None:
+    if cls in _registered:
+        raise UserError(f"a field of the dataclass {cls.__name__} holds the dataclass itself")
+    _registered.add(cls)
+    names = tuple(f.name for f in dataclasses.fields(cls))
+
+    def take(x: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
+        return tuple(getattr(x, n) for n in names), None, names
+
+    def build(_: None, children: Any) -> Any:
+        made = object.__new__(cls)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(made, name, child)
+        return made
+
+    optree.register_pytree_node(
+        cls, take, build, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE
+    )
