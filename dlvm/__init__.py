@@ -1,6 +1,47 @@
-"""dlvm: NumPy-style Python to machine code, for a function and for its gradient."""
+"""dlvm: NumPy-style Python to machine code, for a function and for its gradient.
 
+Functions that follow from operations (``dlvm.exp``, ``dlvm.sum`` ...) are found by name when
+they are first used; see ``dlvm.dsl.names``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm import compile as _compile  # noqa: F401  # registers what modules need to run
+from dlvm import nn as nn
 from dlvm import ops as ops
+from dlvm import tree as tree
+from dlvm.dsl import arrays as _arrays  # noqa: F401  # registers public names
+from dlvm.dsl import numpy_dispatch as _dispatch  # noqa: F401
+from dlvm.dsl import picking as _picking  # noqa: F401
+from dlvm.dsl.function import function, trace
+from dlvm.dsl.names import every_name, lookup, suggestion
+from dlvm.dsl.specs import spec
+from dlvm.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, parse
 
-__all__ = ["Module", "ops", "parse"]
+__all__ = [
+    "CompilerError",
+    "DlvmError",
+    "Module",
+    "UserError",
+    "function",
+    "nn",
+    "ops",
+    "parse",
+    "spec",
+    "trace",
+    "tree",
+]
+
+
+def __getattr__(name: str) -> Any:
+    found = None if name.startswith("__") else lookup(name)
+    if found is None:
+        raise AttributeError(f"module 'dlvm' has no attribute {name!r}{suggestion(name)}")
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *every_name()})

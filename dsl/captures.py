@@ -81,9 +81,21 @@ class Captures:
                 self._visit("", root, lambda root=root: root, 0)
 
     def find(self, array: Array) -> str | None:
-        """The path of an array, if it can be reached."""
+        """The path of an array, if it or what it is a view of can be reached."""
         found = self.arrays.get(id(array))
+        if found is None and (found := self._view(array)) is not None:
+            self.held.append(array)
+            self.arrays[id(array)] = found
         return found.path if found else None
+
+    def _view(self, array: Array) -> Found | None:
+        base = array.base
+        while isinstance(base, np.ndarray) and id(base) not in self.arrays:  # pyright: ignore[reportUnknownArgumentType]
+            base = base.base
+        if not (isinstance(base, np.ndarray) and base.flags.c_contiguous):
+            return None
+        found = self.arrays[id(base)]  # pyright: ignore[reportUnknownArgumentType]
+        return Found(f"{found.path}_view", _same_view(array, base, found.read))  # pyright: ignore[reportUnknownArgumentType]
 
     # -- following names ----------------------------------------------------------------------
 
@@ -175,6 +187,21 @@ class Captures:
 
 def _top(module: str) -> str:
     return module.partition(".")[0]
+
+
+def _same_view(array: Array, base: Array, read: Read) -> Read:
+    """How the view is made again of what the name stands for at each call."""
+    offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    shape, dtype, strides = array.shape, array.dtype, array.strides
+    whole = (base.shape, base.dtype, base.strides)
+
+    def again() -> Any:
+        now = read()
+        if (now.shape, now.dtype, now.strides) != whole:
+            return now
+        return np.ndarray(shape, dtype, now, offset, strides)
+
+    return again
 
 
 def _own(read: Read) -> Read:

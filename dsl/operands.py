@@ -20,6 +20,7 @@ from dlvm.ir import (
     DTYPES,
     F64,
     I64,
+    NUMBERS,
     Array,
     Dim,
     DType,
@@ -99,6 +100,8 @@ def is_weak(x: Any) -> bool:
 def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     """The element type in which a function of NumPy's takes each operand."""
     ufunc = getattr(np, ufunc_name, None)
+    if not any(isinstance(k, np.dtype) for k in kinds):
+        kinds = tuple(np.dtype(k) for k in kinds)
     if _weak_half(kinds):
         return (BF16,) * len(kinds)
     if not isinstance(ufunc, np.ufunc) or ufunc.nin != len(kinds):
@@ -136,7 +139,7 @@ def known_dtype(dtype: Any) -> DType:
         found = None
     if found is None:
         found = DTYPES.get(dtype) if isinstance(dtype, str) else None
-    if found is None:
+    if found not in NUMBERS:
         raise DTypeError(f"no element type for {dtype}")
     return found
 

@@ -72,7 +72,7 @@ def plain_name(name: str) -> str:
 def type_of(array: Array) -> TensorType:
     """The type that an array has in a program."""
     dtype = dtype_of(array)
-    if dtype is None:
+    if dtype not in NUMBERS:
         raise DTypeError(
             f"no element type for {array.dtype}; there are {', '.join(map(str, NUMBERS))}",
             origin=user_origin(),

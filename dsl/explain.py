@@ -1,0 +1,85 @@
+"""``f.explain()``: what was compiled and why, and what the trace noticed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlvm.compile import donations
+
+if TYPE_CHECKING:
+    from .function import Specialisation
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile: why it was needed, and the types it was made for."""
+
+    reason: str
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about a staged function that is not in its arguments."""
+
+    name: str
+    compiles: tuple[Compile, ...]
+    captures: tuple[str, ...]
+    guards: tuple[str, ...]
+    constants: tuple[str, ...]
+    widenings: tuple[str, ...]
+    donations: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        name: str,
+        compiles: Sequence[Compile],
+        made: Sequence[Specialisation],
+        donate: Collection[str],
+    ) -> Explanation:
+        """Collect what every program of a function knows."""
+        traces = [s.compiled.program.trace for s in made]
+        return Explanation(
+            name,
+            tuple(compiles),
+            _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.captured),
+            _once(f"{g.path} = {g.expected!r:.60}" for s in made for g in s.guards),
+            _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
+            _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
+            _once(line for s in made for line in _donated(s, donate)),
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {len(self.compiles)} compiled"]
+        lines += [f"  for ({', '.join(c.types)}): {c.reason}" for c in self.compiles]
+        for title, items in (
+            ("captured arrays", self.captures),
+            ("guards", self.guards),
+            ("arrays that are part of the code", self.constants),
+            ("widened to f64", self.widenings),
+            ("donations", self.donations),
+        ):
+            if items:
+                lines += [f"{title}:", *(f"  {item}" for item in items)]
+        return "\n".join(lines)
+
+
+def _once(items: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))  # type: ignore[call-overload]
+
+
+def _donated(made: Specialisation, donate: Collection[str]) -> list[str]:
+    if not donate:
+        return []
+    module = made.compiled.module
+    taken = donations(module)
+    lines: list[str] = []
+    for i, param in enumerate(module.main.params):
+        if i in taken:
+            lines.append(f"{param.name} is overwritten by result {taken[i]}")
+        elif any(param.name == d or param.name.startswith(f"{d}_") for d in donate):
+            lines.append(f"{param.name} is not reused: no result of type {param.type} is left")
+    lines += [f"{label} was copied: it can't be overwritten" for label in made.compiled.copied]
+    return lines

@@ -1,0 +1,393 @@
+"""``@dlvm.function``: a Python function that is traced, compiled and cached by signature.
+
+The cache key is what the code depends on: dtypes, shapes, weakness, structure and static
+values of the arguments. A cached program also holds its guards, the captured state that was
+read while tracing. Compiling happens under one lock; running does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from dlvm.compile import Options, build, donations, interpreting
+from dlvm.errors import DlvmError, Origin, UserError
+from dlvm.ir import Module, TensorType
+from dlvm.ir.interpret import bind
+
+from .captures import Captures, Found, Guard
+from .compiled import Compiled, Shape
+from .explain import Compile, Explanation
+from .scopes import Trace, current, type_of, user_origin
+from .specs import Arguments, Parameters, Spec, check_lists, generalised, given, known_type
+from .tracing import Callee, Input, Program, call_function, inputs_of, trace_program, write_function
+from .trees import Spec as Tree
+from .trees import flatten, unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Names = Sequence[str | int] | str | int
+COMPILING = threading.RLock()
+log = logging.getLogger("dlvm.compile")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program was compiled for."""
+
+    tree: Tree
+    static: tuple[Any, ...]
+    leaves: tuple[tuple[TensorType, bool], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A compiled program, and the state outside its arguments that it holds for."""
+
+    signature: Signature
+    guards: tuple[Guard, ...]
+    captured: tuple[tuple[Found, TensorType], ...]
+    compiled: Compiled
+
+    def changed(self) -> str | None:
+        """What is no longer as it was while tracing, if anything."""
+        for guard in self.guards:
+            if not guard.holds():
+                return f"{guard.path} was {_brief(guard.expected)}, is {_brief(guard.now())}"
+        for found, t in self.captured:
+            array = found.read()
+            if not isinstance(array, np.ndarray) or type_of(array) != t:  # pyright: ignore[reportUnknownArgumentType]
+                return f"the captured {found.path} was {t}, is {_brief(array)}"
+        return None
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(type_of(value))  # pyright: ignore[reportUnknownArgumentType]
+    return "gone" if isinstance(value, Guard) else f"{value!r:.60}"
+
+
+class StagedFunction(Generic[P, R]):
+    """A function that compiles itself for the arguments it is called with."""
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        static: Names = (),
+        donate: Names = (),
+        dynamic: Mapping[str, str] | bool = False,
+        options: Options | None = None,
+        roots: Sequence[Any] = (),
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._roots = list(roots) or [fn]
+        self.parameters = Parameters(fn, static)
+        self._donate = frozenset(self.parameters.resolve(donate, "donate"))
+        self._dynamic = dynamic
+        self._options = options or Options()
+        self._cache: dict[Any, list[Specialisation]] = {}
+        self._known: dict[Any, list[Specialisation]] = {}
+        self._compiles: list[Compile] = []
+
+    @property
+    def python(self) -> Callable[P, R]:
+        """The function as it was written."""
+        return self._fn
+
+    @property
+    def label(self) -> str:
+        """Its name in IR text and messages."""
+        return getattr(self._fn, "__name__", "f")
+
+    def __repr__(self) -> str:
+        return f"<staged function {self.label}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: a dataclass is an argument like others, other objects are captured."""
+        if instance is None:
+            return self
+        if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
+            return functools.partial(self, instance)
+        key = f"__dlvm_{self.label}"
+        kept = getattr(instance, "__dict__", {})
+        if key not in kept:
+            method = types.MethodType(self._fn, instance)
+            kept[key] = StagedFunction(
+                method, dynamic=self._dynamic, options=self._options, **self._names_without_self()
+            )
+        return kept[key]
+
+    def _names_without_self(self) -> dict[str, Any]:
+        return {"static": tuple(self.parameters.static), "donate": tuple(self._donate)}
+
+    # -- calling ------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run, after compiling if there is no program for such arguments yet."""
+        arguments = self.parameters.bind(args, kwargs)
+        if current() is not None:
+            return self._inside(arguments)
+        leaves, tree = flatten(arguments.values)
+        leaves = [x if type(x) is np.ndarray else self._given(x, arguments, tree, i)
+                  for i, x in enumerate(leaves)]
+        key = (tree, arguments.static_key(), tuple(map(_leaf_key, leaves)), interpreting())
+        for found in self._known.get(key, ()):
+            if found.changed() is None:
+                return found.compiled.run(leaves)
+        return self._specialise(key, arguments, tree, leaves).compiled.run(leaves)
+
+    def _given(self, leaf: Any, arguments: Arguments, tree: Tree, i: int) -> Any:
+        return leaf if type(leaf) in (float, int, bool) else given(
+            leaf, arguments.leaf_labels(tree)[i]
+        )
+
+    def _inside(self, arguments: Arguments) -> Any:
+        """A call inside a trace: a function of the module, written once for each signature."""
+        leaves, tree = flatten(arguments.values)
+        callee = self.callee(arguments, tree, leaves)
+        return call_function(callee, leaves)
+
+    def callee(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Callee:
+        """The function of the module that is being traced, for operands like these."""
+        scope = current()
+        assert scope is not None
+        inputs = [
+            dataclasses.replace(i, name=path, label=label)
+            for i, (_, path), label in zip(
+                inputs_of(leaves, tree, "x"),
+                arguments.leaf_names(tree),
+                arguments.leaf_labels(tree),
+                strict=True,
+            )
+        ]
+        key = (id(self), tree, arguments.static_key(), tuple((i.type, i.weak) for i in inputs))
+        found = scope.trace.memo.get(key)
+        if found is None or not found.reusable:
+            body = self.body(arguments, tree)
+            found = scope.trace.memo[key] = write_function(self.label, inputs, body)
+        return found
+
+    def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
+        """The Python function on staged leaves."""
+        return lambda tensors: self.parameters.call(self._fn, arguments, unflatten(tree, tensors))
+
+    # -- compiling --------------------------------------------------------------------------------
+
+    def _specialise(
+        self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]
+    ) -> Specialisation:
+        with COMPILING:
+            signature = self._signature(arguments, tree, leaves)
+            candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
+            candidates += [] if self._dynamic else self._open(signature)
+            found = next((c for c in candidates if c.changed() is None), None)
+            if found is None:
+                found = self._compile(signature, arguments)
+            self._known.setdefault(key, []).insert(0, found)
+            return found
+
+    def _open(self, wanted: Signature) -> list[Specialisation]:
+        """Programs with unknown sizes that serve such arguments, compiled from specs."""
+        return [s for kept in self._cache.values() for s in kept if _serves(s.signature, wanted)]
+
+    def _signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
+        opened = generalised(leaves, arguments.leaf_names(tree), self._dynamic)
+        weak = [type(x) in (int, float) for x in leaves]
+        return Signature(tree, arguments.static_key(), tuple(zip(opened, weak, strict=True)))
+
+    def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
+        reason = self._reason(signature, arguments)
+        program, captures, inputs = self._trace(signature, arguments)
+        built = build(program.module, self._options)
+        found = [captures.arrays[key] for key in program.trace.arrays]
+        shape = Shape(self.parameters, signature.tree, tuple(inputs), signature.static)
+        compiled = Compiled(shape, program, built, found)
+        types_ = (c.param.type for c in program.trace.arrays.values())
+        made = Specialisation(
+            signature,
+            tuple(captures.guards.values()),
+            tuple(zip(found, types_, strict=True)),
+            compiled,
+        )
+        self._cache.setdefault(signature, []).insert(0, made)
+        self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
+        log.info("%s: compiled for %s: %s", self.label, self._compiles[-1].types, reason)
+        return made
+
+    def _trace(
+        self, signature: Signature, arguments: Arguments
+    ) -> tuple[Program, Captures, list[Input]]:
+        for name, value in zip(arguments.names, arguments.values, strict=True):
+            check_lists(name, value)
+        captures = Captures(self._roots)
+        tree = signature.tree
+        inputs = [
+            Input(path, label, t, weak, f"an argument of {self.label}")
+            for (t, weak), (_, path), label in zip(
+                signature.leaves, arguments.leaf_names(tree), arguments.leaf_labels(tree),
+                strict=True,
+            )
+        ]
+        trace = Trace(self.label, captures.find)
+        program = trace_program(trace, inputs, self.body(arguments, tree))
+        self._mark_donated(program, arguments, tree)
+        return program, captures, inputs
+
+    def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
+        params = program.module.main.params
+        names = arguments.leaf_names(tree)
+        for param, (argument, _) in zip(params, names, strict=False):
+            param.donated = argument in self._donate
+        kept = donations(program.module)
+        for i, param in enumerate(params):
+            param.donated = i in kept
+
+    def _reason(self, signature: Signature, arguments: Arguments) -> str:
+        if not self._compiles:
+            return "first call"
+        for kept in self._cache.get(signature, ()):
+            if changed := kept.changed():
+                return changed
+        last = next(iter(reversed(self._cache)))
+        if last.tree != signature.tree:
+            return "the structure of the arguments differs"
+        if last.static != signature.static:
+            return f"static values differ: {signature.static}"
+        labels = arguments.leaf_labels(signature.tree)
+        pairs = zip(labels, last.leaves, signature.leaves, strict=True)
+        differing = [f"{n} was {_type(a)}, is {_type(b)}" for n, a, b in pairs if a != b]
+        return ", ".join(differing[:3]) or "DLVM_INTERPRET changed"
+
+    # -- what users ask ---------------------------------------------------------------------------
+
+    def trace(self, *args: Any, **kwargs: Any) -> Module:
+        """The traced module for such arguments, which may be specs."""
+        with COMPILING:
+            arguments, tree, leaves = self._read(args, kwargs)
+            return self._trace(self._signature(arguments, tree, leaves), arguments)[0].module
+
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The program for such arguments, which may be specs; it never traces again."""
+        with COMPILING:
+            arguments, tree, leaves = self._read(args, kwargs)
+            signature = self._signature(arguments, tree, leaves)
+            kept = (c for c in self._cache.get(signature, ()) if c.changed() is None)
+            return (next(kept, None) or self._compile(signature, arguments)).compiled
+
+    def _read(self, args: Any, kwargs: Any) -> tuple[Arguments, Tree, list[Any]]:
+        arguments = self.parameters.bind(args, kwargs)
+        leaves, tree = flatten(arguments.values)
+        labels = arguments.leaf_labels(tree)
+        return arguments, tree, [given(x, n) for x, n in zip(leaves, labels, strict=True)]
+
+    def explain(self) -> Explanation:
+        """What was compiled and why, what was captured, widened and donated."""
+        made = [s for kept in self._cache.values() for s in kept]
+        return Explanation.of(self.label, self._compiles, made, self._donate)
+
+    def bind(self, **arrays: Any) -> StagedFunction[..., R]:
+        """The function with some arguments known for good: copied now, and frozen."""
+        self.parameters.resolve(tuple(arrays), "bind")
+        frozen = {name: _frozen(value) for name, value in arrays.items()}
+        fn = self._fn
+
+        @functools.wraps(fn)
+        def bound(*args: Any, **kwargs: Any) -> R:
+            return fn(*args, **kwargs, **frozen)  # type: ignore[arg-type]
+
+        kept = [p for n, p in self.parameters.signature.parameters.items() if n not in frozen]
+        bound.__signature__ = self.parameters.signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        names = {k: v for k, v in self._names_without_self().items()}
+        return StagedFunction(
+            bound,
+            static=tuple(n for n in names["static"] if n not in frozen),
+            donate=tuple(n for n in names["donate"] if n not in frozen),
+            dynamic=self._dynamic,
+            options=self._options,
+            roots=[fn, bound],
+        )
+
+
+def _frozen(value: Any) -> Any:
+    def freeze(leaf: Any) -> Any:
+        array = np.array(leaf)
+        array.setflags(write=False)
+        return array
+
+    leaves, tree = flatten(value)
+    return unflatten(tree, [freeze(x) for x in leaves])
+
+
+def _leaf_key(leaf: Any) -> Any:
+    return (leaf.dtype, leaf.shape) if type(leaf) is np.ndarray else type(leaf)
+
+
+def _type(leaf: tuple[TensorType, bool]) -> str:
+    return f"a Python {'float' if leaf[0].dtype.is_float else 'int'}" if leaf[1] else str(leaf[0])
+
+
+def _serves(made: Signature, wanted: Signature) -> bool:
+    """Whether unknown sizes of a program can be those of other arguments."""
+    if made.tree != wanted.tree or made.static != wanted.static:
+        return False
+    pairs = list(zip(made.leaves, wanted.leaves, strict=True))
+    if any(a[1] != b[1] or a[0].dtype != b[0].dtype for a, b in pairs):
+        return False
+    shapes = [np.broadcast_to(np.zeros((), t.dtype.numpy), t.shape) for (t, _) in wanted.leaves]  # type: ignore[arg-type]
+    try:
+        bind([t for t, _ in made.leaves], shapes, [""] * len(shapes))
+    except DlvmError:
+        return False
+    return True
+
+
+@overload
+def function(fn: Callable[P, R], /) -> StagedFunction[P, R]: ...
+@overload
+def function(
+    *,
+    static: Names = ...,
+    donate: Names = ...,
+    dynamic: Mapping[str, str] | bool = ...,
+    target: str = ...,
+    threads: int | None = ...,
+) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
+def function(
+    fn: Callable[P, R] | None = None,
+    /,
+    *,
+    static: Names = (),
+    donate: Names = (),
+    dynamic: Mapping[str, str] | bool = False,
+    target: str = "host",
+    threads: int | None = None,
+) -> Any:
+    """Stage a Python function: traced at its first call, compiled, and fast from then on.
+
+    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
+    the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
+    leading ones.
+    """
+
+    def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:
+        options = Options(target, threads)
+        return StagedFunction(fn, static=static, donate=donate, dynamic=dynamic, options=options)
+
+    return stage if fn is None else stage(fn)
+
+
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
+    """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
+    staged = f if isinstance(f, StagedFunction) else StagedFunction(f)
+    return staged.trace(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+
+

@@ -1,0 +1,66 @@
+"""NumPy functions on staged values: the public function of the same name, or our error.
+
+A ufunc or array function of NumPy means the same as ours of that name, so nothing is listed
+but the few names that the array API standard changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dlvm.errors import TraceError
+
+from .elementwise import refuse_out
+from .names import PUBLIC, Function, lookup, suggestion
+from .scopes import user_origin
+
+RENAMED = {
+    "concatenate": "concat",
+    "amax": "max",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "invert": "logical_not",
+}
+
+
+def numpy_ufunc(
+    ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """``np.sin(x)`` and operators with a NumPy array on the left."""
+    refuse_out(kwargs.get("out"))
+    name: str = ufunc.__name__
+    if method != "__call__":
+        raise _unstaged(f"np.{name}.{method}", "use the function itself, such as dlvm.sum")
+    if kwargs:
+        raise _unstaged(f"np.{name} with {', '.join(kwargs)}=")
+    return _found(name)(*inputs)
+
+
+def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``np.where(c, x, y)``, ``np.concatenate([x, y])`` and the like."""
+    refuse_out(kwargs.get("out"))
+    prefix = func.__module__.removeprefix("numpy").removeprefix(".")
+    call = _found(f"{prefix}.{func.__name__}" if prefix else func.__name__)
+    given = {k: v for k, v in kwargs.items() if k != "out"}
+    try:
+        inspect.signature(call).bind(*args, **given)
+    except TypeError as error:
+        raise _unstaged(f"np.{func.__name__} in this form ({error})") from None
+    return call(*args, **given)
+
+
+def _found(name: str) -> Function:
+    found = lookup(RENAMED.get(name, name))
+    if found is None:
+        raise _unstaged(f"np.{name}", f"dlvm has no {name!r}{suggestion(name)}")
+    return found
+
+
+def _unstaged(what: str, remedy: str | None = None) -> TraceError:
+    return TraceError(f"{what} can't be staged", origin=user_origin(), remedy=remedy)
+
+
+PUBLIC["numpy_ufunc"] = numpy_ufunc
+PUBLIC["numpy_function"] = numpy_function
