@@ -15,6 +15,19 @@ from dlvm import tree as tree
 from dlvm.dsl import arrays as _arrays  # noqa: F401  # registers public names
 from dlvm.dsl import numpy_dispatch as _dispatch  # noqa: F401
 from dlvm.dsl import picking as _picking  # noqa: F401
+from dlvm.dsl.control import cond, fori_loop, map, scan, switch, while_loop
+from dlvm.dsl.derivatives import (
+    checkpoint,
+    grad,
+    hessian,
+    jacobian,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from dlvm.dsl.function import function, trace
 from dlvm.dsl.names import every_name, lookup, suggestion
 from dlvm.dsl.specs import spec
@@ -26,13 +39,29 @@ __all__ = [
     "DlvmError",
     "Module",
     "UserError",
+    "checkpoint",
+    "cond",
+    "fori_loop",
     "function",
+    "grad",
+    "hessian",
+    "jacobian",
+    "jvp",
+    "linearize",
+    "map",
     "nn",
     "ops",
     "parse",
+    "scan",
     "spec",
+    "stop_gradient",
+    "switch",
     "trace",
     "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "while_loop",
 ]
 
 

@@ -46,7 +46,7 @@ from .views import Reordered, Reshaped, reshaped
 Shape = "int | Expr | Sequence[int | Expr]"
 
 
-# -- shapes -------------------------------------------------------------------------------------
+# -- shapes --------------------------------------------------------------------------------------
 
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
@@ -134,7 +134,7 @@ def shape(x: Any) -> tuple[Dim, ...]:
     return shape_of(plain(x))
 
 
-# -- joining, casting, products ----------------------------------------------------------------------
+# -- joining, casting, products ------------------------------------------------------------------
 
 
 def alike(arrays: Sequence[Any]) -> list[Tensor]:
@@ -228,7 +228,7 @@ def dot(x: Any, y: Any) -> Any:
     return matmul(x, y)
 
 
-# -- questions about bools ------------------------------------------------------------------------------
+# -- questions about bools -----------------------------------------------------------------------
 
 
 @public("any")
@@ -251,7 +251,7 @@ def _op(name: str) -> Any:
     return OPS[name]
 
 
-# -- creation ------------------------------------------------------------------------------------------
+# -- creation ------------------------------------------------------------------------------------
 
 
 @public("full")
@@ -332,7 +332,7 @@ def eye(n: Any, m: Any = None, dtype: Any = None) -> Any:
     return fresh(element(diagonal, F64 if dtype is None else known_dtype(dtype)))
 
 
-# -- effects -------------------------------------------------------------------------------------------
+# -- effects -------------------------------------------------------------------------------------
 
 
 @public("assert_")

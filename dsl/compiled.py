@@ -86,8 +86,7 @@ class Compiled:
         """Run on leaves in parameter order; captured arrays are read now."""
         labels = self._labels
         arrays = [
-            as_array(x, t, name)
-            for x, t, name in zip(leaves, self._types, labels, strict=False)
+            as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
         ]
         arrays += [np.asarray(c.read()) for c in self._captured]
         try:

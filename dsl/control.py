@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dlvm.errors import ShapeError, TraceError, UserError
-from dlvm.ir import BOOL, I64, Dim, TensorType, Value
+from dlvm.ir import BOOL, Dim, Value
 from dlvm.ops import Cond, Scan, While
 
 from .namespace import xp
@@ -20,7 +20,7 @@ from .operands import element, fresh, here, is_weak, staged
 from .scopes import Scope, current, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
-from .trees import Spec, flatten, labels, paths, shown, structure, unflatten
+from .trees import Spec, flatten, labels, paths, shown, unflatten
 
 
 class Body(Protocol):
@@ -52,11 +52,11 @@ def union(*written: Written) -> list[Value]:
     return list(dict.fromkeys(v for w in written for v in w.scope.lifted))
 
 
-# -- branches --------------------------------------------------------------------------------------
+# -- branches ------------------------------------------------------------------------------------
 
 
 def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
-    """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one of them runs."""
+    """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one runs."""
     if not isinstance(pred, Tensor):
         return (true_fun if pred else false_fun)(*args)
     if pred.shape:
@@ -120,7 +120,7 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     )
 
 
-# -- loops -------------------------------------------------------------------------------------------
+# -- loops ---------------------------------------------------------------------------------------
 
 
 def carried(init: Any) -> tuple[list[Tensor], Spec]:
@@ -299,5 +299,3 @@ def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
 def map(f: Body, xs: Any) -> Any:
     """``f`` of each slice along the leading axis, stacked."""
     return scan(lambda _, x: (None, f(x)), None, xs)[1]
-
-

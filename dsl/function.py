@@ -18,16 +18,17 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from dlvm.compile import Options, build, donations, interpreting
-from dlvm.errors import DlvmError, Origin, UserError
+from dlvm.errors import DlvmError
 from dlvm.ir import Module, TensorType
 from dlvm.ir.interpret import bind
 
 from .captures import Captures, Found, Guard
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
-from .scopes import Trace, current, type_of, user_origin
-from .specs import Arguments, Parameters, Spec, check_lists, generalised, given, known_type
-from .tracing import Callee, Input, Program, call_function, inputs_of, trace_program, write_function
+from .operands import here, staged
+from .scopes import Trace, current, type_of
+from .specs import Arguments, Parameters, check_lists, generalised, given
+from .tracing import Callee, Input, Program, call_function, trace_program, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
 
@@ -86,10 +87,12 @@ class StagedFunction(Generic[P, R]):
         dynamic: Mapping[str, str] | bool = False,
         options: Options | None = None,
         roots: Sequence[Any] = (),
+        inline: bool = False,
     ) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._roots = list(roots) or [fn]
+        self._inline = inline
         self.parameters = Parameters(fn, static)
         self._donate = frozenset(self.parameters.resolve(donate, "donate"))
         self._dynamic = dynamic
@@ -126,10 +129,21 @@ class StagedFunction(Generic[P, R]):
             )
         return kept[key]
 
+    def like(self, fn: Callable[..., Any]) -> StagedFunction[..., Any]:
+        """Another function of the same arguments, staged in the same way."""
+        return StagedFunction(
+            fn,
+            static=tuple(self.parameters.static),
+            dynamic=self._dynamic,
+            options=self._options,
+            roots=[*self._roots, fn],
+            inline=True,
+        )
+
     def _names_without_self(self) -> dict[str, Any]:
         return {"static": tuple(self.parameters.static), "donate": tuple(self._donate)}
 
-    # -- calling ------------------------------------------------------------------------------
+    # -- calling ---------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run, after compiling if there is no program for such arguments yet."""
@@ -137,8 +151,10 @@ class StagedFunction(Generic[P, R]):
         if current() is not None:
             return self._inside(arguments)
         leaves, tree = flatten(arguments.values)
-        leaves = [x if type(x) is np.ndarray else self._given(x, arguments, tree, i)
-                  for i, x in enumerate(leaves)]
+        leaves = [
+            x if type(x) is np.ndarray else self._given(x, arguments, tree, i)
+            for i, x in enumerate(leaves)
+        ]
         key = (tree, arguments.static_key(), tuple(map(_leaf_key, leaves)), interpreting())
         for found in self._known.get(key, ()):
             if found.changed() is None:
@@ -146,41 +162,54 @@ class StagedFunction(Generic[P, R]):
         return self._specialise(key, arguments, tree, leaves).compiled.run(leaves)
 
     def _given(self, leaf: Any, arguments: Arguments, tree: Tree, i: int) -> Any:
-        return leaf if type(leaf) in (float, int, bool) else given(
-            leaf, arguments.leaf_labels(tree)[i]
+        return (
+            leaf
+            if type(leaf) in (float, int, bool)
+            else given(leaf, arguments.leaf_labels(tree)[i])
         )
 
     def _inside(self, arguments: Arguments) -> Any:
         """A call inside a trace: a function of the module, written once for each signature."""
+        if self._inline:
+            return self.parameters.call(self._fn, arguments, arguments.values)
         leaves, tree = flatten(arguments.values)
-        callee = self.callee(arguments, tree, leaves)
-        return call_function(callee, leaves)
+        tensors = [staged(x) for x in leaves]
+        callee = self.callee(arguments, tree, [x.type for x in tensors], [x.weak for x in tensors])
+        return call_function(callee, tensors)
 
-    def callee(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Callee:
-        """The function of the module that is being traced, for operands like these."""
-        scope = current()
-        assert scope is not None
-        inputs = [
-            dataclasses.replace(i, name=path, label=label)
-            for i, (_, path), label in zip(
-                inputs_of(leaves, tree, "x"),
-                arguments.leaf_names(tree),
-                arguments.leaf_labels(tree),
-                strict=True,
-            )
-        ]
-        key = (id(self), tree, arguments.static_key(), tuple((i.type, i.weak) for i in inputs))
-        found = scope.trace.memo.get(key)
-        if found is None or not found.reusable:
-            body = self.body(arguments, tree)
-            found = scope.trace.memo[key] = write_function(self.label, inputs, body)
-        return found
+    def callee(
+        self,
+        arguments: Arguments,
+        tree: Tree,
+        leaves: Sequence[TensorType],
+        weak: Sequence[bool] | None = None,
+    ) -> Callee:
+        """The function of the module that is being traced, for operands of these types."""
+        trace = here().trace
+        inputs = self._inputs(arguments, tree, leaves, weak or [False] * len(leaves))
+        key = (id(self._fn), tree, arguments.static_key(), tuple((i.type, i.weak) for i in inputs))
+        cells = _cells(self._fn)
+        kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
+        if kept and kept[1].reusable and all(a is b for a, b in zip(kept[0], cells, strict=True)):
+            return kept[1]
+        made = write_function(self.label, inputs, self.body(arguments, tree))
+        trace.memo[key] = (cells, made)
+        return made
+
+    def _inputs(
+        self, arguments: Arguments, tree: Tree, leaves: Sequence[TensorType], weak: Sequence[bool]
+    ) -> list[Input]:
+        names = [path for _, path in arguments.leaf_names(tree)]
+        labels = arguments.leaf_labels(tree)
+        held = f"an argument of {self.label}"
+        columns = zip(names, labels, leaves, weak, strict=True)
+        return [Input(name, label, t, w, held) for name, label, t, w in columns]
 
     def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
         """The Python function on staged leaves."""
         return lambda tensors: self.parameters.call(self._fn, arguments, unflatten(tree, tensors))
 
-    # -- compiling --------------------------------------------------------------------------------
+    # -- compiling -------------------------------------------------------------------------------
 
     def _specialise(
         self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]
@@ -230,13 +259,9 @@ class StagedFunction(Generic[P, R]):
             check_lists(name, value)
         captures = Captures(self._roots)
         tree = signature.tree
-        inputs = [
-            Input(path, label, t, weak, f"an argument of {self.label}")
-            for (t, weak), (_, path), label in zip(
-                signature.leaves, arguments.leaf_names(tree), arguments.leaf_labels(tree),
-                strict=True,
-            )
-        ]
+        inputs = self._inputs(
+            arguments, tree, [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
+        )
         trace = Trace(self.label, captures.find)
         program = trace_program(trace, inputs, self.body(arguments, tree))
         self._mark_donated(program, arguments, tree)
@@ -267,7 +292,7 @@ class StagedFunction(Generic[P, R]):
         differing = [f"{n} was {_type(a)}, is {_type(b)}" for n, a, b in pairs if a != b]
         return ", ".join(differing[:3]) or "DLVM_INTERPRET changed"
 
-    # -- what users ask ---------------------------------------------------------------------------
+    # -- what users ask --------------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The traced module for such arguments, which may be specs."""
@@ -315,6 +340,11 @@ class StagedFunction(Generic[P, R]):
             options=self._options,
             roots=[fn, bound],
         )
+
+
+def _cells(fn: Any) -> list[Any]:
+    """The function itself and what its closure holds now: while these stay, so does its trace."""
+    return [fn, *(cell.cell_contents for cell in getattr(fn, "__closure__", None) or ())]
 
 
 def _frozen(value: Any) -> Any:
@@ -389,5 +419,3 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
     staged = f if isinstance(f, StagedFunction) else StagedFunction(f)
     return staged.trace(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-
-

@@ -25,9 +25,7 @@ RENAMED = {
 }
 
 
-def numpy_ufunc(
-    ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``np.sin(x)`` and operators with a NumPy array on the left."""
     refuse_out(kwargs.get("out"))
     name: str = ufunc.__name__

@@ -13,7 +13,7 @@ import numpy as np
 from dlvm.errors import DTypeError
 from dlvm.ir import I64, Dim, Value
 from dlvm.ir.dims import product
-from dlvm.ops import Gather, Permute, ScatterAdd, ScatterSet
+from dlvm.ops import Gather, ScatterAdd, ScatterSet
 
 from .eager import public
 from .elementwise import refuse_out, where
@@ -21,7 +21,7 @@ from .indexing import Place, locate
 from .names import PUBLIC, named
 from .operands import broadcast_shapes, element, fit, fresh, plain, shape_of, spread, staged
 from .tensor import Tensor
-from .views import reshaped
+from .views import inverse, permuted, reshaped
 
 
 @public("getitem")
@@ -124,29 +124,28 @@ def gather(x: Value, place: Place, mode: str = "error") -> Value:
         return Gather(x, index.read(), axis, 0, mode)
     axes, indices, shape = _common(place)
     rank = len(shape)
-    x = Permute(x, _in_front(x.type.rank, axes))
+    x = permuted(x, _in_front(x.type.rank, axes))
     x = Gather(x, indices[0].read(), 0, 0, mode)
     for index in indices[1:]:
         x = Gather(x, index.read(), rank, rank, mode)
     before = tuple(range(rank, rank + place.position))
     after = tuple(range(rank + place.position, x.type.rank))
-    return Permute(x, (*before, *range(rank), *after)) if before else x
+    return permuted(x, (*before, *range(rank), *after))
 
 
 def _scattered(whole: Value, place: Place, new: Any, scatter: Any, mode: str) -> Value:
     """Write along several axes through one index into them laid end to end."""
     axes, indices, shape = _common(place)
     perm = _in_front(whole.type.rank, axes)
-    front = Permute(whole, perm)
+    front = permuted(whole, perm)
     sizes, rest = front.shape[: len(axes)], front.shape[len(axes) :]
     picked = (*rest[: place.position], *shape, *rest[place.position :])
     updates = fit(new, whole.dtype, _stretched(new, picked))
     order = [*range(place.position, place.position + len(shape))]
-    updates = Permute(updates, _in_front(len(picked), tuple(order)))
+    updates = permuted(updates, _in_front(len(picked), tuple(order)))
     flat = reshaped(front, (product(sizes), *rest))
     out = scatter(flat, _end_to_end(indices, sizes).read(), updates, 0, 0, mode)
-    back = tuple(perm.index(i) for i in range(len(perm)))
-    return Permute(reshaped(out, front.shape), back)
+    return permuted(reshaped(out, front.shape), inverse(perm))
 
 
 def _end_to_end(indices: list[Tensor], sizes: tuple[Dim, ...]) -> Tensor:
@@ -229,6 +228,5 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1, mode: str = "error") -
     axis %= x.ndim
     perm = (*(i for i in range(x.ndim) if i != axis), axis)
     lead = len(perm) - 1
-    moved, index = Permute(x.read(), perm), Permute(indices.read(), perm)
-    out = Gather(moved, index, lead, lead, mode)
-    return fresh(Permute(out, tuple(perm.index(i) for i in range(len(perm)))))
+    moved, index = permuted(x.read(), perm), permuted(indices.read(), perm)
+    return fresh(permuted(Gather(moved, index, lead, lead, mode), inverse(perm)))

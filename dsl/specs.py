@@ -107,7 +107,7 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
     return found.astype(expected.dtype.numpy) if numeric else found
 
 
-# -- which sizes are unknown -----------------------------------------------------------------------
+# -- which sizes are unknown ---------------------------------------------------------------------
 
 
 def generalised(
@@ -151,7 +151,7 @@ def leading(types: Sequence[TensorType]) -> list[TensorType]:
     ]
 
 
-# -- parameters of Python functions -------------------------------------------------------------------
+# -- parameters of Python functions --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,9 @@ class Arguments:
 class Parameters:
     """How a Python function is called, and which of its parameters are static."""
 
-    def __init__(self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()
+    ) -> None:
         self.signature = inspect.signature(fn)
         self.names = tuple(self.signature.parameters)
         self.static = frozenset(self.resolve(static, "static"))

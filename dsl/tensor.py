@@ -94,7 +94,7 @@ class Tensor:
         self._step: Step | None = None
         self.weak = weak
 
-    # -- reading and writing -----------------------------------------------------------------
+    # -- reading and writing ---------------------------------------------------------------------
 
     def read(self) -> Value:
         """The present contents, as a value of the scope that is being written."""
@@ -156,7 +156,7 @@ class Tensor:
                 remedy=f"change a copy and return it: {plain_variable(name)} = {name}.copy()",
             )
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- what it is ------------------------------------------------------------------------------
 
     @property
     def type(self) -> TensorType:
@@ -198,7 +198,7 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<staged {self.describe()}>"
 
-    # -- operators ------------------------------------------------------------------------------
+    # -- operators -------------------------------------------------------------------------------
 
     __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
     __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
@@ -226,7 +226,7 @@ class Tensor:
     def __setitem__(self, index: Any, new: Any) -> None:
         named("setitem")(self, index, new)
 
-    # -- methods ----------------------------------------------------------------------------------
+    # -- methods ---------------------------------------------------------------------------------
 
     T = property(_unary("transpose"), doc="All axes in reverse order.")
     mT = property(_unary("matrix_transpose"), doc="The last two axes exchanged.")
@@ -238,7 +238,7 @@ class Tensor:
             raise AttributeError(f"a staged array has no {name!r}")
         return lambda *args, **kwargs: named(method)(self, *args, **kwargs)  # pyright: ignore[reportUnknownLambdaType]
 
-    # -- what Python asks of numbers ------------------------------------------------------------------
+    # -- what Python asks of numbers -------------------------------------------------------------
 
     def __bool__(self) -> bool:
         raise no_truth(self)

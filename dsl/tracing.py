@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from dlvm.errors import Origin, TraceError
 from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
 from dlvm.ir.dims import Dim, Expr, symbol, symbols
@@ -56,9 +55,7 @@ class Written:
         return Function(name, (*self.params, *extra), tuple(self.scope.builder.ops), self.results)
 
 
-def write(
-    scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]
-) -> Written:
+def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:
     """Run ``body`` on staged inputs and record what it does; it gives a tree."""
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
@@ -110,8 +107,9 @@ class Callee:
 
     @property
     def reusable(self) -> bool:
-        """Whether it can be called again: what it uses from outside can't have changed."""
-        return all(isinstance(v, Param) and here().within(o) for v, o in self.lifted)
+        """Whether it can be called again: it uses nothing from outside but captured arrays."""
+        captured = {c.param for c in here().trace.arrays.values()}
+        return all(v in captured for v, _ in self.lifted)
 
     def extra(self) -> list[Value]:
         """The operands beyond the inputs, as values of the scope that is being written."""
@@ -226,5 +224,3 @@ def number(module: Module) -> None:
             if at is not None:
                 op.origin = Origin(at.file, at.line, ordinal)
             ordinal += 1
-
-

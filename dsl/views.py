@@ -13,6 +13,16 @@ def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
     return value if value.shape == shape else Reshape(value, shape)
 
 
+def permuted(value: Value, perm: tuple[int, ...]) -> Value:
+    """A value with its axes in another order; itself where that is the order."""
+    return value if perm == tuple(range(len(perm))) else Permute(value, perm)
+
+
+def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
+    """The order that undoes another."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A window of basic slices, shown without the axes taken by integers and with new ones."""
@@ -63,11 +73,11 @@ class Reordered:
 
     def read(self, whole: Value) -> Value:
         """The axes in the new order."""
-        return Permute(whole, self.perm)
+        return permuted(whole, self.perm)
 
     def write(self, whole: Value, part: Value) -> Value:
         """The axes back in the old order."""
-        return Permute(part, tuple(self.perm.index(i) for i in range(len(self.perm))))
+        return permuted(part, inverse(self.perm))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from .elementwise import (
     Not,
     Select,
     Sqrt,
+    StopGradient,
     Sub,
     Tanh,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "Select",
     "Slice",
     "Sqrt",
+    "StopGradient",
     "Sub",
     "Sum",
     "Tanh",

@@ -258,6 +258,21 @@ class Sqrt(Elementwise):
         return s.unary("sqrt", *x)
 
 
+class StopGradient(Elementwise):
+    """``x`` itself, through which no derivative flows."""
+
+    name = "stop_gradient"
+    accepts = "biuf"
+    nondifferentiable = "it is there to stop derivatives"
+    x: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[0]
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return x[0]
+
+
 class Maximum(Elementwise):
     """The larger of two; NaN if either is. A tie shares the cotangent evenly."""
 

@@ -1,0 +1,344 @@
+"""Derivatives and batching of functions: declarations and calls in a trace.
+
+Inside a trace a transformation writes the function as one of the module's, declares the
+derived function and calls it. Outside, a transformation of a function is itself a staged
+function, made once and kept with the function. So they nest in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optree
+
+from dlvm.errors import ShapeError, UserError
+from dlvm.ir import Dim, TensorType, Value
+
+from .function import StagedFunction
+from .namespace import xp
+from .operands import fit, here, staged
+from .scopes import user_origin
+from .specs import Arguments, Parameters
+from .tensor import Tensor
+from .tracing import Callee, call
+from .trees import Spec as Tree
+from .trees import flatten, unflatten
+
+# -- a function and its arguments, ready to be transformed ---------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A function written for some arguments: the callee and its operands, leaf by leaf."""
+
+    callee: Callee
+    leaves: list[Tensor]
+    arguments: Arguments
+    tree: Tree
+
+    @property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """For each argument, where its leaves begin and end."""
+        out: dict[str, tuple[int, int]] = {}
+        at = 0
+        for name, child in zip(self.arguments.names, self.tree.children(), strict=True):
+            out[name] = (at, at + child.num_leaves)
+            at += child.num_leaves
+        return out
+
+    def operands(self) -> list[Value]:
+        """The operands of a call of the callee or of what is derived from it."""
+        return [*(x.read() for x in self.leaves), *self.callee.extra()]
+
+
+def staged_of(f: Callable[..., Any]) -> StagedFunction[..., Any]:
+    """A function as a staged one."""
+    return f if isinstance(f, StagedFunction) else StagedFunction(f)
+
+
+def applied(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Applied:
+    """Write a function for these arguments, without calling it."""
+    target = staged_of(f)
+    arguments = target.parameters.bind(tuple(args), kwargs)
+    leaves, tree = flatten(arguments.values)
+    tensors = [staged(x) for x in leaves]
+    callee = target.callee(arguments, tree, [x.type for x in tensors])
+    return Applied(callee, tensors, arguments, tree)
+
+
+# -- which arguments -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The arguments to differentiate by; ``bare`` where the user named just one."""
+
+    names: tuple[str, ...]
+    bare: bool
+
+    def pack(self, gradients: Sequence[Any]) -> Any:
+        """A bare gradient for one, a tuple for several."""
+        return gradients[0] if self.bare else tuple(gradients)
+
+
+def wanted(parameters: Parameters, wrt: Any) -> Wanted:
+    """The arguments that ``wrt=`` names by position or name."""
+    bare = isinstance(wrt, int | str)
+    names = tuple(parameters.resolve(wrt, "wrt"))
+    for name in names:
+        if name in parameters.static:
+            raise UserError(f"wrt={name!r}: it is static", origin=user_origin())
+    return Wanted(names, bare)
+
+
+def float_leaves(made: Applied, names: Sequence[str]) -> list[int]:
+    """The leaves of some arguments through which derivatives flow; each must have one."""
+    out: list[int] = []
+    for name in names:
+        if name not in made.spans:
+            raise UserError(
+                f"wrt={name!r}: it was not passed, so there is nothing to differentiate by",
+                origin=user_origin(),
+            )
+        start, stop = made.spans[name]
+        found = [i for i in range(start, stop) if made.leaves[i].element.is_float]
+        if not found:
+            types = ", ".join(str(made.leaves[i].type) for i in range(start, stop)) or "no arrays"
+            raise UserError(
+                f"wrt={name!r}: there is no float among its leaves ({types})",
+                origin=user_origin(),
+                remedy="convert it with dlvm.astype, or differentiate by another argument",
+            )
+        out += found
+    return out
+
+
+def regrouped(made: Applied, names: Sequence[str], by_leaf: dict[int, Any]) -> list[Any]:
+    """For each argument a tree like it, with None where a leaf has nothing."""
+    children = dict(zip(made.arguments.names, made.tree.children(), strict=True))
+    return [unflatten(children[n], [by_leaf.get(i) for i in range(*made.spans[n])]) for n in names]
+
+
+# -- reverse mode --------------------------------------------------------------------------------
+
+
+def value_and_gradient(
+    f: Callable[..., Any], wrt: Any, has_aux: bool, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """In a trace: the loss, the rest of the results, and the gradients."""
+    target = staged_of(f)
+    chosen = wanted(target.parameters, wrt)
+    made = applied(target, args, kwargs)
+    positions = float_leaves(made, chosen.names)
+    check_loss(made.callee, has_aux, target.label)
+    types = made.callee.types
+    floats = [t for t in types if t.dtype.is_float]
+    alone = len(floats) == 1
+    declared = here().trace.declare(
+        "adjoint",
+        made.callee.name,
+        wrt=tuple(positions),
+        keep=tuple(range(len(types))),
+        seeded=not alone,
+    )
+    seeds = [] if alone else [fit(float(i == 0), t.dtype, t.shape) for i, t in enumerate(floats)]
+    gradient_types = [made.leaves[i].type for i in positions]
+    out = call(declared.name, [*made.operands(), *seeds], [*gradient_types, *types])
+    gradients = dict(zip(positions, out, strict=False))
+    results = unflatten(made.callee.tree, out[len(positions) :])
+    loss, aux = results if has_aux else (results, None)
+    return loss, aux, chosen.pack(regrouped(made, chosen.names, gradients))
+
+
+def check_loss(callee: Callee, has_aux: bool, name: str) -> None:
+    """The (first) result must be one float scalar."""
+    tree, types = callee.tree, callee.types
+    if has_aux:
+        children = tree.children()
+        if len(children) != 2:
+            raise UserError(
+                f"has_aux=True: {name} must return a pair, the loss and the rest",
+                origin=user_origin(),
+                remedy="return loss, aux",
+            )
+        tree = children[0]
+    leaf = tree.num_leaves == 1 and tree.num_nodes == 1
+    if leaf and types[0] == TensorType(types[0].dtype) and types[0].dtype.is_float:
+        return
+    found = ", ".join(map(str, types[: tree.num_leaves])) or "nothing"
+    many = leaf and types[0].dtype.is_float
+    raise UserError(
+        f"the gradient of {name} needs one float scalar as its result, found {found}",
+        origin=user_origin(),
+        remedy="reduce it with .sum() or .mean(), or use dlvm.vjp or dlvm.jacobian"
+        if many
+        else "return the loss alone, or (loss, rest) with has_aux=True",
+    )
+
+
+def pullback(made: Applied, positions: Sequence[int]) -> Callable[[Any], dict[int, Tensor]]:
+    """From a tree of cotangents of the results to those of some leaves."""
+    callee = made.callee
+    declared = here().trace.declare(
+        "adjoint", callee.name, wrt=tuple(positions), keep=(), seeded=True
+    )
+    types = [made.leaves[i].type for i in positions]
+
+    def pull(cotangents: Any) -> dict[int, Tensor]:
+        seeds = seeds_of(callee, cotangents)
+        return dict(
+            zip(positions, call(declared.name, [*made.operands(), *seeds], types), strict=True)
+        )
+
+    return pull
+
+
+def seeds_of(callee: Callee, cotangents: Any) -> list[Value]:
+    """The cotangents of the float results, in order; those of integer results are left out."""
+    template = unflatten(callee.tree, list(range(len(callee.types))))
+    given = _matched(template, cotangents, callee)
+    return [
+        fit(x, t.dtype, t.shape)
+        for t, x in zip(callee.types, given, strict=True)
+        if t.dtype.is_float
+    ]
+
+
+def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
+    """Cotangent leaves in result order; None stands for the zero of a leaf."""
+    leaves, tree = optree.tree_flatten(cotangents, none_is_leaf=True, namespace="dlvm")  # pyright: ignore[reportUnknownMemberType]
+    places, expected = optree.tree_flatten(template, none_is_leaf=True, namespace="dlvm")  # pyright: ignore[reportUnknownMemberType]
+    if tree != expected:
+        raise UserError(
+            f"cotangents must have the structure of the results, {expected}, found {tree}",
+            origin=user_origin(),
+        )
+    out: list[Any] = [0] * len(callee.types)
+    for place, leaf in zip(places, leaves, strict=True):
+        if place is None:
+            continue
+        expected_type = callee.types[place]
+        if leaf is not None and staged(leaf).shape != expected_type.shape:
+            raise ShapeError(
+                f"a cotangent for {expected_type} has type {staged(leaf).type}",
+                origin=user_origin(),
+            )
+        out[place] = 0 if leaf is None else leaf
+    return out
+
+
+# -- forward mode --------------------------------------------------------------------------------
+
+
+def tangents_of(made: Applied, positions: Sequence[int], tangents: Any) -> Any:
+    """In a trace: the results of a function and their tangents."""
+    callee = made.callee
+    declared = here().trace.declare(
+        "tangent",
+        callee.name,
+        wrt=tuple(positions),
+        keep=tuple(range(len(callee.types))),
+        seeded=False,
+    )
+    floats = [t for t in callee.types if t.dtype.is_float]
+    out = call(declared.name, [*made.operands(), *tangents], [*callee.types, *floats])
+    n = len(callee.types)
+    rest = iter(out[n:])
+    pushed = [next(rest) if t.dtype.is_float else None for t in callee.types]
+    return unflatten(callee.tree, out[:n]), unflatten(callee.tree, pushed)
+
+
+# -- batching ------------------------------------------------------------------------------------
+
+
+def batched_call(
+    f: Callable[..., Any], in_axes: Any, out_axes: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """In a trace: ``f`` of each element along the batched axes, stacked."""
+    target = staged_of(f)
+    arguments = target.parameters.bind(tuple(args), kwargs)
+    leaves, tree = flatten(arguments.values)
+    tensors = [staged(x) for x in leaves]
+    axes = axes_of_leaves(arguments, in_axes)
+    names = arguments.leaf_labels(tree)
+    axes = [_within(a, x, n) for a, x, n in zip(axes, tensors, names, strict=True)]
+    size = batch_size(tensors, axes, names)
+    single = [_without_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
+    callee = target.callee(arguments, tree, single)
+    made = Applied(callee, tensors, arguments, tree)
+    operands = made.operands()
+    every = (*axes, *(None,) * (len(operands) - len(axes)))
+    declared = here().trace.declare("batched", callee.name, axes=every, size=size)
+    types = [t.with_shape((size, *t.shape)) for t in callee.types]
+    out = unflatten(callee.tree, call(declared.name, operands, types))
+    moved = zip(flatten(out)[0], prefix(out_axes, out), strict=True)
+    return unflatten(callee.tree, [_moved(x, a) for x, a in moved])
+
+
+def axes_of_leaves(arguments: Arguments, in_axes: Any) -> list[Any]:
+    """The batched axis of each leaf; ``in_axes`` is one for all, or one for each argument."""
+    if not isinstance(in_axes, tuple | list):
+        return [a for value in arguments.values for a in prefix(in_axes, value)]
+    given = list(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if len(given) > len(arguments.values):
+        raise UserError(
+            f"vmap: in_axes has {len(given)} entries for {len(arguments.values)} arguments",
+            origin=user_origin(),
+        )
+    given += [0] * (len(arguments.values) - len(given))  # keyword arguments are batched along 0
+    pairs = zip(given, arguments.values, strict=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return [a for axis, value in pairs for a in prefix(axis, value)]
+
+
+def prefix(axes: Any, value: Any) -> list[Any]:
+    """One axis for each leaf of a tree; an axis in the place of a subtree holds for all of it."""
+    _, tree = flatten(value)
+    if axes is None or isinstance(axes, int):
+        return [axes] * tree.num_leaves
+    options: dict[str, Any] = {"none_is_leaf": True, "namespace": "dlvm"}
+    try:
+        spread = optree.broadcast_prefix(axes, value, **options)
+    except ValueError as error:
+        raise UserError(
+            f"vmap: the axes don't fit the tree: {error}", origin=user_origin()
+        ) from None
+    leaves = optree.tree_leaves(value, **options)
+    return [a for a, leaf in zip(spread, leaves, strict=True) if leaf is not None]
+
+
+def _within(axis: Any, x: Tensor, label: str) -> int | None:
+    if axis is None:
+        return None
+    if not -x.ndim <= axis < x.ndim:
+        raise ShapeError(f"vmap: {label} is {x.type}, it has no axis {axis}", origin=user_origin())
+    return axis % x.ndim
+
+
+def batch_size(xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence[str]) -> Dim:
+    """The size along the batched axes, which must be one."""
+    sizes = [(x.shape[a], n) for x, a, n in zip(xs, axes, names, strict=True) if a is not None]
+    if not sizes:
+        raise UserError("vmap: no argument is batched; one of in_axes must be an integer")
+    for size, name in sizes[1:]:
+        if size != sizes[0][0]:
+            raise ShapeError(
+                f"vmap: {sizes[0][1]} is batched over {sizes[0][0]}, {name} over {size}",
+                origin=user_origin(),
+            )
+    return sizes[0][0]
+
+
+def _without_axis(x: Tensor, axis: int | None) -> TensorType:
+    if axis is None:
+        return x.type
+    return x.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def _moved(x: Tensor, axis: int | None) -> Tensor:
+    if axis is None:
+        raise UserError("vmap: every result is batched, so out_axes can't be None")
+    order = [*range(1, x.ndim)]
+    order.insert(axis % x.ndim, 0)
+    return xp.permute_dims(x, tuple(order))
