@@ -1,12 +1,12 @@
 """Every operation, by family: one class each, with all its facts in one place."""
 
+from .casting import Cast
 from .contraction import Matmul, transposed
 from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .effects import Assert, Print
 from .elementwise import (
     Add,
     And,
-    Cast,
     Div,
     Equal,
     Exp,
