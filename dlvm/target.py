@@ -9,6 +9,22 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
+from dlvm.errors import UserError
+
+# A version of PTX that is too old for the GPU ends the process inside LLVM, and one that LLVM
+# does not know means its default without a word: so each GPU has its own.
+PTX_VERSIONS = {
+    "sm_70": 70,
+    "sm_75": 70,
+    "sm_80": 70,
+    "sm_86": 71,
+    "sm_89": 78,
+    "sm_90": 80,
+    "sm_90a": 80,
+    "sm_100": 86,
+    "sm_120": 87,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -29,6 +45,17 @@ class Target:
     def host() -> Target:
         """The machine that this process runs on."""
         return _host()
+
+    @staticmethod
+    def cuda(cpu: str = "sm_80") -> Target:
+        """An NVIDIA GPU; no device or driver is needed to make code for it."""
+        if cpu not in PTX_VERSIONS:
+            raise UserError(
+                f"expected a GPU among {', '.join(PTX_VERSIONS)}, found {cpu!r}",
+                remedy="name one of these, as in target='cuda:sm_90a'",
+            )
+        features = f"+ptx{PTX_VERSIONS[cpu]}"
+        return Target("nvptx64-nvidia-cuda", cpu, features, vector_bits=8, registers=255, threads=1)
 
     def lanes(self, bytes_each: int) -> int:
         """How many elements of a size one vector register holds."""

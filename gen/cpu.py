@@ -50,7 +50,7 @@ def emit_kernel(kernel: LoopKernel, target: Target) -> Text:
     """The function of a kernel and everything it needs, as pieces of a module."""
     text = Text(attributes(target))
     w = Writer(text)
-    work = _Emitter(w, kernel, target)
+    work = Emitter(w, kernel, target)
     for b in kernel.buffers:
         work.access.places[b.name] = Place(f"%{b.name}", b.dtype)
     work.offsets.scopes[0].names.update({s: f"%s.{s}" for s in kernel.symbols})
@@ -68,7 +68,7 @@ def attributes(target: Target) -> str:
     return f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" {width}'
 
 
-class _Emitter:
+class Emitter:
     """One function: its statements, the values of scalars so far, and where memory lies."""
 
     def __init__(self, w: Writer, kernel: LoopKernel, target: Target) -> None:
@@ -90,10 +90,12 @@ class _Emitter:
                     self.access.places[memory.name] = Place(f"@{name}", memory.dtype)
 
     def body(self, body: Body) -> None:
+        """All statements, in order."""
         for statement in body:
             self.statement(statement)
 
     def statement(self, s: Statement) -> None:
+        """One statement."""
         match s:
             case Let(scalar):
                 self.scalars[scalar] = self.scalar(scalar)
@@ -117,6 +119,7 @@ class _Emitter:
     # -- scalars ---------------------------------------------------------------------------
 
     def scalar(self, s: Scalar) -> Val:
+        """The value of a scalar, in every lane that is open."""
         match s:
             case Number(dtype, value):
                 return Val(number(value, dtype), dtype)
@@ -134,11 +137,13 @@ class _Emitter:
                 raise CompilerError(f"@{self.kernel.name}: no code for {s}")
 
     def size(self, dim: Dim, s: Size) -> Val:
+        """An index as a number."""
         if self.offsets.vector is not None and self.offsets.varies(dim):
             return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
         return Val(self.offsets.first(dim), s.dtype)
 
     def inside(self, where: Sequence[Dim]) -> Val:
+        """Whether all of these are >= 0."""
         known = tuple(map(self.offsets.known, where))
         v = self.offsets.vector
         if v is not None and any(map(self.offsets.varies, known)):
@@ -150,6 +155,7 @@ class _Emitter:
         return Val(total, BOOL)
 
     def bind(self, name: str, x: Val) -> None:
+        """A number as an index."""
         if x.lanes > 1 and self.offsets.vector is not None:
             self.offsets.vector.bound[name] = x.text
             return
@@ -160,6 +166,7 @@ class _Emitter:
     # -- loops -----------------------------------------------------------------------------
 
     def loop(self, s: Loop) -> None:
+        """A loop of any kind that the target has."""
         extent = self.offsets.known(s.extent)
         lanes = s.width or self.lanes(s.body)
         if s.kind in ("block", "lane"):
@@ -179,6 +186,7 @@ class _Emitter:
         return min(self.target.lanes(widest), WIDEST)
 
     def counted(self, s: Loop, start: str, stop: str, step: int, v: Vector | None) -> None:
+        """One turn after the other, each of one element or one vector."""
         before = self.offsets.vector
         with self.w.loop(start, stop, step) as turn, self.offsets.scope(turn.head) as scope:
             scope.names[s.var] = turn.index
@@ -221,6 +229,7 @@ class _Emitter:
             self.turn(s, start, lanes, mask)
 
     def turn(self, s: Loop, start: Dim, lanes: int, mask: str | None) -> None:
+        """The body once, from an index that is known."""
         if lanes == 1:
             self.offsets.defined[s.var] = start
             self.body(s.body)
@@ -315,7 +324,7 @@ class _Emitter:
     def _tile(self, s: Product, name: str, outer: Sequence[str]) -> None:
         """The body of a product as a function of one tile."""
         w = Writer(self.w.text)
-        inner = _Emitter(w, self.kernel, self.target)
+        inner = Emitter(w, self.kernel, self.target)
         loads = [("ptr", b.name) for b in self.kernel.buffers] + [("ptr", "status")]
         loads += [("i64", n.replace("%", "s.")) for n in outer]
         for i, (type_, local) in enumerate(loads):

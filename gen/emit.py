@@ -6,7 +6,7 @@ room knows LLVM's syntax, and nothing of kernels or scalars.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -115,6 +115,16 @@ class Writer:
         self.jump(end)
         self.label(end)
 
+    def maybe(self, condition: str, type_: str, otherwise: str, make: Callable[[], str]) -> str:
+        """What ``make`` gives where the condition holds, made only there; else the other."""
+        then, end, before = self.name("then"), self.name("end"), self._block
+        self.branch(condition, then, end)
+        self.label(then)
+        made, last = make(), self._block
+        self.jump(end)
+        self.label(end)
+        return self.value(f"phi {type_} [ {made}, %{last} ], [ {otherwise}, %{before} ]")
+
     @contextmanager
     def loop(
         self, start: str, stop: str, step: int | str = 1, carried: Sequence[Carry] = ()
@@ -143,10 +153,10 @@ class Writer:
         for c in carried:
             c.now = self.value(f"phi {c.type} [ {c.start}, %{before} ], [ {c.next}, %{last} ]")
 
-    def function(self, header: str) -> str:
+    def function(self, header: str, attributes: str = "#0") -> str:
         """The finished function."""
         body = "\n".join(_flat(self.head + self.lines))
-        return f"define {header} #0 {{\nentry:\n{body}\n  ret void\n}}"
+        return f"define {header} {attributes} {{\nentry:\n{body}\n  ret void\n}}"
 
 
 def _flat(lines: Lines) -> Iterator[str]:

@@ -22,7 +22,10 @@ def machine(target: Target, *, jit: bool = True) -> binding.TargetMachine:
 
 def _machine(target: Target, *, jit: bool) -> binding.TargetMachine:
     _initialize()
-    reloc, model = ("default", "jitdefault") if jit else ("pic", "default")
+    if target.triple.startswith("nvptx"):
+        jit, reloc, model = False, "default", "default"
+    else:
+        reloc, model = ("default", "jitdefault") if jit else ("pic", "default")
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc=reloc, codemodel=model, jit=jit
     )
@@ -48,6 +51,7 @@ def parse(text: str) -> binding.ModuleRef:
 def prepare(text: str, target: Target) -> binding.ModuleRef:
     """Code ready for selection: local arrays that are registers have become registers."""
     module = parse(f'target triple = "{target.triple}"\n{text}')
+    module.data_layout = str(machine(target).target_data)
     builder = binding.create_pass_builder(
         machine(target), binding.create_pipeline_tuning_options(speed_level=1)
     )
