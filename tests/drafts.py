@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
 
 from dlvm.errors import UserError
 from dlvm.ir import (
@@ -31,6 +30,8 @@ from dlvm.ir import (
 from dlvm.ir.types import Array, DType
 from dlvm.ops import Broadcast, Cast, Constant, Less
 
+from .dice import Dice
+
 T = TypeVar("T")
 SIZES = (0, 1, 2, 3, 5)
 MAX_ELEMENTS = 200
@@ -41,14 +42,14 @@ class Draft:
 
     def __init__(
         self,
-        draw: Callable[[Any], Any],
+        dice: Dice,
         dtypes: Sequence[DType],
         sizes: Sequence[dims.Dim],
         ops: Sequence[type[Op]],
         depth: int = 0,
         around: Draft | None = None,
     ) -> None:
-        self.draw, self.dtypes, self.sizes, self.ops = draw, dtypes, sizes, ops
+        self.dice, self.dtypes, self.sizes, self.ops = dice, dtypes, sizes, ops
         self.depth = depth
         self.params: list[Param] = []
         self.pool: list[Value] = []
@@ -59,15 +60,15 @@ class Draft:
 
     def choose(self, items: Collection[T]) -> T:
         """One of several; the first is the simplest."""
-        return self.draw(st.sampled_from(list(items)))
+        return self.dice.choose(items)
 
     def integer(self, low: int, high: int) -> int:
         """A whole number from ``low`` to ``high``."""
-        return self.draw(st.integers(low, high))
+        return self.dice.integer(low, high)
 
     def flag(self) -> bool:
         """Yes or no; no is simpler."""
-        return self.draw(st.booleans())
+        return bool(self.dice.integer(0, 1))
 
     def shape(self, ranks: tuple[int, int] = (0, 3)) -> tuple[dims.Dim, ...]:
         """Some shape that is not too large."""
@@ -150,7 +151,7 @@ class Draft:
         extra: int = 1,
     ) -> Function:
         """A closed body; where no result types are demanded it gives up to ``extra`` values."""
-        inner = Draft(self.draw, self.dtypes, self.sizes, self.ops, self.depth + 1, self)
+        inner = Draft(self.dice, self.dtypes, self.sizes, self.ops, self.depth + 1, self)
         for t in params:
             inner.param(t)
         if place is not None:

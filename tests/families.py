@@ -381,7 +381,7 @@ def _call(d: Draft, cls: type[Call]) -> Op | None:
     if not used <= alone:
         return None
     sizes = [s for s in d.sizes if set(dims.symbols(s)) <= used]
-    inner = Draft(d.draw, d.dtypes, sizes, d.ops, 1, d)
+    inner = Draft(d.dice, d.dtypes, sizes, d.ops, 1, d)
     for x in xs:
         inner.param(x.type)
     inner.grow(d.integer(0, 3), place)

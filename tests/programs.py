@@ -26,6 +26,7 @@ from dlvm.ir import (
     Module,
     Op,
     TensorType,
+    Value,
     dims,
 )
 from dlvm.ops import (
@@ -43,6 +44,7 @@ from dlvm.ops import (
     Tanh,
 )
 
+from .dice import Dice, Drawn
 from .drafts import SIZES, Draft, moderate
 from .families import place
 
@@ -71,39 +73,44 @@ class Program:
 
 
 @st.composite
-def programs(
-    draw: Any,
+def programs(draw: Any, *args: Any, **kwargs: Any) -> Program:
+    """A random program; the parameters are those of ``random_program``."""
+    return random_program(Drawn(draw), *args, **kwargs)
+
+
+def random_program(
+    dice: Dice,
     classes: Collection[type[Op]] = TRACED,
     dtypes: Sequence[DType] = WEIGHTED,
     symbolic: bool = True,
     max_ops: int = 10,
     loss: bool = False,
-    must: type[Op] | None = None,
 ) -> Program:
-    """A random program; with ``loss`` its only result is one scalar of the first dtype.
+    """Some parameters, some operations of these classes, and one to three results.
 
-    With ``must`` the last operation drawn is of that class, where there is room for one.
+    With ``loss`` the only result is one scalar of the first dtype.
     """
-    values = {s: draw(st.sampled_from(SIZES)) for s in SYMBOLS} if symbolic else {}
-    d = Draft(draw, dtypes, _sizes(values), tuple(classes))
-    for i in range(draw(st.integers(1, 3))):
+    values = {s: dice.choose(SIZES) for s in SYMBOLS} if symbolic else {}
+    d = Draft(dice, dtypes, sizes_with(values), tuple(classes))
+    for i in range(dice.integer(1, 3)):
         d.param(TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape()))
-    d.grow(draw(st.integers(0, max_ops)), place)
-    if must is not None:
-        d.ops = (must,)
-        d.grow(1, place)
-        d.ops = tuple(classes)
+    d.grow(dice.integer(0, max_ops), place)
     with d.builder:
-        results = [loss_of(d)] if loss else [d.value() for _ in range(draw(st.integers(1, 3)))]
+        results = [loss_of(d)] if loss else [d.value() for _ in range(dice.integer(1, 3))]
+    return finished(d, results, values)
+
+
+def finished(d: Draft, results: Sequence[Value], values: dict[str, int]) -> Program:
+    """The program of a draft, with arguments for these sizes of its symbols."""
     _bind_symbols(d, values)
     module = Module((d.finish("main", results), *d.functions))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    rng = np.random.default_rng(d.integer(0, 2**16))
     shapes = [tuple(dims.evaluate(n, values) for n in p.shape) for p in d.params]
     arrays = [moderate(p.dtype, s, rng) for p, s in zip(d.params, shapes, strict=True)]
     return Program(module, tuple(arrays))
 
 
-def _sizes(values: dict[str, int]) -> list[dims.Dim]:
+def sizes_with(values: dict[str, int]) -> list[dims.Dim]:
     """Mostly small numbers; symbols, and expressions of them."""
     named = [dims.symbol(s) for s in values]
     return [3, 1, 2, *named, 0, 5, *(2 * n + 1 for n in named), *(n + 1 for n in named)]
