@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from dlvm.errors import IRError
+from dlvm.errors import IRError, ShapeError
 
 from . import dims
 from .core import FunctionRef
@@ -130,7 +130,10 @@ def _read_type(line: Line) -> TensorType:
             shape.append(parse_dim(line))
             if line.peek() != "]":
                 line.take(",")
-    return TensorType(dtype, tuple(shape))
+    try:
+        return TensorType(dtype, tuple(shape))
+    except ShapeError as error:
+        raise line.error(error.message) from None
 
 
 def parse_dim(line: Line, depth: int = 0) -> dims.Dim:

@@ -15,6 +15,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from dlvm.errors import ShapeError
+
 from .dims import Dim, Expr, product, substitute
 
 Array = NDArray[Any]
@@ -108,6 +110,13 @@ class TensorType:
 
     dtype: DType
     shape: tuple[Dim, ...] = ()
+
+    def __post_init__(self) -> None:
+        for size in self.shape:
+            if isinstance(size, int) and size < 0:
+                raise ShapeError(f"a size can't be negative, found {self}")
+        if self.shape and self.dtype.kind == "t":
+            raise ShapeError(f"a tape has no axes, found {self}")
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.shape else str(self.dtype)

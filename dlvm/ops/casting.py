@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.errors import DTypeError
 from dlvm.ir import BOOL, Array, DType, TensorType, Value, rewrite
 from dlvm.ir.scalar import S, Scalars
 
@@ -26,6 +27,8 @@ class Cast(Elementwise):
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """The same shape with the new element type."""
+        if "t" in (self.x.dtype.kind, self.dtype_to.kind):
+            raise DTypeError(f"cast: a tape holds no numbers, found {self.x.type}")
         return self.x.type.with_dtype(self.dtype_to)
 
     def reference(self, *operands: Array) -> Any:

@@ -396,9 +396,9 @@ class Select(Elementwise):
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """A bool condition of the same shape as the two sides, which have one type."""
         condition, x, y = self.condition.type, self.x.type, self.y.type
-        if condition.dtype != BOOL or x.dtype != y.dtype:
+        if condition.dtype != BOOL or x.dtype != y.dtype or x.dtype.kind not in self.accepts:
             raise DTypeError(
-                f"select: expected bool and two equal types, found {condition}, {x}, {y}"
+                f"select: expected bool and two equal types of numbers, found {condition}, {x}, {y}"
             )
         if not condition.shape == x.shape == y.shape:
             raise ShapeError(f"select: expected one shape, found {condition}, {x} and {y}")

@@ -107,10 +107,11 @@ class Gather(Indexed):
             return out
         axis = self.axis - self.batch
         for key, at in self.pairs(x, safe):
-            out[key] = np.take(x[key], at, axis)
+            picked = np.array(np.take(x[key], at, axis))
             if self.mode == "drop":
-                picked = np.moveaxis(out[key].reshape(*_grouped(x[key].shape, axis, at.size)), 1, 0)
-                picked[~np.asarray(inside[key]).reshape(-1)] = 0
+                grouped = picked.reshape(_grouped(x[key].shape, axis, at.size))
+                grouped[:, ~np.asarray(inside[key]).reshape(-1)] = 0
+            out[key] = picked
         return out
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:

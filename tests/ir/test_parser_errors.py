@@ -36,7 +36,7 @@ WHOLE = {
     "too little data": ("dlvm 1\ndata #0 : f32[3] = AAAA\n", "line 2: bad data for f32[3]"),
     "data of an unknown size": ("dlvm 1\ndata #0 : f32[B] = AAAAAA==\n", "line 2: bad data for f32[B]"),
     "data twice": ("dlvm 1\ndata #0 : u8[1] = AA==\ndata #0 : u8[1] = AA==\n", "line 3: two data entries are called #0"),
-    "data of a tape": ("dlvm 1\ndata #0 : tape[1] = AAAAAAAAAAA=\n", "line 2: bad data for tape[1]"),
+    "data of a tape": ("dlvm 1\ndata #0 : tape[1] = AAAAAAAAAAA=\n", "line 2: a tape has no axes, found tape[1]"),
 }  # fmt: skip
 
 BODY = {

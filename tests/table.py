@@ -1,0 +1,183 @@
+"""What works of each operation, found out by trying: ``python -m tests.table`` prints it.
+
+Each operation is placed in a few small programs, as the random programs place it, and each
+column is a claim that is tried on them. A cell is ``yes``, a dash where the claim means nothing
+(for a reason that is said), or what went wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlvm.ad import expand
+from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
+from dlvm.ops import Add, Creation, Mul, Neg, Tanh
+
+from .ad.building import assert_adjoint, derivatives, draw, floats
+from .dice import Seeded
+from .drafts import Draft
+from .families import place_class
+from .programs import Program, finished
+
+ENOUGH = 4
+PASSES_MAKE = {
+    name: "made by passes that run after derivatives and batching"
+    for name in ("kernel", "recompute", "push", "pop", "empty_tape")
+}
+
+
+def samples(cls: type[Op], symbolic: bool) -> Iterator[Program]:
+    """Small programs whose results are those of one operation of this class."""
+    found = 0
+    for seed in range(200):
+        program = sample(cls, seed, {"A": 3, "B": 2} if symbolic else {})
+        if program is not None:
+            found += 1
+            yield program
+        if found == ENOUGH:
+            return
+
+
+def sample(cls: type[Op], seed: int, values: dict[str, int]) -> Program | None:
+    """One small program, where this seed gives one."""
+    sizes = [dims.symbol(s) for s in values] if values else [3, 2, 1]
+    d = Draft(Seeded(seed), (F64, I64, BOOL), sizes, (Add, Mul, Neg, Tanh))
+    for dtype in (F64, I64, BOOL, F64):
+        d.param(TensorType(dtype, d.shape((1, 2))))
+    with d.builder:
+        op = place_class(d, cls)
+    if op is None or not any(isinstance(o, cls) for o in d.builder.ops):
+        return None
+    results = [r for r in op.results if r.dtype.kind != "t"]
+    return finished(d, results or d.params[:1], values) if results or not op.results else None
+
+
+# -- the columns: each raises where its claim does not hold -------------------------------------
+
+
+def reference(program: Program) -> None:
+    """The interpreter runs it."""
+    program.module.verify()
+    program.run()
+
+
+def text(program: Program) -> None:
+    """Its text reads back."""
+    if parse(str(program.module)) != program.module:
+        raise ValueError("the text does not read back as the module")
+
+
+def arguments(module: Module, name: str, seed: int = 0) -> list[np.ndarray]:
+    """Arguments away from kinks and poles."""
+    rng = np.random.default_rng(seed)
+    return [draw(p.type, rng, A=3, B=2) for p in module.function(name).params]
+
+
+def adjoint(program: Program) -> None:
+    """The adjoint is what finite differences say."""
+    module = derivatives(*program.module.functions)
+    assert_adjoint(module, "main", "d", arguments(module, "main"), np.random.default_rng(1))
+
+
+def second(program: Program) -> None:
+    """The adjoint of the adjoint too."""
+    module = derivatives(*program.module.functions)
+    assert_adjoint(module, "d", "dd", arguments(module, "d"), np.random.default_rng(1))
+
+
+def tangent(program: Program) -> None:
+    """``<w, J v> = <J' w, v>``: forward and reverse mode agree."""
+    module = derivatives(*program.module.functions)
+    main, rng = module.function("main"), np.random.default_rng(2)
+    args = arguments(module, "main")
+    v = [rng.normal(size=args[i].shape) for i in floats(main)]
+    out = module.run("v", *args, *v)[len(main.results) :]
+    w = [rng.normal(size=o.shape) for o in out]
+    gradients = module.run("d", *args, *w)
+    left = sum(float((a * b).sum()) for a, b in zip(w, out, strict=True))
+    right = sum(float((a * b).sum()) for a, b in zip(v, gradients, strict=False))
+    np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-12)
+
+
+def batched(program: Program) -> None:
+    """A batch of three gives what three runs give."""
+    main = program.module.main
+    declared = Declaration("batched", "b", "main", axes=(0,) * len(main.params), size=3)
+    module = expand(Module((*program.module.entries, declared)).verify()).verify()
+    runs = [arguments(module, "main", seed) for seed in range(3)]
+    together = module.run("b", *(np.stack(a) for a in zip(*runs, strict=True)))
+    apart = zip(*(module.run("main", *args) for args in runs), strict=True)
+    for found, expected in zip(together, apart, strict=True):
+        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-12)
+
+
+def symbolic(program: Program) -> None:
+    """One module serves every size."""
+    for a, b in ((0, 1), (1, 0), (3, 2)):
+        rng = np.random.default_rng(3)
+        args = [draw(p.type, rng, A=a, B=b) for p in program.module.main.params]
+        program.module.verify().run("main", *args)
+
+
+Claim = Callable[[Program], None]
+COLUMNS: dict[str, Claim] = {
+    claim.__name__: claim for claim in (reference, text, adjoint, tangent, second, symbolic)
+}
+DERIVATIVES = ("adjoint", "tangent", "second")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether a claim holds of an operation; a reason where it means nothing or fails."""
+
+    state: str
+    reason: str = ""
+
+
+def reason_for_none(cls: type[Op], column: str) -> str:
+    """Why a column means nothing for an operation."""
+    if column in (*DERIVATIVES, "batched") and cls.name in PASSES_MAKE:
+        return PASSES_MAKE[cls.name]
+    if column in DERIVATIVES and issubclass(cls, Creation):
+        return "it has no operands"
+    return cls.nondifferentiable if column in DERIVATIVES else ""
+
+
+def cell(cls: type[Op], column: str) -> Cell:
+    """One claim about one operation."""
+    if reason := reason_for_none(cls, column):
+        return Cell("-", reason)
+    tried = 0
+    for program in samples(cls, symbolic=column == "symbolic"):
+        tried += 1
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                COLUMNS[column](program)
+        except Exception as error:
+            return Cell("NO", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+    return Cell("yes") if tried else Cell("NO", "no random program holds it")
+
+
+def table() -> dict[str, dict[str, Cell]]:
+    """Every operation, every column."""
+    return {name: {column: cell(cls, column) for column in COLUMNS} for name, cls in OPS.items()}
+
+
+def main() -> None:
+    """Print the table, then what is behind each cell that is not ``yes``."""
+    found = table()
+    print(f"{'':14}" + "".join(f"{column:>11}" for column in COLUMNS))
+    for name, row in found.items():
+        print(f"{name:14}" + "".join(f"{c.state:>11}" for c in row.values()))
+    reasons = [(n, c.state, c.reason) for n, row in found.items() for c in row.values() if c.reason]
+    for name, state, reason in dict.fromkeys(reasons):
+        print(f"{state:3} {name}: {reason}")
+
+
+if __name__ == "__main__":
+    main()

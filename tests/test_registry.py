@@ -1,0 +1,167 @@
+"""Every operation keeps what its registration promises; a hole must be listed with its reason."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dlvm.errors import DlvmError, UserError
+from dlvm.ir import (
+    BOOL,
+    F32,
+    F64,
+    I64,
+    OPS,
+    TAPE,
+    U8,
+    Builder,
+    Function,
+    FunctionRef,
+    Module,
+    Op,
+    Param,
+    TensorType,
+    dims,
+    literal,
+)
+from dlvm.ops import EmptyTape
+
+from .dice import Seeded
+from .drafts import Draft, moderate
+from .families import place_class
+from .programs import EVERY, random_program
+from .table import COLUMNS, cell, samples
+
+HOLES: dict[tuple[str, str], str] = {}
+
+
+@pytest.fixture(params=OPS, ids=str)
+def cls(request: pytest.FixtureRequest) -> type[Op]:
+    return OPS[request.param]
+
+
+def test_it_is_documented(cls: type[Op]):
+    assert (cls.__dict__.get("__doc__") or "").strip()
+    assert len(cls.__doc__.splitlines()[0]) > 5  # type: ignore[union-attr]
+
+
+def test_it_has_a_meaning_of_its_own(cls: type[Op]):
+    assert cls.reference is not Op.reference or cls.run is not Op.run
+
+
+def test_it_has_a_derivative_or_says_why_not(cls: type[Op]):
+    derived = cls.adjoint is not Op.adjoint
+    assert not (derived and cls.nondifferentiable)
+
+
+def test_it_appears_in_random_programs(cls: type[Op]):
+    assert any(True for _ in samples(cls, symbolic=False))
+    assert any(True for _ in samples(cls, symbolic=True))
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_what_is_claimed_of_it_holds(cls: type[Op], column: str):
+    found = cell(cls, column)
+    hole = HOLES.get((cls.name, column))
+    if hole is None:
+        assert found.state != "NO", f"{cls.name}, {column}: {found.reason}"
+    else:
+        assert found.state == "NO", f"{cls.name}, {column}: no hole any more; drop it from HOLES"
+
+
+B = dims.symbol("B")
+TYPES = (
+    TensorType(F32, (3, 2)),
+    TensorType(F64, (2,)),
+    TensorType(I64),
+    TensorType(I64, (B,)),
+    TensorType(BOOL),
+    TensorType(BOOL, (3, 2)),
+    TensorType(U8, (0, B)),
+    TensorType(F32),
+    TensorType(TAPE),
+)
+X = Param(TensorType(F32), "x")
+WRONG = {
+    "int": (0, -1, 7),
+    "bool": (False, True),
+    "str": ("error", "", "no such mode"),
+    "Dim": (0, 3, -1, B),
+    "DType": (F32, BOOL, TAPE),
+    "FunctionRef": (FunctionRef("nobody"),),
+    "tuple[int, ...]": ((), (0,), (0, 0), (5,), (-1,), (1, 0)),
+    "tuple[int, int]": ((4096, 32), (0, 0)),
+    "tuple[Dim, ...]": ((), (3, 2), (B,), (-1,), (2, 2, 2)),
+    "tuple[float, ...]": ((), (0.0,), (float("nan"), 1.0)),
+    "tuple[TensorType, ...]": ((), TYPES[:1]),
+    "Array": (literal(1.0, F32), literal([1, 2], I64), literal(1.0, F32).astype("c8")),
+    "Function": (Function("r", (), (), ()), Function("r", (X,), (), (X,))),
+}
+
+
+def test_bad_operands_give_an_error_in_words(cls: type[Op]):
+    """Whatever stands in the fields: the operation, or an error that the user can read."""
+    dice = Seeded(0)
+    params = [Param(t, f"p{i}") for i, t in enumerate(TYPES)]
+    for _ in range(60):
+        fields = {
+            spec.name: dice.choose(params)
+            if spec.kind == "operand"
+            else tuple(dice.choose(params) for _ in range(dice.integer(0, 3)))
+            if spec.kind == "operands"
+            else dice.choose(WRONG[spec.annotation])
+            for spec in cls.layout
+        }
+        try:
+            with Builder() as b:
+                op = cls(**fields)
+        except UserError as error:
+            assert any(word in str(error) for word in (cls.name, "negative", "no axes"))
+            continue
+        refused_or_run(Function("f", tuple(params), tuple(b.ops), op.results))
+
+
+def refused_or_run(fn: Function) -> None:
+    """An operation whose types were accepted is refused by the verifier, or runs to its end."""
+    rng = np.random.default_rng(0)
+    arrays = [
+        EmptyTape().reference()
+        if p.dtype == TAPE
+        else moderate(p.dtype, tuple(dims.evaluate(d, {"B": 2}) for d in p.shape), rng)
+        for p in fn.params
+    ]
+    try:
+        Module((fn,)).verify().run("f", *arrays)
+    except UserError:
+        return
+
+
+def test_every_class_of_a_random_program_is_drawn():
+    seen: set[str] = set()
+    for seed in itertools.count():
+        program = random_program(Seeded(seed), EVERY)
+        seen |= {op.name for fn in program.module.functions for op in fn.walk()}
+        if seen == set(OPS) or seed > 2000:
+            break
+    assert seen == set(OPS)
+
+
+def test_an_operation_that_no_family_places_is_noticed():
+    d = Draft(Seeded(0), (F32,), (3,), ())
+
+    class Unplaced(Op):
+        """Of no family."""
+
+    with Builder():
+        assert place_class(d, Unplaced) is None
+
+
+def test_two_operations_of_one_name_are_refused():
+    with pytest.raises(DlvmError, match="two operations are called add"):
+
+        class Again(Op):
+            """A second sum."""
+
+            name = "add"
