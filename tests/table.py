@@ -16,7 +16,7 @@ import numpy as np
 
 from dlvm.ad import expand
 from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
-from dlvm.ops import Add, Creation, Mul, Neg, Tanh
+from dlvm.ops import Add, Creation, Mul, Neg, Print, Tanh
 
 from .ad.building import assert_adjoint, derivatives, draw, floats
 from .dice import Seeded
@@ -126,7 +126,8 @@ def symbolic(program: Program) -> None:
 
 Claim = Callable[[Program], None]
 COLUMNS: dict[str, Claim] = {
-    claim.__name__: claim for claim in (reference, text, adjoint, tangent, second, symbolic)
+    claim.__name__: claim
+    for claim in (reference, text, adjoint, tangent, second, batched, symbolic)
 }
 DERIVATIVES = ("adjoint", "tangent", "second")
 
@@ -143,6 +144,8 @@ def reason_for_none(cls: type[Op], column: str) -> str:
     """Why a column means nothing for an operation."""
     if column in (*DERIVATIVES, "batched") and cls.name in PASSES_MAKE:
         return PASSES_MAKE[cls.name]
+    if column == "batched" and cls is Print:
+        return "an effect of all lanes at once is an error"
     if column in DERIVATIVES and issubclass(cls, Creation):
         return "it has no operands"
     return cls.nondifferentiable if column in DERIVATIVES else ""
