@@ -125,10 +125,8 @@ def symbolic(program: Program) -> None:
 
 
 Claim = Callable[[Program], None]
-COLUMNS: dict[str, Claim] = {
-    claim.__name__: claim
-    for claim in (reference, text, adjoint, tangent, second, batched, symbolic)
-}
+CLAIMS: tuple[Claim, ...] = (reference, text, adjoint, tangent, second, batched, symbolic)
+COLUMNS = {claim.__name__: claim for claim in CLAIMS}
 DERIVATIVES = ("adjoint", "tangent", "second")
 
 
