@@ -126,18 +126,22 @@ class Offsets:
         return self.scopes[-1], None
 
     def _term(self, mono: Monomial, k: int, into: Lines | None) -> str:
-        total = "" if k == 1 else str(k)
+        total = "" if k == 1 and mono else str(k)
         for atom, power in mono:
             for _ in range(power):
-                factor = self._atom(atom, into)
+                factor = self._atom(atom)
                 total = self.w.value(f"mul nsw i64 {total}, {factor}", into) if total else factor
         return total
 
-    def _atom(self, atom: Atom, into: Lines | None) -> str:
+    def _atom(self, atom: Atom) -> str:
         if isinstance(atom, str):
             return next(s.names[atom] for s in reversed(self.scopes) if atom in s.names)
-        a, b = self.index(atom.lhs), self.index(atom.rhs)
-        return divided(self.w, atom, a, b, "i64", 1, into)
+        alone = Expr(((((atom, 1),), 1),))
+        scope, into = self._place(alone, self._depth(alone))
+        if (found := scope.values.get(alone)) is None:
+            a, b = self.index(atom.lhs), self.index(atom.rhs)
+            found = scope.values[alone] = divided(self.w, atom, a, b, "i64", 1, into)
+        return found
 
     # -- one value for each lane -----------------------------------------------------------
 
