@@ -3,6 +3,7 @@ from collections.abc import Mapping
 llvm_version_info: tuple[int, int, int]
 
 class ModuleRef:
+    data_layout: str
     def verify(self) -> None: ...
 
 class TargetData: ...
