@@ -11,6 +11,8 @@ from dlvm.gen.memory import plan
 from dlvm.gen.program_run import Outcome, run_program
 from dlvm.ir import Module
 from dlvm.ir.interpret import bind
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import run
 
 from .control_cases import CASES, Case
 
@@ -37,3 +39,10 @@ def test_steps_mean_what_the_function_means(case: Case):
         outcome = run_steps(case.module, *arrays)
         assert outcome.status[0] == 0
         assert_same(outcome.results, case.module.run("f", *arrays))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_steps_of_fused_kernels_mean_the_same(case: Case):
+    fused = run(case.module, DEFAULT, verify=True)
+    for arrays in case.calls:
+        assert_same(run_steps(fused, *arrays).results, case.module.run("f", *arrays))
