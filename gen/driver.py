@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from dlvm.ir import Dim
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.dims import symbol
 
 from . import tape
 from .emit import Text, Writer
 from .memory import Arena
+from .offsets import Offsets
 from .program import (
     Check,
     Copy,
@@ -33,7 +33,6 @@ from .program import (
     View,
     While,
 )
-from .sizes import emit_size
 
 ENTRY = "dlvm_main"
 TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
@@ -54,9 +53,11 @@ class Driver:
         self.arena = arena
         self.text = text
         self.w = Writer(text)
-        self.names: dict[str, str] = {}
-        self.sizes: dict[Dim, str] = {}
+        self.offsets = Offsets(self.w)
+        self.size = self.offsets.index
         self.bases: dict[Storage, str] = {}
+        for i, name in enumerate(program.symbols):
+            self.offsets.scopes[0].names[name] = self.entry(i, "symbols", "i64")
         self.uses_tape = any(isinstance(s, Push | Pop) for s in program.walk())
 
     def finish(self) -> str:
@@ -71,19 +72,6 @@ class Driver:
         return self.w.function(f"void @{ENTRY}({parameters})")
 
     # -- addresses and sizes ---------------------------------------------------------------------
-
-    def size(self, dim: Dim) -> str:
-        """The value of a size here."""
-        if isinstance(dim, int):
-            return str(dim)
-        for name in dict.fromkeys(symbols(dim)):
-            if name not in self.names:
-                self.names[name] = self.entry(self.program.symbols.index(name), "symbols", "i64")
-        if any(name not in self.program.symbols for name in symbols(dim)):
-            return emit_size(self.w, dim, self.names)
-        if dim not in self.sizes:
-            self.sizes[dim] = emit_size(self.w, dim, self.names, self.w.head)
-        return self.sizes[dim]
 
     def entry(self, index: int, table: str, type_: str) -> str:
         """What a table holds at an index, read on entry."""
@@ -151,14 +139,10 @@ class Driver:
         """Call the kernel on addresses and sizes."""
         kernel = step.kernel
         arguments = [f"ptr {self.address(v)}" for v in step.views]
-        arguments += [f"i64 {self.size_of(name)}" for name in kernel.symbols]
+        arguments += [f"i64 {self.size(symbol(name))}" for name in kernel.symbols]
         self.w.do(f"call void @{kernel.name}({', '.join([*arguments, 'ptr %status'])})")
         if kernel.may_raise:
             self.leave_if_failed()
-
-    def size_of(self, name: str) -> str:
-        """The value of a symbol."""
-        return self.size(symbol(name))
 
     def copy(self, target: str, source: str, size: str) -> None:
         """Copy bytes."""
@@ -190,12 +174,12 @@ class Driver:
     def for_loop(self, step: For) -> None:
         """A counted loop; downwards the index is counted from the end."""
         length = self.size(step.length)
-        with self.w.loop("0", length) as turn:
+        with self.w.loop("0", length) as turn, self.offsets.scope(turn.head) as scope:
             index = turn.index
             if step.reverse:
-                last = self.w.value(f"sub i64 {length}, 1")
-                index = self.w.value(f"sub i64 {last}, {index}")
-            self.names[step.variable] = index
+                last = self.w.value(f"sub i64 {length}, 1", turn.head)
+                index = self.w.value(f"sub i64 {last}, {index}", turn.head)
+            scope.names[step.variable] = index
             self.block(step.body)
 
     def push(self, step: Push) -> None:

@@ -163,7 +163,13 @@ class Nest:
         return self.pure((Inside, where), Inside(where), where)
 
     def load(self, memory: Memory, offset: Dim, where: Where = ()) -> Scalar:
-        """An element of memory; what the kernel itself writes is read here and now."""
+        """An element of memory; what the kernel itself writes is read here and now.
+
+        Memory of no element is never read, and no number may stand outside of the loops that
+        would not have read it.
+        """
+        if memory.size == 0:
+            return Words(self).constant(0, memory.dtype)
         found = Load(memory.dtype, memory, offset, where)
         if isinstance(memory, Table) or (isinstance(memory, Buffer) and memory.role == "in"):
             return self.pure((memory, offset, where), found, (offset, *where))

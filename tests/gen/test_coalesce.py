@@ -185,3 +185,46 @@ def test_a_donated_argument_is_whole_until_nothing_can_fail():
     """
     assert len(copies(program(text.replace("CHECK", 'assert %p message="no"')))) == 1
     assert len(copies(program(text.replace("CHECK", "")))) == 0
+
+
+CARRY = """
+func @f(%x: f32[3,3], %y: f32[3,3]) -> f32[3,3] {
+  %0 = scan [%x], [], [%y] length=4 : f32[3,3]
+    body(%c: f32[3,3], %y: f32[3,3]) -> f32[3,3] {
+      %1 = kernel [%c, %y] family="loops" : f32[3,3]
+        body(%c: f32[3,3], %y: f32[3,3]) -> f32[3,3] {
+          BODY
+        }
+      return %1
+    }
+  return %0
+}
+"""
+SAME_PLACE = """
+          %a = mul %c, %y : f32[3,3]
+          %b = add %a, %c : f32[3,3]
+          return %b
+"""
+OTHER_PLACE = """
+          %a = permute %c perm=(1, 0) : f32[3,3]
+          %b = add %a, %c : f32[3,3]
+          return %b
+"""
+TWO_NESTS = """
+          %s = sum %c axes=(1) : f32[3]
+          %a = broadcast %s shape=(3,3) axes=(0) : f32[3,3]
+          %b = add %a, %c : f32[3,3]
+          return %b
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "trip"),
+    [(SAME_PLACE, 0), (OTHER_PLACE, 9), (TWO_NESTS, 9)],
+    ids=["same", "other", "two"],
+)
+def test_a_kernel_overwrites_what_it_reads_only_at_the_place_it_writes(body: str, trip: int):
+    text = CARRY.replace("BODY", body)
+    outcome = run_steps(module(text), whole(3, 3), whole(3, 3))
+    assert_same(outcome.results, module(text).run("f", whole(3, 3), whole(3, 3)))
+    assert outcome.copied == 9 + 4 * trip

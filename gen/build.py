@@ -1,0 +1,60 @@
+"""From an optimised module to a callable: the second half of the road, on one page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from dlvm.ir import Module
+from dlvm.target import Target
+
+from .coalesce import coalesce
+from .control import to_program
+from .cpu import attributes, emit_kernel
+from .driver import emit_driver
+from .emit import Text
+from .entry import Executable
+from .llvm import Library, object_code
+from .memory import Arena, plan
+from .program import Program
+from .report import Report, program_bytes, program_flops
+
+
+def build(module: Module, target: Target | None = None) -> Executable:
+    """Compile the first function of a module without calls."""
+    target = target or Target.host()
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "loops"):
+        program = coalesce(to_program(module.main))
+    with _timed(seconds, "memory"):
+        arena = plan(program)
+    with _timed(seconds, "llvm"):
+        text = emit(program, arena, target)
+    with _timed(seconds, "machine"):
+        library = Library(object_code(text, target), target)
+    report = Report(
+        seconds=seconds,
+        kernels=len(program.kernels()),
+        flops=program_flops(program),
+        bytes=program_bytes(program),
+        peak_bytes=arena.bytes,
+        target=str(target),
+    )
+    return Executable(module, program, arena, target, text, library, report)
+
+
+def emit(program: Program, arena: Arena, target: Target) -> str:
+    """One LLVM module: a function for each kernel, and the driver that calls them."""
+    text = Text(attributes(target))
+    for kernel in program.kernels():
+        text.include(emit_kernel(kernel, target))
+    emit_driver(program, arena, text)
+    return str(text)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Generator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - start

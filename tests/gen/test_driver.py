@@ -1,0 +1,55 @@
+"""Machine code of programs: the same bits, chunks of tape, and code of constant size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.gen.build import build
+from dlvm.gen.tape import FIRST_CHUNK
+from dlvm.ir import parse
+
+from .control_cases import CASES, Case, whole
+from .test_control import assert_same
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_machine_code_means_what_the_function_means(case: Case):
+    executable = build(case.module)
+    for arrays in case.calls:
+        assert_same(executable.run(arrays), case.module.run("f", *arrays))
+
+
+def test_the_tape_grows_by_chunks_as_needed_and_gives_back_what_was_pushed():
+    module = next(c for c in CASES if c.name == "tape").module
+    executable = build(module)
+    for trips, chunks in ((0, 0), (1, 1), (300, 1), (1000, 2), (3000, 4)):
+        arrays = whole(40), np.int64(trips)
+        executable.tape_bytes = 0
+        assert_same(executable.run(arrays), module.run("f", *arrays))
+        assert executable.tape_bytes == (2**chunks - 1) * FIRST_CHUNK
+
+
+def test_tapes_of_tapes_over_several_chunks():
+    module = next(c for c in CASES if c.name == "tape_of_tapes").module
+    executable = build(module)
+    arrays = np.int64(90), np.int64(50)
+    assert_same(executable.run(arrays), module.run("f", *arrays))
+    assert executable.tape_bytes > FIRST_CHUNK
+
+
+def test_code_does_not_grow_with_trips():
+    def length(trips: int) -> int:
+        text = f"""dlvm 1
+        func @f(%x: f32[3]) -> f32[3] {{
+          %0 = scan [%x], [], [] length={trips} : f32[3]
+            body(%c: f32[3]) -> f32[3] {{
+              %1 = add %c, %c : f32[3]
+              return %1
+            }}
+          return %0
+        }}
+        """
+        return len(build(parse(text)).texts["llvm"].splitlines())
+
+    assert length(2) == length(2000)

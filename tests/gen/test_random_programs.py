@@ -1,0 +1,54 @@
+"""Random programs with all kinds of control: in place or not, with donated arguments or without,
+their steps give what the function gives. Whole numbers only, so that every bit is the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlvm.errors import UserError
+from dlvm.gen.coalesce import coalesce
+from dlvm.gen.control import to_program
+from dlvm.gen.memory import plan
+from dlvm.gen.program_run import run_program
+from dlvm.ir import BOOL, I32, I64, Module, parse
+from dlvm.ir.interpret import bind
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import run
+from tests.programs import TRACED, Program, programs
+
+from .test_control import assert_same
+from .test_memory import assert_apart
+
+WHOLE = (I64, I32, BOOL)
+
+
+def with_donations(module: Module, flags: list[bool]) -> Module:
+    copy = parse(str(module))
+    for param, flag in zip(copy.main.params, flags, strict=False):
+        param.donated = flag
+    return copy
+
+
+@given(programs(TRACED, WHOLE, max_ops=14), st.lists(st.booleans(), min_size=8), st.booleans())
+def test_steps_give_what_the_function_gives(program: Program, flags: list[bool], fused: bool):
+    module = with_donations(program.module, flags)
+    passes = DEFAULT if fused else DEFAULT[:1]
+    params = module.main.params
+    steps = coalesce(to_program(run(module, passes).main))
+    arena = plan(steps)
+    arrays = [np.array(a) for a in program.arrays]
+    symbols = bind([p.type for p in params], arrays, [p.name for p in params])
+    assert_apart(steps, arena, symbols)
+    said: list[str] = []
+    outcome = run_program(steps, arena, arrays, dict(symbols), said.append)
+    try:
+        expected = program.run()
+    except UserError:
+        assert outcome.status[0] != 0
+        for array, given_array, param in zip(arrays, program.arrays, params, strict=True):
+            assert np.array_equal(array, given_array), param
+    else:
+        assert outcome.status[0] == 0
+        assert_same(outcome.results, expected)

@@ -1,0 +1,63 @@
+"""The report's numbers are what the interpreter counts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dlvm.gen.build import build
+from dlvm.gen.coalesce import coalesce
+from dlvm.gen.control import to_program
+from dlvm.gen.report import program_flops
+from dlvm.ir import parse
+from dlvm.ir.dims import evaluate
+from dlvm.ir.interpret import bind
+
+from .control_cases import BATCH, CASES, whole
+from .test_control import run_steps
+
+
+@pytest.mark.parametrize("name", ["scan", "scan_reverse", "scatter", "swap", "batch"])
+def test_flops_are_what_is_counted(name: str):
+    case = next(c for c in CASES if c.name == name)
+    params = case.module.main.params
+    total = program_flops(coalesce(to_program(case.module.main)))
+    for arrays in case.calls:
+        sizes = bind([p.type for p in params], [np.asarray(a) for a in arrays], [""] * len(params))
+        assert evaluate(total, sizes) == run_steps(case.module, *arrays).flops
+
+
+LONG = """dlvm 1
+func @f(%x: f32[2,N]) -> f32[2] {
+  %0 = logsumexp %x axes=(1) : f32[2]
+  return %0
+}
+"""
+
+
+@pytest.mark.parametrize("size", [0, 1, 33, 4096, 10000])
+def test_flops_of_a_reduction_over_several_chunks(size: int):
+    module = parse(LONG)
+    total = program_flops(coalesce(to_program(module.main)))
+    assert evaluate(total, {"N": size}) == run_steps(module, whole(2, size)).flops
+
+
+def test_a_while_counts_one_trip_and_a_condition_its_dearer_branch():
+    loop = next(c for c in CASES if c.name == "while")
+    trip = run_steps(loop.module, whole(3), np.int64(1)).flops
+    assert program_flops(coalesce(to_program(loop.module.main))) == trip == 3
+    cond = next(c for c in CASES if c.name == "cond")
+    costs = [run_steps(cond.module, *arrays).flops for arrays in cond.calls]
+    assert program_flops(coalesce(to_program(cond.module.main))) == max(costs) > min(costs)
+
+
+def test_a_report_in_symbols_becomes_numbers():
+    report = build(parse("dlvm 1\n" + BATCH)).report
+    assert json.loads(json.dumps(report.to_dict()))["flops"] == str(report.flops)
+    known = report.at(B=17)
+    assert known.flops == run_steps(parse("dlvm 1\n" + BATCH), whole(17, 3), whole(3, 2)).flops
+    assert isinstance(known.peak_bytes, int) and isinstance(known.bytes, int)
+    assert set(report.seconds) == {"loops", "memory", "llvm", "machine"}
+    assert report.kernels == 3
