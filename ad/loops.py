@@ -47,14 +47,13 @@ class Trip:
 def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
     """The pair of a loop's body: all but the carried values may be read again on the way back."""
     activity = sweep.engine.activity
-    seeded = activity.leaving(op, sweep.active(op.results))
+    n, count = len(op.init), len(op.body.params)
+    leaving = activity.leaving(op, sweep.active(op.results))
     varied = activity.entering(op, sweep.vary(op.operands))
-    useful = activity.useful(op.body, seeded)
-    wanted = both(varied, tuple(p in useful for p in op.body.params))
-    seeded = both(seeded, activity.results_varied(op, sweep.vary(op.operands)))
-    n, count = len(op.init), len(wanted)
-    wanted = (*both(wanted[:n], seeded[:n]), *wanted[n:])
-    seeded = (*wanted[:n], *seeded[n:])
+    useful = activity.useful(op.body, leaving)
+    carries = both(varied[:n], leaving[:n])
+    wanted = (*carries, *both(varied[n:], tuple(p in useful for p in op.body.params[n:])))
+    seeded = (*carries, *sweep.active(op.results)[n:])
     parts = pair(
         sweep.engine,
         op.body,

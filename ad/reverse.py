@@ -108,24 +108,24 @@ class Sweep:
         env: Env = {}
         for op in self.fn.ops:
             builder.origin = op.origin
-            if any(self.vary(op.results)):
+            if any(self.active(op.results)):
                 self.steps.append(self._step(builder, op, env))
             else:
                 place(builder, op, env)
         return tuple(mapped(self.fn.results, env))
 
     def _step(self, builder: Builder, op: Op, env: Env) -> Step:
-        varied, active = self.vary(op.operands), any(self.active(op.results))
-        rule = ADJOINTS.get(type(op)) if active else None
+        varied = self.vary(op.operands)
+        rule = ADJOINTS.get(type(op))
+        taped = any(is_tape(v.type) for v in (*op.operands, *op.results))
         if rule is None:
             new = place(builder, op, env)
-            taped = active and any(is_tape(v.type) for v in (*op.operands, *op.results))
             return Step(new, new.operands, new.results, varied, None, taped)
         tape, operands = self.tape, mapped(op.operands, env)
         with builder:
             way = rule(self, op, operands)
         env.update(zip(op.results, way.results, strict=True))
-        taped = self.tape is not tape or any(is_tape(v.type) for v in (*operands, *op.results))
+        taped = taped or self.tape is not tape
         return Step(op, operands, tuple(way.results), varied, way, taped)
 
     def backward(self, builder: Builder, cotangents: dict[Value, Value]) -> None:
