@@ -2,7 +2,7 @@
 
 from .branches import propagate, select_branches
 from .dropping import drop
-from .fusion import expand_products, fuse
+from .fusion import fuse
 from .hoisting import hoist
 from .inlining import (
     inline_calls,
@@ -22,7 +22,6 @@ __all__ = [
     "KERNELS",
     "MEANING",
     "drop",
-    "expand_products",
     "fold_constants",
     "fuse",
     "hoist",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field, replace
 
-from dlvm.ir import F32, Builder, Function, Module, Op, Param, TensorType, Value
-from dlvm.ir.rewrite import Env, map_regions, transform
-from dlvm.ops import Broadcast, Cast, Fold, Kernel, Matmul, Sum, transposed
-from dlvm.passes import function_pass, module_pass
+from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
+from dlvm.ir.rewrite import Env, map_regions
+from dlvm.ops import Fold, Kernel
+from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
 from .partition import Partition, Scattering, partition
@@ -233,30 +233,3 @@ def tree_of(group: Group) -> tuple[int, int]:
     axes = group.axes or ()
     rank = len(group.frame)
     return ROWWISE if axes == tuple(range(rank - len(axes), rank)) else SEQUENTIAL
-
-
-@function_pass
-def expand_products(fn: Function) -> Function:
-    """Write products that have no tile code (all but f32) as sums of broadcast factors.
-
-    ``y[b,m,n] = sum over k of x[b,m,k] * y[b,n,k]``, in f32 where elements are half precision.
-    """
-
-    def visit(op: Op, env: Env) -> tuple[Value, ...] | None:
-        if not isinstance(op, Matmul) or op.dtype == F32:
-            return None
-        return (_as_sum(op, env.get(op.x, op.x), env.get(op.y, op.y)),)
-
-    return transform(fn, visit)
-
-
-def _as_sum(op: Matmul, x: Value, y: Value) -> Value:
-    dtype = op.dtype.compute
-    x, y = (v if v.dtype == dtype else Cast(v, dtype) for v in (x, y))
-    rank = op.type.rank
-    frame = (*op.shape, op.x.shape[-1])
-    batch = tuple(range(rank - 2))
-    rows = Broadcast(x, frame, (*batch, rank - 2, rank))
-    columns = Broadcast(transposed(y), frame, (*batch, rank - 1, rank))
-    total = Sum(rows * columns, (rank,))
-    return total if dtype == op.dtype else Cast(total, op.dtype)

@@ -7,7 +7,7 @@ without the axes. The three families are the contract with gen/:
 - ``product``: one f32 matmul, then element-wise operations of its shape (the epilogue), which
   read broadcasts of other parameters;
 - ``scatter``: an update at the root, written into its first operand;
-- ``loops``: everything else.
+- ``loops``: everything else; products of other types than f32 stand alone.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dlvm.passes import Pass
 
 from .branches import propagate, select_branches
 from .dropping import drop
-from .fusion import expand_products, fuse
+from .fusion import fuse
 from .hoisting import hoist
 from .inlining import inline_calls, open_checkpoints, open_recompute
 from .ordering import order
@@ -31,9 +31,7 @@ MEANING: tuple[Pass, ...] = (
 
 KERNELS: tuple[Pass, ...] = (
     stream_softmax,  # after the last simplification: laws do not look into a fold
-    expand_products,
-    share,  # the last sharing: from here on recomputation may be opened
-    drop,
+    drop,  # nothing is shared from here on, so recomputation may be opened
     open_checkpoints,
     fuse,  # recomputations are still closed, so that no kernel computes them too early
     open_recompute,
