@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from dlvm.ir import F64, Function, Module, Op
+from dlvm.ir.rewrite import everywhere
 from dlvm.ops import Kernel
 from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
 from dlvm.passes import PASSES, run
@@ -62,7 +63,7 @@ def test_a_kernel_means_its_body(program: Program):
 
 def canonical(module: Module) -> Module:
     """Bodies in the order in which results and effects ask for operations."""
-    return module.map(by_demand)
+    return module.map(lambda fn: everywhere(fn, by_demand))
 
 
 def by_demand(fn: Function) -> Function:

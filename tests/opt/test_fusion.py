@@ -1,0 +1,253 @@
+"""What becomes one kernel, and what must not."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from dlvm.ir import F32, Function, Module, TensorType, Value, dims, splat
+from dlvm.ops import (
+    ArgMax,
+    Broadcast,
+    Cast,
+    DimSize,
+    Exp,
+    Gather,
+    Kernel,
+    Log,
+    LogSumExp,
+    Matmul,
+    Max,
+    Permute,
+    Print,
+    Scan,
+    ScatterAdd,
+    Slice,
+    Sqrt,
+    Sum,
+    Tanh,
+    Update,
+    spread,
+    transposed,
+)
+from dlvm.ops.families import Creation, Elementwise, Movement, Reduction
+from dlvm.opt import DEFAULT
+from dlvm.passes import run
+from tests.programs import EVERY, Program, programs
+
+from .answers import families, kernels
+from .building import function, region
+
+B = dims.symbol("B")
+
+
+def fused(module: Module) -> Function:
+    return run(module, DEFAULT, verify=True).main
+
+
+def rows(x: Value, like: Value) -> Value:
+    return spread(x, like.type, (like.type.rank - 1,))
+
+
+def softmax(x: Value) -> Value:
+    e = Exp(x - rows(Max(x, (1,)), x))
+    return e / rows(Sum(e, (1,)), x)
+
+
+def test_softmax_is_one_kernel_of_two_passes():
+    (kernel,) = fused(function(softmax, "f32[B,10]")).ops
+    assert isinstance(kernel, Kernel) and kernel.tree == (4096, 32)
+    reductions = [op.name for op in kernel.body.ops if isinstance(op, Reduction)]
+    assert reductions == ["fold"]
+
+
+def test_logsumexp_beside_max_is_one_fold():
+    main = fused(function(lambda x: (Max(x, (0,)), LogSumExp(x, (0,))), "f64[4,B]"))
+    (kernel,) = main.ops
+    assert [op.name for op in kernel.body.ops if isinstance(op, Reduction)] == ["fold"]
+    assert kernel.tree == (4096, 1)
+
+
+def test_bias_and_tanh_are_the_epilogue_of_a_product():
+    def layer(x: Value, w: Value, b: Value) -> Value:
+        y = Matmul(x, w)
+        return Tanh(y + Broadcast(b, y.shape, (1,)))
+
+    assert families(fused(function(layer, "f32[B,8]", "f32[8,4]", "f32[4]"))) == ["product"]
+
+
+def test_products_read_through_transpositions():
+    def body(x: Value, y: Value) -> Value:
+        return Matmul(transposed(x), transposed(y))
+
+    (kernel,) = fused(function(body, "f32[2,8,B]", "f32[2,4,8]")).ops
+    assert kernel.family == "product"
+    assert [p.type.shape for p in kernel.body.params] == [(2, 8, B), (2, 4, 8)]
+
+
+def test_another_permutation_is_written_before_a_product():
+    def body(x: Value, y: Value) -> Value:
+        return Matmul(Permute(x, (1, 0, 2)), y)
+
+    assert families(fused(function(body, "f32[8,2,B]", "f32[2,B,4]"))) == ["loops", "product"]
+
+
+def layer_norm(x: Value, r: Value, g: Value, b: Value) -> Value:
+    y = x + r
+    n = Cast(DimSize(y.shape[1]), F32)
+    count = Broadcast(n, (y.shape[0],), ())
+    d = y - rows(Sum(y, (1,)) / count, y)
+    scale = 1.0 / Sqrt(Sum(d * d, (1,)) / count + 1e-5)
+    return d * rows(scale, y) * Broadcast(g, y.shape, (1,)) + Broadcast(b, y.shape, (1,))
+
+
+def test_layer_norm_with_residual_is_one_kernel():
+    types = ("f32[B,16]", "f32[B,16]", "f32[16]", "f32[16]")
+    assert families(fused(function(layer_norm, *types))) == ["loops"]
+
+
+def test_reductions_along_other_axes_are_other_kernels():
+    def body(x: Value) -> tuple[Value, ...]:
+        e = Exp(x)
+        return Sum(e, (1,)), Sum(e, (0,)), ArgMax(e, (1,))
+
+    first, second = kernels(fused(function(body, "f32[B,8]")))
+    assert [op.name for op in first.body.ops] == ["exp", "sum", "argmax"]
+    assert first.tree == (4096, 32) and second.tree == (4096, 1)
+
+
+def test_a_value_read_at_other_places_is_written_first():
+    def body(x: Value) -> Value:
+        e = Exp(x)
+        return e + Permute(e, (1, 0))
+
+    assert families(fused(function(body, "f32[8,8]"))) == ["loops", "loops"]
+
+
+def test_movements_are_read_through_by_each_reader():
+    def body(x: Value) -> tuple[Value, ...]:
+        part = Slice(Permute(x, (1, 0)), (1, 0), (2, B), (1, 1))
+        return Exp(part), Sum(part, (1,))
+
+    main = fused(function(body, "f32[B,4]"))
+    assert all(isinstance(op, Kernel) and op.xs == main.params for op in main.ops)
+
+
+def test_zeros_of_each_scatter_are_its_own():
+    def body(i: Value, u: Value, v: Value) -> tuple[Value, ...]:
+        zero = splat(0.0, TensorType(F32, (6, 2)))
+        return ScatterAdd(zero, i, Exp(u), 0), ScatterAdd(zero, i, v, 0)
+
+    main = fused(function(body, "i64[3]", "f32[3,2]", "f32[3,2]"))
+    assert sorted(families(main)) == ["loops", "loops", "scatter", "scatter"]
+    scatters = [op for op in kernels(main) if op.family == "scatter"]
+    targets = [op.xs[op.body.params.index(op.body.ops[-1].x)] for op in scatters]
+    assert len(set(targets)) == 2
+    assert "exp" in {o.name for op in scatters for o in op.body.ops}
+
+
+def test_what_is_written_in_place_is_not_read_beside_it():
+    def body(x: Value) -> Value:
+        return Update(x, Slice(x, (0,), (3,), (1,)) + Slice(x, (2,), (3,), (1,)), (1,), (1,))
+
+    main = fused(function(body, "f32[5]"))
+    assert families(main) == ["loops", "scatter"]
+    (scatter,) = [op for op in kernels(main) if op.family == "scatter"]
+    assert [o.name for o in scatter.body.ops] == ["update"]
+
+
+def test_a_row_can_join_the_kernel_of_its_frame():
+    def nll(z: Value, y: Value) -> Value:
+        picked = Gather(z, y, axis=1, batch=1)
+        return LogSumExp(z, (1,)) - picked
+
+    assert families(fused(function(nll, "f32[B,10]", "i64[B]"))) == ["loops"]
+
+
+def test_kernels_that_depend_on_one_another_are_not_merged():
+    def body(x: Value, w: Value) -> Value:
+        e = Exp(x)
+        return Log(e + Matmul(e, w))
+
+    assert families(fused(function(body, "f32[B,4]", "f32[4,4]"))) == ["loops", "product"]
+
+
+def test_a_kernel_holds_at_most_two_hundred_operations():
+    def chain(x: Value) -> Value:
+        for _ in range(500):
+            x = Tanh(x)
+        return x
+
+    assert [len(k.body.ops) for k in kernels(fused(function(chain, "f32[B]")))] == [200, 200, 100]
+
+
+def test_bodies_of_loops_become_kernels():
+    def step(h: Value, x: Value, w: Value) -> tuple[Value, Value]:
+        new = Tanh(Matmul(h, w) + x)
+        return new, new
+
+    def loop(h: Value, xs: Value, w: Value) -> Value:
+        body = region(step, "f32[2,4]", "f32[2,4]", "f32[4,4]")
+        return Scan((h,), (xs,), (w,), body, 7).results[1]
+
+    (scan,) = fused(function(loop, "f32[2,4]", "f32[7,2,4]", "f32[4,4]")).ops
+    assert [op.family for op in scan.body.ops] == ["product"]
+
+
+def test_effects_keep_their_order_and_read_what_is_in_memory():
+    def body(x: Value) -> Value:
+        Print(Exp(x), "first ")
+        Print(x * 2.0, "second ")
+        return x
+
+    main = fused(function(body, "f32[B]"))
+    assert [op.label for op in main.ops if isinstance(op, Print)] == ["first ", "second "]
+
+
+FREE = {"constant", "reshape", "empty_tape", "push", "pop", "print", "assert", "kernel"}
+FREE |= {"call", "cond", "while", "scan"}
+
+
+@settings(max_examples=60)
+@given(programs(EVERY, max_ops=25))
+def test_the_contract_of_kernels_holds(program: Program):
+    for fn in run(program.module, DEFAULT, verify=True).functions:
+        assert {op.name for op in fn.walk() if op not in inner(fn)} <= FREE
+        for kernel in kernels(fn):
+            if kernel.family != "map":  # as the random programs call theirs
+                check_kernel(kernel)
+
+
+def inner(fn: Function) -> set:
+    """What stands inside of kernels."""
+    return {op for k in kernels(fn) for op in k.body.walk()}
+
+
+def check_kernel(kernel: Kernel) -> None:
+    body, names = kernel.body, [op.name for op in kernel.body.ops]
+    match kernel.family:
+        case "product":
+            (product,) = (op for op in body.ops if isinstance(op, Matmul))
+            assert all(r.shape == product.shape for r in body.results)
+        case "scatter":
+            (root,) = (op for op in body.ops if op.name in ("scatter_add", "scatter_set", "update"))
+            assert root.x in body.params and body.results == (root,)
+        case "loops" if "matmul" in names:
+            rest = [op for op in body.ops if not isinstance(op, Matmul)]
+            assert all(isinstance(op, Creation | Movement) or not op.shape for op in rest)
+        case "loops":
+            check_frame(kernel)
+
+
+def check_frame(kernel: Kernel) -> None:
+    """Reductions run over the same axes of one shape; results have it, or it without them."""
+    body = kernel.body
+    for op in body.ops:
+        assert isinstance(op, Creation | Elementwise | Movement | Reduction)
+    folds = [op for op in body.ops if isinstance(op, Reduction)]
+    frames = {(op.operands[0].shape, op.axes) for op in folds}
+    assert len(frames) <= 1
+    for shape, axes in frames:
+        row = tuple(d for i, d in enumerate(shape) if i not in axes)
+        assert {r.shape for r in body.results} <= {shape, row}
+    if not frames:
+        assert len({r.shape for r in body.results}) == 1
