@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import re
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +110,7 @@ class StagedFunction(Generic[P, R]):
     @property
     def label(self) -> str:
         """Its name in IR text and messages."""
-        return getattr(self._fn, "__name__", "f")
+        return re.sub(r"\W", "_", getattr(self._fn, "__name__", "f")).strip("_") or "f"
 
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
