@@ -45,6 +45,8 @@ class Module:
     @property
     def main(self) -> Function:
         """The first function."""
+        if not self.functions:
+            raise IRError("there is no function in this module")
         return self.functions[0]
 
     @property
@@ -86,6 +88,8 @@ class Module:
             entry = self.entry(entry.of)
         found = entry.signature
         for declaration in reversed(chain):
+            if declaration.kind not in _DERIVED:
+                raise IRError(f"no such kind of declaration: {declaration.kind}")
             found = _DERIVED[declaration.kind](declaration, found)
         return found
 
@@ -150,19 +154,12 @@ def _adjoint_signature(d: Declaration, of: Signature) -> Signature:
             f"found {', '.join(map(str, of.results)) or 'none'}",
             remedy="add 'seeded' and pass a seed for each float result",
         )
-    for i in d.wrt:
-        if not of.params[_position(d, i, of.params)].dtype.is_float:
-            raise IRError(
-                f"adjoint @{d.name}: parameter {i} of @{d.of} is {of.params[i]}, not float"
-            )
-    gradients = tuple(of.params[i] for i in d.wrt)
-    kept = tuple(of.results[_position(d, i, of.results)] for i in d.keep)
+    gradients, kept = _inputs(d, of), _kept(d, of)
     return Signature((*of.params, *(floats if d.seeded else ())), (*gradients, *kept))
 
 
 def _tangent_signature(d: Declaration, of: Signature) -> Signature:
-    inputs = tuple(of.params[_position(d, i, of.params)] for i in d.wrt)
-    kept = tuple(of.results[_position(d, i, of.results)] for i in d.keep)
+    inputs, kept = _inputs(d, of), _kept(d, of)
     floats = tuple(t for t in of.results if t.dtype.is_float)
     return Signature((*of.params, *inputs), (*kept, *floats))
 
@@ -170,6 +167,9 @@ def _tangent_signature(d: Declaration, of: Signature) -> Signature:
 def _batched_signature(d: Declaration, of: Signature) -> Signature:
     if len(d.axes) != len(of.params):
         raise IRError(f"batched @{d.name}: {len(d.axes)} axes for {len(of.params)} parameters")
+    for axis, t in zip(d.axes, of.params, strict=True):
+        if axis is not None and not 0 <= axis <= t.rank:
+            raise IRError(f"batched @{d.name}: axis {axis} does not fit {t}")
     params = tuple(
         t if axis is None else t.with_shape((*t.shape[:axis], d.size, *t.shape[axis:]))
         for t, axis in zip(of.params, d.axes, strict=True)
@@ -177,10 +177,27 @@ def _batched_signature(d: Declaration, of: Signature) -> Signature:
     return Signature(params, tuple(t.with_shape((d.size, *t.shape)) for t in of.results))
 
 
-def _position(d: Declaration, i: int, of: tuple[TensorType, ...]) -> int:
-    if not 0 <= i < len(of):
-        raise IRError(f"{d.kind} @{d.name}: no position {i} among {len(of)} of @{d.of}")
-    return i
+def _inputs(d: Declaration, of: Signature) -> tuple[TensorType, ...]:
+    types = _picked(d, d.wrt, of.params)
+    for i, t in zip(d.wrt, types, strict=True):
+        if not t.dtype.is_float:
+            raise IRError(f"{d.kind} @{d.name}: parameter {i} of @{d.of} is {t}, not float")
+    return types
+
+
+def _kept(d: Declaration, of: Signature) -> tuple[TensorType, ...]:
+    return _picked(d, d.keep, of.results)
+
+
+def _picked(
+    d: Declaration, positions: tuple[int, ...], of: tuple[TensorType, ...]
+) -> tuple[TensorType, ...]:
+    for n, i in enumerate(positions):
+        if not 0 <= i < len(of):
+            raise IRError(f"{d.kind} @{d.name}: no position {i} among {len(of)} of @{d.of}")
+        if i in positions[:n]:
+            raise IRError(f"{d.kind} @{d.name}: position {i} stands twice")
+    return tuple(of[i] for i in positions)
 
 
 _DERIVED: dict[str, Callable[[Declaration, Signature], Signature]] = {

@@ -9,13 +9,17 @@
 5. a call names a function or declaration of the module, its operands unify with the
    parameter types, and its written result types follow from that;
 6. a declaration refers to an entry of the module and its positions exist, without a cycle;
-7. effects: a region that must be pure (predicates, reductions) is pure.
+7. effects: a region that must be pure (predicates, reductions) is pure (checked by the
+   operation's own shape rule);
+8. a tape is used at most once, by an operation or as a result: its storage is not copied;
+9. the name of a function can be written in text.
 
 Errors stand under the offending line of IR text.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dlvm.errors import CompilerError, DlvmError, IRError, UserError
@@ -24,12 +28,17 @@ from .core import Function, FunctionRef, Op, Value
 from .dims import Dim, Expr, symbols
 from .module import Module
 from .printer import Printer, name_values
-from .types import TensorType
+from .types import TAPE, TensorType
 from .unify import unify
+
+WORD = re.compile(r"[\w.]+")
 
 
 def verify(module: Module) -> None:
     """Raise an ``IRError`` that shows the first broken rule under its line."""
+    for entry in module.entries:
+        if not WORD.fullmatch(entry.name):
+            raise IRError(f"the name of @{entry.name} can't be written in text")
     for declaration in module.declarations:
         module.signature(declaration.name)
     for fn in module.functions:
@@ -43,8 +52,10 @@ def _function(module: Module, fn: Function, bound: set[str]) -> None:
         if param in defined:
             raise IRError(f"@{fn.name}: the parameter %{param.name} stands twice")
         defined.add(param)
+    spent: set[Value] = set()
     for op in fn.ops:
-        if problem := _operation(module, op, defined, bound):
+        problem = _operation(module, op, defined, bound) or _spent_tape(op, spent)
+        if problem:
             raise IRError(_under_line(fn, op, problem), origin=op.origin)
         for region in op.regions.values():
             _function(module, region, bound)
@@ -52,6 +63,10 @@ def _function(module: Module, fn: Function, bound: set[str]) -> None:
     for result in fn.results:
         if result not in defined:
             raise IRError(f"@{fn.name} returns {result!r}, which is not defined in it")
+        if result in spent:
+            raise IRError(f"@{fn.name} returns a tape that is used already")
+        if result.dtype is TAPE:
+            spent.add(result)
 
 
 def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> str | None:
@@ -68,9 +83,20 @@ def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> 
         return str(error)
     types = (inferred,) if isinstance(inferred, TensorType) else inferred
     if types != op.result_types:
-        return f"the shape rule gives {types}, the operation says {op.result_types}"
+        return (
+            f"the shape rule gives {_listed(types)}, the operation says {_listed(op.result_types)}"
+        )
     callee = op.attributes.get("callee")
     return _call(module, op, callee) if isinstance(callee, FunctionRef) else None
+
+
+def _spent_tape(op: Op, spent: set[Value]) -> str | None:
+    for i, operand in enumerate(op.operands):
+        if operand in spent:
+            return f"operand {i} is a tape that is used above"
+        if operand.type.dtype is TAPE:
+            spent.add(operand)
+    return None
 
 
 def _loose_symbols(op: Op, bound: set[str]) -> str | None:
@@ -98,8 +124,12 @@ def _call(module: Module, op: Op, callee: FunctionRef) -> str | None:
         return f"call of {callee}: {error.message}"
     expected = tuple(t.substitute(values) for t in signature.results)
     if expected != op.result_types:
-        return f"call of {callee} gives {expected}, the operation says {op.result_types}"
+        return f"call of {callee} gives {_listed(expected)}, not {_listed(op.result_types)}"
     return None
+
+
+def _listed(types: tuple[TensorType, ...]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
 
 
 def _under_line(fn: Function, op: Op, problem: str) -> str:

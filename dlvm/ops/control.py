@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import ShapeError
+from dlvm.errors import IRError, ShapeError
 from dlvm.ir import BOOL, Array, Dim, Function, FunctionRef, TensorType, Value
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.rewrite import types_of
@@ -79,6 +79,8 @@ class While(Control):
         carried = types_of(self.init)
         params = (*carried, *types_of(self.captured))
         check_region(self, "condition", self.condition, params, (TensorType(BOOL),))
+        if self.condition.has_effect:
+            raise IRError("while: condition must be pure, found an effect in it")
         return check_region(self, "body", self.body, params, carried)
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
