@@ -226,13 +226,15 @@ class _Lowering:
             yield split(e, sizes), guarded((), count - 1 - e)
 
     @contextmanager
-    def _loops(self, frame: Frame, axes: Sequence[int], outer: Kind) -> Generator[Index]:
+    def _loops(
+        self, frame: Frame, axes: Sequence[int], outer: Kind, *, vectors: bool = True
+    ) -> Generator[Index]:
         """A loop for each of these axes, as vectors along the last axis of the shape."""
         wide = [a for a, d in enumerate(frame.shape) if d != 1]
         with ExitStack() as stack:
             index: list[Dim] = []
             for a in axes:
-                kind = self.inner if [a] == wide[-1:] else outer
+                kind = self.inner if vectors and [a] == wide[-1:] else outer
                 index.append(stack.enter_context(self.nest.loop(kind, frame.shape[a])))
             yield tuple(index)
 
@@ -298,7 +300,7 @@ class _Lowering:
         shape, axis, words = op.updates.shape, op.axis, self.pull.words
         after = axis + op.indices.type.rank - op.batch
         with (
-            self._loops(Frame((*shape[:after], 1), ()), range(after), "serial") as outer,
+            self._loops(Frame(shape, ()), range(after), "serial", vectors=False) as outer,
             self._loops(Frame(shape, ()), range(after, len(shape)), "serial") as inner,
         ):
             index = (*outer, *inner)

@@ -237,6 +237,16 @@ func @f(%n: i64, %m: i64) -> i64 {
 }
 """
 
+REPEATED = """
+func @f(%x: f32[4], %i: i64[20], %u: f32[20], %v: f32[3,2,1], %j: i64[2,1]) -> (f32[4], f32[3,4,1]) {
+  %0 = scatter_add %x, %i, %u axis=0 : f32[4]
+  %1 = broadcast %x shape=(3,4,1) axes=(1) : f32[3,4,1]
+  %2 = reshape %v shape=(3,2,1,1) : f32[3,2,1,1]
+  %3 = scatter_add %1, %j, %2 axis=1 : f32[3,4,1]
+  return %0, %3
+}
+"""
+
 SHAPES = """
 func @f(%x: f32[2,3], %y: f32) -> (f32[6], f32[2,3], f32[2,3], f32, f32[2,0], i64[2]) {
   %0 = reshape %x shape=(6) : f32[6]
@@ -280,6 +290,11 @@ CASES = (
         "tape_of_tapes",
         TAPE_OF_TAPES,
         tuple((np.int64(n), np.int64(m)) for n, m in ((0, 3), (4, 0), (5, 3))),
+    ),
+    Case(
+        "repeated",
+        REPEATED,
+        ((whole(4), np.arange(20) ** 2 % 4, whole(20), whole(3, 2, 1), np.array([[1], [1]])),),
     ),
     Case("shapes", SHAPES, ((whole(2, 3), np.float32(4)),)),
     Case("batch", BATCH, tuple((whole(b, 3), whole(3, 2)) for b in (0, 1, 17))),
