@@ -156,7 +156,7 @@ class Captures:
             self._visit(where, item, lambda k=key: read()[k], depth)
 
     def _function(self, fn: types.FunctionType) -> None:
-        if id(fn) in self._seen or self._foreign(fn.__module__ or ""):
+        if id(fn) in self._seen or self._foreign(fn.__module__):
             return
         self._seen.add(id(fn))
         mentioned = set(_names(fn.__code__))
@@ -172,7 +172,7 @@ class Captures:
                 name = fn.__code__.co_varnames[fn.__code__.co_argcount - len(fn.__defaults__ or ())]
                 self._visit(name, default, lambda i=i: (fn.__defaults__ or ())[i], 0)
 
-    def _foreign(self, module: str) -> bool:
+    def _foreign(self, module: str | None) -> bool:
         """Whether a module belongs to Python, to this package or to another installed one."""
         top = _top(module)
         if top in self._home:
@@ -185,8 +185,8 @@ class Captures:
             self.guards.setdefault(path, Guard(path, read, value, by_identity))
 
 
-def _top(module: str) -> str:
-    return module.partition(".")[0]
+def _top(module: str | None) -> str:
+    return (module or "").partition(".")[0]
 
 
 def _same_view(array: Array, base: Array, read: Read) -> Read:

@@ -6,6 +6,7 @@ are compositions that have no class of their own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,6 +127,11 @@ def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
         refuse_out(out)
         return apply(cls, *xs)
 
+    names = [*(spec.name for spec in cls.layout)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(n, kind) for n in names]
+    parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 
 

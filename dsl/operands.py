@@ -51,7 +51,9 @@ def here() -> Scope:
 
 def plain(x: Any) -> Any:
     """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
-    if isinstance(x, Tensor | np.ndarray | bool | int | float | Expr):
+    if isinstance(x, np.generic):  # before float, of which np.float64 is a kind
+        return np.asarray(x)
+    if isinstance(x, Tensor | np.ndarray | int | float | Expr):
         return x  # pyright: ignore[reportUnknownVariableType]
     if isinstance(x, list | tuple):
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
@@ -62,7 +64,7 @@ def plain(x: Any) -> Any:
                 remedy="make one with dlvm.stack([a, b]) or dlvm.concat([a, b])",
             )
         return np.asarray(items)
-    if isinstance(x, np.generic) or hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+    if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     try:
         return np.asarray(memoryview(x))

@@ -1,0 +1,232 @@
+"""Assignment and aliases in a trace behave as NumPy's: random programs on both, and the edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.errors import TraceError, UserError
+
+
+def staged_and_plain(program, *arrays):
+    """The results of one program on staged values and on NumPy arrays."""
+    staged = dlvm.function(program)(*(a.copy() for a in arrays))
+    plain = program(*(a.copy() for a in arrays))
+    return staged, plain
+
+
+def same(program, *arrays):
+    for found, expected in zip(*staged_and_plain(program, *arrays), strict=True):
+        assert np.array_equal(found, expected), (found, expected)
+        assert found.dtype == np.asarray(expected).dtype
+
+
+def test_the_example_of_the_documentation():
+    def program(x):
+        w = x.copy()
+        w[1:3] *= 2
+        w[0] = 7
+        return w, x
+
+    same(program, np.arange(5.0))
+
+
+def test_aliases_see_each_other():
+    def program(x):
+        a = x * 1
+        b = a
+        c = a[1:]
+        d = c[1:]
+        b += 10
+        d *= 3
+        c[0] = -1
+        return a, b, c, d
+
+    same(program, np.arange(12.0).reshape(4, 3))
+
+
+def test_an_element_is_a_value_and_a_row_is_a_view():
+    def program(x):
+        a = x.copy()
+        e, r, last = a[0, 0], a[0], a[-1]
+        a[0, 0] = 5
+        e += 1
+        last -= 1
+        return a, e, r, last
+
+    same(program, np.arange(6.0).reshape(2, 3))
+
+
+def test_transposes_reshapes_and_new_axes_are_views():
+    def program(x):
+        a = x.copy()
+        a.T[0] = 9
+        a.reshape(-1)[2] = 4
+        b = a[:, None, ::-1]
+        b[1, 0, 0] = 8
+        a[..., 1] += 100
+        return a, b
+
+    same(program, np.arange(6.0).reshape(2, 3))
+
+
+def test_arrays_as_indices_copy_when_read_and_write_in_place():
+    def program(x, i, j):
+        a = x.copy()
+        picked = a[i]
+        picked += 1
+        a[i] = 7
+        a[i, j] = 3
+        a[:, j] -= 1
+        return a, picked, x[i, j], x[:, i[:2]], x[i, 1:], x[0, i], x[i, :, None]
+
+    same(program, np.arange(20.0).reshape(5, 4), np.array([0, 3, -1]), np.array([1, 1, 2]))
+
+
+def test_masks_assign():
+    def program(x):
+        a = x.copy()
+        a[a > 3] = 0
+        rows = x[:, 0] > 2
+        a[rows] = -1
+        return (a,)
+
+    same(program, np.arange(12.0).reshape(4, 3))
+
+
+def test_what_is_assigned_is_cast_and_stretched():
+    def program(x):
+        a = x.astype(np.int32)
+        a[0] = 3.9
+        a[1:] = np.array([[1], [2], [3]])
+        return (a,)
+
+    same(program, np.arange(12.0).reshape(4, 3))
+
+
+def random_program(seed):
+    """A program of assignments through views, as source that both kinds of array understand."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 5, size=rng.integers(1, 4)))
+    names, shapes, lines = ["a"], {"a": shape}, ["a = x.copy()"]
+    for k in range(12):
+        source = str(rng.choice(names))
+        index, part = random_index(rng, shapes[source])
+        kind = rng.integers(0, 5)
+        if kind == 0:
+            lines.append(f"{source}[{index}] = {k}.5")
+        elif kind == 1 and part:
+            lines.append(f"{source}[{index}] *= 2")
+        elif kind == 2 and len(shapes[source]) > 1:
+            new = f"v{k}"
+            lines.append(f"{new} = {source}.T")
+            names.append(new)
+            shapes[new] = shapes[source][::-1]
+        elif kind == 3 and part:
+            new = f"v{k}"
+            lines.append(f"{new} = {source}[{index}]")
+            names.append(new)
+            shapes[new] = part
+        else:
+            lines.append(f"{source} += {k}")
+    body = "\n    ".join([*lines, f"return ({', '.join(names)},)"])
+    space: dict = {}
+    exec(f"def program(x):\n    {body}\n", space)
+    return space["program"], shape, body
+
+
+def random_index(rng, shape):
+    items, part = [], []
+    for size in shape:
+        kind = rng.integers(0, 4)
+        if kind == 0 and size:
+            items.append(str(int(rng.integers(-size, size))))
+        else:
+            bounds = rng.integers(-size - 1, size + 2, size=2)
+            step = int(rng.choice([1, 1, 2, -1, -2]))
+            cut = slice(*(None if rng.random() < 0.4 else int(b) for b in bounds), step)
+            items.append(":".join("" if v is None else str(v) for v in (cut.start, cut.stop, step)))
+            part.append(len(range(size)[cut]))
+    return ", ".join(items), tuple(part)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_do_as_numpy_does(seed):
+    program, shape, body = random_program(seed)
+    x = np.random.default_rng(seed).normal(size=shape)
+    staged, plain = staged_and_plain(program, x)
+    for found, expected in zip(staged, plain, strict=True):
+        assert np.array_equal(found, expected), f"\n{body}\n{found}\n{expected}"
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize(
+    "cut",
+    ["1:", ":-1", ":3", "1:3", "::2", "1::2", "::-1", "-2:", ":", "2:-1", "::-3", "1:4:2"],
+)
+def test_slices_of_an_open_axis_clip_as_numpy_does(cut, n):
+    space: dict = {}
+    exec(
+        f"def program(x):\n    a = x.copy()\n    b = a[{cut}]\n    b += 1\n    return a, b\n", space
+    )
+    program = space["program"]
+    opened = dlvm.function(dynamic={"x": "B"})(program)
+    x = np.arange(float(n))
+    for found, expected in zip(opened(x), program(x.copy()), strict=True):
+        assert np.array_equal(found, expected)
+
+
+def test_a_row_of_an_open_axis_is_checked_in_the_call():
+    @dlvm.function(dynamic={"x": "B,3"})
+    def f(x):
+        a = x.copy()
+        a[-1][0] = 9
+        return a, a[1]
+
+    a, row = f(np.zeros((2, 3)))
+    assert a[1, 0] == 9
+    assert row[0] == 9
+    with pytest.raises(UserError, match=r"index 1 is out of range for an axis of size 1") as error:
+        f(np.zeros((1, 3)))
+    assert "test_views.py" in str(error.value)
+
+
+def test_an_argument_is_not_assigned_into():
+    @dlvm.function
+    def f(x):
+        x[0] = 1
+        return x
+
+    with pytest.raises(TraceError, match=r"x = x\.copy\(\)"):
+        f(np.zeros(3))
+
+
+def test_a_box_from_outside_a_region_is_not_assigned_into():
+    @dlvm.function
+    def f(x):
+        total = dlvm.zeros(3)
+
+        def body(c, row):
+            total[0] = c
+            return c + row.sum(), None
+
+        return dlvm.scan(body, 0.0, x)
+
+    with pytest.raises(TraceError, match="outside this region"):
+        f(np.ones((2, 3)))
+
+
+def test_a_box_made_inside_a_region_is_assigned_into():
+    @dlvm.function
+    def f(x):
+        def body(c, row):
+            w = row.copy()
+            w[0] = c
+            return c + w.sum(), w
+
+        return dlvm.scan(body, 0.0, x)
+
+    last, rows = f(np.ones((3, 2)))
+    assert last == 7
+    assert np.array_equal(rows, [[0, 1], [1, 1], [3, 1]])
