@@ -32,6 +32,7 @@ from .operands import (
     element,
     fit,
     fresh,
+    here,
     kind_of,
     known_dtype,
     plain,
@@ -182,7 +183,8 @@ def asarray(x: Any, dtype: Any = None) -> Any:
 @public("copy")
 def copy(x: Any) -> Any:
     """An array of its own with the same elements, which may be assigned into."""
-    return fresh(staged(x).read())
+    x = staged(x)
+    return Tensor(x.read(), here(), x.weak, label=f"a copy of {x.label}" if x.label else "")
 
 
 @public("matmul")

@@ -20,7 +20,7 @@ from dlvm.ir.interpret import Interpreter
 
 from .names import PUBLIC
 from .operands import staged
-from .scopes import Scope, Trace, current, user_origin
+from .scopes import Scope, Trace, current, type_of, user_origin
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,9 +56,9 @@ def described(parameters: list[str], args: tuple[Any, ...]) -> list[str]:
     notes: list[str] = []
     for name, arg in zip(names, args, strict=False):
         if isinstance(arg, Tensor):
-            notes.append(f"{name} is {arg.describe()}")
+            notes.append(f"{name}: {arg.history()}")
         elif isinstance(arg, np.ndarray):
-            notes.append(f"{name} is an array {arg.dtype}{list(arg.shape)}")
+            notes.append(f"{name}: {type_of(arg)}, a NumPy array")
     return notes[:MAX_NOTES]
 
 

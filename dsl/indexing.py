@@ -118,10 +118,16 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool) -> None:
 def _checked(i: int, extent: Dim) -> Dim | None:
     """The position, if it is inside whatever the symbols; None if only the call can tell."""
     if isinstance(extent, int) and not -extent <= i < extent:
-        raise out_of_range(i, extent)
+        raise out_of_bounds(i, extent)
     position = extent + i if i < 0 else i
     inside = at_least(position, 0) and at_least(extent - 1, position)
     return position if inside else None
+
+
+def out_of_bounds(i: int, extent: int) -> IndexOutOfRange:
+    """The error for an index that is known while tracing."""
+    remedy = f"valid are {-extent} to {extent - 1}" if extent else "the axis is empty"
+    return IndexOutOfRange(out_of_range(i, extent).message, remedy=remedy)
 
 
 def _check_array(item: Any, extent: Dim) -> None:
@@ -135,7 +141,7 @@ def _check_array(item: Any, extent: Dim) -> None:
     if isinstance(item, np.ndarray) and item.dtype.kind in "iu" and isinstance(extent, int):
         bad = item[(item < -extent) | (item >= extent)]
         if bad.size:
-            raise out_of_range(int(bad.reshape(-1)[0]), extent)
+            raise out_of_bounds(int(bad.reshape(-1)[0]), extent)
 
 
 def _integers(item: Any) -> Tensor:

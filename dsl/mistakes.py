@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from typing import TYPE_CHECKING
 
 from dlvm.errors import Origin, TraceError
@@ -11,20 +11,6 @@ from .scopes import user_origin
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-_REWRITES: tuple[tuple[str, str], ...] = (
-    (r"^while (?P<c>.+):", "dlvm.while_loop(lambda state: {c}, body, state)"),
-    (
-        r"^(?:el)?if (?P<c>.+):",
-        "dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise, *xs) for branches",
-    ),
-    (r"^assert (?P<c>[^,]+)", 'dlvm.assert_({c}, "message")'),
-    (r"(?P<a>\w[^=]*?) if (?P<c>.+?) else (?P<b>[^):,]+)", "dlvm.where({c}, {a}, {b})"),
-    (r"\bnot (?P<a>[\w.\[\]]+)", "~{a}"),
-    (r"(?P<a>[\w.\[\]()]+) and (?P<b>[\w.\[\]()]+)", "({a}) & ({b})"),
-    (r"(?P<a>[\w.\[\]()]+) or (?P<b>[\w.\[\]()]+)", "({a}) | ({b})"),
-    (r"\bmax\((?P<a>[^,()]+), *(?P<b>[^,()]+)\)", "dlvm.maximum({a}, {b})"),
-)
 
 
 def no_truth(x: Tensor) -> TraceError:
@@ -40,19 +26,75 @@ def no_truth(x: Tensor) -> TraceError:
 def rewritten(origin: Origin) -> str:
     """How the user's line is written on staged values."""
     line = origin.source()
-    for pattern, rewrite in _REWRITES:
-        if found := re.search(pattern, line):
-            return rewrite.format(**{k: v.strip() for k, v in found.groupdict().items()})
-    return "dlvm.where(condition, a, b), or dlvm.cond(condition, then, otherwise, *xs)"
+    text = line.removeprefix("el") if line.startswith("elif") else line
+    tree = _parsed(text) or _parsed(f"{text}\n pass")
+    found = (_rewrite(_Joined().visit(node)) for node in ast.walk(tree)) if tree else ()
+    return next((text for text in found if text), _GENERAL)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
+_GENERAL = "dlvm.where(condition, a, b), or dlvm.cond(condition, then, otherwise, *xs)"
+
+
+class _Joined(ast.NodeTransformer):
+    """``a and not b`` as ``(a) & ~(b)``, which staged values understand."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """``and`` and ``or``."""
+        sign = " & " if isinstance(node.op, ast.And) else " | "
+        parts = (f"({ast.unparse(self.visit(v))})" for v in node.values)
+        return ast.Name(sign.join(parts))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """``not``."""
+        if not isinstance(node.op, ast.Not):
+            return node
+        return ast.Name(f"~({ast.unparse(self.visit(node.operand))})")
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """``a < b < c``."""
+        if len(node.ops) == 1:
+            return node
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        each = (ast.unparse(ast.Compare(a, [op], [b])) for a, op, b in pairs)
+        return ast.Name(" & ".join(f"({text})" for text in each))
+
+
+def _rewrite(node: ast.AST) -> str | None:
+    """The rewrite of one statement or expression, if it asks for a truth value."""
+    match node:
+        case ast.If(test=test):
+            c = ast.unparse(test)
+            return (
+                f"dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise, *xs) for code"
+            )
+        case ast.While(test=test):
+            return f"dlvm.while_loop(lambda state: {ast.unparse(test)}, body, state)"
+        case ast.Assert(test=test):
+            return f'dlvm.assert_({ast.unparse(test)}, "message")'
+        case ast.IfExp(test=test, body=a, orelse=b):
+            return f"dlvm.where({', '.join(map(ast.unparse, (test, a, b)))})"
+        case ast.Call(func=ast.Name(id="max" as name), args=[a, b]):
+            return f"dlvm.{name}imum({ast.unparse(a)}, {ast.unparse(b)})"
+        case ast.Name(id=text) if not text.isidentifier():
+            return text
+        case _:
+            return None
 
 
 def no_number(x: Tensor, what: str) -> TraceError:
     """Python or NumPy wanted the number that a staged value will only have in a call."""
     remedies = {
-        "a NumPy array": "dlvm.stack([a, b]) makes one array of staged values; "
-        "dlvm.asarray keeps one staged",
-        "an index or a size": "x[i] and dlvm.take(x, i) accept staged indices; "
-        "a size must be static (static=) or symbolic (x.shape[0])",
+        "a NumPy array": "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
+        "an index or a size": "index with x[i] or dlvm.take; a size must be static (static=) "
+        "or come from x.shape",
     }
     return TraceError(
         f"{x.describe()} can't become {what} while the function is traced",

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm.errors import TraceError
 
 from .elementwise import refuse_out
@@ -27,8 +29,14 @@ RENAMED = {
 
 def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``np.sin(x)`` and operators with a NumPy array on the left."""
-    refuse_out(kwargs.get("out"))
     name: str = ufunc.__name__
+    if any(isinstance(x, np.ndarray) for x in kwargs.get("out", ())):
+        raise TraceError(
+            f"np.{name} assigns into an array from outside the trace",
+            origin=user_origin(),
+            remedy="make a new array, w = w + v, and return it",
+        )
+    refuse_out(kwargs.get("out"))
     if method != "__call__":
         raise _unstaged(f"np.{name}.{method}", "use the function itself, such as dlvm.sum")
     if kwargs:

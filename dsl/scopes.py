@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from dlvm.errors import CompilerError, DTypeError, Origin
@@ -50,6 +51,17 @@ def user_origin() -> Origin:
     found = _origins.get(key)
     if found is None:
         found = _origins[key] = Origin(*key)
+    return found
+
+
+def origin_in(traceback: TracebackType | None) -> Origin | None:
+    """The file and line of the innermost frame of a traceback outside this package."""
+    found: Origin | None = None
+    while traceback is not None:
+        module: str = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in _INTERNAL:
+            found = Origin(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
     return found
 
 

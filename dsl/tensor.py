@@ -20,6 +20,9 @@ from .mistakes import no_number, no_truth, unknown_length, used_after
 from .names import named
 from .scopes import Scope, current, user_origin
 
+OUTSIDE = "a value from outside this region"
+CARRY = "make it part of what the body takes and returns, or change a copy"
+
 
 class Step(Protocol):
     """How a view looks at its parent: reading a value, and writing one back into it."""
@@ -124,7 +127,7 @@ class Tensor:
         assert scope is not None
         held = self._root._held
         if scope is not self._scope:
-            held = held or "a value from outside this region"
+            held = held or OUTSIDE
         view = Tensor(part, scope, held=held, label=self._label)
         if not held:
             view._root, view._parent, view._step = self._root, self, step
@@ -147,13 +150,14 @@ class Tensor:
         if not held and scope is not self._scope:
             if scope is None or not scope.within(self._scope):
                 raise used_after(self)
-            held = "a value from outside this region"
+            held = OUTSIDE
         if held:
             name = self._label or "x"
+            copied = f"change a copy and return it: {plain_variable(name)} = {name}.copy()"
             raise TraceError(
                 f"assignment into {self.describe()}, {held}",
                 origin=user_origin(),
-                remedy=f"change a copy and return it: {plain_variable(name)} = {name}.copy()",
+                remedy=CARRY if held == OUTSIDE else copied,
             )
 
     # -- what it is ------------------------------------------------------------------------------
@@ -184,6 +188,11 @@ class Tensor:
         return self._value.type.dtype.numpy
 
     @property
+    def label(self) -> str:
+        """What the user calls it, if it is an argument."""
+        return self._label
+
+    @property
     def element(self) -> DType:
         """The element type in IR text."""
         return self._value.type.dtype
@@ -194,6 +203,13 @@ class Tensor:
             return f"{self._label}: {self.type}"
         made = self._value.origin
         return f"{self.type} made at {made}" if made else f"a value of type {self.type}"
+
+    def history(self) -> str:
+        """Its type and where it comes from, in one line."""
+        if self._label:
+            return f"{self.type}, {self._label}, {self._root._held or 'made here'}"
+        made = self._value.origin
+        return f"{self.type}, made at {made}: {made.source():.60}" if made else str(self.type)
 
     def __repr__(self) -> str:
         return f"<staged {self.describe()}>"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlvm.errors import Origin, TraceError
+from dlvm.errors import Origin, TraceError, UserError
 from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
 from dlvm.ir.dims import Dim, Expr, symbol, symbols
 from dlvm.ops import Broadcast, Call, Constant
 
 from .operands import fresh, here, staged
-from .scopes import Scope, Trace, user_origin
+from .scopes import Scope, Trace, origin_in, user_origin
 from .tensor import Tensor
 from .trees import Spec, flatten, labels, paths, unflatten
 
@@ -63,7 +63,10 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
         tensors = [
             Tensor(p, scope, i.weak, i.held, i.label) for p, i in zip(params, inputs, strict=True)
         ]
-        leaves, tree = flatten(body(tensors))
+        try:
+            leaves, tree = flatten(body(tensors))
+        except UserError as error:
+            raise error.located(origin_in(error.__traceback__)) from None
         results = tuple(result(leaf, scope.label) for leaf in leaves)
     return Written(scope, params, results, tree)
 
