@@ -15,7 +15,7 @@ from dlvm import tree as tree
 from dlvm.dsl import arrays as _arrays  # noqa: F401  # registers public names
 from dlvm.dsl import numpy_dispatch as _dispatch  # noqa: F401
 from dlvm.dsl import picking as _picking  # noqa: F401
-from dlvm.dsl.control import cond, fori_loop, map, scan, switch, while_loop
+from dlvm.dsl.control import cond, switch
 from dlvm.dsl.derivatives import (
     checkpoint,
     grad,
@@ -29,6 +29,7 @@ from dlvm.dsl.derivatives import (
     vmap,
 )
 from dlvm.dsl.function import function, trace
+from dlvm.dsl.loops import fori_loop, map, scan, while_loop
 from dlvm.dsl.names import every_name, lookup, suggestion
 from dlvm.dsl.specs import spec
 from dlvm.errors import CompilerError, DlvmError, UserError

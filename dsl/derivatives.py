@@ -39,19 +39,34 @@ _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, StagedFunction[..., Any]]]
 _kept = weakref.WeakKeyDictionary()
 
 
-def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:
-    """The staged function of ``f``'s arguments that ``inside`` is, made once for ``f``."""
+def kept(
+    f: Fun, key: Hashable, make: Callable[[], StagedFunction[..., Any]]
+) -> StagedFunction[..., Any]:
+    """The staged function that ``make`` gives, made once for ``f``."""
     try:
         of_f = _kept.setdefault(f, {})
     except TypeError:
-        of_f = {}
-    key = (kind, options)
+        return make()
     if key not in of_f:
+        of_f[key] = make()
+    return of_f[key]
+
+
+def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:
+    """The staged function of ``f``'s arguments that ``inside`` is, made once for ``f``."""
+
+    def make() -> StagedFunction[..., Any]:
         target = staged_of(f)
         named_like = wraps(target.python)(inside)
         named_like.__name__ = f"{kind}_{target.label}"
-        of_f[key] = target.like(named_like)
-    return of_f[key]
+        return target.like(named_like)
+
+    return kept(f, (kind, options), make)
+
+
+def primal(f: Fun) -> StagedFunction[..., Any]:
+    """``f`` itself, staged once."""
+    return f if isinstance(f, StagedFunction) else kept(f, "primal", lambda: StagedFunction(f))
 
 
 def _frozen_wrt(wrt: Any) -> Hashable:
@@ -95,8 +110,8 @@ def _check_function(f: Any, name: str) -> None:
 def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
     """``(f(*primals), pull)``; ``pull`` takes cotangents of the results to those of the primals."""
     if not in_trace():
-        results = derived("primal", f, (), lambda *args: _call(f, args))(*primals)
-        pulled = derived("pulled", lambda: f, (), _unstaged_pull(f, has_aux))
+        results = primal(f)(*primals)
+        pulled = kept(f, ("pull", has_aux), lambda: StagedFunction(_pulling(f, has_aux)))
         out, aux = results if has_aux else (results, None)
         return _with_aux(out, lambda ct: pulled(primals, ct), aux, has_aux)
     made = applied(f, primals, {})
@@ -105,7 +120,7 @@ def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
     pull = pullback(made, positions)
 
     def cotangents(ct: Any) -> tuple[Any, ...]:
-        full = (ct, map_leaves(lambda _: 0, results[1])) if has_aux else ct
+        full = (ct, map_leaves(lambda _: None, results[1])) if has_aux else ct
         return tuple(regrouped(made, made.arguments.names, pull(full)))
 
     out, aux = results if has_aux else (results, None)
@@ -116,12 +131,11 @@ def _with_aux(out: Any, pull: Fun, aux: Any, has_aux: bool) -> Any:
     return (out, pull, aux) if has_aux else (out, pull)
 
 
-def _call(f: Fun, args: Sequence[Any]) -> Any:
-    return f(*args)
+def _pulling(f: Fun, has_aux: bool) -> Fun:
+    def pull(primals: Any, cotangents: Any) -> Any:
+        return vjp(f, *primals, has_aux=has_aux)[1](cotangents)
 
-
-def _unstaged_pull(f: Fun, has_aux: bool) -> Fun:
-    return lambda primals, ct: vjp(f, *primals, has_aux=has_aux)[1](ct)
+    return pull
 
 
 # -- forward mode --------------------------------------------------------------------------------
@@ -130,7 +144,7 @@ def _unstaged_pull(f: Fun, has_aux: bool) -> Fun:
 def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """``f(*primals)`` and its directional derivative along the tangents."""
     if not in_trace():
-        return StagedFunction(lambda p, t: jvp(f, p, t), roots=[f])(tuple(primals), tuple(tangents))
+        return kept(f, "push", lambda: StagedFunction(_pushing(f)))(tuple(primals), tuple(tangents))
     made = applied(f, primals, {})
     given = [x for p, t in zip(primals, tangents, strict=True) for x in _like(p, t)]
     positions = [
@@ -143,6 +157,13 @@ def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, A
         for i in positions
     ]
     return tangents_of(made, positions, [v.read() for v in values])
+
+
+def _pushing(f: Fun) -> Fun:
+    def push(primals: Any, tangents: Any) -> Any:
+        return jvp(f, primals, tangents)
+
+    return push
 
 
 def _like(primal: Any, tangent: Any) -> list[Any]:
@@ -161,10 +182,7 @@ def _like(primal: Any, tangent: Any) -> list[Any]:
 
 def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
     """``f(*primals)`` and the linear function that takes tangents to tangents of the result."""
-    if in_trace():
-        return f(*primals), lambda *tangents: jvp(f, primals, tangents)[1]
-    out = derived("primal", f, (), lambda *args: _call(f, args))(*primals)
-    return out, lambda *tangents: jvp(f, primals, tangents)[1]
+    return primal(f)(*primals), lambda *tangents: jvp(f, primals, tangents)[1]
 
 
 # -- whole derivatives ---------------------------------------------------------------------------

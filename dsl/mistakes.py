@@ -72,9 +72,7 @@ def _rewrite(node: ast.AST) -> str | None:
     match node:
         case ast.If(test=test):
             c = ast.unparse(test)
-            return (
-                f"dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise, *xs) for code"
-            )
+            return f"dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise) for code"
         case ast.While(test=test):
             return f"dlvm.while_loop(lambda state: {ast.unparse(test)}, body, state)"
         case ast.Assert(test=test):

@@ -114,6 +114,14 @@ class Trace:
         self.widenings: list[tuple[str, Origin]] = []
         self.memo: dict[Any, Any] = {}
 
+    def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
+        """The functions written so far, to come back to."""
+        return list(self.entries), set(self.names), dict(self.memo)
+
+    def reset(self, mark: tuple[list[Entry], set[str], dict[Any, Any]]) -> None:
+        """Forget the functions written since."""
+        self.entries, self.names, self.memo = list(mark[0]), set(mark[1]), dict(mark[2])
+
     def unique(self, name: str) -> str:
         """A name for a function that no other one of the module has."""
         stem = plain_name(name)

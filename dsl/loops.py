@@ -1,0 +1,245 @@
+"""Loops with JAX's signatures: real loops in a trace, Python's own outside.
+
+A body is written once and carried values keep their types. A Python scalar that is carried is
+weak as it is in Python: it takes the type that the body gives it, for which the body may be
+written a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import ShapeError, TraceError, UserError
+from dlvm.ir import BOOL, Dim, Value
+from dlvm.ops import Scan, While
+
+from .control import Body, in_trace, operands, region, union
+from .namespace import xp
+from .operands import element, fresh, here, staged
+from .scopes import user_origin
+from .tensor import Tensor
+from .tracing import Input, Written, inputs_of
+from .trees import Spec, flatten, labels, paths, shown, unflatten
+
+ROUNDS = 4
+
+
+class Carry:
+    """The carried values of a loop, and how a body is written that takes and gives them."""
+
+    def __init__(self, what: str, init: Any) -> None:
+        self.what = what
+        leaves, self.tree = flatten(init)
+        self.start = [staged(x) for x in leaves]
+        self._given: list[Any] = []
+
+    def tree_of(self, tensors: Sequence[Tensor]) -> Any:
+        """What a body is given: its first values, as the user's tree."""
+        return unflatten(self.tree, tensors[: len(self.start)])
+
+    def inputs(self) -> list[Input]:
+        """One staged input for each carried value."""
+        return inputs_of(self.start, self.tree, "carry")
+
+    def settle(self, value: Any) -> list[Any]:
+        """What a body gives, leaf by leaf, in the structure that it takes."""
+        leaves, found = flatten(value)
+        if found != self.tree:
+            raise UserError(
+                f"{self.what}: the body must give the structure it takes, {shown(self.tree)}, "
+                f"found {shown(found)}",
+                origin=user_origin(),
+            )
+        self._given = [self._fitted(x, t) for x, t in zip(leaves, self.start, strict=True)]
+        return self._given
+
+    def _fitted(self, x: Any, start: Tensor) -> Tensor:
+        given = staged(x)
+        fits = given.element.kind == start.element.kind or start.element.is_float
+        if given.weak and not start.weak and fits and given.element is not BOOL:
+            return fresh(element(given, start.element))
+        return given
+
+    def write(self, body: Callable[[], Written]) -> Written:
+        """Write a body, again where a weak start must take the type that the body gives."""
+        trace = here().trace
+        for _ in range(ROUNDS):
+            before = trace.mark()
+            written = body()
+            if not self._widen():
+                break
+            trace.reset(before)
+        self._check()
+        return written
+
+    def _widen(self) -> bool:
+        """Give weak starts the types of what the body gives; whether any changed."""
+        changed = False
+        for i, (start, given) in enumerate(zip(self.start, self._given, strict=True)):
+            same = given.type == start.type and given.weak
+            if start.weak and not same and not given.shape:
+                self.start[i] = fresh(element(start, given.element), given.weak)
+                changed = True
+        return changed
+
+    def _check(self) -> None:
+        names = labels(self.tree, "carry")
+        for name, start, given in zip(names, self.start, self._given, strict=True):
+            if start.type != given.type:
+                raise ShapeError(
+                    f"{self.what}: the body must give {name} the type it has, {start.type}, "
+                    f"found {given.type}",
+                    origin=user_origin(),
+                    remedy=f"start from {given.type}, or end with dlvm.astype or dlvm.reshape",
+                )
+
+    def result(self, results: Sequence[Value]) -> Any:
+        """The last carried values as the user's tree."""
+        pairs = zip(results, self.start, strict=False)
+        return unflatten(self.tree, [fresh(r, t.weak) for r, t in pairs])
+
+
+def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
+    """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` holds."""
+    if not in_trace():
+        val = init_val
+        while bool(cond_fun(val)):
+            val = body_fun(val)
+        return val
+    carry = Carry("while_loop", init_val)
+    body = carry.write(
+        lambda: region("body", carry.inputs(), lambda xs: carry.settle(body_fun(carry.tree_of(xs))))
+    )
+    test = region("condition", carry.inputs(), lambda xs: truth(cond_fun(carry.tree_of(xs))))
+    captured = union(test, body)
+    op = While(
+        operands(carry.start),
+        tuple(captured),
+        test.region("condition", captured),
+        body.region("body", captured),
+    )
+    return carry.result(op.results)
+
+
+def truth(value: Any) -> Tensor:
+    """The condition of a loop as one truth value."""
+    found = staged(value)
+    if found.shape:
+        raise ShapeError(
+            f"the condition of a loop must be one truth value, found {found.type}",
+            origin=user_origin(),
+            remedy="reduce it with dlvm.any or dlvm.all",
+        )
+    return fresh(element(found, BOOL))
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
+    """``for i in range(lower, upper): val = body_fun(i, val)``."""
+    if not in_trace():
+        val = init_val
+        for i in range(int(lower), int(upper)):
+            val = body_fun(np.int64(i), val)
+        return val
+    if isinstance(lower, Tensor) or isinstance(upper, Tensor):
+        _, out = while_loop(
+            lambda c: c[0] < upper,
+            lambda c: (c[0] + 1, body_fun(c[0], c[1])),
+            (xp.astype(lower, np.int64), init_val),
+        )
+        return out
+    steps = xp.arange(lower, upper)
+    return scan(lambda c, i: (body_fun(i, c), None), init_val, steps)[0]
+
+
+def scan(
+    f: Body,
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]:
+    """``carry, y = f(carry, x)`` over the leading axis of ``xs``; the last carry and stacked ys."""
+    if not in_trace():
+        return _unstaged_scan(f, init, xs, length, reverse)
+    carry = Carry("scan", init)
+    slices, tree = flatten(xs)
+    inputs = [staged(x) for x in slices]
+    n = common_length(inputs, labels(tree, "xs"), length)
+    stacked: list[Spec] = []
+
+    def body(values: list[Tensor]) -> Any:
+        out = _pair(f(carry.tree_of(values), unflatten(tree, values[len(carry.start) :])))
+        leaves, spec = flatten(out[1])
+        stacked.append(spec)
+        return [*carry.settle(out[0]), *leaves]
+
+    slice_inputs = _slice_inputs(inputs, tree)
+    written = carry.write(lambda: region("body", [*carry.inputs(), *slice_inputs], body))
+    captured = tuple(written.scope.lifted)
+    op = Scan(
+        operands(carry.start), operands(inputs), captured, written.region("body"), n, bool(reverse)
+    )
+    ys = [fresh(r) for r in op.results[len(carry.start) :]]
+    return carry.result(op.results), unflatten(stacked[-1], ys)
+
+
+def _slice_inputs(xs: Sequence[Tensor], tree: Spec) -> list[Input]:
+    return [
+        Input(path, label, x.type.with_shape(x.shape[1:]))
+        for x, path, label in zip(xs, paths(tree, "x"), labels(tree, "x"), strict=True)
+    ]
+
+
+def _pair(out: Any) -> tuple[Any, Any]:
+    if not (isinstance(out, tuple | list) and len(out) == 2):  # pyright: ignore[reportUnknownArgumentType]
+        raise TraceError(
+            "scan: the body must give a pair, the carry and what is stacked",
+            origin=user_origin(),
+            remedy="return carry, y, or carry, None",
+        )
+    return out[0], out[1]  # pyright: ignore[reportUnknownVariableType]
+
+
+def common_length(xs: Sequence[Tensor], names: Sequence[str], length: Any) -> Dim:
+    """The number of steps, on which all inputs and ``length=`` must agree."""
+    n: Dim | None = length
+    for x, name in zip(xs, names, strict=True):
+        if not x.shape:
+            raise ShapeError(f"scan: {name} has no axis to walk along", origin=user_origin())
+        n = x.shape[0] if n is None else n
+        if x.shape[0] != n:
+            raise ShapeError(
+                f"scan: {name} has {x.shape[0]} slices, expected {n}", origin=user_origin()
+            )
+    if n is None:
+        raise UserError("scan: give xs or length=", origin=user_origin())
+    return n
+
+
+def _unstaged_scan(f: Body, init: Any, xs: Any, length: Any, reverse: bool) -> tuple[Any, Any]:
+    leaves, tree = flatten(xs)
+    n = int(length) if length is not None else len(leaves[0])
+    carry, ys = init, [None] * n
+    for i in reversed(range(n)) if reverse else range(n):
+        carry, ys[i] = _pair(f(carry, unflatten(tree, [x[i] for x in leaves])))
+    if not n:
+        return carry, unstaged_nothing(f, init, unflatten(tree, leaves))
+    found = [flatten(y) for y in ys]
+    columns = zip(*(y for y, _ in found), strict=True)
+    return carry, unflatten(found[0][1], [np.stack(column) for column in columns])
+
+
+def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
+    """What a scan over no slices stacks: empty arrays, whose types only a trace can tell."""
+    from .function import StagedFunction
+
+    return StagedFunction(lambda init, xs: scan(f, init, xs)[1])(init, xs)
+
+
+def map(f: Body, xs: Any) -> Any:
+    """``f`` of each slice along the leading axis, stacked."""
+    return scan(lambda _, x: (None, f(x)), None, xs)[1]
