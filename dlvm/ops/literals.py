@@ -44,7 +44,7 @@ class DimSize(Creation):
 
 
 class Iota(Creation):
-    """``0, 1, ..., size-1`` in the given element type (bool is refused)."""
+    """``0, 1, ..., size-1`` in the given element type; integers wrap, bool is refused."""
 
     name = "iota"
     size: Dim
