@@ -18,7 +18,7 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.ad.expand import expand
-from dlvm.errors import IRError
+from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
 
@@ -31,6 +31,14 @@ class Options:
 
     target: str = "host"
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.target != "host":
+            raise UserError(
+                f"target={self.target!r}: there is no such target", remedy='it can be "host"'
+            )
+        if self.threads is not None and self.threads < 1:
+            raise UserError(f"threads={self.threads}: at least one is needed")
 
 
 class Executable(Protocol):

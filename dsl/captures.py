@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from dlvm.ir import Array
 
@@ -89,13 +90,14 @@ class Captures:
         return found.path if found else None
 
     def _view(self, array: Array) -> Found | None:
-        base = array.base
-        while isinstance(base, np.ndarray) and id(base) not in self.arrays:  # pyright: ignore[reportUnknownArgumentType]
-            base = base.base
-        if not (isinstance(base, np.ndarray) and base.flags.c_contiguous):
-            return None
-        found = self.arrays[id(base)]  # pyright: ignore[reportUnknownArgumentType]
-        return Found(f"{found.path}_view", _same_view(array, base, found.read))  # pyright: ignore[reportUnknownArgumentType]
+        owner, (low, high) = _owner(array), byte_bounds(array)
+        for base in self.held if owner is not array else ():
+            start, stop = byte_bounds(base)
+            inside = start <= low and high <= stop
+            if _owner(base) is owner and inside and base.flags.c_contiguous:
+                found = self.arrays[id(base)]
+                return Found(f"{found.path}_view", _same_view(array, base, found.read))
+        return None
 
     # -- following names ----------------------------------------------------------------------
 
@@ -187,6 +189,13 @@ class Captures:
 
 def _top(module: str | None) -> str:
     return (module or "").partition(".")[0]
+
+
+def _owner(array: Array) -> Any:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def _same_view(array: Array, base: Array, read: Read) -> Read:

@@ -12,6 +12,7 @@ from typing import Any
 
 from dlvm.errors import DTypeError, ShapeError, UserError
 from dlvm.ir import BOOL, F64, I64, OPS, U64, Dim, DType, Op, Value
+from dlvm.ir.dims import numbers
 from dlvm.ops import (
     Add,
     And,
@@ -32,7 +33,7 @@ from dlvm.ops import (
 )
 
 from .eager import public
-from .names import DERIVERS, LISTERS, PUBLIC
+from .names import DERIVERS, LISTERS, PUBLIC, named
 from .operands import (
     broadcast_shapes,
     common,
@@ -187,6 +188,7 @@ def derive(name: str) -> Callable[..., Any] | None:
     return PUBLIC[name]
 
 
+numbers.apply = lambda name, x, y: named(name)(x, y)
 DERIVERS.append(derive)
 LISTERS.append(lambda: list(_derivable()))
 

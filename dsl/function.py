@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import logging
 import re
 import threading
@@ -326,12 +327,18 @@ class StagedFunction(Generic[P, R]):
         frozen = {name: _frozen(value) for name, value in arrays.items()}
         fn = self._fn
 
+        whole = self.parameters.signature
+        kept = [p for n, p in whole.parameters.items() if n not in frozen]
+        rest = whole.replace(parameters=kept)
+
         @functools.wraps(fn)
         def bound(*args: Any, **kwargs: Any) -> R:
-            return fn(*args, **kwargs, **frozen)  # type: ignore[arg-type]
+            named = rest.bind(*args, **kwargs).arguments | frozen
+            ordered = {n: named[n] for n in whole.parameters if n in named}
+            call = inspect.BoundArguments(whole, ordered)  # type: ignore[arg-type]
+            return fn(*call.args, **call.kwargs)
 
-        kept = [p for n, p in self.parameters.signature.parameters.items() if n not in frozen]
-        bound.__signature__ = self.parameters.signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        bound.__signature__ = rest  # type: ignore[attr-defined]
         names = {k: v for k, v in self._names_without_self().items()}
         return StagedFunction(
             bound,

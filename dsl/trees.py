@@ -14,13 +14,14 @@ import numpy as np
 import optree
 
 from dlvm.errors import UserError
+from dlvm.ir import Expr
 
 from .scopes import plain_name
 from .tensor import Tensor
 
 NAMESPACE = "dlvm"
 Spec = optree.PyTreeSpec
-_PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool}
+_PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Expr}
 _registered: set[type] = set()
 
 
@@ -71,10 +72,7 @@ def labels(spec: Spec, name: str) -> list[str]:
 
 def paths(spec: Spec, name: str) -> list[str]:
     """The name of each leaf in IR text: ``params_w1``."""
-    return [
-        plain_name("_".join(str(e) for e in (name, *path) if e != ""))
-        for path in optree.treespec_paths(spec)
-    ]
+    return [plain_name(label) for label in labels(spec, name)]
 
 
 def _is_dataclass(x: Any) -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from numbers import Integral
+from typing import Any, TypeAlias
 
 from dlvm.errors import ShapeError
 
@@ -44,19 +45,40 @@ def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
     return (-sum(p for _, p in mono), [(str(a), -p) for a, p in mono])
 
 
+@dataclass(slots=True)
+class Numbers:
+    """Who computes with a size as with a number, ``1.0 / B``: set by the embedded language."""
+
+    apply: Callable[[str, Any, Any], Any] | None = None
+
+
+numbers = Numbers()
+
+
+def as_number(function: str, lhs: Any, rhs: Any) -> Any:
+    """A public function of a size and something that is no size."""
+    if numbers.apply is None:
+        raise ShapeError(f"{function} of {lhs} and {rhs}: a size computes with sizes only")
+    return numbers.apply(function, lhs, rhs)
+
+
 @dataclass(frozen=True, slots=True)
 class Expr:
     """A sum of integer multiples of monomials, sorted; never a plain constant."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __add__(self, other: Dim) -> Dim:
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, Integral | Expr):
+            return as_number("add", self, other)
         out = dict(self.terms)
         for mono, k in _terms(other):
             out[mono] = out.get(mono, 0) + k
         return _canonical(out)
 
-    def __mul__(self, other: Dim) -> Dim:
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, Integral | Expr):
+            return as_number("multiply", self, other)
         out: dict[Monomial, int] = {}
         for m1, k1 in self.terms:
             for m2, k2 in _terms(other):
@@ -67,10 +89,10 @@ class Expr:
     def __neg__(self) -> Dim:
         return self * -1
 
-    def __sub__(self, other: Dim) -> Dim:
+    def __sub__(self, other: Any) -> Any:
         return self + -other
 
-    def __rsub__(self, other: Dim) -> Dim:
+    def __rsub__(self, other: Any) -> Any:
         return -self + other
 
     __radd__ = __add__
@@ -87,6 +109,27 @@ class Expr:
 
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return as_number("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return as_number("divide", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return as_number("power", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return as_number("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return as_number("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return as_number("less", other, self)
+
+    def __ge__(self, other: Any) -> Any:
+        return as_number("less_equal", other, self)
 
     def __bool__(self) -> bool:
         raise ShapeError(
