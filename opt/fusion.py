@@ -221,7 +221,7 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
             continue
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
-        apart = op.x not in keys_of(groups, producer)
+        apart = producer not in groups.homes((op.x,)) and op.x not in keys_of(groups, producer)
         if simple and apart and len(producer.members) + len(group.members) <= most:
             group.absorb(producer)
 
