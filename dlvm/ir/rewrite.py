@@ -81,16 +81,21 @@ def mapped(values: Iterable[Value], env: Mapping[Value, Value]) -> list[Value]:
 
 def renewed(op: Op, env: Mapping[Value, Value]) -> Op:
     """The operation on substituted operands; itself, kept in place, when none changed."""
-    operands = mapped(op.operands, env)
-    if all(a is b for a, b in zip(operands, op.operands, strict=True)):
-        return op
-    return op.rebuild(operands)
+    for v in op.operands:
+        if env.get(v, v) is not v:
+            return op.rebuild(mapped(op.operands, env))
+    return op
 
 
 def place(builder: Builder, op: Op, env: Env) -> Op:
     """Append an operation on substituted operands, and map its results; what was appended."""
     with builder:
-        new = renewed(op, env)
+        return _place_here(builder, op, env)
+
+
+def _place_here(builder: Builder, op: Op, env: Env) -> Op:
+    """The same for a builder that is active, which appends what is made by itself."""
+    new = renewed(op, env)
     if new is op:
         builder.append(op)
     else:
@@ -105,15 +110,14 @@ def transform(fn: Function, visit: Visit, env: Env | None = None) -> Function:
     it sees the substitution so far. A function in which nothing changes is returned as it is.
     """
     env = {} if env is None else env
-    builder = Builder()
-    for op in fn.ops:
-        builder.origin = op.origin
-        with builder:
+    with (builder := Builder()):
+        for op in fn.ops:
+            builder.origin = op.origin
             replacement = visit(op, env)
-        if replacement is None:
-            place(builder, op, env)
-        else:
-            env.update(zip(op.results, replacement, strict=True))
+            if replacement is None:
+                _place_here(builder, op, env)
+            else:
+                env.update(zip(op.results, replacement, strict=True))
     return rebuilt(fn, builder.ops, mapped(fn.results, env))
 
 
@@ -135,20 +139,20 @@ def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 
     env: Env = {}
     kept: list[Op] = []
     pending = [(op, patience) for op in reversed(fn.ops)]
-    while pending:
-        op, left = pending.pop()
-        with Builder():
+    with (builder := Builder()):
+        while pending:
+            op, left = pending.pop()
+            builder.origin = op.origin
             new = renewed(op, {v: followed(v, env) for v in op.operands})
-        with (scratch := Builder()):
-            scratch.origin = op.origin
-            better = improve(new)
-        if better is None:
+            builder.ops = []
+            if (better := improve(new)) is not None:
+                _check_improvement(new, better, left)
+                env[op] = better
+                pending.extend((built, left - 1) for built in reversed(builder.ops))
+                continue
             kept.append(new)
-            env.update((a, b) for a, b in zip(op.results, new.results, strict=True) if a is not b)
-            continue
-        _check_improvement(new, better, left)
-        env[op] = better
-        pending.extend((built, left - 1) for built in reversed(scratch.ops))
+            if new is not op:
+                env.update(zip(op.results, new.results, strict=True))
     return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
 
 
