@@ -1,9 +1,8 @@
 """The road, on one page: from a traced module to something that runs.
 
-    traced ─differentiate→ differentiated ─optimise→ optimized ─fuse→ kernels ─build→ machine code
-
-Every arrow is a pure function and every stop can be shown as text. ``DLVM_INTERPRET=1`` leaves
-the road after the first arrow and runs by the references of the operations.
+Every arrow is a pure function, every stop is made when it is first asked for and can be shown
+as text. With ``DLVM_INTERPRET=1`` the module runs by the references of its operations instead
+of by machine code. Rooms are entered when they are needed: ``import dlvm`` must be quick.
 """
 
 from __future__ import annotations
@@ -11,18 +10,42 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from dlvm import passes
-from dlvm.ad.expand import expand
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
 
-STAGES = ("traced", "differentiated", "optimized", "kernels", "loops", "llvm", "asm")
+if TYPE_CHECKING:
+    from dlvm.gen.report import Report
+    from dlvm.target import Target
+
+T = TypeVar("T")
+MODULES = ("traced", "differentiated", "optimized", "kernels")
+STAGES = (*MODULES, "loops", "llvm", "asm")
+
+
+class Executable(Protocol):
+    """What stands at the end of the road."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The stages behind the kernels."""
+        ...
+
+    @property
+    def report(self) -> Report:
+        """What was made and what it costs."""
+        ...
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
+        """Results on arrays in parameter order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +63,90 @@ class Options:
         if self.threads is not None and self.threads < 1:
             raise UserError(f"threads={self.threads}: at least one is needed")
 
+    def machine(self) -> Target:
+        """The processor that these options mean."""
+        from dlvm.target import Target
 
-class Executable(Protocol):
-    """What the last arrow gives."""
+        host = Target.host()
+        return host if self.threads is None else replace(host, threads=self.threads)
 
-    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
-        """Results on arrays in parameter order."""
-        ...
+
+class Road:
+    """traced → differentiated → optimized → kernels → executable, each from the one before."""
+
+    def __init__(self, traced: Module, options: Options) -> None:
+        self.traced = traced
+        self.options = options
+        self.seconds: dict[str, float] = {}
+
+    @cached_property
+    def differentiated(self) -> Module:
+        """Every declared derivative and batched form filled in."""
+        return self._timed("differentiate", lambda: expand(self.traced))
+
+    @cached_property
+    def optimized(self) -> Module:
+        """Simplified, shared, hoisted: what the program means, said well."""
+        from dlvm.opt.pipelines import MEANING
+
+        return self._timed("optimize", lambda: passes.run(self.differentiated, MEANING))
+
+    @cached_property
+    def kernels(self) -> Module:
+        """The first function as kernels, each of which becomes one loop nest."""
+        from dlvm.opt.pipelines import KERNELS
+
+        return self._timed("fuse", lambda: passes.run(self.optimized, KERNELS))
+
+    @cached_property
+    def executable(self) -> Executable:
+        """Machine code, or the interpreter in its place."""
+        if interpreting():
+            return Interpreted(self.differentiated)
+        from dlvm.gen.build import build
+
+        return build(self.kernels, self.options.machine())
 
     @property
-    def texts(self) -> Mapping[str, str]:
-        """The stages behind the kernels."""
-        ...
+    def report(self) -> Report:
+        """What was made and what it costs, with the time of every phase."""
+        found = self.executable.report
+        return replace(found, seconds={**self.seconds, **found.seconds})
+
+    def text(self, stage: str) -> str:
+        """One stop as text."""
+        if stage in MODULES:
+            return str(getattr(self, stage))
+        if stage in self.executable.texts:
+            return self.executable.texts[stage]
+        raise IRError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+
+    def _timed(self, phase: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        out = run()
+        self.seconds[phase] = time.perf_counter() - start
+        return out
+
+
+def expand(module: Module) -> Module:
+    """The module with every declaration filled in."""
+    from dlvm.ad.expand import expand
+
+    return expand(module)
+
+
+def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
+    """The module after the passes named, or after the default pipeline."""
+    from dlvm.opt.pipelines import DEFAULT
+
+    return passes.run(expand(module), DEFAULT if names is None else passes.named(names))
+
+
+hooks.expand = expand
+hooks.optimize = optimize
+
+
+# -- the interpreter in the place of machine code ------------------------------------------------
 
 
 def interpreting() -> bool:
@@ -60,55 +155,18 @@ def interpreting() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """A compiled module: its stages, and how to run it."""
-
-    stages: Mapping[str, Module]
-    executable: Executable
-    seconds: Mapping[str, float]
-
-    def text(self, stage: str) -> str:
-        """A stage of the road as text."""
-        if stage in self.stages:
-            return str(self.stages[stage])
-        if stage in self.executable.texts:
-            return self.executable.texts[stage]
-        raise IRError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was made and what it costs."""
-
-    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    target: str = "interpreter"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
-
-def build(module: Module, options: Options) -> Built:
-    """Take a traced module down the road."""
-    seconds: dict[str, float] = {}
-    differentiated = _timed(seconds, "differentiate", lambda: expand(module))
-    stages = {"traced": module, "differentiated": differentiated, "optimized": differentiated}
-    return Built(stages, Interpreted(differentiated), seconds)
-
-
-def _timed(seconds: dict[str, float], phase: str, run: Callable[[], Module]) -> Module:
-    start = time.perf_counter()
-    out = run()
-    seconds[phase] = time.perf_counter() - start
-    return out
-
-
-@dataclass(frozen=True, slots=True)
 class Interpreted:
     """A module that runs by its references; results overwrite the donated arguments they fit."""
 
     module: Module
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def report(self) -> Report:
+        """Nothing was made, so nothing is counted."""
+        from dlvm.gen.report import Report
+
+        return Report({}, kernels=0, flops=0, bytes=0, peak_bytes=0, target="interpreter")
 
     def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
         """Results on arrays in parameter order, none of which shares memory with an argument."""
@@ -133,12 +191,3 @@ def donations(module: Module) -> dict[int, int]:
             out[i] = found
             del free[found]
     return out
-
-
-def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
-    """The module after the passes named, or after the default pipeline."""
-    return passes.run(expand(module), passes.named(names or ()))
-
-
-hooks.expand = expand
-hooks.optimize = optimize

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlvm.compile import Built, donations
+from dlvm.compile import Road, donations
 from dlvm.errors import DonationError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
@@ -20,6 +20,9 @@ from .specs import Parameters, as_array, given
 from .tracing import Input, Program
 from .trees import Spec as Tree
 from .trees import flatten, shown, unflatten
+
+if TYPE_CHECKING:
+    from dlvm.gen.report import Report
 
 log = logging.getLogger("dlvm.compile")
 
@@ -38,11 +41,11 @@ class Compiled:
     """One function compiled for one signature."""
 
     def __init__(
-        self, shape: Shape, program: Program, built: Built, captured: Sequence[Found]
+        self, shape: Shape, program: Program, road: Road, captured: Sequence[Found]
     ) -> None:
         self._shape = shape
         self._program = program
-        self._built = built
+        self._road = road
         self._captured = tuple(captured)
         params = program.module.main.params
         self._types = [p.type for p in params]
@@ -61,13 +64,13 @@ class Compiled:
         return self._program
 
     @property
-    def report(self) -> Any:
+    def report(self) -> Report:
         """Time by phase, kernels, operations and memory."""
-        return self._built.report
+        return self._road.report
 
     def text(self, stage: str) -> str:
         """One stop of the road as text."""
-        return self._built.text(stage)
+        return self._road.text(stage)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; arguments that this code was not made for are an error."""
@@ -92,7 +95,7 @@ class Compiled:
         try:
             bind(self._types, arrays, labels)
             self._ready(arrays)
-            results = self._built.executable.run(arrays)
+            results = self._road.executable.run(arrays)
         except UserError as error:
             raise error.located(user_origin()) from None
         return unflatten(self._program.tree, results)

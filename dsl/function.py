@@ -19,7 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from dlvm.compile import Options, build, donations, interpreting
+from dlvm.compile import Options, Road, donations, interpreting
 from dlvm.errors import DlvmError
 from dlvm.ir import Module, TensorType
 from dlvm.ir.interpret import bind
@@ -238,10 +238,11 @@ class StagedFunction(Generic[P, R]):
     def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
         reason = self._reason(signature, arguments)
         program, captures, inputs = self._trace(signature, arguments)
-        built = build(program.module, self._options)
+        road = Road(program.module, self._options)
+        _ = road.executable
         found = [captures.arrays[key] for key in program.trace.arrays]
         shape = Shape(self.parameters, signature.tree, tuple(inputs), signature.static)
-        compiled = Compiled(shape, program, built, found)
+        compiled = Compiled(shape, program, road, found)
         types_ = (c.param.type for c in program.trace.arrays.values())
         made = Specialisation(
             signature,

@@ -179,7 +179,7 @@ def test_stop_gradient_and_checkpoint():
     plain = dlvm.grad(lambda x: layer(layer(x)).sum())(X)
     again = dlvm.grad(lambda x: dlvm.checkpoint(layer)(dlvm.checkpoint(layer)(x)).sum())(X)
     assert np.array_equal(plain, again)
-    assert np.array_equal(dlvm.checkpoint(layer)(X), layer(X))
+    assert np.allclose(dlvm.checkpoint(layer)(X), layer(X))
     assert "checkpoint" in str(dlvm.trace(lambda x: dlvm.checkpoint(layer)(x), X))
 
 

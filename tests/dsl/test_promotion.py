@@ -36,6 +36,12 @@ BINARY = {
 ARITHMETIC = {"add", "subtract", "multiply", "divide", "floor_divide", "maximum"}
 
 
+@pytest.fixture(autouse=True)
+def by_the_interpreter(monkeypatch):
+    """What is traced is at stake here, not machine code."""
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+
+
 def refused(name, a, b):
     """What dlvm refuses although NumPy has an answer: arithmetic on bools, floor of floats."""
     dtypes = {np.asarray(a).dtype, np.asarray(b).dtype}

@@ -9,6 +9,12 @@ import dlvm
 from dlvm.errors import TraceError, UserError
 
 
+@pytest.fixture(autouse=True)
+def by_the_interpreter(monkeypatch):
+    """What is traced is at stake here, not machine code."""
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+
+
 def staged_and_plain(program, *arrays):
     """The results of one program on staged values and on NumPy arrays."""
     staged = dlvm.function(program)(*(a.copy() for a in arrays))
