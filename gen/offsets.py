@@ -123,7 +123,10 @@ class Offsets:
         scope = self.scopes[depth]
         if scope.late.isdisjoint(symbols(d)):
             return scope, scope.head
-        return self.scopes[-1], None
+        if depth + 1 == len(self.scopes):
+            return scope, None
+        inner = self.scopes[depth + 1]  # it was opened after what is late was defined
+        return inner, inner.head
 
     def _term(self, mono: Monomial, k: int, into: Lines | None) -> str:
         total = "" if k == 1 and mono else str(k)

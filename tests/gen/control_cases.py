@@ -238,12 +238,19 @@ func @f(%n: i64, %m: i64) -> i64 {
 """
 
 REPEATED = """
-func @f(%x: f32[4], %i: i64[20], %u: f32[20], %v: f32[3,2,1], %j: i64[2,1]) -> (f32[4], f32[3,4,1]) {
+func @f(%x: f32[4], %i: i64[20], %u: f32[20], %v: f32[6,1], %j: i64[2,1]) -> (f32[4], f32[3,4,1]) {
   %0 = scatter_add %x, %i, %u axis=0 : f32[4]
   %1 = broadcast %x shape=(3,4,1) axes=(1) : f32[3,4,1]
   %2 = reshape %v shape=(3,2,1,1) : f32[3,2,1,1]
   %3 = scatter_add %1, %j, %2 axis=1 : f32[3,4,1]
   return %0, %3
+}
+"""
+
+ROWS = """
+func @f(%x: i32[3,2,A+1], %i: i64[3,2*A+1]) -> i32[3,2*A+1,A+1] {
+  %0 = gather %x, %i axis=1 batch=1 mode="clip" : i32[3,2*A+1,A+1]
+  return %0
 }
 """
 
@@ -294,7 +301,15 @@ CASES = (
     Case(
         "repeated",
         REPEATED,
-        ((whole(4), np.arange(20) ** 2 % 4, whole(20), whole(3, 2, 1), np.array([[1], [1]])),),
+        ((whole(4), np.arange(20) ** 2 % 4, whole(20), whole(6, 1), np.array([[1], [1]])),),
+    ),
+    Case(
+        "rows",
+        ROWS,
+        tuple(
+            (whole(3, 2, a + 1).astype(np.int32), whole(3, 2 * a + 1).astype(np.int64))
+            for a in (0, 3, 40)
+        ),
     ),
     Case("shapes", SHAPES, ((whole(2, 3), np.float32(4)),)),
     Case("batch", BATCH, tuple((whole(b, 3), whole(3, 2)) for b in (0, 1, 17))),

@@ -4,10 +4,12 @@ their steps give what the function gives. Whole numbers only, so that every bit 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dlvm.errors import UserError
+from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
 from dlvm.gen.memory import plan
@@ -52,3 +54,17 @@ def test_steps_give_what_the_function_gives(program: Program, flags: list[bool],
     else:
         assert outcome.status[0] == 0
         assert_same(outcome.results, expected)
+
+
+@settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
+@given(programs(TRACED, WHOLE, max_ops=14), st.booleans())
+def test_machine_code_gives_what_the_function_gives(program: Program, fused: bool):
+    executable = build(run(program.module, DEFAULT if fused else DEFAULT[:1]))
+    given_said: list[str] = []
+    try:
+        expected = program.run()
+    except UserError as error:
+        with pytest.raises(type(error)):
+            executable.run(program.arrays, given_said.append)
+    else:
+        assert_same(executable.run(program.arrays, given_said.append), expected)
