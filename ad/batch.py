@@ -207,7 +207,7 @@ BATCHED.update(
 
 def batched(engine: Engine, d: Declaration) -> Function:
     """The function that a declaration of a batched form asks for."""
-    fn = engine.expanded(d.of)
+    fn = engine.lent(d.of)
     b = Batch(engine, d.size)
     flags = tuple(axis is not None for axis in d.axes)
     params: list[Param] = []

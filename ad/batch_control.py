@@ -46,7 +46,7 @@ class Callee:
 def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """A call of the batched callee, which has a symbol of its own for an unknown size."""
     assert isinstance(op, Call)
-    fn = b.engine.expanded(op.callee.name)
+    fn = b.engine.lent(op.callee.name)
     size = b.size if isinstance(b.size, int) else _fresh(fn)
 
     def make() -> Callee:

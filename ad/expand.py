@@ -20,7 +20,7 @@ from . import tangents as tangents
 from .activity import Activity
 from .batch import batched
 from .forward import tangent
-from .opening import opened
+from .opening import lent, opened
 from .reverse import Made, adjoint
 
 
@@ -35,7 +35,11 @@ class Expansion:
 
     def function(self, name: str) -> Function:
         """A function of the module as derivatives see it: expanded and opened."""
-        return self.once(("opened", name), lambda: opened(self.expanded(name)))
+        return self.once(("opened", name), lambda: opened(self.lent(name)))
+
+    def lent(self, name: str) -> Function:
+        """A function of the module, expanded, that does not own its arguments."""
+        return self.once(("lent", name), lambda: lent(self.expanded(name)))
 
     def expanded(self, name: str) -> Function:
         """A function of the module, a declared one filled in."""

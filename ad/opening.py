@@ -7,11 +7,21 @@ its reference gives it. Reductions with an adjoint of their own stay as they are
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dlvm.ir import Builder, Function, Param, TensorType, Value, splat
 from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform
 from dlvm.ops import Broadcast, Fold, Kernel, Permute, Reshape, Scan
+
+
+def lent(fn: Function) -> Function:
+    """The function without donation: a derived function does not own its arguments."""
+    if not any(p.donated for p in fn.params):
+        return fn
+    params = tuple(replace(p, donated=False) for p in fn.params)
+    same = transform(fn, lambda op, env: None, dict(zip(fn.params, params, strict=True)))
+    return replace(same, params=params)
 
 
 def opened(fn: Function) -> Function:

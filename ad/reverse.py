@@ -32,11 +32,11 @@ class Engine(Protocol):
     activity: Activity
 
     def function(self, name: str) -> Function:
-        """A function of the module as derivatives see it: expanded, without kernels and folds."""
+        """A function of the module as derivatives see it: without kernels and general folds."""
         ...
 
-    def expanded(self, name: str) -> Function:
-        """A function of the module, a declared one filled in."""
+    def lent(self, name: str) -> Function:
+        """A function of the module, expanded, that does not own its arguments."""
         ...
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:

@@ -214,8 +214,8 @@ class ScatterSet(Scatter):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         where = (self.axis, self.batch, self.mode)
+        picked = Gather(dy[0], self.indices, *where)  # first, so that dy can be cleared in place
         cleared = ScatterSet(dy[0], self.indices, zeros(self.updates.type), *where)
-        picked = Gather(dy[0], self.indices, *where)
         if self.indices.type.rank == self.batch:
             return cleared, None, picked
         return cleared, None, Select(self._winners(), picked, zeros(picked.type))

@@ -239,8 +239,8 @@ class Update(Window):
         return out
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        around = Update(dy[0], zeros(self.y.type), self.starts, self.steps)
-        return around, Slice(dy[0], self.starts, self.y.shape, self.steps)
+        inside = Slice(dy[0], self.starts, self.y.shape, self.steps)  # read before dy is cleared
+        return Update(dy[0], zeros(self.y.type), self.starts, self.steps), inside
 
 
 def window(starts: Any, sizes: Any, steps: Any) -> tuple[slice, ...]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dlvm import ops
+from dlvm.ad.batch import BATCHED
 from dlvm.errors import UserError
-from dlvm.ir import Declaration, Dim, Function, Module, Value
+from dlvm.ir import OPS, Declaration, Dim, Function, Module, Op, Value
 from dlvm.ir.dims import symbol
 
 from .building import checked, draw, floats, function
@@ -168,3 +169,10 @@ def test_the_derivative_of_a_loop_with_a_batched_condition_names_the_remedy() ->
     b = Declaration("batched", "b", "d", axes=(0, None, None, 0), size=L)
     with pytest.raises(UserError, match="batch before differentiating"):
         checked(counted(by_data=True), d, b)
+
+
+def test_every_leaf_says_how_it_is_batched() -> None:
+    for name, cls in OPS.items():
+        operands = any(spec.kind.startswith("operand") for spec in cls.layout)
+        ruled = any(base in BATCHED for base in cls.__mro__)
+        assert ruled or not operands or cls.batched is not Op.batched, name

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.errors import UserError
-from dlvm.ir import Declaration, FunctionRef
+from dlvm.errors import Origin, UserError
+from dlvm.ir import Declaration, Function, FunctionRef, Value
 
 from .building import assert_adjoint, checked, derivatives, function, t
-from .controls import CASES, calls, checkpoint, counted
+from .controls import CASES, T, calls, checkpoint, counted, number, region
 
 RNG = np.random.default_rng
 
@@ -77,3 +77,36 @@ def test_derivatives_of_a_module_that_still_holds_declarations() -> None:
     x, h = 0.7, 1e-5
     slope = (module.run("g", np.array(x + h))[0] - module.run("g", np.array(x - h))[0]) / (2 * h)
     assert abs(module.run("dg", np.array(x))[0] - slope) < 1e-8
+
+
+def effects() -> Function:
+    """A scan, and a checkpoint inside, that print and assert."""
+
+    def remember(a: Value) -> Value:
+        ops.Print(a, "inside ")
+        return ops.Tanh(a) * a
+
+    inner = region("f64", remember)
+
+    def trip(c: Value, x: Value) -> tuple[Value, ...]:
+        ops.Print(c, "trip ")
+        ops.Assert(ops.Less(c, number(100.0)), "too large")
+        return (ops.Checkpoint((c * x,), inner).results[0],)
+
+    body = region("f64 f64", trip)
+    return function("f", "f64 f64[T]", lambda c, x: ops.Scan((c,), (x,), (), body, T).results)
+
+
+def test_effects_happen_once_and_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    module = checked(effects(), Declaration("adjoint", "d", "f", (0, 1), seeded=True))
+    module.run("f", np.array(0.5), np.ones(2))
+    once = capsys.readouterr().out
+    module.run("d", np.array(0.5), np.ones(2), np.array(1.0))
+    assert capsys.readouterr().out == once and once.count("inside") == 2
+
+
+def test_adjoint_operations_stand_where_the_primal_ones_were_written() -> None:
+    f = function("f", "f64", lambda a: ops.Tanh(a))
+    f.ops[0].origin = Origin("user.py", 12)
+    d = checked(f, Declaration("adjoint", "d", "f", (0,), seeded=True)).function("d")
+    assert {str(op.origin) for op in d.ops} == {"user.py:12"}
