@@ -12,7 +12,7 @@ def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
     needed = set(results)
     kept: list[Op] = []
     for op in reversed(ops):
-        if op.is_effect or any(r in needed for r in op.results):
+        if any(r in needed for r in op.results) or op.is_effect:
             kept.append(op)
             needed.update(op.operands)
     return tuple(reversed(kept))
