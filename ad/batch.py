@@ -9,10 +9,10 @@ Control operations have theirs next door. A tape counts as batched: all that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlvm.errors import UserError
-from dlvm.ir import Builder, Declaration, Dim, Function, Op, Param, TensorType, Value
+from dlvm.ir import BOOL, Builder, Declaration, Dim, Function, Op, Param, TensorType, Value
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import (
     Broadcast,
@@ -39,10 +39,20 @@ BATCHED: dict[type[Op], Rule] = {}
 
 @dataclass(frozen=True)
 class Batch:
-    """How many lanes there are, and how code is written for all of them."""
+    """How many lanes there are, and how code is written for all of them.
+
+    Where lanes go different ways, ``mask`` says which of them are on the way being written;
+    only loops that use a tape ask.
+    """
 
     engine: Engine
     size: Dim
+    mask: Value | None = None
+
+    def guard(self, op: Op) -> tuple[Value, ...]:
+        """The mask, where a control operation must hand it on to its regions."""
+        taped = any(is_tape(t) for t in op.result_types)
+        return (self.mask,) if taped and self.mask is not None else ()
 
     def type(self, t: TensorType) -> TensorType:
         """The type of all lanes together."""
@@ -76,20 +86,25 @@ class Batch:
         rule = next((BATCHED[c] for c in type(op).__mro__ if c in BATCHED), leaf)
         return rule(self, op, xs, flags)
 
-    def body(self, fn: Function, flags: Flags) -> Body:
-        """A region for all lanes, written once for each choice of what is batched."""
+    def body(self, fn: Function, flags: Flags, masked: bool = False) -> Body:
+        """A region for all lanes, written once for each choice of what is batched.
+
+        A masked one has a last parameter that says which lanes are on this way.
+        """
 
         def make() -> Body:
             params = tuple(
                 Param(self.type(p.type), p.name) if f else p
                 for p, f in zip(fn.params, flags, strict=True)
             )
+            mask = Param(TensorType(BOOL, (self.size,)), "lanes") if masked else None
             with Builder() as builder:
-                results, batched = self.write(fn, params, flags)
+                results, batched = replace(self, mask=mask).write(fn, params, flags)
             ops = live(builder.ops, results)
-            return Body(Function(fn.name, params, ops, tuple(results)), batched)
+            every = (*params, *((mask,) if mask else ()))
+            return Body(Function(fn.name, every, ops, tuple(results)), batched)
 
-        return self.engine.once(("batched", fn, flags, self.size), make)
+        return self.engine.once(("batched", fn, flags, self.size, masked), make)
 
     def demand(self, body: Body, wanted: Flags) -> Function:
         """The region with the results flagged batched in any case."""
@@ -117,6 +132,10 @@ def _all(op: Op) -> Lanes:
     return op.results, (True,) * len(op.results)
 
 
+def _whole(y: Value) -> Lanes:
+    return (y,), (True,)
+
+
 def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """An effect on a batched value has no meaning."""
     raise UserError(
@@ -129,6 +148,10 @@ def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 # -- products --------------------------------------------------------------------------------------
 
 
+def _permuted(x: Value, order: tuple[int, ...]) -> Value:
+    return x if order == tuple(range(x.type.rank)) else Permute(x, order)
+
+
 def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Lanes of one operand only are more rows, or more columns, of one product."""
     assert isinstance(op, Matmul)
@@ -139,12 +162,12 @@ def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     batch, (rows, inner), columns = op.shape[: r - 2], op.x.shape[r - 2 :], op.shape[r - 1]
     before = tuple(range(1, r - 1))
     if flags[0]:
-        tall = Reshape(Permute(x, (*before, 0, r - 1, r)), (*batch, b.size * rows, inner))
+        tall = Reshape(_permuted(x, (*before, 0, r - 1, r)), (*batch, b.size * rows, inner))
         split = Reshape(Matmul(tall, y), (*batch, b.size, rows, columns))
-        return _all(Permute(split, (r - 2, *range(r - 2), r - 1, r)))
-    wide = Reshape(Permute(y, (*before, r - 1, 0, r)), (*batch, inner, b.size * columns))
+        return _whole(_permuted(split, (r - 2, *range(r - 2), r - 1, r)))
+    wide = Reshape(_permuted(y, (*before, r - 1, 0, r)), (*batch, inner, b.size * columns))
     split = Reshape(Matmul(x, wide), (*batch, rows, b.size, columns))
-    return _all(Permute(split, (r - 1, *range(r - 1), r)))
+    return _whole(_permuted(split, (r - 1, *range(r - 1), r)))
 
 
 # -- gather and scatter ----------------------------------------------------------------------------
@@ -160,7 +183,7 @@ def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
         return _all(Gather(x, indices, op.axis + 1, 0, op.mode))
     found = Gather(x, indices, op.axis, 0, op.mode)
     rest = (a for a in range(found.type.rank) if a != op.axis)
-    return _all(Permute(found, (op.axis, *rest)))
+    return _whole(_permuted(found, (op.axis, *rest)))
 
 
 def scatter(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:

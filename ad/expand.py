@@ -15,6 +15,7 @@ from dlvm.passes import module_pass
 
 from . import batch_control as batch_control
 from . import control as control
+from . import lanes as lanes
 from . import loops as loops
 from . import tangents as tangents
 from .activity import Activity

@@ -13,7 +13,7 @@ from dlvm.errors import UserError
 from dlvm.ir import OPS, Declaration, Dim, Function, Module, Op, Value
 from dlvm.ir.dims import symbol
 
-from .building import checked, draw, floats, function
+from .building import checked, derivatives, draw, floats, function
 from .controls import CASES, counted, number, region
 from .leaves import LEAVES
 
@@ -39,10 +39,7 @@ def assert_lanes(
             assert np.allclose(whole[lane], part, rtol=1e-12, atol=1e-13)
 
 
-def stack(
-    fn: Function, args: list[list[np.ndarray]], axes: tuple[int | None, ...]
-) -> list[np.ndarray]:
-    del fn
+def stack(args: list[list[np.ndarray]], axes: tuple[int | None, ...]) -> list[np.ndarray]:
     return [
         column[0] if axis is None else np.stack(column, axis)
         for column, axis in zip(map(list, zip(*args, strict=True)), axes, strict=True)
@@ -58,11 +55,11 @@ def test_leaves_with_every_choice_of_batched_operands(leaf: str) -> None:
         if not any(a == 0 for a in axes):
             continue
         lanes = [[draw(p.type, RNG(k), N=3, M=2) for p in fn.params] for k in range(3)]
-        assert_lanes(batched(fn, axes, L), "f", axes, stack(fn, lanes, axes), 3)
+        assert_lanes(batched(fn, axes, L), "f", axes, stack(lanes, axes), 3)
     inner = tuple(p.type.rank for p in fn.params)
     lanes = [[draw(p.type, RNG(k), N=3, M=2) for p in fn.params] for k in range(2)]
-    assert_lanes(batched(fn, inner, 2), "f", inner, stack(fn, lanes, inner), 2)
-    nothing = [np.take(x, [], 0) for x in stack(fn, lanes, (0,) * len(inner))]
+    assert_lanes(batched(fn, inner, 2), "f", inner, stack(lanes, inner), 2)
+    nothing = [np.take(x, [], 0) for x in stack(lanes, (0,) * len(inner))]
     out = batched(fn, (0,) * len(inner), L).run("b", *nothing)
     assert all(len(y) == 0 for y in out)
 
@@ -78,7 +75,7 @@ def test_control_with_every_choice_of_batched_floats(name: str) -> None:
         where = {i for i, f in zip(wrt, flags, strict=True) if f}
         axes = tuple(0 if i in where else None for i in range(len(fn.params)))
         lanes = [case.arguments(RNG(k)) for k in range(3)]
-        assert_lanes(batched(fn, axes, L, *others), "f", axes, stack(fn, lanes, axes), 3)
+        assert_lanes(batched(fn, axes, L, *others), "f", axes, stack(lanes, axes), 3)
 
 
 @pytest.mark.parametrize("name", ["cond, then", "while", "while in while in scan"])
@@ -91,7 +88,7 @@ def test_a_batched_predicate_takes_both_ways_and_selects(name: str) -> None:
         for i, p in enumerate(fn.params):
             if p.type.dtype.is_integer:
                 args[i] = (args[i] * k + k) % 4
-    assert_lanes(batched(fn, axes, L), "f", axes, stack(fn, lanes, axes), 4)
+    assert_lanes(batched(fn, axes, L), "f", axes, stack(lanes, axes), 4)
 
 
 def test_a_while_by_data_runs_until_every_lane_is_done() -> None:
@@ -101,10 +98,7 @@ def test_a_while_by_data_runs_until_every_lane_is_done() -> None:
     assert_lanes(batched(fn, axes, 3), "f", axes, stacked, 3)
 
 
-LOOPS_OF_LANES = {"while by data", "while in while in scan"}
-
-
-@pytest.mark.parametrize("name", sorted(CASES.keys() - LOOPS_OF_LANES))
+@pytest.mark.parametrize("name", CASES)
 def test_batched_gradients_are_gradients_of_lanes(name: str) -> None:
     case = CASES[name]
     fn, *others = case.functions
@@ -118,7 +112,40 @@ def test_batched_gradients_are_gradients_of_lanes(name: str) -> None:
         args = case.arguments(RNG(k))
         outs = [o for o in module.run("f", *args) if o.dtype.kind == "f"]
         lanes.append([*args, *(RNG(50 + k).normal(size=o.shape) for o in outs)])
-    assert_lanes(module, "d", axes, stack(fn, lanes, axes), 3)
+    assert_lanes(module, "d", axes, stack(lanes, axes), 3)
+
+
+STEERED = ["cond, then", "while", "while in while in scan", "while in cond in scan"]
+
+
+@pytest.mark.parametrize("name", STEERED)
+@pytest.mark.parametrize("order", [1, 2])
+def test_lanes_steer_for_themselves_forward_and_back(name: str, order: int) -> None:
+    """Each lane has integers of its own: trips, branches, and what the tape holds."""
+    case = CASES[name]
+    module = derivatives(*case.functions)
+    of = ("d", "dd")[order - 1]
+    if (name, order) == ("while in cond in scan", 2):
+        with pytest.raises(UserError, match="second derivative of a loop inside a cond"):
+            lanes_of(module, of)
+        return
+    full = lanes_of(module, of)
+    params = module.function(of).params
+    lanes = []
+    for k in range(4):
+        args = case.arguments(RNG(k))
+        for i, p in enumerate(case.functions[0].params):
+            if p.type.dtype.is_integer:
+                args[i] = (args[i] * k + k) % 4
+        more = [draw(p.type, RNG(60 + k), **case.sizes) for p in params[len(args) :]]
+        lanes.append([*args, *more])
+    axes = (0,) * len(params)
+    assert_lanes(full, of, axes, stack(lanes, axes), 4)
+
+
+def lanes_of(module: Module, of: str) -> Module:
+    axes = (0,) * len(module.function(of).params)
+    return checked(*module.functions, Declaration("batched", "b", of, axes=axes, size=L))
 
 
 def test_the_gradient_of_a_batched_while_by_data() -> None:
@@ -162,13 +189,6 @@ def test_effects_and_errors_of_single_lanes_are_refused() -> None:
     with pytest.raises(UserError, match="predicate that vmap batches"):
         batched(fn, (None, 0), L)
     batched(fn, (0, None), L)
-
-
-def test_the_derivative_of_a_loop_with_a_batched_condition_names_the_remedy() -> None:
-    d = Declaration("adjoint", "d", "f", (0,), seeded=True)
-    b = Declaration("batched", "b", "d", axes=(0, None, None, 0), size=L)
-    with pytest.raises(UserError, match="batch before differentiating"):
-        checked(counted(by_data=True), d, b)
 
 
 def test_every_leaf_says_how_it_is_batched() -> None:

@@ -1,0 +1,183 @@
+"""Batching of branches and loops whose lanes may decide for themselves.
+
+Where a predicate is batched, both branches run and each lane selects; a while runs until every
+lane is done, and lanes that are done keep their values. All lanes share one tape: a loop that
+pushes adds which lanes ran to each of its trips, and the loop that pops takes its lanes from
+there, so that the way back is in step with the way forward in every lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm.errors import UserError
+from dlvm.ir import (
+    BOOL,
+    I32,
+    TAPE,
+    Builder,
+    Function,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    splat,
+    zeros,
+)
+from dlvm.ir.rewrite import inline
+from dlvm.ops import (
+    And,
+    Broadcast,
+    Cast,
+    Cond,
+    Less,
+    Max,
+    Not,
+    Pop,
+    Push,
+    Select,
+    While,
+)
+
+from .activity import Flags, arguments, is_tape
+from .batch import BATCHED, Batch, Lanes
+from .batch_control import settle
+from .live import live
+from .reverse import Engine
+
+
+def cond(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """One predicate for all lanes stays a cond; one for each lane selects."""
+    assert isinstance(op, Cond)
+    guard = b.guard(op)
+    if flags[0]:
+        return _both(b, op, xs, flags)
+    bodies = [b.body(fn, flags[1:], bool(guard)) for fn in (op.then, op.otherwise)]
+    batched = tuple(any(f) for f in zip(*(body.batched for body in bodies), strict=True))
+    then, otherwise = (b.demand(body, batched) for body in bodies)
+    return Cond(xs[0], (*xs[1:], *guard), then, otherwise).results, batched
+
+
+def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """Both branches, one after the other on the same tapes; back, in the opposite order."""
+    _refuse(op, (op.then, op.otherwise))
+    tapes = [i for i, v in enumerate(op.captured) if is_tape(v.type)]
+    ends = {i: _tape_of(b.engine, op.then, op.then.params[i]) for i in tapes}
+    uses = [
+        _tape_of(b.engine, fn, fn.params[i])[0] for fn in (op.then, op.otherwise) for i in tapes
+    ]
+    if Push in uses and Pop in uses:
+        raise UserError(
+            "the second derivative of a loop inside a cond on a predicate that vmap batches",
+            origin=op.origin,
+            remedy="batch before differentiating",
+        )
+    given = list(xs[1:])
+    sides: list[list[Value]] = [[], []]
+    ways = ((0, op.then, xs[0]), (1, op.otherwise, Not(xs[0])))
+    for k, fn, lanes in reversed(ways) if Pop in uses else ways:
+        mask = lanes if b.mask is None else And(lanes, b.mask)
+        body = b.body(fn, flags[1:], bool(tapes))
+        found = inline(body.fn, (*given, *((mask,) if tapes else ())))
+        sides[k] = b.every(found, body.batched)
+        for i, (_, end) in ends.items():
+            given[i] = found[end]
+    out = [_choose(xs[0], x, y) for x, y in zip(*sides, strict=True)]
+    for i, (_, end) in ends.items():
+        out[end] = given[i]
+    return out, (True,) * len(out)
+
+
+def _choose(lanes: Value, x: Value, y: Value) -> Value:
+    return x if is_tape(x.type) else Select(Broadcast(lanes, x.shape, (0,)), x, y)
+
+
+def _refuse(op: Op, bodies: Sequence[Function]) -> None:
+    if any(body.has_effect or body.may_raise for body in bodies):
+        raise UserError(
+            f"{op.name} on a predicate that vmap batches: its body can fail or be seen, "
+            "and would run for lanes that do not take it",
+            origin=op.origin,
+            remedy="use mode='clip' or mode='drop' for indices, or one predicate for all lanes",
+        )
+
+
+# -- while -----------------------------------------------------------------------------------------
+
+
+def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """One condition for all lanes stays a while; else it runs until every lane is done."""
+    assert isinstance(op, While)
+    n, guard = len(op.init), b.guard(op)
+    settled = settle(b, op.body, flags, n, masked=False)
+    by_lane = bool(guard) or b.body(op.condition, settled).batched[0]
+    if by_lane:
+        _refuse(op, (op.condition, op.body))
+        settled = (*(True,) * n, *settled[n:])
+    condition = b.body(op.condition, settled)
+    test = b.demand(condition, (by_lane,))
+    step = _trip(b, op, test, settled, by_lane)
+    if by_lane:
+        test = _any_lane(test, guard)
+    init = [b.spread(x, f) if s else x for x, f, s in zip(xs, flags, settled[:n], strict=False)]
+    return While(tuple(init), (*xs[n:], *guard), test, step).results, settled[:n]
+
+
+def _any_lane(condition: Function, guard: Sequence[Value]) -> Function:
+    params = (*condition.params, *(Param(v.type, "lanes") for v in guard))
+    with Builder(condition.ops) as builder:
+        (running,) = condition.results
+        if guard:
+            running = And(running, params[-1])
+        some = Less(zeros(TensorType(I32)), Max(Cast(running, I32), (0,)))
+    return Function("condition", params, tuple(builder.ops), (some,))
+
+
+def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) -> Function:
+    """One trip for the lanes that run; what ran is pushed after it, or popped before it."""
+    n, count = len(op.init), len(settled)
+    uses = [
+        _tape_of(b.engine, op.body, p)[0] if is_tape(p.type) else None for p in op.body.params[:n]
+    ]
+    masked = by_lane and any(is_tape(t) for t in op.result_types)
+    step = b.demand(b.body(op.body, settled, masked), settled[:n])
+    lanes = TensorType(BOOL, (b.size,))
+    params = [Param(p.type, p.name) for p in step.params[:count]]
+    guard = [Param(lanes, "lanes")] if b.guard(op) else []
+    with Builder() as builder:
+        held: list[Value] = list(params)
+        (running,) = inline(test, held) if by_lane else (splat(True, lanes),)
+        for i, use in enumerate(uses):
+            if use is Pop:
+                held[i], running = Pop(held[i], (TensorType(TAPE), lanes)).results
+        if guard and Pop not in uses:
+            running = And(running, guard[0])
+        new = list(inline(step, (*held, *((running,) if masked else ()))))
+        if by_lane:
+            new = [_choose(running, x, old) for x, old in zip(new, params, strict=False)]
+        for i, use in enumerate(uses):
+            if use is Push:
+                new[i] = Push(new[i], (running,))
+    return Function("body", (*params, *guard), live(builder.ops, new), tuple(new))
+
+
+def _tape_of(engine: Engine, fn: Function, tape: Value) -> tuple[type[Op] | None, int]:
+    """What a body first does with a tape, push or pop if anything, and where it returns it."""
+    first: type[Op] | None = None
+    for op in fn.ops:
+        if tape not in op.operands:
+            continue
+        end = 0
+        if isinstance(op, Push | Pop):
+            first = first or type(op)
+        else:
+            place = op.operands[arguments(op)].index(tape)
+            bodies = engine.activity.bodies(op)
+            found = [_tape_of(engine, body, body.params[place]) for body in bodies]
+            first = next((use for use, _ in found if first is None and use), first)
+            end = found[0][1]
+        tape = op.results[end]
+    return first, fn.results.index(tape)
+
+
+BATCHED.update({Cond: cond, While: while_loop})
