@@ -7,15 +7,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dlvm.ad import expand
-from dlvm.errors import UserError
+from dlvm.errors import IndexOutOfRange, UserError
 from dlvm.ir import BOOL, F64, I64, Declaration, Module, parse
-from dlvm.ir.dims import symbol
-from dlvm.ops import Assert, Print
+from dlvm.ir.dims import evaluate, symbol
+from dlvm.ir.interpret import bind
+from dlvm.ops import Assert, Print, StopGradient
 from tests.programs import TRACED, Program, programs
 
 from .building import floats
 
 PURE = tuple(c for c in TRACED if c not in (Assert, Print))
+TRUE_SLOPE = tuple(c for c in PURE if c is not StopGradient)
 PRECISE = (F64, F64, I64, BOOL)
 
 
@@ -64,21 +66,69 @@ def test_tangents_and_adjoints_are_transposes(program: Program, seed: int):
     assert abs(left.sum() - right.sum()) <= 1e-11 * (1 + scale)
 
 
+@given(programs(TRUE_SLOPE, PRECISE, loss=True), st.integers(0, 99))
+def test_the_slope_of_a_loss_is_that_of_finite_differences(program: Program, seed: int):
+    """Where both sides have one slope: at a kink the convention is a matter of the operation."""
+    module, name = derived(program)
+    full, rng = expand(module), np.random.default_rng(seed)
+    wrt = floats(program.module.main)
+    v = dict(zip(wrt, (rng.normal(size=program.arrays[i].shape) for i in wrt), strict=True))
+
+    def loss(h: float) -> float:
+        moved = [a + h * v[i] if i in v else a for i, a in enumerate(program.arrays)]
+        try:
+            return float(full.run(name, *moved)[0])
+        except IndexOutOfRange:
+            return np.nan
+
+    middle, h = loss(0), 1e-4
+    right, left = ([(loss(s * k * h) - middle) / (s * k * h) for k in (1, 2)] for s in (1, -1))
+    fine = (right[0] + left[0]) / 2
+    kink = abs((right[1] - left[1]) - 2 * (right[0] - left[0]))
+    noise = kink + abs((right[1] + left[1]) / 2 - fine) + 1e-9
+    assume(np.isfinite(noise) and noise < 1e-5 * (1 + abs(fine)))
+    dx = full.run("d", *program.arrays, np.float64(1))[: len(wrt)]
+    found = sum(float((g * v[i]).sum()) for i, g in zip(wrt, dx, strict=True))
+    assume(np.isfinite(found))  # 0 * inf where an intermediate value is infinite
+    assert abs(found - fine) <= 10 * noise
+
+
 @given(programs(PURE, PRECISE), st.data())
 def test_batching_is_a_loop_over_lanes(program: Program, data: st.DataObject):
-    main = program.module.main
-    flags = data.draw(st.lists(st.booleans(), min_size=len(main.params), max_size=len(main.params)))
-    assume(any(flags))
-    lanes = [program.arrays, tuple(a * 0.5 if _is_float(a) else a for a in program.arrays)]
-    axes = tuple(
-        data.draw(st.integers(0, a.ndim)) if f else None
-        for a, f in zip(program.arrays, flags, strict=True)
+    assert_batched(program.module, program.module.main.name, program.arrays, data)
+
+
+@given(programs(PURE, PRECISE, max_ops=6), st.data())
+def test_batched_derivatives_are_derivatives_of_lanes(program: Program, data: st.DataObject):
+    module, _ = derived(program)
+    of = data.draw(st.sampled_from(("d", "v")))
+    extra = module.signature(of).params[len(program.arrays) :]
+    sizes = bind(
+        [p.type for p in program.module.main.params],
+        program.arrays,
+        [p.name for p in program.module.main.params],
     )
-    batched = Declaration("batched", "b", main.name, axes=axes, size=symbol("Lanes"))
+    rng = np.random.default_rng(0)
+    more = [rng.normal(size=[evaluate(n, sizes) for n in t.shape]) for t in extra]
+    assert_batched(module, of, (*program.arrays, *more), data)
+
+
+def assert_batched(
+    module: Module, of: str, arrays: tuple[np.ndarray, ...], data: st.DataObject
+) -> None:
+    """Two lanes at once, on any choice of arguments and axes, give what each gives alone."""
+    n = len(arrays)
+    flags = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    assume(any(flags))
+    lanes = [arrays, tuple(np.asarray(a * 0.5) if _is_float(a) else a for a in arrays)]
+    axes = tuple(
+        data.draw(st.integers(0, a.ndim)) if f else None for a, f in zip(arrays, flags, strict=True)
+    )
+    batched = Declaration("batched", "b", of, axes=axes, size=symbol("Lanes"))
     try:
-        module = expand(Module((*program.module.entries, batched))).verify()
+        full = expand(Module((*module.entries, batched))).verify()
         alone = [
-            module.run(main.name, *(lane[i] if f else lanes[0][i] for i, f in enumerate(flags)))
+            full.run(of, *(lane[i] if f else lanes[0][i] for i, f in enumerate(flags)))
             for lane in lanes
         ]
     except UserError as refused:
@@ -88,7 +138,7 @@ def test_batching_is_a_loop_over_lanes(program: Program, data: st.DataObject):
         lanes[0][i] if axis is None else np.stack([lane[i] for lane in lanes], axis)
         for i, axis in enumerate(axes)
     ]
-    found = module.run("b", *stacked)
+    found = full.run("b", *stacked)
     for k, results in enumerate(alone):
         for whole, part in zip(found, results, strict=True):
             assert np.allclose(whole[k], part, rtol=1e-9, atol=1e-12, equal_nan=True)
