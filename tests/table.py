@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dlvm.ad import expand
+from dlvm.gen.build import build
 from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
 from dlvm.ops import Add, Creation, Mul, Neg, Print, Tanh
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import run
 
 from .ad.building import assert_adjoint, derivatives, draw, floats
 from .dice import Seeded
@@ -78,6 +81,24 @@ def arguments(module: Module, name: str, seed: int = 0) -> list[np.ndarray]:
     return [draw(p.type, rng, A=3, B=2) for p in module.function(name).params]
 
 
+def assert_same(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    """Integers equal, floats to within a few units in the last place of sums of their size."""
+    for a, b in zip(found, expected, strict=True):
+        if b.dtype.kind in "iub":
+            np.testing.assert_array_equal(a, b)
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
+
+
+def compiled(program: Program) -> None:
+    """Machine code gives what the interpreter gives."""
+    module = program.module
+    code = build(run(expand(module), DEFAULT, verify=True))
+    for seed in range(3):
+        args = arguments(module, "main", seed)
+        assert_same(code.run(args), module.run("main", *args))
+
+
 def adjoint(program: Program) -> None:
     """The adjoint is what finite differences say."""
     module = derivatives(*program.module.functions)
@@ -117,15 +138,26 @@ def batched(program: Program) -> None:
 
 
 def symbolic(program: Program) -> None:
-    """One module serves every size."""
-    for a, b in ((0, 1), (1, 0), (3, 2)):
+    """One module, and one piece of machine code, serves every size."""
+    main = program.module.verify().main
+    code = build(run(expand(program.module), DEFAULT))
+    for a, b in ((0, 1), (1, 0), (3, 2), (17, 5)):
         rng = np.random.default_rng(3)
-        args = [draw(p.type, rng, A=a, B=b) for p in program.module.main.params]
-        program.module.verify().run("main", *args)
+        args = [draw(p.type, rng, A=a, B=b) for p in main.params]
+        assert_same(code.run(args), program.module.run("main", *args))
 
 
 Claim = Callable[[Program], None]
-CLAIMS: tuple[Claim, ...] = (reference, text, adjoint, tangent, second, batched, symbolic)
+CLAIMS: tuple[Claim, ...] = (
+    reference,
+    text,
+    compiled,
+    adjoint,
+    tangent,
+    second,
+    batched,
+    symbolic,
+)
 COLUMNS = {claim.__name__: claim for claim in CLAIMS}
 DERIVATIVES = ("adjoint", "tangent", "second")
 
