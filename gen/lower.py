@@ -12,7 +12,6 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from dlvm.errors import CompilerError
 from dlvm.ir import F32, F64, Dim, Function, Param, Value
 from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ops import Elementwise, Kernel, Matmul, Permute, Reduction, ScatterAdd, Update
@@ -55,10 +54,11 @@ def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKe
 
 
 def target_of(kernel: Kernel, result: Value) -> Param | None:
-    """The parameter that a result is written over."""
-    if kernel.family == "scatter" and isinstance(result, Scatter | Update):
-        return result.x if isinstance(result.x, Param) else None
-    return None
+    """The parameter that a result is written over: one that the kernel reads nowhere else."""
+    if kernel.family != "scatter" or not isinstance(result, Scatter | Update):
+        return None
+    reads = sum(op.operands.count(result.x) for op in kernel.body.ops)
+    return result.x if isinstance(result.x, Param) and reads == 1 else None
 
 
 def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
@@ -279,10 +279,8 @@ class _Lowering:
     def _overwrite(self, op: Value, buffer: Buffer) -> None:
         """Write the window or the indexed elements into the buffer of the first operand."""
         assert isinstance(op, Update | Scatter)
-        if not isinstance(op.x, Param):
+        if target_of(self.kernel, op) is None:
             self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
-        elif sum(op.x in user.operands for user in self.body.ops) > 1:
-            raise CompilerError(f"{op.name} in place: its target is read elsewhere in the kernel")
         if isinstance(op, Update):
             self._window(op, buffer)
         else:
