@@ -37,6 +37,8 @@ def flops(body: Body) -> Dim:
 def _turns(loop: Loop, inside: Dim) -> Dim:
     """All turns of a loop. Where a turn takes a chunk, of ``min(n - k*var, k)``, they take n."""
     total: Dim = 0
+    if loop.extent == 0:
+        return 0
     for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
         each: Dim = factor
         turns = loop.extent

@@ -255,7 +255,8 @@ class _Lowering:
         names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
         row, col, rows, cols = map(symbol, names)
         self.pull.tiles[op] = (tile, (row, col), width)
-        with self._loops(Frame((*batch, 1), (len(batch),)), range(len(batch)), "parallel") as at:
+        places = Frame(tuple(batch), ())
+        with self._loops(places, range(len(batch)), "parallel", vectors=False) as at:
             x, y = self._operand(op.x, at), self._operand(op.y, at)
             with (
                 self.nest.scope(*names, closed=True) as body,

@@ -254,6 +254,14 @@ func @f(%x: i32[3,2,A+1], %i: i64[3,2*A+1]) -> i32[3,2*A+1,A+1] {
 }
 """
 
+PRODUCTS = """
+func @f(%x: f32[B,4,5], %y: f32[B,5,6], %z: f32[2,B,3,B], %w: f32[2,B,B,2]) -> (TWO) {
+  %0 = matmul %x, %y : f32[B,4,6]
+  %1 = matmul %z, %w : f32[2,B,3,2]
+  return %0, %1
+}
+"""
+
 SHAPES = """
 func @f(%x: f32[2,3], %y: f32) -> (f32[6], f32[2,3], f32[2,3], f32, f32[2,0], i64[2]) {
   %0 = reshape %x shape=(6) : f32[6]
@@ -309,6 +317,14 @@ CASES = (
         tuple(
             (whole(3, 2, a + 1).astype(np.int32), whole(3, 2 * a + 1).astype(np.int64))
             for a in (0, 3, 40)
+        ),
+    ),
+    Case(
+        "products",
+        PRODUCTS.replace("TWO", "f32[B,4,6], f32[2,B,3,2]"),
+        tuple(
+            (whole(b, 4, 5), whole(b, 5, 6), whole(2, b, 3, b), whole(2, b, b, 2))
+            for b in (0, 1, 3)
         ),
     ),
     Case("shapes", SHAPES, ((whole(2, 3), np.float32(4)),)),

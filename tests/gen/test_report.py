@@ -44,6 +44,12 @@ def test_flops_of_a_reduction_over_several_chunks(size: int):
     assert evaluate(total, {"N": size}) == run_steps(module, whole(2, size)).flops
 
 
+def test_flops_of_a_fold_of_nothing():
+    module = parse(LONG.replace("[2,N]", "[2,0]"))
+    counted = run_steps(module, whole(2, 0)).flops
+    assert program_flops(coalesce(to_program(module.main))) == counted == 4
+
+
 def test_a_while_counts_one_trip_and_a_condition_its_dearer_branch():
     loop = next(c for c in CASES if c.name == "while")
     trip = run_steps(loop.module, whole(3), np.int64(1)).flops
