@@ -58,8 +58,7 @@ class RegionNumbers:
 
 def facts(op: Op, numbers: RegionNumbers) -> Any:
     """All that an operation is besides its operands."""
-    cls, attributes, _, groups, _ = op.key()
-    return cls, attributes, tuple(map(numbers, op.regions.values())), groups, op.result_types
+    return op.facts(), tuple(map(numbers, op.regions.values())), op.result_types
 
 
 def structural_key(op: Op, env: Env, numbers: RegionNumbers) -> Any:

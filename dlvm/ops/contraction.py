@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import Array, Dim, TensorType, Value, rewrite
+from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir.dims import product
 
 from .families import Contraction, wide
-from .movement import Permute
+from .literals import is_splat
+from .movement import Broadcast, Permute, Reshape
+from .reduction import Sum, spread
 
 
 class Matmul(Contraction):
@@ -68,5 +71,52 @@ def transpose_of_product(op: Permute) -> Value | None:
     match op.x:
         case Matmul(Permute(x, p), Permute(y, q)) if p == q == op.perm:
             return Matmul(y, x)
+        case _:
+            return None
+
+
+@rewrite(
+    Matmul,
+    example=lambda x, y: Matmul(x, zeros(y.type)),
+    given=("n[M,K]", "n[K,N]"),
+    exact=False,
+)
+def product_with_zero(op: Matmul) -> Value | None:
+    """A 0 = 0 (over the reals: IEEE keeps NaN and infinity)."""
+    return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
+
+
+@rewrite(
+    Matmul,
+    example=lambda x, y: Matmul(x, spread(y, TensorType(y.dtype, (*x.shape[:1], *y.shape)), (0,))),
+    given=("n[B,M,K]", "n[K,N]"),
+    exact=False,
+)
+def one_factor_for_all(op: Matmul) -> Value | None:
+    """x[b,m,:] Y for one Y is a single product whose rows are all (b, m)."""
+    rank = op.type.rank
+    match op:
+        case Matmul(x, Broadcast(y, _, axes)) if rank > 2 and axes == (rank - 2, rank - 1):
+            rows = Reshape(x, (product(x.shape[:-1]), x.shape[-1]))
+            return Reshape(Matmul(rows, y), op.shape)
+        case _:
+            return None
+
+
+@rewrite(
+    Sum,
+    example=lambda x, y: Sum(Matmul(transposed(x), y), (0,)),
+    given=("n[B,K,M]", "n[B,K,N]"),
+    exact=False,
+)
+def sum_of_products(op: Sum) -> Value | None:
+    """The sum over b of X_b' Y_b is X' Y with the X_b, and the Y_b, one below the other."""
+    match op.x:
+        case Matmul(Permute(x, perm), y) if op.axes == tuple(range(x.type.rank - 2)) != ():
+            if perm != (*op.axes, x.type.rank - 1, x.type.rank - 2):
+                return None
+            below = (product(x.shape[:-1]),)
+            tall, wide = (Reshape(v, (*below, v.shape[-1])) for v in (x, y))
+            return Matmul(transposed(tall), wide)
         case _:
             return None

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import BOOL, Array, TensorType, Value, rewrite, zeros
+from dlvm.ir import BOOL, Array, TensorType, Value, rewrite, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
 from .families import Elementwise
-from .literals import is_splat
+from .literals import is_splat, scalar_value
 
 
 class Add(Elementwise):
@@ -76,6 +76,18 @@ class Sub(Elementwise):
 def subtract_zero(op: Sub) -> Value | None:
     """x - 0 = x, exactly."""
     return op.x if is_splat(op.y, 0) else None
+
+
+@rewrite(Sub, example=lambda x: 0.0 - x, exact=False)
+def subtract_from_zero(op: Sub) -> Value | None:
+    """0 - x = -x (over the reals: IEEE gives 0 - 0 = 0, not -0)."""
+    return Neg(op.y) if is_splat(op.x, 0) else None
+
+
+@rewrite(Sub, example=lambda x: x - x, exact=False)
+def subtract_itself(op: Sub) -> Value | None:
+    """x - x = 0 (over the reals: IEEE keeps NaN, and infinity minus itself is NaN)."""
+    return zeros(op.type) if op.x is op.y else None
 
 
 class Mul(Elementwise):
@@ -419,6 +431,17 @@ class Select(Elementwise):
 def select_same(op: Select) -> Value | None:
     """select(c, x, x) = x, exactly."""
     return op.x if op.x is op.y else None
+
+
+@rewrite(
+    Select,
+    example=lambda x, y: Select(splat(True, x.type.with_dtype(BOOL)), x, y),
+    given=("n[M,N]", "n[M,N]"),
+)
+def select_known(op: Select) -> Value | None:
+    """select(true, x, y) = x and select(false, x, y) = y, exactly."""
+    known = scalar_value(op.condition)
+    return None if known is None else op.x if known else op.y
 
 
 class Modf(Elementwise):

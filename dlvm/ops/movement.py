@@ -212,6 +212,13 @@ class Slice(Window):
         return (Update(zeros(self.x.type), dy[0], self.starts, self.steps),)
 
 
+@rewrite(Slice, example=lambda x: Slice(x, (0, 0), x.shape, (1, 1)))
+def slice_of_everything(op: Slice) -> Value | None:
+    """A window of the whole size, taken forwards, is the tensor itself."""
+    forwards = all(step > 0 for step in op.steps)
+    return op.x if forwards and op.sizes == op.x.shape else None
+
+
 class Update(Window):
     """``x`` with a window of it, as in ``Slice``, replaced by ``y``."""
 
@@ -241,6 +248,13 @@ class Update(Window):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         inside = Slice(dy[0], self.starts, self.y.shape, self.steps)  # read before dy is cleared
         return Update(dy[0], zeros(self.y.type), self.starts, self.steps), inside
+
+
+@rewrite(Update, example=lambda x, y: Update(x, y, (0, 0), (1, 1)), given=("n[M,N]", "n[M,N]"))
+def update_of_everything(op: Update) -> Value | None:
+    """Nothing is left of what is replaced as a whole."""
+    forwards = all(step > 0 for step in op.steps)
+    return op.y if forwards and op.y.shape == op.x.shape else None
 
 
 def window(starts: Any, sizes: Any, steps: Any) -> tuple[slice, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import I64, Array, DType, Function, TensorType, Value, as_tuple, zeros
+from dlvm.ir import I64, Array, DType, Function, TensorType, Value, as_tuple, rewrite, zeros
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
 
@@ -57,6 +57,12 @@ class Sum(Reduction):
         return state
 
 
+@rewrite(Sum, example=lambda x: Sum(x, ()), exact=False)
+def sum_over_nothing(op: Sum) -> Value | None:
+    """A sum over no axes is what is summed (over the reals: IEEE would turn -0 into 0)."""
+    return op.x if not op.axes else None
+
+
 class Max(Reduction):
     """Largest element over ``axes``; NaN if any is; of nothing, the lowest value of the type.
 
@@ -97,6 +103,12 @@ class Max(Reduction):
 
     def project(self, s: Scalars[S], state: State[S]) -> State[S]:
         return state
+
+
+@rewrite(Max, example=lambda x: Max(x, ()))
+def maximum_over_nothing(op: Max) -> Value | None:
+    """A maximum over no axes is what it is taken of."""
+    return op.x if not op.axes else None
 
 
 class ArgMax(Reduction):

@@ -1,0 +1,188 @@
+"""Every law is proven on its own example, for drawn element types, sizes and values.
+
+Laws that claim to be exact keep every bit, edge values of IEEE arithmetic and of integers
+included. The others hold over the reals: they are tried on small whole numbers in f64, where
+sums and products have no rounding, so equal means equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlvm.ir import (
+    BOOL,
+    F64,
+    I64,
+    NUMBERS,
+    Array,
+    Builder,
+    DType,
+    Function,
+    Module,
+    Param,
+    Rule,
+    TensorType,
+    Value,
+    dims,
+    rules,
+)
+from dlvm.ops import Add, Mul, Neg, Sub
+from dlvm.opt import simplify
+from dlvm.passes import run
+
+from .answers import assert_same
+from .building import parameter_type
+
+SIZES = (0, 1, 2, 5)
+KINDS = {
+    "n": [t for t in NUMBERS if t.kind in "iuf"],
+    "f": [t for t in NUMBERS if t.is_float],
+    "i": [t for t in NUMBERS if t.is_integer],
+    "b": [BOOL],
+}
+OVER_THE_REALS = {"n": [F64, I64], "f": [F64], "i": [I64], "b": [BOOL]}
+FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, 6e-8, 65504.0, 3.4e38)
+
+
+class Broken(AssertionError):
+    """A law that does not hold."""
+
+
+def parameters(rule: Rule, draw: Any) -> tuple[list[Param], dict[str, int]]:
+    """Parameters for a law's example, and the sizes of its letters; some sizes are symbols."""
+    known = KINDS if rule.exact else OVER_THE_REALS
+    dtypes = {k: draw(st.sampled_from(types)) for k, types in known.items()}
+    sizes: dict[str, int] = {}
+    symbolic: dict[str, bool] = {}
+    params: list[Param] = []
+    for i, text in enumerate(rule.given):
+        kind, shape = text[0], parameter_type("f32" + text[1:]).shape
+        for letter in (s for d in shape for s in dims.symbols(d)):
+            sizes.setdefault(letter, draw(st.sampled_from(SIZES)))
+            symbolic.setdefault(letter, draw(st.booleans()))
+        fixed: dict[str, dims.Dim] = {s: n for s, n in sizes.items() if not symbolic[s]}
+        t = TensorType(dtypes[kind], shape).substitute(fixed)
+        params.append(Param(t, f"x{i}"))
+    return params, sizes
+
+
+def values(t: TensorType, sizes: dict[str, int], exact: bool, rng: np.random.Generator) -> Array:
+    shape = tuple(dims.evaluate(d, sizes) for d in t.shape)
+    if t.dtype == BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    if not exact:
+        return rng.integers(-9, 10, shape).astype(t.dtype.numpy)
+    with np.errstate(all="ignore"):
+        return rng.choice(edges(t.dtype), shape)
+
+
+def edges(dtype: DType) -> Array:
+    if dtype.is_float:
+        return np.array(FLOAT_EDGES, dtype.numpy)
+    ends = (0, 1, 2, dtype.highest, dtype.highest - 1, dtype.lowest)
+    return np.array(ends if dtype.kind == "u" else (*ends, -1), dtype.numpy)
+
+
+def prove(rule: Rule, draw: Any) -> None:
+    """Try a law once; ``Broken`` tells how it fails."""
+    params, sizes = parameters(rule, draw)
+    with Builder() as before:
+        left = rule.example(*params)
+    if type(left) is not rule.root:
+        raise Broken(f"the example of {rule.name} is no {rule.root.name}")
+    with Builder() as after:
+        right = rule.apply(left)
+    if right is None:
+        raise Broken(f"{rule.name} does not fire on its own example")
+    if right.type != left.type:
+        raise Broken(f"{rule.name} turns {left.type} into {right.type}")
+    both = [module(params, before, left), module(params, before, right, after)]
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    arrays = [values(p.type, sizes, rule.exact, rng) for p in params]
+    compare(rule, *(m.verify().run("f", *arrays) for m in both))
+
+
+def module(params: list[Param], before: Builder, result: Value, after: Builder | None = None):
+    ops = (*before.ops, *(after.ops if after is not None else ()))
+    return Module((Function("f", tuple(params), ops, (result,)),))
+
+
+def compare(rule: Rule, left: tuple[Array, ...], right: tuple[Array, ...]) -> None:
+    try:
+        if rule.exact:
+            assert_same(left, right)
+        else:
+            np.testing.assert_array_equal(left[0], right[0])
+    except AssertionError as error:
+        raise Broken(f"{rule.name}: {error}") from None
+
+
+@pytest.mark.parametrize("rule", list(rules()), ids=lambda r: r.name)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_a_law_holds(rule: Rule, data: Any):
+    prove(rule, data.draw)
+
+
+def test_every_law_says_what_it_is():
+    names = [rule.name for rule in rules()]
+    assert len(set(names)) == len(names) >= 25
+    assert all("." in rule.law or "=" in rule.law for rule in rules())
+
+
+@pytest.mark.parametrize("rule", list(rules()), ids=lambda r: r.name)
+def test_simplify_applies_a_law_to_its_example(rule: Rule):
+    params = [Param(typical(rule, text), f"x{i}") for i, text in enumerate(rule.given)]
+    with Builder() as builder:
+        left = rule.example(*params)
+    main = run(module(params, builder, left), [simplify], verify=True).main
+    assert left not in main.ops and main.results[0].type == left.type
+
+
+def typical(rule: Rule, text: str) -> TensorType:
+    dtype = (KINDS if rule.exact else OVER_THE_REALS)[text[0]][-1]
+    return TensorType(dtype, parameter_type("f32" + text[1:]).shape)
+
+
+# -- what is wrong is caught ----------------------------------------------------------------------
+
+
+def the(name: str) -> Rule:
+    return next(rule for rule in rules() if rule.name == name)
+
+
+def instead(name: str, apply: Any, **changes: Any) -> Rule:
+    return replace(the(name), name=f"wrong {name}", apply=apply, **changes)
+
+
+WRONG = {
+    "a wrong sign": instead("add_negative", lambda op: Add(op.x, op.y.x)),
+    "operands exchanged": instead("add_negative", lambda op: Sub(op.y.x, op.x)),
+    "a factor of two": instead("multiply_by_one", lambda op: op.x * 2.0),
+    "a sign over the reals": instead("subtract_from_zero", lambda op: op.y),
+    "a factor over the reals": instead("one_factor_for_all", lambda op: op * 2.0),
+    "a type": instead("select_same", lambda op: op.condition),
+    "a law that never fires": instead("negate_twice", lambda op: None),
+    "an example of something else": instead("negate_twice", lambda op: op.x.x, root=Mul),
+    "a claim to keep the sign of zero": replace(the("add_zero"), exact=True),
+    "a claim to keep NaN": replace(the("multiply_by_zero"), exact=True),
+    "a claim about infinity": replace(the("subtract_itself"), exact=True),
+    "the identity": instead("negate_twice", lambda op: Neg(op.x.x)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_law_is_caught(name: str):
+    @settings(max_examples=60, derandomize=True, database=None)
+    @given(data=st.data())
+    def attempt(data: Any) -> None:
+        prove(WRONG[name], data.draw)
+
+    with pytest.raises(Broken):
+        attempt()
