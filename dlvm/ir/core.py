@@ -241,7 +241,8 @@ class Op(Value):
     @property
     def regions(self) -> dict[str, Function]:
         """The closed functions that a control operation holds."""
-        return {name: getattr(self, name) for name in self._named["regions"]}
+        names = self._named["regions"]
+        return {name: getattr(self, name) for name in names} if names else {}
 
     @property
     def is_effect(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import IRError
-from dlvm.ir import I64, TAPE, Array, Dim, DType, TensorType, Value, dtype_of
+from dlvm.ir import I64, TAPE, Array, Dim, DType, Op, TensorType, Value, dtype_of
 
 from .families import Creation
 
@@ -80,10 +80,8 @@ class EmptyTape(Creation):
 
 def scalar_value(value: Value) -> Any:
     """The number that fills a whole tensor, where that is known; else None."""
-    from .movement import Broadcast, Reshape
-
-    while isinstance(value, Broadcast | Reshape):
-        value = value.x
+    while isinstance(value, Op) and value.name in ("broadcast", "reshape"):
+        value = value.operands[0]
     if isinstance(value, Constant) and value.value.size == 1:
         return value.value.reshape(())[()]
     return None
