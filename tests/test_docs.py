@@ -1,0 +1,34 @@
+"""What the pages say is so: the example runs, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def test_the_example_of_the_readme_runs():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    w, x = np.full((3, 2), 0.1, np.float32), np.ones((5, 3), np.float32)
+    namespace = {"w": w, "x": x, "y": np.zeros((5, 2), np.float32)}
+    exec(compile(code, "README.md", "exec"), namespace)
+    t = np.tanh(0.3)
+    np.testing.assert_allclose(namespace["value"], t**2, rtol=1e-5)
+    np.testing.assert_allclose(namespace["gradient"], np.full((3, 2), t * (1 - t**2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_link_leads_to_a_file(page: Path):
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf8"))
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_every_command_of_the_pages_is_a_target_of_the_makefile():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    named = {c for p in PAGES for c in re.findall(r"(?:`|    )make (\w+)", p.read_text("utf8"))}
+    assert named <= targets
