@@ -1,5 +1,5 @@
 """Random programs with all kinds of control: in place or not, with donated arguments or without,
-their steps give what the function gives. Whole numbers only, so that every bit is the same."""
+their steps give what the function gives, and so does machine code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,27 @@ from dlvm.gen.memory import plan
 from dlvm.gen.program_run import run_program
 from dlvm.ir import BOOL, I32, I64, Module, parse
 from dlvm.ir.interpret import bind
+from dlvm.ops import Cast, Elementwise, LogSumExp
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from tests.programs import TRACED, Program, programs
 
-from .test_control import assert_same
 from .test_memory import assert_apart
 
 WHOLE = (I64, I32, BOOL)
+EXACT = tuple(
+    c
+    for c in TRACED
+    if c not in (Cast, LogSumExp) and (c.accepts if issubclass(c, Elementwise) else "") != "f"
+)
+
+
+def assert_answers(found, expected):
+    """Whole numbers to the bit; the few floats that are drawn up to rounding."""
+    for a, b in zip(found, expected, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        floats = a.dtype.kind == "f"
+        np.testing.assert_allclose(a, b, rtol=1e-5 * floats, atol=1e-5 * floats)
 
 
 def with_donations(module: Module, flags: list[bool]) -> Module:
@@ -33,7 +46,7 @@ def with_donations(module: Module, flags: list[bool]) -> Module:
     return copy
 
 
-@given(programs(TRACED, WHOLE, max_ops=14), st.lists(st.booleans(), min_size=8), st.booleans())
+@given(programs(EXACT, WHOLE, max_ops=14), st.lists(st.booleans(), min_size=8), st.booleans())
 def test_steps_give_what_the_function_gives(program: Program, flags: list[bool], fused: bool):
     module = with_donations(program.module, flags)
     passes = DEFAULT if fused else DEFAULT[:1]
@@ -53,11 +66,11 @@ def test_steps_give_what_the_function_gives(program: Program, flags: list[bool],
             assert np.array_equal(array, given_array), param
     else:
         assert outcome.status[0] == 0
-        assert_same(outcome.results, expected)
+        assert_answers(outcome.results, expected)
 
 
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
-@given(programs(TRACED, WHOLE, max_ops=14), st.booleans())
+@given(programs(EXACT, WHOLE, max_ops=14), st.booleans())
 def test_machine_code_gives_what_the_function_gives(program: Program, fused: bool):
     executable = build(run(program.module, DEFAULT if fused else DEFAULT[:1]))
     given_said: list[str] = []
@@ -67,4 +80,4 @@ def test_machine_code_gives_what_the_function_gives(program: Program, fused: boo
         with pytest.raises(type(error)):
             executable.run(program.arrays, given_said.append)
     else:
-        assert_same(executable.run(program.arrays, given_said.append), expected)
+        assert_answers(executable.run(program.arrays, given_said.append), expected)
