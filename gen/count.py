@@ -6,12 +6,14 @@ selections, conversions and what only serves the order of a fold count nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, substitute, symbol, symbols
 
 from .index import ceildiv, recombine
-from .loops import Body, Let, Loop, Product, Scalar, Word
+from .loops import Body, Let, Load, Loop, Memory, Product, Scalar, Statement, Store, Word
 
 
 def flops_of(scalar: Scalar) -> int:
@@ -23,14 +25,39 @@ def flops_of(scalar: Scalar) -> int:
 
 def flops(body: Body) -> Dim:
     """Floating-point operations of a body."""
+    return count(body, _flops)
+
+
+def _flops(s: Statement) -> Dim:
+    if isinstance(s, Product):
+        return 2 * s.m * s.n * s.k
+    return flops_of(s.scalar) if isinstance(s, Let) and s.counted else 0
+
+
+def accesses(body: Body, memory: Memory) -> Dim:
+    """How many elements of a memory a body reads and writes, each as often as it does."""
+
+    def touched(s: Statement) -> Dim:
+        match s:
+            case Let(Load(memory=found)) | Store(memory=found):
+                return int(found is memory)
+            case Product(x, y, m, n, k):
+                return (x.buffer is memory) * m * k + (y.buffer is memory) * k * n
+            case _:
+                return 0
+
+    return count(body, touched)
+
+
+def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
+    """The sum of a cost over every statement of a body, as often as it runs."""
     total: Dim = 0
     for s in body:
-        if isinstance(s, Let) and s.counted:
-            total = total + flops_of(s.scalar)
-        elif isinstance(s, Loop):
-            total = total + _turns(s, recombine(flops(s.body)))
+        total = total + cost(s)
+        if isinstance(s, Loop):
+            total = total + _turns(s, recombine(count(s.body, cost)))
         elif isinstance(s, Product):
-            total = total + _product(s)
+            total = total + _product(s, count(s.body, cost))
     return total
 
 
@@ -62,9 +89,8 @@ def _chunked(loop: Loop, atom: Atom) -> Dim:
     raise CompilerError(f"the turns of {loop.var} do {atom} each, which has no known sum")
 
 
-def _product(p: Product) -> Dim:
-    """Two for each multiplication, and the body: its count is linear in rows and in columns."""
-    inside = flops(p.body)
+def _product(p: Product, inside: Dim) -> Dim:
+    """The body, tile by tile: its count is linear in rows and in columns."""
     rows, cols = p.spot[2:]
     once = substitute(inside, {rows: 0, cols: 0})
     per_row = substitute(inside, {rows: 1, cols: 0}) - once
@@ -72,4 +98,4 @@ def _product(p: Product) -> Dim:
     per_element = substitute(inside, {rows: 1, cols: 1}) - per_row - per_col - once
     down, across = ceildiv(p.m, p.tile.size // p.width), ceildiv(p.n, p.width)
     edges = per_row * p.m * across + per_col * p.n * down + once * down * across
-    return (per_element + 2 * p.k) * p.m * p.n + edges
+    return per_element * p.m * p.n + edges

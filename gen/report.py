@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import Expr, maximum, substitute
+from dlvm.ir.dims import Expr, maximum, minimum, substitute
 
-from .count import flops
+from .count import accesses, flops
 from .program import Copy, For, If, Launch, Program, Step, While
 
 
@@ -21,8 +21,8 @@ from .program import Copy, For, If, Launch, Program, Step, While
 class Report:
     """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
 
-    ``bytes`` is what kernels and copies read and write whole: targets of scatters, of which a
-    kernel touches a part, are left out.
+    ``bytes`` is what kernels and copies read and write: of each buffer no more than it holds,
+    and no more than the elements that are asked for, as in a gather or scatter.
     """
 
     seconds: Mapping[str, float]
@@ -60,8 +60,9 @@ def program_bytes(program: Program) -> Dim:
 def _moved(step: Step) -> Dim:
     out: Dim = 0
     if isinstance(step, Launch):
-        for view in step.roles("in", "out"):
-            out = out + view.type.size * view.type.dtype.bytes
+        for buffer in step.kernel.buffers:
+            touched = accesses(step.kernel.body, buffer)
+            out = out + minimum(touched, buffer.size) * buffer.dtype.bytes
     elif isinstance(step, Copy):
         out = 2 * step.target.type.size * step.target.type.dtype.bytes
     return out

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dlvm.cost import size_in_bytes
-from dlvm.ir import TAPE, Dim, Function, Module, Op, TensorType, Value
+from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Fold, Kernel, Reshape
+from dlvm.ops import Constant, Fold, Kernel, Reshape, Update
+from dlvm.ops.indexing import Scatter
 from dlvm.passes import module_pass
 
 from .facts import acts
 
 TYPICAL = 64
+FEW = 32
 
 
 @module_pass
@@ -38,9 +41,65 @@ def ordered(fn: Function) -> Function:
         changed = {} if isinstance(op, Kernel | Fold) else map_regions(op, ordered)
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
-    fn = transform(fn, visit)
+    fn = readers_first(transform(fn, visit))
     later = Schedule(fn).latest_first()[::-1]
     return replace(fn, ops=tuple(later)) if peak(fn, later) < peak(fn, fn.ops) else fn
+
+
+def overwritten(op: Op) -> list[Value]:
+    """The operands in whose memory a scatter would best leave its results."""
+    if not (isinstance(op, Kernel) and op.family == "scatter"):
+        return []
+    given = dict(zip(op.body.params, op.xs, strict=True))
+    targets = (r.x for r in op.body.results if isinstance(r, Scatter | Update))
+    return [given[t] for t in targets if isinstance(t, Param)]
+
+
+def readers_first(fn: Function) -> Function:
+    """Each scatter after what else reads its target, which it may then overwrite.
+
+    A reader moves up with what it needs, if that is little and none of it acts or needs the
+    scatter; what may raise does not pass what acts.
+    """
+    maker = {r: op for op in fn.ops for r in op.results}
+    readers: dict[Value, list[Op]] = {}
+    for op in fn.ops:
+        for value in dict.fromkeys(op.operands):
+            readers.setdefault(value, []).append(op)
+    index = {op: i for i, op in enumerate(fn.ops)}
+    acting = [i for i, op in enumerate(fn.ops) if acts(op)]
+    placed: dict[Op, None] = {}
+    for op in fn.ops:
+        for target in overwritten(op):
+            for reader in readers[target]:
+                for moved in _closure(reader, op, placed, maker, index, acting):
+                    placed[moved] = None
+        placed[op] = None
+    ops = tuple(placed)
+    return fn if ops == fn.ops else replace(fn, ops=ops)
+
+
+def _closure(
+    reader: Op,
+    before: Op,
+    placed: dict[Op, None],
+    maker: dict[Value, Op],
+    index: dict[Op, int],
+    acting: Sequence[int],
+) -> list[Op]:
+    """A reader and what it needs that is not placed yet, in order; nothing if it can't move."""
+    needed: set[Op] = set()
+    pending = [reader]
+    while pending:
+        op = pending.pop()
+        if op in placed or op in needed:
+            continue
+        crossed = bisect(acting, index[op]) - bisect(acting, index[before])
+        if op is before or acts(op) or len(needed) == FEW or (op.may_raise and crossed):
+            return []
+        needed.add(op)
+        pending.extend(maker[v] for v in op.operands if v in maker)
+    return sorted(needed, key=index.__getitem__)
 
 
 class Storage:
@@ -95,6 +154,8 @@ class Schedule:
             if acts(op) or op.may_raise:
                 before |= {last: None} if last is not None else {}
                 last = op
+            for target in overwritten(op):
+                before |= dict.fromkeys(self.readers.get(self.storage.of(target), ()))
             self.above[op] = list(before)
             for made in before:
                 self.waiting[made] += 1
