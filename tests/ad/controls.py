@@ -174,12 +174,12 @@ def checkpoint() -> Function:
 
 
 def fold() -> Function:
-    """A fold of pairs by a region."""
-    combine = region("f64 f64 f64 f64", lambda a, b, c, d: (a + c, b * ops.Tanh(d) + a))
+    """A fold of pairs: the sum, and the sum of products of every two."""
+    combine = region("f64 f64 f64 f64", lambda a, b, c, d: (a + c, b + d + a * c))
     return function(
         "f",
         "f64[2,N,3] f64[2,N,3]",
-        lambda a, b: ops.Fold((a, b), (0.0, 1.0), combine, (0, 2)).results,
+        lambda a, b: ops.Fold((a, b), (0.0, 0.0), combine, (0, 2)).results,
     )
 
 
