@@ -71,7 +71,7 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul) and op.dtype == F32:
             self.product(op, place)
-        elif isinstance(op, Elementwise | Reduction | Gather | Concat | Matmul) or _moves(op):
+        elif isinstance(op, Elementwise | Reduction | Gather | Concat | Matmul) or _far(op):
             self.join(op, place)
         else:
             self.stay_outside(op, place)
@@ -92,8 +92,10 @@ class Partition:
                 repeatable = op.value.size == 1
             case DimSize() | Iota() | Broadcast() | Permute() | Slice():
                 repeatable = True
-            case Reshape() | Elementwise():
-                repeatable = not leaves and op.results == (op,) and (_moves(op) or not op.shape)
+            case Reshape():
+                repeatable = not leaves
+            case Elementwise():
+                repeatable = not leaves and not op.result_types[0].shape and op.results == (op,)
             case _:
                 repeatable = False
         return Through(leaves, size) if repeatable and size <= DEEPEST else None
@@ -261,8 +263,9 @@ class Partition:
         self.put(op, group, place, "row" if reduction else "frame")
 
 
-def _moves(op: Op) -> bool:
-    return isinstance(op, Broadcast | Permute | Slice | Reshape)
+def _far(op: Op) -> bool:
+    """Whether it is a movement that is read through no more, there being too many below it."""
+    return isinstance(op, Broadcast | Permute | Slice)
 
 
 def _swaps_last(op: Permute) -> bool:

@@ -20,7 +20,8 @@ SMALL = 1024
 def simplify(fn: Function) -> Function:
     """Apply the laws that stand under the operations, ``dlvm.ir.rewrite.RULES``.
 
-    One sweep, operands first; what a law builds is simplified in its turn before anything
+    And what is computed of repeated values only is computed before it is repeated. One sweep,
+    operands first; what a law builds is simplified in its turn before anything
     that uses it, so no law fires on the result.
     """
     return settle(fn, _by_law)
@@ -30,7 +31,29 @@ def _by_law(op: Op) -> Value | None:
     for rule in RULES.get(type(op), ()):
         if (better := rule.apply(op)) is not None:
             return better
-    return None
+    return _before_broadcast(op) if isinstance(op, Elementwise) else None
+
+
+def _before_broadcast(op: Elementwise) -> Value | None:
+    """f(broadcast x, broadcast y) = broadcast f(x, y): compute before repeating."""
+    spread = [x for x in op.operands if isinstance(x, Broadcast) and scalar_value(x) is None]
+    if not spread or op.results != (op,):
+        return None
+    first = spread[0]
+    if any(x.axes != first.axes for x in spread):
+        return None
+    narrow = [_narrowed(x, first) for x in op.operands]
+    operands = [x for x in narrow if x is not None]
+    if len(operands) < len(narrow):
+        return None
+    return Broadcast(op.rebuild(operands), op.shape, first.axes)
+
+
+def _narrowed(x: Value, like: Broadcast) -> Value | None:
+    """What an operand is before a broadcast, where it is one like another, or one number."""
+    if (number := scalar_value(x)) is not None:
+        return splat(number, x.type.with_shape(like.x.shape))
+    return x.x if isinstance(x, Broadcast) else None
 
 
 @function_pass

@@ -119,6 +119,20 @@ class Gather(Indexed):
         return ScatterAdd(zero, self.indices, dy[0], self.axis, self.batch, self.mode), None
 
 
+@rewrite(
+    Gather,
+    example=lambda x, i: Gather(x, Reshape(i, (*i.shape, 1)), 1, batch=1, mode="clip"),
+    given=("n[B,3,N]", "i[B,K]"),
+)
+def gather_at_reshaped(op: Gather) -> Value | None:
+    """The shape of indices is but the shape of what they pick."""
+    match op:
+        case Gather(x, Reshape(i, shape), axis, batch, mode) if i.shape[:batch] == shape[:batch]:
+            return Reshape(Gather(x, i, axis, batch, mode), op.shape)
+        case _:
+            return None
+
+
 def _grouped(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, int, int]:
     before = int(np.prod(shape[:axis], dtype=np.int64))
     after = int(np.prod(shape[axis + 1 :], dtype=np.int64))
@@ -196,6 +210,16 @@ def accumulate_in_place(op: Add) -> Value | None:
             return None
 
 
+@rewrite(
+    ScatterAdd,
+    example=lambda x, i, u: ScatterAdd(x, Reshape(i, (*i.shape, 1)), u, 1, batch=1, mode="clip"),
+    given=("i[B,3,N]", "i[B,K]", "i[B,K,1,N]"),
+)
+def add_at_reshaped(op: ScatterAdd) -> Value | None:
+    """The shape of indices is but the shape of the updates."""
+    return _at_flat(op)
+
+
 class ScatterSet(Scatter):
     """``x`` with ``updates`` in place of what the indices name; of equal indices the last wins."""
 
@@ -229,3 +253,22 @@ class ScatterSet(Scatter):
         start = Broadcast(Reshape(blank, ()), self.x.shape, ())
         last = ScatterSet(start, self.indices, order, axis, batch, mode)
         return Equal(Gather(last, self.indices, axis, batch, mode), order)
+
+
+@rewrite(
+    ScatterSet,
+    example=lambda x, i, u: ScatterSet(x, Reshape(i, (*i.shape, 1)), u, 1, batch=1, mode="clip"),
+    given=("n[B,3,N]", "i[B,K]", "n[B,K,1,N]"),
+)
+def set_at_reshaped(op: ScatterSet) -> Value | None:
+    """The shape of indices is but the shape of the updates."""
+    return _at_flat(op)
+
+
+def _at_flat(op: ScatterAdd | ScatterSet) -> Value | None:
+    indices, batch = op.indices, op.batch
+    if not isinstance(indices, Reshape) or indices.x.shape[:batch] != indices.shape[:batch]:
+        return None
+    before, after = op.x.shape[: op.axis], op.x.shape[op.axis + 1 :]
+    updates = Reshape(op.updates, (*before, *indices.x.shape[batch:], *after))
+    return type(op)(op.x, indices.x, updates, op.axis, batch, op.mode)
