@@ -8,14 +8,15 @@ Control operations have theirs next door. A tape counts as batched: all that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.errors import UserError
-from dlvm.ir import BOOL, Builder, Declaration, Dim, Function, Op, Param, TensorType, Value
+from dlvm.ir import BOOL, Builder, Declaration, Dim, Function, Op, Param, TensorType, Value, zeros
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import (
     Broadcast,
+    Call,
     Effect,
     EmptyTape,
     Gather,
@@ -26,6 +27,7 @@ from dlvm.ops import (
     Reshape,
     ScatterAdd,
     ScatterSet,
+    Select,
 )
 
 from .activity import Flags, is_tape
@@ -41,8 +43,8 @@ BATCHED: dict[type[Op], Rule] = {}
 class Batch:
     """How many lanes there are, and how code is written for all of them.
 
-    Where lanes go different ways, ``mask`` says which of them are on the way being written;
-    only loops that use a tape ask.
+    Where lanes go different ways, ``mask`` says which of them are on the way being written:
+    loops that use a tape ask, and operations that can end the call with an error.
     """
 
     engine: Engine
@@ -51,8 +53,7 @@ class Batch:
 
     def guard(self, op: Op) -> tuple[Value, ...]:
         """The mask, where a control operation must hand it on to its regions."""
-        taped = any(is_tape(t) for t in op.result_types)
-        return (self.mask,) if taped and self.mask is not None else ()
+        return (self.mask,) if self.mask is not None and needs_mask(self.engine, (op,)) else ()
 
     def type(self, t: TensorType) -> TensorType:
         """The type of all lanes together."""
@@ -81,7 +82,8 @@ class Batch:
 
     def _step(self, op: Op, xs: Sequence[Value], lanes: set[Value]) -> Lanes:
         flags = tuple(v in lanes for v in op.operands)
-        if not any(flags) and not isinstance(op, EmptyTape):
+        masked = self.mask is not None and needs_mask(self.engine, (op,))
+        if not any(flags) and not masked and not isinstance(op, EmptyTape):
             return op.rebuild(xs).results, (False,) * len(op.results)
         rule = next((BATCHED[c] for c in type(op).__mro__ if c in BATCHED), leaf)
         return rule(self, op, xs, flags)
@@ -113,6 +115,27 @@ class Batch:
             rows = zip(fn.results, body.batched, wanted, strict=True)
             out = [self.spread(r, b) if w else r for r, b, w in rows]
         return Function(fn.name, fn.params, tuple(builder.ops), tuple(out))
+
+
+def inside(engine: Engine, ops: Iterable[Op]) -> Iterator[Op]:
+    """Operations and all that they hold or call."""
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        yield op
+        bodies = [engine.lent(op.callee.name)] if isinstance(op, Call) else op.regions.values()
+        pending += (inner for body in bodies for inner in body.ops)
+
+
+def can_raise(op: Op) -> bool:
+    """Whether the operation itself can end the call with an error."""
+    return op.may_raise and not op.regions
+
+
+def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
+    """Whether anything inside must know which lanes are on its way."""
+    found = inside(engine, ops)
+    return any(can_raise(op) or any(is_tape(t) for t in op.result_types) for op in found)
 
 
 @dataclass(frozen=True)
@@ -173,10 +196,23 @@ def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 # -- gather and scatter ----------------------------------------------------------------------------
 
 
+def _guarded(
+    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
+) -> Lanes:
+    """Operands whose indices are 0 in lanes that are not on this way: there nothing is wrong."""
+    if b.mask is None or op.mode != "error":
+        return xs, flags
+    indices = b.spread(xs[1], flags[1])
+    here = Broadcast(b.mask, indices.shape, (0,))
+    safe = Select(here, indices, zeros(indices.type))
+    return (xs[0], safe, *xs[2:]), (flags[0], True, *flags[2:])
+
+
 def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Lanes of one operand only move along: no batch axis is needed."""
     assert isinstance(op, Gather)
-    x, indices = xs
+    (x, indices), flags = _guarded(b, op, xs, flags)
+    xs = (x, indices)
     if op.batch or all(flags):
         return leaf(b, op, xs, flags)
     if flags[0]:
@@ -189,6 +225,7 @@ def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 def scatter(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """The same indices in every lane are one scatter, one axis further."""
     assert isinstance(op, ScatterAdd | ScatterSet)
+    xs, flags = _guarded(b, op, xs, flags)
     if op.batch or flags[1]:
         return leaf(b, op, xs, flags)
     x, updates = b.spread(xs[0], flags[0]), b.spread(xs[2], flags[2])

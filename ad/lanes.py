@@ -24,23 +24,27 @@ from dlvm.ir import (
     splat,
     zeros,
 )
+from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import inline
 from dlvm.ops import (
     And,
     Broadcast,
     Cast,
     Cond,
+    Gather,
     Less,
     Max,
     Not,
     Pop,
     Push,
+    ScatterAdd,
+    ScatterSet,
     Select,
     While,
 )
 
 from .activity import Flags, arguments, is_tape
-from .batch import BATCHED, Batch, Lanes
+from .batch import BATCHED, Batch, Lanes, can_raise, inside, needs_mask
 from .batch_control import settle
 from .live import live
 from .reverse import Engine
@@ -60,7 +64,10 @@ def cond(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Both branches, one after the other on the same tapes; back, in the opposite order."""
-    _refuse(op, (op.then, op.otherwise))
+    branches = (op.then, op.otherwise)
+    ops = [inner for fn in branches for inner in fn.ops]
+    _refuse(b, op, ops)
+    masked = needs_mask(b.engine, ops)
     tapes = [i for i, v in enumerate(op.captured) if is_tape(v.type)]
     ends = {i: _tape_of(b.engine, op.then, op.then.params[i]) for i in tapes}
     uses = [
@@ -77,8 +84,8 @@ def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
     ways = ((0, op.then, xs[0]), (1, op.otherwise, Not(xs[0])))
     for k, fn, lanes in reversed(ways) if Pop in uses else ways:
         mask = lanes if b.mask is None else And(lanes, b.mask)
-        body = b.body(fn, flags[1:], bool(tapes))
-        found = inline(body.fn, (*given, *((mask,) if tapes else ())))
+        body = b.body(fn, flags[1:], masked)
+        found = inline(body.fn, (*given, *((mask,) if masked else ())))
         sides[k] = b.every(found, body.batched)
         for i, (_, end) in ends.items():
             given[i] = found[end]
@@ -92,14 +99,21 @@ def _choose(lanes: Value, x: Value, y: Value) -> Value:
     return x if is_tape(x.type) else Select(Broadcast(lanes, x.shape, (0,)), x, y)
 
 
-def _refuse(op: Op, bodies: Sequence[Function]) -> None:
-    if any(body.has_effect or body.may_raise for body in bodies):
-        raise UserError(
-            f"{op.name} on a predicate that vmap batches: its body can fail or be seen, "
-            "and would run for lanes that do not take it",
-            origin=op.origin,
-            remedy="use mode='clip' or mode='drop' for indices, or one predicate for all lanes",
-        )
+def _refuse(b: Batch, op: Op, ops: Sequence[Op]) -> None:
+    for inner in inside(b.engine, ops):
+        if inner.has_effect or (can_raise(inner) and not _is_safe_at_zero(inner)):
+            raise UserError(
+                f"{op.name} on a predicate that vmap batches: {inner.name} inside would happen "
+                "for lanes that do not come there",
+                origin=inner.origin or op.origin,
+                remedy="use mode='clip' or mode='drop' for indices into an axis that may be "
+                "empty, or one predicate for all lanes",
+            )
+
+
+def _is_safe_at_zero(op: Op) -> bool:
+    """Whether an index 0 is in range, as lanes that are elsewhere have."""
+    return isinstance(op, Gather | ScatterAdd | ScatterSet) and at_least(op.x.shape[op.axis], 1)
 
 
 # -- while -----------------------------------------------------------------------------------------
@@ -112,7 +126,8 @@ def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     settled = settle(b, op.body, flags, n, masked=False)
     by_lane = bool(guard) or b.body(op.condition, settled).batched[0]
     if by_lane:
-        _refuse(op, (op.condition, op.body))
+        _refuse(b, op, op.body.ops)
+        _refuse_condition(b, op)
         settled = (*(True,) * n, *settled[n:])
     condition = b.body(op.condition, settled)
     test = b.demand(condition, (by_lane,))
@@ -121,6 +136,16 @@ def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
         test = _any_lane(test, guard)
     init = [b.spread(x, f) if s else x for x, f, s in zip(xs, flags, settled[:n], strict=False)]
     return While(tuple(init), (*xs[n:], *guard), test, step).results, settled[:n]
+
+
+def _refuse_condition(b: Batch, op: While) -> None:
+    """A condition is asked in lanes that are done, or have not come there."""
+    if any(can_raise(inner) for inner in inside(b.engine, op.condition.ops)):
+        raise UserError(
+            "while on a predicate that vmap batches: its condition can fail",
+            origin=op.origin,
+            remedy="use mode='clip' or mode='drop' for indices in the condition",
+        )
 
 
 def _any_lane(condition: Function, guard: Sequence[Value]) -> Function:
@@ -139,7 +164,7 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
     uses = [
         _tape_of(b.engine, op.body, p)[0] if is_tape(p.type) else None for p in op.body.params[:n]
     ]
-    masked = by_lane and any(is_tape(t) for t in op.result_types)
+    masked = by_lane and needs_mask(b.engine, (op,))
     step = b.demand(b.body(op.body, settled, masked), settled[:n])
     lanes = TensorType(BOOL, (b.size,))
     params = [Param(p.type, p.name) for p in step.params[:count]]

@@ -9,8 +9,8 @@ import pytest
 
 from dlvm import ops
 from dlvm.ad.batch import BATCHED
-from dlvm.errors import UserError
-from dlvm.ir import OPS, Declaration, Dim, Function, Module, Op, Value
+from dlvm.errors import IndexOutOfRange, UserError
+from dlvm.ir import OPS, Declaration, Dim, Function, FunctionRef, Module, Op, Value
 from dlvm.ir.dims import symbol
 
 from .building import checked, derivatives, draw, floats, function
@@ -174,19 +174,65 @@ def test_a_product_with_one_batched_operand_broadcasts_nothing() -> None:
         assert [op.type.rank for op in b.ops if op.name == "matmul"] == [2]
 
 
-def test_effects_and_errors_of_single_lanes_are_refused() -> None:
+def test_an_effect_of_single_lanes_is_refused() -> None:
     seen = function("f", "f64", lambda a: (ops.Print(a, "a = "), a)[1])
     with pytest.raises(UserError, match="print of a value that vmap batches"):
         batched(seen, (0,), L)
 
-    then = region("f64[5] i64", lambda x, i: ops.Gather(x, i, 0))
-    other = region("f64[5] i64", lambda x, i: number(0.0))
+    def noisy(x: Value) -> Value:
+        ops.Print(number(1.0), "here")
+        return x
+
+    then, other = region("f64", noisy), region("f64", lambda x: x)
+    fn = function("f", "bool f64", lambda c, x: ops.Cond(c, (x,), then, other).results)
+    with pytest.raises(UserError, match="print inside would happen for lanes"):
+        batched(fn, (0, None), L)
+
+
+def looked_up(types: str = "f64[5] i64") -> Function:
+    """``x[i]`` where ``i < 5``, by way of a scan and a callee; else 0."""
+    step = region("f64 f64[5] i64", lambda c, x, i: (c + ops.Gather(x, i, 0),))
+
+    def then(x: Value, i: Value) -> Value:
+        (found,) = ops.Scan((number(0.0),), (), (x, i), step, 2).results
+        return ops.Call((x, i), FunctionRef("g"), (found.type,)).results[0] + found
+
+    branches = region(types, then), region(types, lambda x, i: number(0.0))
 
     def guarded(x: Value, i: Value) -> Value:
-        return ops.Cond(ops.Less(i, number(5)), (x, i), then, other).results[0]
+        return ops.Cond(ops.Less(i, number(5)), (x, i), *branches).results[0]
 
-    fn = function("f", "f64[5] i64", guarded)
-    with pytest.raises(UserError, match="predicate that vmap batches"):
+    return function("f", types, guarded)
+
+
+def test_only_lanes_that_come_there_can_be_out_of_range() -> None:
+    g = function("g", "f64[5] i64", lambda x, i: ops.Gather(x, i, 0))
+    module = batched(looked_up(), (None, 0), L, g)
+    x = RNG(0).normal(size=5)
+    (found,) = module.run("b", x, np.array([4, 7, 0]))
+    assert np.allclose(found, [3 * x[4], 0, 3 * x[0]])
+    with pytest.raises(IndexOutOfRange):
+        module.run("b", x, np.array([4, -7, 0]))
+
+
+def test_a_lane_that_is_done_looks_nothing_up() -> None:
+    """Follow links until one leads out of the table."""
+    until = region("i64 i64[4]", lambda i, at: ops.Less(i, number(4)))
+    step = region("i64 i64[4]", lambda i, at: (ops.Gather(at, i, 0),))
+    fn = function("f", "i64 i64[4]", lambda i, at: ops.While((i,), (at,), until, step).results)
+    module = batched(fn, (0, None), L)
+    assert module.run("b", np.array([0, 3, 9]), np.array([2, 5, 3, 6]))[0].tolist() == [6, 6, 9]
+
+
+def test_an_axis_that_may_be_empty_has_no_safe_index() -> None:
+    then = region("f64[N] i64", lambda x, i: ops.Gather(x, i, 0))
+    other = region("f64[N] i64", lambda x, i: number(0.0))
+    fn = function(
+        "f",
+        "f64[N] i64",
+        lambda x, i: ops.Cond(ops.Less(i, number(5)), (x, i), then, other).results,
+    )
+    with pytest.raises(UserError, match="mode='clip'"):
         batched(fn, (None, 0), L)
     batched(fn, (0, None), L)
 
