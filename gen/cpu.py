@@ -159,9 +159,7 @@ class Emitter:
         if x.lanes > 1 and self.offsets.vector is not None:
             self.offsets.vector.bound[name] = x.text
             return
-        scope = self.offsets.scopes[-1]
-        scope.names[name] = x.text
-        scope.late.add(name)
+        self.offsets.define_late(name, x.text)
 
     # -- loops -----------------------------------------------------------------------------
 

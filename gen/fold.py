@@ -2,9 +2,10 @@
 
 The tree of a fold is ``(chunk, lanes)``: the reduced axes, taken together in row-major order,
 are cut into chunks; within a chunk element k goes to accumulator k mod lanes; accumulators are
-folded by halves, and chunks from first to last. Accumulators start from the identity. Which
-loops run over the lanes is the schedule's business: vectors on a CPU, the lanes of a block on a
-GPU, or one after the other where the loops around are parallel already.
+folded by halves, and chunks from first to last. Accumulators start from the identity. That
+exchanges elements, so a ``Fold``, whose region need not commute, has one lane. Which loops run
+over the lanes is the schedule's business: vectors on a CPU, the lanes of a block on a GPU, or
+one after the other where the loops around are parallel already.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
-from dlvm.ops import Matmul, Reduction
+from dlvm.ops import Matmul, Reduction, reduction
 
 from .index import ceildiv, split
 from .loops import Barrier, Local, Scalar, Where
@@ -42,7 +43,7 @@ class Fold:
 
     def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
         self.pull, self.nest, self.words = pull, pull.nest, pull.words
-        self.chunk, self.lanes = tree
+        self.tree, self.lanes = tree, tree[1]
         self.how = how
         self.team: Team | None = None
 
@@ -56,14 +57,20 @@ class Fold:
         return found
 
     def together(self, ops: Sequence[Reduction], at: At) -> None:
-        """Reductions of one shape over the same axes, in one loop."""
+        """Reductions of one shape over the same axes, in one loop, or one for those in order."""
+        for ordered in (False, True):
+            if group := [op for op in ops if isinstance(op, reduction.Fold) == ordered]:
+                before, self.lanes = self.lanes, 1 if ordered else self.tree[1]
+                self._loop(group, at)
+                self.lanes = before
+
+    def _loop(self, ops: Sequence[Reduction], at: At) -> None:
         shape, axes = ops[0].operands[0].shape, ops[0].axes
         sizes = tuple(shape[a] for a in axes)
         folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
-        extent = product(sizes)
-        with self.nest.loop("serial", ceildiv(extent, self.chunk), "chunk") as c:
-            first = c * self.chunk
-            self._chunk(folds, first, minimum(self.chunk, extent - first))
+        extent, size = product(sizes), self.tree[0]
+        with self.nest.loop("serial", ceildiv(extent, size), "chunk") as c:
+            self._chunk(folds, extent, c * size)
         for fold, op in zip(folds, ops, strict=True):
             self.nest.remember(op, at, fold.result())
 
@@ -80,15 +87,16 @@ class Fold:
 
         return index
 
-    def _chunk(self, folds: Sequence[_Running], first: Dim, length: Dim) -> None:
+    def _chunk(self, folds: Sequence[_Running], extent: Dim, first: Dim) -> None:
         with self.across(self.lanes, meet=False) as (lane, where):
             for fold in folds:
                 fold.reset(lane, where)
+        length = minimum(self.tree[0], extent - first)
         groups = floordiv(length, self.lanes)
         with self.nest.loop("serial", groups, "group") as g:
-            self._group(folds, first + g * self.lanes, self.lanes)
+            self._group(folds, extent, first + g * self.lanes, self.lanes)
         if (rest := mod(length, self.lanes)) != 0:
-            self._group(folds, first + groups * self.lanes, rest)
+            self._group(folds, extent, first + groups * self.lanes, rest)
         with self.nest.uncounted():
             half = self.lanes
             while half > 1:
@@ -101,11 +109,9 @@ class Fold:
                 fold.finish()
         self._meet()
 
-    def _group(self, folds: Sequence[_Running], start: Dim, count: Dim) -> None:
+    def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
         with self.across(count, meet=False) as (lane, where):
-            k = start + lane
-            if len(folds[0].op.axes) > 1:
-                k = self.nest.define("k", k)
+            k = self.nest.define("k", start + lane, extent - 1, where)
             for fold in folds:
                 fold.step(k, lane, where)
 

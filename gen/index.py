@@ -25,9 +25,10 @@ def flatten(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
 def split(position: Dim, shape: Sequence[Dim]) -> Index:
     """The index of a row-major position, which lies inside."""
     index: list[Dim] = []
+    outermost = next((a for a, size in enumerate(shape) if size != 1), len(shape))
     for axis, size in enumerate(shape):
         ahead = floordiv(position, product(tuple(shape[axis + 1 :])))
-        index.append(ahead if axis == 0 else mod(ahead, size))
+        index.append(0 if size == 1 else ahead if axis == outermost else mod(ahead, size))
     return tuple(index)
 
 
@@ -36,7 +37,7 @@ def recombine(d: Dim) -> Dim:
     found: Dim | None = d
     while found is not None:
         d = found
-        found = next((e for e in _recombined(d) if _calls(e) < _calls(d)), None)
+        found = next((e for e in _recombined(d) if len(_atoms(e)) < len(_atoms(d))), None)
     return d
 
 
@@ -45,11 +46,13 @@ def _recombined(d: Dim) -> Iterable[Dim]:
         x, step = call.lhs, call.rhs
         without = d - factor * mod(x, step)
         ahead = floordiv(x, step)
-        yield without - factor * step * ahead + factor * x
+        whole = without - factor * step * ahead + factor * x
+        if _atoms(whole).isdisjoint(_atoms(ahead)):
+            yield whole
         for outer, _ in _remainders(without):
             if outer.lhs == ahead:
-                whole = mod(x, outer.rhs * step)
-                yield without - factor * step * mod(ahead, outer.rhs) + factor * whole
+                merged = mod(x, outer.rhs * step)
+                yield without - factor * step * mod(ahead, outer.rhs) + factor * merged
 
 
 def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
@@ -61,9 +64,9 @@ def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
                 yield atom, (Expr(((rest, k),)) if rest else k)
 
 
-def _calls(d: Dim) -> int:
+def _atoms(d: Dim) -> set[Call]:
     terms = d.terms if isinstance(d, Expr) else ()
-    return sum(any(isinstance(atom, Call) for atom, _ in mono) for mono, _ in terms)
+    return {atom for mono, _ in terms for atom, _ in mono if isinstance(atom, Call)}
 
 
 def reshaped(index: Index, new: Index, old: Index) -> Index:

@@ -146,10 +146,12 @@ class Let:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Define:
-    """Another name for an index."""
+    """Another name for an index, which lies in ``0..high`` where all of ``where`` are >= 0."""
 
     name: str
     dim: Dim
+    high: Dim
+    where: Where = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -265,8 +267,10 @@ def dims(s: Statement) -> Iterator[Dim]:
     match s:
         case Let(Load(_, _, offset, where)) | Store(_, offset, _, where):
             yield from (offset, *where)
-        case Let(Size(dim)) | Define(_, dim) | Loop(_, dim) | Bind(_, _, dim):
+        case Let(Size(dim)) | Loop(_, dim) | Bind(_, _, dim):
             yield dim
+        case Define(_, dim, high, where):
+            yield from (dim, high, *where)
         case Let(Inside(where)):
             yield from where
         case Check(_, _, size, _, where):

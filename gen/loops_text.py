@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from .loops import (
     Barrier,
     Bind,
@@ -38,7 +40,7 @@ def kernel_text(kernel: LoopKernel) -> str:
 class _Page:
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[Scalar, str] = {}
+        self.names: defaultdict[Scalar, str] = defaultdict(lambda: "?")
 
     def body(self, body: Body, indent: str) -> None:
         for statement in body:
@@ -65,8 +67,8 @@ class _Page:
             case Let(scalar):
                 name = self.names[scalar] = f"%{len(self.names)}"
                 return f"{name} = {self.right(scalar)} : {scalar.dtype}"
-            case Define(name, dim):
-                return f"{name} = {dim}"
+            case Define(name, dim, high, where):
+                return f"{name} = {dim} <= {high}{_where(where)}"
             case Bind(name, scalar, high):
                 return f"{name} = index {self.names[scalar]} <= {high}"
             case Store(memory, offset, scalar, where):

@@ -110,15 +110,23 @@ class Frame:
         return tuple(self.shape[a] for a in axes)
 
     @property
+    def last(self) -> int | None:
+        """The axis along which elements lie beside one another."""
+        return _last(self.shape)
+
+    @property
     def contiguous(self) -> bool:
         """Whether the elements of a row lie beside one another."""
-        wide = [a for a, d in enumerate(self.shape) if d != 1]
-        return not wide or wide[-1] in self.axes
+        return self.last is None or self.last in self.axes
 
     def index(self, row: Index, inner: Index) -> Index:
         """The index in the whole shape."""
         rows, inners = iter(row), iter(inner)
         return tuple(next(inners if a in self.axes else rows) for a in range(len(self.shape)))
+
+
+def _last(shape: Index) -> int | None:
+    return max((a for a, d in enumerate(shape) if d != 1), default=None)
 
 
 Target = tuple[Value, Buffer]
@@ -191,7 +199,7 @@ class _Lowering:
                 yield found
             return
         self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
-        with self._loops(frame, frame.rows, "parallel") as row:
+        with self._loops(frame.shape, frame.rows, "parallel", frame.last) as row:
             yield row, (), ()
 
     @contextmanager
@@ -208,34 +216,35 @@ class _Lowering:
                     self.pull.fold.team = Team(lane, depth) if together else None
                     yield split(block, sizes), (), (-lane,)
                 else:
-                    e = nest.define("e", block * width + lane)
+                    at = block * width + lane
+                    e = nest.define("e", at, count - 1, (count - 1 - at,))
                     yield split(e, sizes), guarded((), count - 1 - e), ()
 
     @contextmanager
     def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
         """The elements of a row."""
         if self.how.processor == "cpu" or not frame.axes:
-            with self._loops(frame, frame.axes, "serial") as inner:
+            with self._loops(frame.shape, frame.axes, "serial", frame.last) as inner:
                 yield inner, ()
             return
         sizes, width = frame.sizes(frame.axes), self.how.width
         count = product(sizes)
         lane = symbol(next(iter(self.nest.scopes[-1].names)))
         with self.nest.loop("serial", ceildiv(count, width)) as turn:
-            e = self.nest.define("e", turn * width + lane)
+            at = turn * width + lane
+            e = self.nest.define("e", at, count - 1, (count - 1 - at,))
             yield split(e, sizes), guarded((), count - 1 - e)
 
     @contextmanager
     def _loops(
-        self, frame: Frame, axes: Sequence[int], outer: Kind, *, vectors: bool = True
+        self, shape: Index, axes: Sequence[int], outer: Kind, along: int | None
     ) -> Generator[Index]:
-        """A loop for each of these axes, as vectors along the last axis of the shape."""
-        wide = [a for a, d in enumerate(frame.shape) if d != 1]
+        """A loop for each of these axes, as vectors along one of them."""
         with ExitStack() as stack:
             index: list[Dim] = []
             for a in axes:
-                kind = self.inner if vectors and [a] == wide[-1:] else outer
-                index.append(stack.enter_context(self.nest.loop(kind, frame.shape[a])))
+                kind = self.inner if a == along else outer
+                index.append(stack.enter_context(self.nest.loop(kind, shape[a])))
             yield tuple(index)
 
     # -- products --------------------------------------------------------------------------
@@ -255,8 +264,7 @@ class _Lowering:
         names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
         row, col, rows, cols = map(symbol, names)
         self.pull.tiles[op] = (tile, (row, col), width)
-        places = Frame(tuple(batch), ())
-        with self._loops(places, range(len(batch)), "parallel", vectors=False) as at:
+        with self._loops(op.shape, range(len(batch)), "parallel", None) as at:
             x, y = self._operand(op.x, at), self._operand(op.y, at)
             with (
                 self.nest.scope(*names, closed=True) as body,
@@ -289,7 +297,7 @@ class _Lowering:
 
     def _window(self, op: Update, buffer: Buffer) -> None:
         frame = Frame(op.y.shape, ())
-        with self._loops(frame, frame.rows, "parallel") as index:
+        with self._loops(frame.shape, frame.rows, "parallel", frame.last) as index:
             moved = zip(op.starts, index, op.steps, strict=True)
             at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
             self.nest.store(buffer, at, self.pull.element(op.y, At(index)))
@@ -299,8 +307,8 @@ class _Lowering:
         shape, axis, words = op.updates.shape, op.axis, self.pull.words
         after = axis + op.indices.type.rank - op.batch
         with (
-            self._loops(Frame(shape, ()), range(after), "serial", vectors=False) as outer,
-            self._loops(Frame(shape, ()), range(after, len(shape)), "serial") as inner,
+            self._loops(shape, range(after), "serial", None) as outer,
+            self._loops(shape, range(after, len(shape)), "serial", _last(shape)) as inner,
         ):
             index = (*outer, *inner)
             raw = self.pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))

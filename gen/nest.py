@@ -114,12 +114,12 @@ class Nest:
         self.scopes[depth].body.append(found)
         return found
 
-    def define(self, hint: str, dim: Dim) -> Dim:
-        """A symbol for an index that will be cut into parts; a plain one needs none."""
+    def define(self, hint: str, dim: Dim, high: Dim, where: Where = ()) -> Dim:
+        """A symbol for an index that lies in ``0..high`` under a guard; a plain one needs none."""
         if not isinstance(dim, Expr) or len(dim.terms) == 1:
             return dim
         name = self.fresh(f"%{hint}")
-        self.put(Define(name, dim))
+        self.put(Define(name, dim, high, where))
         self.scopes[-1].names.add(name)
         return symbol(name)
 

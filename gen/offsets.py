@@ -23,12 +23,13 @@ from .lanes import splat_text, vector
 class Scope:
     """A stretch of code: its head, the symbols it defines, and the indices known in it.
 
-    Symbols that are ``late`` are defined after the head.
+    Symbols that are ``late`` are defined after the head; each has a place of its own, just
+    after its definition.
     """
 
     head: Lines
     names: dict[str, str] = field(default_factory=dict[str, str])
-    late: set[str] = field(default_factory=set[str])
+    late: dict[str, Lines] = field(default_factory=dict[str, Lines])
     values: dict[Dim, str] = field(default_factory=dict[Dim, str])
     wide: dict[Dim, str] = field(default_factory=dict[Dim, str])
 
@@ -119,16 +120,21 @@ class Offsets:
         found = (i for i, s in enumerate(self.scopes) if not names.isdisjoint(s.names))
         return max(found, default=0)
 
-    def _place(self, d: Dim, depth: int) -> tuple[Scope, Lines | None]:
-        scope = self.scopes[depth]
-        if scope.late.isdisjoint(symbols(d)):
-            return scope, scope.head
-        if depth + 1 == len(self.scopes):
-            return scope, None
-        inner = self.scopes[depth + 1]  # it was opened after what is late was defined
-        return inner, inner.head
+    def _place(self, d: Dim, depth: int) -> tuple[Scope, Lines]:
+        """The scope in which an index belongs, and where in it: once its symbols are there."""
+        scope, names = self.scopes[depth], set(symbols(d))
+        after = [place for name, place in scope.late.items() if name in names]
+        return scope, after[-1] if after else scope.head
 
-    def _term(self, mono: Monomial, k: int, into: Lines | None) -> str:
+    def define_late(self, name: str, value: str) -> None:
+        """A symbol that has a value from here on."""
+        place: Lines = []
+        scope = self.scopes[-1]
+        self.w.lines.append(place)
+        scope.names[name] = value
+        scope.late[name] = place
+
+    def _term(self, mono: Monomial, k: int, into: Lines) -> str:
         total = "" if k == 1 and mono else str(k)
         for atom, power in mono:
             for _ in range(power):

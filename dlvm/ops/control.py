@@ -179,9 +179,10 @@ class Recompute(Control):
 class Kernel(Control):
     """A group of operations that becomes one loop nest; its meaning is inlining it.
 
-    ``family`` says how it is lowered. ``tree`` is the order of its reductions: each axis is
-    cut into chunks of ``tree[0]``, within a chunk element k goes to accumulator k mod
-    ``tree[1]``, accumulators are folded by halves, chunks from first to last.
+    ``family`` says how it is lowered. ``tree`` is the order of its reductions: the reduced
+    axes, taken together in row-major order, are cut into chunks of ``tree[0]``; within a chunk
+    element k goes to accumulator k mod ``tree[1]``, accumulators are folded by halves, chunks
+    from first to last. A ``fold``, whose region need not commute, goes from first to last.
     """
 
     name = "kernel"

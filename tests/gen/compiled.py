@@ -1,6 +1,7 @@
 """Kernels from IR text, run by the interpreter of the IR, that of loops, and as machine code."""
 
 import ctypes
+from functools import cache
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from dlvm.gen.cpu import attributes, emit_kernel
 from dlvm.gen.emit import Text
 from dlvm.gen.llvm import Library, object_code
 from dlvm.gen.loops_run import Counts, run_kernel
+from dlvm.gen.loops_verify import verify
 from dlvm.gen.lower import lower
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
@@ -24,9 +26,12 @@ def kernel(text, family="loops", tree=(4096, 32)):
     return Kernel(fn.params, fn, family, tree), module
 
 
+@cache
 def loops(op, schedule=None, name="k"):
     """The loops of a kernel, which the verifier has passed."""
-    return lower(op, name, schedule)
+    lowered = lower(op, name, schedule)
+    verify(lowered)
+    return lowered
 
 
 def arguments(lowered, op, arrays):
@@ -46,7 +51,7 @@ def written(lowered, buffers):
     return [a for b, a in zip(lowered.buffers, buffers, strict=True) if b.role != "in"]
 
 
-def interpret(op, arrays, schedule=None, check=True):
+def interpret(op, arrays, schedule=None):
     """Results by the loop interpreter, the status, and what was counted."""
     lowered = loops(op, schedule)
     buffers, found = arguments(lowered, op, arrays)

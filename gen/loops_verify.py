@@ -1,0 +1,284 @@
+"""The verifier of the loop level. What it demands of every kernel:
+
+1. names: scalars, arrays and index symbols are defined above, in an enclosing body;
+2. bounds: every load and store is provably inside its memory wherever its guard holds;
+3. results: a store to an ``out`` buffer writes each element at most once;
+4. independence: in a loop that is not serial, no two turns write one element, and none reads
+   what another writes, unless a barrier stands between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlvm.errors import CompilerError
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import substitute, symbol, symbols
+
+from .loops import (
+    Barrier,
+    Bind,
+    Body,
+    Buffer,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Memory,
+    Product,
+    Scalar,
+    Statement,
+    Store,
+    Table,
+    Where,
+    dims,
+    scalars,
+)
+from .prove import Facts
+
+Digit = tuple[Dim, Dim]
+
+
+def verify(kernel: LoopKernel) -> None:
+    """Raise a ``CompilerError`` that names the first statement that breaks a rule."""
+    _Verifier(kernel).body(kernel.body, _Place(Facts()))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store in a loop whose turns are independent, since the last barrier."""
+
+    memory: Memory
+    offset: Dim
+    facts: Facts
+    writes: bool
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a statement stands: what is known, the open loops, what is defined."""
+
+    facts: Facts
+    loops: tuple[Loop, ...] = ()
+    defines: dict[str, Define] = field(default_factory=dict[str, Define])
+    names: set[str] = field(default_factory=set[str])
+    scalars: set[Scalar] = field(default_factory=set[Scalar])
+    homes: dict[str, int] = field(default_factory=dict[str, int])
+
+    def inner(self, facts: Facts, loop: Loop | None, *names: str) -> _Place:
+        loops = self.loops if loop is None else (*self.loops, loop)
+        return _Place(
+            facts,
+            loops,
+            dict(self.defines),
+            {*self.names, *names},
+            set(self.scalars),
+            dict(self.homes),
+        )
+
+    def plain(self, d: Dim) -> Dim:
+        """An index without defined names."""
+        values = {name: s.dim for name, s in self.defines.items()}
+        while isinstance(d, Expr) and any(s in values for s in symbols(d)):
+            d = substitute(d, values)
+        return d
+
+    def facts_under(self, where: Where) -> Facts:
+        """What is known where a guard holds, the bounds of defined names included."""
+        facts, plain = self.facts, set(map(self.plain, where))
+        for name, s in self.defines.items():
+            if plain.issuperset(map(self.plain, s.where)):
+                facts = facts.with_variable(name, s.high)
+        return facts.given(*where)
+
+
+class _Verifier:
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.sizes = {b.name: b.size for b in kernel.buffers}
+        self.recent: list[tuple[Loop, list[Access]]] = []
+        self.proven: set[Statement] = set()
+
+    def fail(self, s: Statement, problem: str) -> CompilerError:
+        return CompilerError(f"@{self.kernel.name}: {problem}: {s}\n{self.kernel}")
+
+    def body(self, body: Body, place: _Place) -> None:
+        for s in body:
+            self.names(s, place)
+            self.statement(s, place)
+
+    def names(self, s: Statement, place: _Place) -> None:
+        for x in scalars(s):
+            if x not in place.scalars:
+                raise self.fail(s, "a scalar that is not defined above")
+        known = {*self.kernel.symbols, *place.names}
+        for loose in (n for d in dims(s) for n in symbols(d) if n not in known):
+            raise self.fail(s, f"the index {loose} is not defined above")
+
+    def statement(self, s: Statement, place: _Place) -> None:
+        match s:
+            case Let(scalar):
+                if isinstance(scalar, Load):
+                    self.inside(s, scalar, place)
+                place.scalars.add(scalar)
+            case Store():
+                if s not in self.proven:
+                    self.once(s, place)
+                self.inside(s, s, place)
+            case Define():
+                self.define(s, place)
+            case Bind(name, _, high):
+                place.facts = place.facts.with_variable(name, high)
+                place.names.add(name)
+            case Local(name, _, size):
+                self.sizes[name] = size
+                place.homes[name] = len(place.loops)
+            case Loop():
+                self.loop(s, place)
+            case Product():
+                self.product(s, place)
+            case Barrier():
+                for _, accesses in self.recent:
+                    accesses.clear()
+            case _:
+                return
+
+    def define(self, s: Define, place: _Place) -> None:
+        facts = place.facts.given(*s.where)
+        if s not in self.proven and not (
+            facts.nonnegative(s.dim) and facts.nonnegative(s.high - s.dim)
+        ):
+            raise self.fail(s, f"not provably in 0..{s.high}")
+        self.proven.add(s)
+        place.defines[s.name] = s
+        place.names.add(s.name)
+
+    # -- loops -----------------------------------------------------------------------------
+
+    def loop(self, s: Loop, place: _Place) -> None:
+        """A serial loop is gone through twice, as a turn follows the one before."""
+        facts = place.facts.with_variable(s.var, s.extent - 1, s.extent - 1)
+        if s.kind != "serial":
+            self.recent.append((s, []))
+        for _ in range(1 if s.kind != "serial" or not self.recent else 2):
+            self.body(s.body, place.inner(facts, s, s.var))
+        if s.kind != "serial":
+            self.recent.pop()
+
+    def product(self, s: Product, place: _Place) -> None:
+        """A tile lies inside the result and is no larger than its array."""
+        row, col, rows, cols = map(symbol, s.spot)
+        down, across = s.tile.size // s.width, s.width
+        facts = place.facts
+        for name, high in zip(s.spot, (s.m - 1, s.n - 1, down, across), strict=True):
+            facts = facts.with_variable(name, high)
+        facts = facts.given(s.m - row - rows, s.n - col - cols, s.m - 1, s.n - 1)
+        inner = place.inner(facts, None, *s.spot)
+        self.sizes[s.tile.name] = s.tile.size
+        inner.homes[s.tile.name] = len(place.loops)
+        self.body(s.body, inner)
+
+    # -- accesses --------------------------------------------------------------------------
+
+    def inside(self, s: Statement, x: Load | Store, place: _Place) -> None:
+        facts, offset = place.facts_under(x.where), x.offset
+        if isinstance(x.memory, Table):
+            size: Dim = x.memory.size
+        elif x.memory.name in self.sizes:
+            size = self.sizes[x.memory.name]
+        else:
+            raise self.fail(s, f"the array %{x.memory.name} is not declared")
+        if s in self.proven:
+            pass
+        elif facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset):
+            self.proven.add(s)
+        else:
+            raise self.fail(s, f"not provably inside of the {size} elements of %{x.memory.name}")
+        if isinstance(x, Load) or not isinstance(x.memory, Table):
+            self.apart(s, Access(x.memory, offset, facts, isinstance(x, Store)), place)
+
+    def apart(self, s: Statement, new: Access, place: _Place) -> None:
+        """No other turn of a loop with independent turns touches what this one writes."""
+        for loop, accesses in self.recent:
+            if self._private(new.memory, loop, place):
+                continue
+            for old in accesses:
+                both = old.memory is new.memory and (old.writes or new.writes)
+                if both and old.offset != new.offset and not _disjoint(old, new):
+                    raise self.fail(s, f"turns of {loop.var} share an element")
+            accesses.append(new)
+
+    def _private(self, memory: Memory, loop: Loop, place: _Place) -> bool:
+        home = place.homes.get(memory.name, 0) if isinstance(memory, Local) else 0
+        return loop in place.loops[:home]
+
+    def once(self, s: Store, place: _Place) -> None:
+        """The offset differs from turn to turn, of all loops or of those that aren't serial."""
+        whole = isinstance(s.memory, Buffer) and s.memory.role == "out"
+        home = place.homes.get(s.memory.name, 0)
+        loops = [v for v in place.loops[home:] if whole or v.kind != "serial"]
+        facts = place.facts_under(s.where)
+        if not _distinct(s.offset, [v.var for v in loops], facts, place.defines):
+            raise self.fail(s, "two turns may write one element")
+
+
+def _disjoint(a: Access, b: Access) -> bool:
+    """Whether all offsets of one lie below all of the other, whoever asks."""
+    renamed = {n: f"{n}'" for n in a.facts.highest}
+    other = {n: symbol(m) for n, m in renamed.items()}
+    facts = Facts(
+        {
+            **b.facts.highest,
+            **{renamed[n]: substitute(h, other) for n, h in a.facts.highest.items()},
+        },
+        (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
+    )
+    offset = substitute(a.offset, other)
+    return facts.nonnegative(b.offset - offset - 1) or facts.nonnegative(offset - b.offset - 1)
+
+
+def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]) -> bool:
+    """Whether an offset is different for different values of these variables.
+
+    Each variable must step over all that the variables before it span, as digits do.
+    """
+    digits = _digits(offset, names, facts, defines)
+    return digits is not None and _stepping(digits, 1, facts)
+
+
+def _stepping(digits: list[Digit], span: Dim, facts: Facts) -> bool:
+    """Whether the digits have an order in which each steps over those before."""
+    if not digits:
+        return True
+    return any(
+        facts.nonnegative(step - span)
+        and _stepping(digits[:i] + digits[i + 1 :], span + step * high, facts)
+        for i, (step, high) in enumerate(digits)
+    )
+
+
+def _digits(
+    offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]
+) -> list[Digit] | None:
+    """The step and highest value of each variable; those that are always 0 are left out."""
+    digits: list[Digit] = []
+    left = set(names)
+    for name, s in defines.items():
+        covered = left & set(symbols(s.dim))
+        if name in symbols(offset) and covered and _distinct(s.dim, sorted(covered), facts, {}):
+            left = (left - covered) | {name}
+    for name in sorted(left):
+        highs = facts.upper(name)
+        if any(h == 0 for h in highs):
+            continue
+        step = substitute(offset, {name: symbol(name) + 1}) - offset
+        if name in symbols(step) or not highs:
+            return None
+        if not facts.nonnegative(step):
+            step = -step
+        short = next((h for h in reversed(highs) if not set(symbols(h)) & left), highs[0])
+        digits.append((step, short))
+    return digits

@@ -1,0 +1,238 @@
+"""Proofs that an index stays in its bounds, for every value of the symbols.
+
+What is known are the loops that are open (``0 <= var < extent``, and so ``extent >= 1``),
+indices bound by construction, and guards. A claim ``d >= 0`` is reduced step by step: a variable
+or quotient in it is replaced by the bound that makes d smallest, until an interval shows the
+rest. The search is small and may fail on true claims; it never holds for a false one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import (
+    Call,
+    Range,
+    at_least,
+    bounds,
+    divide_exactly,
+    floordiv,
+    substitute,
+    symbol,
+    symbols,
+)
+
+from .index import recombine
+
+STEPS = 400
+
+
+@dataclass(slots=True)
+class Facts:
+    """What holds here: variables with their highest value, innermost last; sizes >= 0."""
+
+    highest: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    holds: tuple[Dim, ...] = ()
+
+    def with_variable(self, name: str, highest: Dim, *more: Dim) -> Facts:
+        """Also ``0 <= name <= highest``, and these >= 0."""
+        return Facts({**self.highest, name: highest}, (*self.holds, *more))
+
+    def given(self, *more: Dim) -> Facts:
+        """Also these >= 0."""
+        implied = (g for f in more for g in _implied(f))
+        return Facts(self.highest, (*self.holds, *more, *implied))
+
+    def nonnegative(self, d: Dim) -> bool:
+        """Whether ``d >= 0`` could be proven, or that one never gets here."""
+        search = _Search(self)
+        never = any(bounds(f, search.ranges)[1] < 0 for f in self.holds)
+        return never or search.holds(d)
+
+    def upper(self, name: str) -> list[Dim]:
+        """Known upper bounds of a variable."""
+        own = [self.highest[name]] if name in self.highest else []
+        return own + [f + symbol(name) for f in self.holds if _slope(f, name) == -1]
+
+    def lower(self, name: str) -> list[Dim]:
+        """Known lower bounds of a variable."""
+        return [0, *(symbol(name) - f for f in self.holds if _slope(f, name) == 1)]
+
+    def known(self, call: Call, side: int) -> Iterator[Dim]:
+        """Bounds that guards give for a call: from below (1) or above (-1)."""
+        for f in self.holds:
+            if isinstance(f, Expr) and _factor(f, call) == side:
+                yield _atom(call) - f if side == 1 else f + _atom(call)
+
+    def ranges(self) -> dict[str, Range]:
+        """Intervals of single symbols."""
+        found: dict[str, Range] = {}
+        for name, high in self.highest.items():
+            found[name] = (0, high if isinstance(high, int) else math.inf)
+        for f in self.holds:
+            if isinstance(f, Expr) and len(names := set(symbols(f))) == 1:
+                name = names.pop()
+                low, high = found.get(name, (0.0, math.inf))
+                rest = f - symbol(name)
+                if isinstance(rest, int):
+                    found[name] = (max(low, -rest), high)
+        return found
+
+
+def _implied(f: Dim) -> Iterator[Dim]:
+    """``x//n <= c`` says ``x <= n*c + n - 1``, and ``x//n >= c`` says ``x >= n*c``."""
+    if not isinstance(f, Expr):
+        return
+    for call in _calls(f):
+        if call.function == "floordiv" and (factor := _factor(f, call)) in (1, -1):
+            rest = f - factor * _atom(call)
+            if factor == -1:
+                yield rest * call.rhs + call.rhs - 1 - call.lhs
+            else:
+                yield call.lhs + rest * call.rhs
+
+
+def _slope(d: Dim, name: str) -> Dim | None:
+    """What ``d`` grows by with a variable, where it is linear in it."""
+    step = substitute(d, {name: symbol(name) + 1}) - d
+    return None if name in symbols(step) else step
+
+
+class _Search:
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.ranges = facts, facts.ranges()
+        self.left = STEPS
+        self.failed: set[Dim] = set()
+
+    def holds(self, d: Dim) -> bool:
+        d = recombine(d)
+        if at_least(d, 0, self.ranges):
+            return True
+        if self.left <= 0 or d in self.failed or not isinstance(d, Expr):
+            return False
+        self.left -= 1
+        if any(at_least(d - f, 0, self.ranges) for f in self.facts.holds):
+            return True
+        if any(all(map(self.holds, smaller)) for smaller in self.smaller(d)):
+            return True
+        self.failed.add(d)
+        return False
+
+    def smaller(self, d: Expr) -> Iterator[tuple[Dim, ...]]:
+        """Ways to show d >= 0: each is claims that together imply it."""
+        for name in reversed(self.facts.highest):
+            slope = _slope(d, name) if name in symbols(d) else 0
+            if slope is None or slope == 0:
+                continue
+            if at_least(slope, 0, self.ranges):
+                limits = self.facts.lower(name)
+            elif at_least(-slope, 0, self.ranges):
+                limits = self.facts.upper(name)
+            else:
+                continue
+            for bound in limits:
+                if name not in symbols(bound):
+                    yield (substitute(d, {name: bound}),)
+        for call in _calls(d):
+            yield from self.without(d, call)
+
+    def without(self, d: Expr, call: Call) -> Iterator[tuple[Dim, ...]]:
+        """The same with a call replaced by its bounds; it must stand linearly."""
+        factor = _factor(d, call)
+        if factor is None:
+            return
+        rest = d - factor * _atom(call)
+        if at_least(factor, 0, self.ranges):
+            yield from self.with_least(rest, factor, call)
+        elif at_least(-factor, 0, self.ranges):
+            yield from self.with_most(rest, factor, call)
+
+    def with_least(self, rest: Dim, factor: Dim, call: Call) -> Iterator[tuple[Dim, ...]]:
+        """The call as small as it can be."""
+        x, n = call.lhs, call.rhs
+        yield from ((rest + factor * low,) for low in self.facts.known(call, 1))
+        match call.function:
+            case "min":
+                yield rest + factor * x, rest + factor * n
+            case "max":
+                yield (rest + factor * x,)
+                yield (rest + factor * n,)
+            case "floordiv":
+                if (part := _part(factor, n)) is not None:
+                    yield (rest + part * (x - n + 1),)
+                for low in self.limits(x, 1, 2):
+                    yield (rest + factor * floordiv(low, n),)
+                yield rest, x
+            case _:
+                yield (rest,)
+
+    def with_most(self, rest: Dim, factor: Dim, call: Call) -> Iterator[tuple[Dim, ...]]:
+        """The call as large as it can be."""
+        x, n = call.lhs, call.rhs
+        yield from ((rest + factor * high,) for high in self.facts.known(call, -1))
+        match call.function:
+            case "max":
+                yield rest + factor * x, rest + factor * n
+            case "min":
+                yield (rest + factor * x,)
+                yield (rest + factor * n,)
+            case "floordiv":
+                if (part := _part(factor, n)) is not None:
+                    yield (rest + part * x,)
+                for top in self.limits(x, -1, 2):
+                    whole = divide_exactly(top + 1, n)
+                    quotient = floordiv(top, n) if whole is None else whole - 1
+                    yield (rest + factor * quotient,)
+            case _:
+                yield (rest + factor * (n - 1),)
+                yield rest + factor * x, x
+
+    def limits(self, x: Dim, side: int, depth: int) -> Iterator[Dim]:
+        """Bounds of an index from below (1) or above (-1), with fewer variables."""
+        if not depth or not isinstance(x, Expr):
+            return
+        for name in (n for n in reversed(self.facts.highest) if n in symbols(x)):
+            slope = _slope(x, name)
+            if slope is None or not at_least(slope, 0, self.ranges):
+                continue
+            for limit in self.facts.lower(name) if side == 1 else self.facts.upper(name):
+                if name not in symbols(limit):
+                    bound = substitute(x, {name: limit})
+                    yield bound
+                    yield from self.limits(bound, side, depth - 1)
+        for call in _calls(x):
+            factor = _factor(x, call)
+            if factor is not None and at_least(factor, 0, self.ranges):
+                for limit in self.facts.known(call, side):
+                    yield x + factor * (limit - _atom(call))
+
+
+def _calls(d: Expr) -> list[Call]:
+    return [a for mono, _ in d.terms for a, _ in mono if isinstance(a, Call)]
+
+
+def _atom(call: Call) -> Expr:
+    return Expr(((((call, 1),), 1),))
+
+
+def _factor(d: Expr, call: Call) -> Dim | None:
+    """What a call is multiplied by, where it stands only so."""
+    found = [(mono, k) for mono, k in d.terms if any(a == call for a, _ in mono)]
+    if any(p != 1 for mono, _ in found for a, p in mono if a == call):
+        return None
+    total: Dim = 0
+    for mono, k in found:
+        rest = tuple(pair for pair in mono if pair[0] != call)
+        total = total + (Expr(((rest, k),)) if rest else k)
+    return total
+
+
+def _part(factor: Dim, n: Dim) -> Dim | None:
+    """``factor / n`` where that is whole."""
+    if isinstance(factor, int) and isinstance(n, int):
+        return factor // n if n and factor % n == 0 else None
+    part = floordiv(factor, n)
+    return part if part * n == factor else None

@@ -1,0 +1,252 @@
+"""Whole kernels: rows with several folds, products with epilogues, updates, random ones."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from dlvm.errors import UserError
+from dlvm.gen.count import flops
+from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
+from dlvm.ir.dims import evaluate
+from dlvm.ops import EmptyTape, Kernel, Reduction
+from dlvm.ops.indexing import Scatter
+from tests.programs import STRAIGHT, programs
+
+from .compiled import Compiled, interpret, kernel, loops
+from .values import same_bits
+
+SOFTMAX = """func @f(%x: f32[B,N], %k: f32) -> (f32[B,N], f32[B]) {
+  %m = max %x axes=(1) : f32[B]
+  %mb = broadcast %m shape=(B,N) axes=(0) : f32[B,N]
+  %d = sub %x, %mb : f32[B,N]
+  %e = exp %d : f32[B,N]
+  %s = sum %e axes=(1) : f32[B]
+  %sb = broadcast %s shape=(B,N) axes=(0) : f32[B,N]
+  %q = div %e, %sb : f32[B,N]
+  %kb = broadcast %k shape=(B,N) axes=() : f32[B,N]
+  %r = mul %q, %kb : f32[B,N]
+  return %r, %s
+}"""
+CENTRED = """func @f(%x: f32[B,N], %g: f32[N]) -> (f32[B,N], f32[B]) {
+  %s = sum %x axes=(1) : f32[B]
+  %xx = mul %x, %x : f32[B,N]
+  %t = sum %xx axes=(1) : f32[B]
+  %n = constant value=0.125 : f32
+  %nb = broadcast %n shape=(B) axes=() : f32[B]
+  %mean = mul %s, %nb : f32[B]
+  %mb = broadcast %mean shape=(B,N) axes=(0) : f32[B,N]
+  %c = sub %x, %mb : f32[B,N]
+  %tb = broadcast %t shape=(B,N) axes=(0) : f32[B,N]
+  %y = div %c, %tb : f32[B,N]
+  %gb = broadcast %g shape=(B,N) axes=(1) : f32[B,N]
+  %z = mul %y, %gb : f32[B,N]
+  return %z, %t
+}"""
+WIDTHS = [cpu(2), cpu(4), cpu(8), cpu(16), cpu(32)]
+
+
+def rows(n, m, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, m)).astype(np.float32)
+
+
+def test_softmax():
+    op, module = kernel(SOFTMAX)
+    compiled = Compiled(op)
+    for b, n in ((0, 5), (1, 1), (3, 0), (5, 67), (4, 128), (2, 5000)):
+        arrays = (rows(b, n), np.float32(2.0))
+        for found, expected in zip(compiled(*arrays)[0], module.run("f", *arrays), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_are_folded_in_one_loop_for_each_level():
+    """Two sums that don't need one another share their loops, and each row is written once."""
+    text = str(loops(kernel(CENTRED)[0]))
+    assert text.count("serial %group") == 1
+    assert str(loops(kernel(SOFTMAX)[0])).count("serial %group") == 2
+
+
+@pytest.mark.parametrize("how", WIDTHS, ids=str)
+def test_no_schedule_changes_a_bit(how):
+    """Vectors of any width, lanes of a block and the interpreter give the same sums."""
+    op, _ = kernel(CENTRED)
+    compiled, default = Compiled(op, how), Compiled(op)
+    for b, n in ((3, 67), (1, 4200)):
+        arrays = (rows(b, n), rows(1, n, 1)[0])
+        expected = default(*arrays)[0]
+        assert all(map(same_bits, compiled(*arrays)[0], expected))
+        for other in (how, gpu_row_reduction(), gpu_row_reduction(96)):
+            assert all(map(same_bits, interpret(op, arrays, other)[0], expected))
+
+
+def test_flops_are_those_that_the_interpreter_counts():
+    for text in (SOFTMAX, CENTRED):
+        op, _ = kernel(text)
+        arrays = (rows(3, 70), rows(1, 70, 1)[0] if text is CENTRED else np.float32(1))
+        _, _, counts = interpret(op, arrays)
+        assert counts.flops == evaluate(flops(loops(op).body), {"B": 3, "N": 70}) > 3 * 70 * 4
+
+
+def test_results_of_unrelated_shapes():
+    op, module = kernel("""func @f(%x: f32[N,M]) -> (f32[M], f32[N,M], f32) {
+      %s = sum %x axes=(0) : f32[M]
+      %t = exp %s : f32[M]
+      %y = mul %x, %x : f32[N,M]
+      %z = max %t axes=(0) : f32
+      return %t, %y, %z
+    }""")
+    compiled = Compiled(op)
+    for n, m in ((3, 5), (0, 4), (2, 0), (37, 33)):
+        for found, expected in zip(
+            compiled(rows(n, m))[0], module.run("f", rows(n, m)), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_long_chain_does_not_recurse():
+    lines = "\n".join(f"  %{i + 1} = add %{i}, %{i} : f64[N]" for i in range(3000))
+    start = "  %0 = neg %x : f64[N]\n"
+    op, _ = kernel(f"func @f(%x: f64[N]) -> f64[N] {{\n{start}{lines}\n  return %3000\n}}")
+    assert len(loops(op).body[0].body) == 3003
+
+
+# -- products -----------------------------------------------------------------------------------
+
+
+def product(x_transposed, y_transposed, dtype="f32"):
+    x = f"{dtype}[K,M]" if x_transposed else f"{dtype}[M,K]"
+    y = f"{dtype}[N,K]" if y_transposed else f"{dtype}[K,N]"
+    xs, ys = ("%xt" if x_transposed else "%x"), ("%yt" if y_transposed else "%y")
+    out = f"{dtype}[M,N]"
+    return kernel(
+        f"""func @f(%x: {x}, %y: {y}, %b: {dtype}[N], %k: {dtype}) -> ({out}, {out}) {{
+      {f"%xt = permute %x perm=(1,0) : {dtype}[M,K]" if x_transposed else ""}
+      {f"%yt = permute %y perm=(1,0) : {dtype}[K,N]" if y_transposed else ""}
+      %p = matmul {xs}, {ys} : {dtype}[M,N]
+      %bb = broadcast %b shape=(M,N) axes=(1) : {dtype}[M,N]
+      %kb = broadcast %k shape=(M,N) axes=() : {dtype}[M,N]
+      %q = add %p, %bb : {dtype}[M,N]
+      %r = mul %q, %kb : {dtype}[M,N]
+      %t = tanh %r : {dtype}[M,N]
+      return %t, %r
+    }}""",
+        "product",
+    )
+
+
+SIZES = [(0, 1, 5), (1, 0, 3), (4, 3, 0), (1, 1, 1), (5, 17, 64), (64, 67, 17), (67, 5, 1)]
+
+
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_products_with_bias_and_tanh(transposed):
+    op, module = product(*transposed)
+    compiled = Compiled(op)
+    assert "product" in str(compiled.lowered)
+    for m, n, k in [*SIZES, (130, 140, 300), (7, 33, 600)]:
+        x, y = (
+            rows(*((k, m) if transposed[0] else (m, k))),
+            rows(*((n, k) if transposed[1] else (k, n))),
+        )
+        arrays = (x, y, rows(1, n, 2)[0], np.float32(0.25))
+        found, expected = compiled(*arrays)[0], module.run("f", *arrays)
+        scale = np.sqrt(k + 1) * 1e-6
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=scale)
+
+
+def test_products_are_the_bits_of_a_chain_of_fma():
+    """So no tile shows in the answer: the interpreter sums each element in order."""
+    op, _ = product(0, 1)
+    compiled = Compiled(op)
+    for m, n, k in ((5, 17, 64), (67, 64, 300)):
+        arrays = (rows(m, k), rows(n, k, 1), rows(1, n, 2)[0], np.float32(0.25))
+        assert same_bits(compiled(*arrays)[0][1], interpret(op, arrays)[0][1])
+        _, _, counts = interpret(op, arrays)
+        assert counts.flops == m * n * (2 * k + 3)
+        sizes = {"M": m, "N": n, "K": k}
+        assert counts.flops == evaluate(flops(compiled.lowered.body), sizes)
+
+
+def test_batched_products_in_f64():
+    op, module = kernel(
+        """func @f(%x: f64[B,M,K], %y: f64[B,N,K]) -> f64[B,M,N] {
+      %t = permute %y perm=(0,2,1) : f64[B,K,N]
+      %p = matmul %x, %t : f64[B,M,N]
+      %q = neg %p : f64[B,M,N]
+      return %q
+    }""",
+        "product",
+    )
+    rng = np.random.default_rng(0)
+    compiled = Compiled(op)
+    for b, m, n, k in ((0, 2, 2, 2), (3, 5, 9, 4), (2, 70, 65, 33)):
+        x, y = rng.standard_normal((b, m, k)), rng.standard_normal((b, n, k))
+        np.testing.assert_allclose(compiled(x, y)[0][0], module.run("f", x, y)[0], atol=1e-12)
+
+
+# -- in place -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["error", "clip", "drop"])
+@pytest.mark.parametrize("name", ["scatter_add", "scatter_set"])
+def test_scatter_in_place(name, mode):
+    op, module = kernel(
+        f"""func @f(%x: f32[V,D], %i: i32[K], %u: f32[K,D]) -> f32[V,D] {{
+      %n = neg %u : f32[K,D]
+      %0 = {name} %x, %i, %n axis=0 batch=0 mode="{mode}" : f32[V,D]
+      return %0
+    }}""",
+        "scatter",
+    )
+    compiled, rng = Compiled(op), np.random.default_rng(0)
+    assert [b.role for b in compiled.lowered.buffers] == ["inout", "in", "in"]
+    for v, d, k in ((5, 17, 40), (1, 1, 3), (3, 0, 2), (4, 3, 0)):
+        wide = 0 if mode == "error" else v
+        i = rng.integers(-v - wide, v + wide, k).astype(np.int32)
+        arrays = (rows(v, d), i, rows(k, d, 1))
+        (found,), status = compiled(*arrays)
+        assert same_bits(found, module.run("f", *arrays)[0]) and not status.any()
+        assert same_bits(found, interpret(op, arrays)[0][0])
+
+
+def test_update_in_place():
+    op, module = kernel(
+        """func @f(%x: f32[N,40], %y: f32[N,13]) -> f32[N,40] {
+      %n = neg %y : f32[N,13]
+      %0 = update %x, %n starts=(0,37) steps=(1,-3) : f32[N,40]
+      return %0
+    }""",
+        "scatter",
+    )
+    arrays = (rows(6, 40), rows(6, 13))
+    assert same_bits(Compiled(op)(*arrays)[0][0], module.run("f", *arrays)[0])
+
+
+# -- random programs ----------------------------------------------------------------------------
+
+LEAVES = [c for c in STRAIGHT if c is not EmptyTape and not issubclass(c, Scatter)]
+
+
+def close(a, b):
+    if a.dtype.kind in "biu":
+        return np.array_equal(a, b)
+    tolerance = {2: 0.03, 4: 1e-4, 8: 1e-9}[a.dtype.itemsize]
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(classes=LEAVES, max_ops=8))
+def test_random_bodies_in_every_schedule(program):
+    """Lowered, verified and interpreted on CPU and GPU schedules; the first also compiled."""
+    op = Kernel(program.module.main.params, program.module.main, "loops")
+    folds = any(isinstance(o, Reduction) for o in op.body.ops)
+    gpu = gpu_row_reduction() if folds else gpu_elementwise(4)
+    try:
+        expected = program.run()
+    except UserError:
+        assert interpret(op, program.arrays)[1][0] != 0
+        return
+    runs = [interpret(op, program.arrays, how)[0] for how in (None, gpu)]
+    runs.append(Compiled(op)(*program.arrays)[0])
+    for found in runs:
+        assert all(map(close, found, expected))
