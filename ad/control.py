@@ -29,7 +29,7 @@ from dlvm.ops import Call, Checkpoint, Cond, Recompute
 from .activity import Flags
 from .cotangents import added
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Sweep, Way, again
+from .reverse import ADJOINTS, Cotangents, Sweep, Way, again, or_zeros
 
 
 def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
@@ -47,11 +47,7 @@ def picked(flags: Flags) -> tuple[int, ...]:
 
 def seed_values(split: Pair, dy: Cotangents) -> list[Value]:
     """What came for the seeds of a pair, zeros where nothing did."""
-    return [_or_zeros(dy[i], p.type) for i, p in split.seeds.items()]
-
-
-def _or_zeros(dy: Value | None, t: TensorType) -> Value:
-    return zeros(t) if dy is None else dy
+    return [or_zeros(dy[i], p.type) for i, p in split.seeds.items()]
 
 
 # -- call ------------------------------------------------------------------------------------------
@@ -125,7 +121,7 @@ def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         sweep.tape = forward[-1]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        seeds = [_or_zeros(dy[i], op.types[i]) for i in parts.seeds]
+        seeds = [or_zeros(dy[i], op.types[i]) for i in parts.seeds]
         witness = [zeros(p.type.substitute(sizes)) for p in split.witness]
         tape = (sweep.tape,) if parts.taped else ()
         given = (*kept, *(operands[i] for i in parts.lent), *seeds, *witness, *tape)
@@ -162,7 +158,7 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         where = [i + 1 for i in picked(active)]
-        sums = [_or_zeros(so_far[i + 1], sides[0].sums[i].type) for i in sides[0].sums]
+        sums = [or_zeros(so_far[i + 1], sides[0].sums[i].type) for i in sides[0].sums]
         lent = sorted({i for side in sides for i in side.lent})
         tape = (sweep.tape,) if taped else ()
         given = (*kept, *(operands[i + 1] for i in lent), *seed_values(sides[0], dy), *sums, *tape)

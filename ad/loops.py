@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
 from dlvm.ops import Less, Pop, Push, Scan, While
 
-from .activity import Flags, both
+from .activity import both
 from .control import picked
 from .cotangents import added
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Sweep, Way
+from .reverse import ADJOINTS, Cotangents, Sweep, Way, or_zeros
 
 COUNT = TensorType(I64)
 TAPE_TYPE = TensorType(TAPE)
@@ -30,7 +30,6 @@ class Trip:
     """One trip of a loop, split; positions are those of the body's parameters."""
 
     pair: Pair
-    seeded: Flags
     carries: tuple[int, ...]
     slices: tuple[int, ...]
     captured: tuple[int, ...]
@@ -38,6 +37,21 @@ class Trip:
     def lent(self, first: int, last: int) -> list[int]:
         """Which parameters between two positions the way back reads again."""
         return [i for i in self.pair.lent if first <= i < last]
+
+    def start(self, dy: Cotangents, so_far: Cotangents, types: Sequence[TensorType]) -> list[Value]:
+        """What the way back carries at first: cotangents of carried values, then sums."""
+        captured = self.params(self.captured)
+        return [
+            *(or_zeros(dy[i], types[i]) for i in self.carries),
+            *(or_zeros(so_far[i], p.type) for i, p in zip(self.captured, captured, strict=True)),
+        ]
+
+    def totals(self, out: Sequence[Value], so_far: Cotangents) -> list[Value | None]:
+        """What the operands have after it: the sums came from the sums so far, the rest adds."""
+        found = list(so_far)
+        for i, total in zip((*self.carries, *self.captured), out, strict=False):
+            found[i] = total if i in self.captured else added(so_far[i], total)
+        return found
 
     def params(self, positions: Sequence[int]) -> list[Param]:
         """The parameters at these positions."""
@@ -66,17 +80,10 @@ def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
     active = picked(wanted)
     return Trip(
         parts,
-        seeded,
         carries=tuple(i for i in active if i < n),
         slices=tuple(i for i in active if n <= i < n + slices),
         captured=tuple(i for i in active if i >= n + slices),
     )
-
-
-def _sums(trip: Trip, so_far: Cotangents) -> list[Value]:
-    """What the sums of captured values start from."""
-    found = ((so_far[i], trip.pair.params[i].type) for i in trip.captured)
-    return [zeros(t) if total is None else total for total, t in found]
 
 
 # -- scan ------------------------------------------------------------------------------------------
@@ -99,20 +106,16 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         sweep.tape = forward[n]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        came = [zeros(t) if d is None else d for d, t in zip(dy, op.result_types, strict=True)]
         tape = (sweep.tape,) if split.taped else ()
-        start = (*(came[i] for i in trip.carries), *_sums(trip, so_far), *tape)
-        seeds = [came[i] for i in split.seeds if i >= n]
+        start = (*trip.start(dy, so_far, op.result_types), *tape)
+        seeds = [or_zeros(dy[i], op.result_types[i]) for i in split.seeds if i >= n]
         again = [operands[i] for i in trip.lent(n, m)]
         reread = tuple(operands[i] for i in trip.lent(m, len(operands)))
-        way_back = _scan_backward(trip, n, m)
-        xs = (*kept, *again, *seeds)
-        out = Scan(start, xs, reread, way_back, op.length, not op.reverse).results
+        body, xs = _scan_backward(trip, n, m), (*kept, *again, *seeds)
+        out = Scan(start, xs, reread, body, op.length, not op.reverse).results
         if split.taped:
             sweep.tape = out[len(start) - 1]
-        sums = list(so_far)
-        for i, total in zip((*trip.carries, *trip.captured), out, strict=False):
-            sums[i] = total if i >= m else added(so_far[i], total)
+        sums = trip.totals(out, so_far)
         for i, part in zip(trip.slices, out[len(start) :], strict=True):
             sums[i] = added(so_far[i], part)
         return sums
@@ -170,23 +173,15 @@ def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         tape = (sweep.tape,) if taped else ()
-        came = [_came(dy[i], op.result_types[i]) for i in trip.carries]
-        start = (count, *came, *_sums(trip, so_far), *tape)
+        start = (count, *trip.start(dy, so_far, op.result_types), *tape)
         reread = tuple(operands[i] for i in trip.lent(n, len(operands)))
         condition, body = _while_backward(trip, n, taped)
         out = While(start, reread, condition, body).results
         if taped:
             sweep.tape = out[-1]
-        sums = list(so_far)
-        for i, total in zip((*trip.carries, *trip.captured), out[1:], strict=False):
-            sums[i] = total if i >= n else added(so_far[i], total)
-        return sums
+        return trip.totals(out[1:], so_far)
 
     return Way(forward[:n], back)
-
-
-def _came(dy: Value | None, t: TensorType) -> Value:
-    return zeros(t) if dy is None else dy
 
 
 def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Function]:

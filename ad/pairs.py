@@ -86,32 +86,17 @@ def pair(
     Positions say which parameters are *lent* to the way back, for which the cotangent starts
     from a sum so far, and which results are *shown* to the way back anyway.
     """
-    tape, tape_back = Param(TensorType(TAPE), "tape"), Param(TensorType(TAPE), "tape")
-    forward, backward = Builder(), Builder()
+    tape = Param(TensorType(TAPE), "tape")
+    forward = Builder()
     sweep = Sweep(engine, fn, wrt, seeded, tape)
     results = sweep.forward(forward)
-    tape_after, sweep.tape = sweep.tape, tape_back
-    seeds = seeds_for(fn, seeded)
-    sums = {
-        i: Param(p.type, f"sum_{p.name}")
-        for i in summed
-        if wrt[i] and not is_tape((p := fn.params[i]).type)
-    }
-    with backward:
-        cotangents: dict[Value, Value] = {fn.params[i]: total for i, total in sums.items()}
-        sow(results, seeds, cotangents)
-    sweep.backward(backward, cotangents)
-    with backward:
-        out = [cotangent(cotangents, p) for p, f in zip(fn.params, wrt, strict=True) if f]
-    if tape_after is not tape:
-        out.append(sweep.tape)
-    undo = live(backward.ops, out)
+    tape_after = sweep.tape
+    back = _way_back(sweep, results, wrt, seeded, summed)
     lendable = {fn.params[i] for i in lent}
-    own = {*seeds.values(), *sums.values(), tape_back}
-    kept, again = residuals(fn.params, forward.ops, lendable, free(undo, out, own))
-    undo = (*again, *undo)
+    kept, again = residuals(fn.params, forward.ops, lendable, back.reads(back.ops))
+    undo = (*again, *back.ops)
+    read = set(back.reads(undo))
     seen = {results[i]: i for i in shown}
-    read = set(free(undo, out, own))
     return Pair(
         params=fn.params,
         ops=live(forward.ops, (*results, *kept, tape_after)),
@@ -119,14 +104,52 @@ def pair(
         residuals=tuple(kept),
         shown={r: i for r, i in seen.items() if r in kept},
         lent=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
-        seeds=seeds,
-        sums=sums,
+        seeds=back.seeds,
+        sums=back.sums,
         tape=tape,
         tape_after=tape_after,
-        tape_back=tape_back,
+        tape_back=back.tape,
         undo=undo,
-        cotangents=tuple(out),
+        cotangents=back.out,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _WayBack:
+    """The way back before it is known what is kept for it."""
+
+    seeds: dict[int, Param]
+    sums: dict[int, Param]
+    tape: Param
+    ops: tuple[Op, ...]
+    out: tuple[Value, ...]
+
+    def reads(self, ops: Sequence[Op]) -> list[Value]:
+        """What code for the way back reads of the way forward."""
+        return free(ops, self.out, {*self.seeds.values(), *self.sums.values(), self.tape})
+
+
+def _way_back(
+    sweep: Sweep, results: Sequence[Value], wrt: Flags, seeded: Flags, summed: Iterable[int]
+) -> _WayBack:
+    params = sweep.fn.params
+    taped = not isinstance(sweep.tape, Param)  # a push has made another value of it
+    sweep.tape = tape = Param(TensorType(TAPE), "tape")
+    seeds = seeds_for(sweep.fn, seeded)
+    sums = {
+        i: Param(p.type, f"sum_{p.name}")
+        for i, p in ((i, params[i]) for i in summed)
+        if wrt[i] and not is_tape(p.type)
+    }
+    builder = Builder()
+    with builder:
+        cotangents: dict[Value, Value] = {params[i]: total for i, total in sums.items()}
+        sow(results, seeds, cotangents)
+    sweep.backward(builder, cotangents)
+    with builder:
+        out = [cotangent(cotangents, p) for p, f in zip(params, wrt, strict=True) if f]
+    out += [sweep.tape] if taped else []
+    return _WayBack(seeds, sums, tape, live(builder.ops, out), tuple(out))
 
 
 def residuals(

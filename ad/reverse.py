@@ -13,7 +13,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from dlvm.ir import Builder, Declaration, Function, FunctionRef, Op, Param, Value, splat, zeros
+from dlvm.ir import (
+    Builder,
+    Declaration,
+    Function,
+    FunctionRef,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    splat,
+    zeros,
+)
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
 from dlvm.ops import Effect, Elementwise, EmptyTape
 
@@ -237,5 +248,9 @@ def _without_effects(fn: Function) -> Function:
 
 def cotangent(cotangents: Mapping[Value, Value], x: Value) -> Value:
     """The cotangent of a value, zero where none came."""
-    found = cotangents.get(x)
-    return zeros(x.type) if found is None else found
+    return or_zeros(cotangents.get(x), x.type)
+
+
+def or_zeros(dy: Value | None, t: TensorType) -> Value:
+    """A cotangent that None may stand for."""
+    return zeros(t) if dy is None else dy
