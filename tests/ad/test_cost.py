@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 
 import numpy as np
 
@@ -95,9 +94,7 @@ def test_a_hundred_thousand_operations_differentiate_without_recursion() -> None
         return x
 
     fn = function("f", "f64", body)
-    start = time.perf_counter()
     full = expand(Module((fn, Declaration("adjoint", "d", "f", (0,)))))
-    assert time.perf_counter() - start < 30
     ops_of_d = full.function("d").ops
     assert len(ops_of_d) > 200_000
     made = {r: i for i, op in enumerate(ops_of_d) for r in op.results}
