@@ -48,6 +48,8 @@ class Elementwise(Op):
         """All operands have one type, which is the result's."""
         first, *rest = (v.type for v in self.operands)
         for other in rest:
+            if other is first:
+                continue
             if other.dtype != first.dtype:
                 raise DTypeError(
                     f"{self.name}: expected one element type, found {first} and {other}"
