@@ -30,6 +30,9 @@ from .program import Program
 from .program_text import program_text
 from .report import Report
 
+REMEMBERED = 256
+"""For how many lists of shapes the sizes of symbols are kept."""
+
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
 Printer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
@@ -67,6 +70,7 @@ class Executable:
     tape_bytes: int = 0
     """The most memory that the tape of one call took so far."""
     _arenas: Arenas = field(default_factory=Arenas)
+    _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
     @cached_property
     def texts(self) -> Texts:
@@ -92,7 +96,7 @@ class Executable:
             raise IRError(f"@{fn.name} takes {len(fn.params)} arguments, found {len(arrays)}")
         given = [np.asarray(a) for a in arrays]
         names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
-        symbols = bind([p.type for p in fn.params], given, names)
+        symbols = self._sizes(given, names)
         self._check_donated(given, names)
         ready = [_readable(a) for a in given]
         results = self._results(ready, symbols)
@@ -103,6 +107,17 @@ class Executable:
         if words[0]:
             raise status.error_of(words, self.module)
         return results
+
+    def _sizes(self, arrays: list[Array], names: list[str]) -> dict[str, int]:
+        """The sizes of symbols; the equations are solved once for each list of shapes."""
+        key = tuple((a.dtype, a.shape) for a in arrays)
+        found = self._solved.get(key)
+        if found is None:
+            found = bind([p.type for p in self.module.main.params], arrays, names)
+            if len(self._solved) >= REMEMBERED:
+                self._solved.clear()
+            self._solved[key] = found
+        return found
 
     def _check_donated(self, arrays: list[Array], names: list[str]) -> None:
         for i, param in enumerate(self.module.main.params):
