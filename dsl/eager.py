@@ -35,10 +35,17 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
+            scope = current()
             try:
-                if current() is None:
+                if scope is None:
                     return compute(fn, args, kwargs)
-                return fn(*args, **kwargs)
+                if scope.builder.origin is not None:  # called by another public function
+                    return fn(*args, **kwargs)
+                scope.builder.origin = user_origin()
+                try:
+                    return fn(*args, **kwargs)
+                finally:
+                    scope.builder.origin = None
             except UserError as error:
                 notes = described(parameters, args)
                 raise error.located(user_origin(), *notes) from None

@@ -58,6 +58,8 @@ PYTHON = {Add, Sub, Mul, Div, FloorDiv, Neg}
 
 def apply(cls: type[Elementwise], *xs: Any) -> Any:
     """One element-wise operation on any operands, promoted and broadcast as NumPy does."""
+    if (alike := _alike(cls, xs)) is not None:
+        return results(cls(*alike), weak=False)
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
     dtypes = promoted(cls.public or cls.name, kinds)
@@ -66,13 +68,32 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
     note_widening(cls.name, xs, dtypes)
     shape = broadcast_shapes([shape_of(x) for x in xs])
     op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
-    weak = cls in PYTHON and all(is_weak(x) for x in xs)
-    outs = [fresh(r, weak) for r in op.results]
-    return outs[0] if op.results == (op,) else tuple(outs)
+    return results(op, weak=cls in PYTHON and all(is_weak(x) for x in xs))
+
+
+def results(op: Op, weak: bool) -> Any:
+    """What an operation gives: one array, or a tuple of several."""
+    scope = here()
+    if op.results[0] is op:
+        return Tensor(op, scope, weak)
+    return tuple(Tensor(r, scope, weak) for r in op.results)
+
+
+def _alike(cls: type[Elementwise], xs: Sequence[Any]) -> list[Value] | None:
+    """The operands as they are, where all are staged floats of one type: the common case."""
+    first = xs[0]
+    if type(first) is not Tensor or first.weak or not first.element.is_float or cls.accepts == "b":
+        return None
+    t = first.type
+    if any(type(x) is not Tensor or x.weak or x.type != t for x in xs[1:]):
+        return None
+    return [x.read() for x in xs]
 
 
 def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None:
     """Remember for ``explain()`` where values become f64 that were not."""
+    if F64 not in dtypes:
+        return
     for x, dtype in zip(xs, dtypes, strict=True):
         if dtype is F64 and not is_weak(x) and known_dtype(x.dtype) is not F64:
             given = ", ".join(str(known_dtype(y.dtype)) for y in xs if not is_weak(y))

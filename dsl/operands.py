@@ -20,7 +20,7 @@ from dlvm.ir import (
     DTYPES,
     F64,
     I64,
-    NUMBERS,
+    TAPE,
     Array,
     Dim,
     DType,
@@ -131,6 +131,7 @@ def common(kinds: tuple[Kind, ...]) -> DType:
     return known_dtype(np.result_type(*samples))
 
 
+@lru_cache(maxsize=256)
 def known_dtype(dtype: Any) -> DType:
     """The element type of a NumPy dtype, an IR name such as ``"f32"``, or a Python type."""
     if isinstance(dtype, DType):
@@ -141,7 +142,7 @@ def known_dtype(dtype: Any) -> DType:
         found = None
     if found is None:
         found = DTYPES.get(dtype) if isinstance(dtype, str) else None
-    if found not in NUMBERS:
+    if found is None or found is TAPE:
         raise DTypeError(f"no element type for {dtype}")
     return found
 

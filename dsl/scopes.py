@@ -71,7 +71,7 @@ class Recorder(Builder):
     def append(self, op: Op) -> None:
         """Add an operation, as its constructor does."""
         if op.origin is None:
-            op.origin = user_origin()
+            op.origin = self.origin or user_origin()
         self.ops.append(op)
 
 
@@ -153,6 +153,7 @@ class Scope:
         self.lifted: dict[Value, Param] = {}
         self.sources: dict[Value, tuple[Value, Scope]] = {}
         self.alive = False
+        self.symbolic = False
         self._tokens: list[Token[Scope | None]] = []
 
     def __enter__(self) -> Scope:

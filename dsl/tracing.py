@@ -59,6 +59,7 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
     """Run ``body`` on staged inputs and record what it does; it gives a tree."""
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
+    scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
     with scope:
         tensors = [
             Tensor(p, scope, i.weak, i.held, i.label) for p, i in zip(params, inputs, strict=True)
@@ -148,6 +149,8 @@ def unbound(written: Written) -> list[str]:
     """The symbols that are used and stand alone as a size of no parameter."""
     bound: set[str] = set()
     used: dict[str, None] = {}
+    if not _any_symbol(written):
+        return []
     for t in (p.type for p in (*written.params, *written.scope.lifted.values())):
         for d in t.shape:
             used.update(dict.fromkeys(symbols(d)))
@@ -157,6 +160,16 @@ def unbound(written: Written) -> list[str]:
         for d in (d for o in (op, *inner) for d in sizes_in(o)):
             used.update(dict.fromkeys(symbols(d)))
     return [s for s in used if s not in bound]
+
+
+def _any_symbol(written: Written) -> bool:
+    """Whether a symbol stands in this function or around it: symbols come from arguments only."""
+    scope: Scope | None = written.scope
+    while scope is not None:
+        if scope.symbolic:
+            return True
+        scope = scope.parent
+    return False
 
 
 def sizes_in(op: Op) -> Iterable[Dim]:
