@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm import compile as _compile  # noqa: F401  # registers what modules need to run
 from dlvm import nn as nn
 from dlvm import ops as ops
 from dlvm import tree as tree
-from dlvm.dsl import arrays as _arrays  # noqa: F401  # registers public names
-from dlvm.dsl import numpy_dispatch as _dispatch  # noqa: F401
-from dlvm.dsl import picking as _picking  # noqa: F401
 from dlvm.dsl.control import cond, switch
 from dlvm.dsl.derivatives import (
     checkpoint,

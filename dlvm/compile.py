@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,30 +22,13 @@ from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
 
 if TYPE_CHECKING:
+    from dlvm.gen.entry import Executable
     from dlvm.gen.report import Report
     from dlvm.target import Target
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
 STAGES = (*MODULES, "loops", "llvm", "asm")
-
-
-class Executable(Protocol):
-    """What stands at the end of the road."""
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """The stages behind the kernels."""
-        ...
-
-    @property
-    def report(self) -> Report:
-        """What was made and what it costs."""
-        ...
-
-    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
-        """Results on arrays in parameter order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ class Road:
         return self._timed("fuse", lambda: passes.run(self.optimized, KERNELS))
 
     @cached_property
-    def executable(self) -> Executable:
+    def executable(self) -> Executable | Interpreted:
         """Machine code, or the interpreter in its place."""
         if interpreting():
             return Interpreted(self.differentiated)

@@ -6,6 +6,7 @@ Names and signatures follow the Python array API standard.
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,19 +42,17 @@ from .operands import (
     spread,
     staged,
 )
+from .scopes import is_sequence
 from .tensor import Tensor
 from .views import Reordered, Reshaped, reshaped
-
-Shape = "int | Expr | Sequence[int | Expr]"
-
 
 # -- shapes --------------------------------------------------------------------------------------
 
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
     """A shape as a tuple; a single size is a vector."""
-    given = shape if isinstance(shape, tuple | list) else (shape,)
-    return tuple(d if isinstance(d, Expr) else int(d) for d in given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    given = shape if is_sequence(shape) else (shape,)
+    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in given)
 
 
 @public("reshape")

@@ -13,13 +13,15 @@ import functools
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from dlvm.ir import Array
+
+from .scopes import is_array
 
 Read = Callable[[], Any]
 Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None
@@ -102,9 +104,9 @@ class Captures:
     # -- following names ----------------------------------------------------------------------
 
     def _visit(self, path: str, value: Any, read: Read, depth: int) -> None:
-        if isinstance(value, np.ndarray):
-            self.held.append(value)  # pyright: ignore[reportUnknownArgumentType]
-            self.arrays.setdefault(id(value), Found(path, read))  # pyright: ignore[reportUnknownArgumentType]
+        if is_array(value):
+            self.held.append(value)
+            self.arrays.setdefault(id(value), Found(path, read))
         elif isinstance(value, Scalar):
             self._guard(path, read, value, by_identity=False)
         elif isinstance(value, types.FunctionType):
@@ -123,17 +125,18 @@ class Captures:
             self._visit(f"{path}.__self__" if path else "self", value.__self__, _own(read), depth)
         elif isinstance(value, functools.partial):
             self._items(path, (value.func, value.args, value.keywords), _parts(read), depth)  # pyright: ignore[reportUnknownMemberType]
-        elif isinstance(value, dict | list | tuple):
-            self._items(path, value, read, depth)  # pyright: ignore[reportUnknownArgumentType]
+        elif is_container(value):
+            self._items(path, value, read, depth)
         elif callable(inner := getattr(value, "__wrapped__", None)):
             self._guard(path, read, value, by_identity=True)
             self._visit(path, inner, lambda: inner, depth)
         elif not self._foreign(type(value).__module__):
             self._object(path, value, read, depth)
 
-    def _object(self, path: str, value: Any, read: Read, depth: int) -> None:
+    def _object(self, path: str, value: object, read: Read, depth: int) -> None:
+        cls: Any = type(value)
         for name in ("__call__", *self.names):
-            method = getattr(type(value), name, None)
+            method = getattr(cls, name, None)
             if isinstance(method, types.FunctionType):
                 self._function(method)
         self._attributes(path, value, read, depth, None)
@@ -170,7 +173,7 @@ class Captures:
         for name in sorted(mentioned & space.keys()):
             self._visit(name, space[name], lambda n=name, g=space: g[n], 0)
         for i, default in enumerate(fn.__defaults__ or ()):
-            if isinstance(default, np.ndarray):
+            if is_array(default):
                 name = fn.__code__.co_varnames[fn.__code__.co_argcount - len(fn.__defaults__ or ())]
                 self._visit(name, default, lambda i=i: (fn.__defaults__ or ())[i], 0)
 
@@ -211,6 +214,11 @@ def _same_view(array: Array, base: Array, read: Read) -> Read:
         return np.ndarray(shape, dtype, now, offset, strides)
 
     return again
+
+
+def is_container(x: Any) -> TypeGuard[Mapping[Any, Any] | Sequence[Any]]:
+    """Whether something is a dict, a list or a tuple."""
+    return isinstance(x, dict | list | tuple)
 
 
 def _own(read: Read) -> Read:

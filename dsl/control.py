@@ -7,7 +7,7 @@ operand, and assigning into a box from outside is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import BOOL, Value
@@ -19,13 +19,8 @@ from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
 from .trees import flatten, labels, shown, unflatten
 
-
-class Body(Protocol):
-    """Any function of staged values that gives a tree."""
-
-    def __call__(self, *args: Any) -> Any:
-        """Its results."""
-        ...
+Body = Callable[..., Any]
+"""Any function of staged values that gives a tree."""
 
 
 def in_trace() -> bool:

@@ -16,7 +16,7 @@ from dlvm.ir.dims import product
 from dlvm.ops import Checkpoint
 
 from .control import in_trace, operands, region
-from .function import StagedFunction
+from .function import StagedFunction, is_staged
 from .namespace import xp
 from .operands import fresh, staged
 from .scopes import user_origin
@@ -66,7 +66,7 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
 
 def primal(f: Fun) -> StagedFunction[..., Any]:
     """``f`` itself, staged once."""
-    return f if isinstance(f, StagedFunction) else kept(f, "primal", lambda: StagedFunction(f))
+    return f if is_staged(f) else kept(f, "primal", lambda: StagedFunction(f))
 
 
 def _frozen_wrt(wrt: Any) -> Hashable:
@@ -113,18 +113,26 @@ def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
         results = primal(f)(*primals)
         pulled = kept(f, ("pull", has_aux), lambda: StagedFunction(_pulling(f, has_aux)))
         out, aux = results if has_aux else (results, None)
-        return _with_aux(out, lambda ct: pulled(primals, ct), aux, has_aux)
+
+        def again(ct: Any) -> Any:
+            return pulled(primals, ct)
+
+        return _with_aux(out, again, aux, has_aux)
     made = applied(f, primals, {})
     positions = float_leaves(made, made.arguments.names)
     results = call_function(made.callee, made.leaves)
     pull = pullback(made, positions)
 
     def cotangents(ct: Any) -> tuple[Any, ...]:
-        full = (ct, map_leaves(lambda _: None, results[1])) if has_aux else ct
+        full = (ct, map_leaves(_nothing, results[1])) if has_aux else ct
         return tuple(regrouped(made, made.arguments.names, pull(full)))
 
     out, aux = results if has_aux else (results, None)
     return _with_aux(out, cotangents, aux, has_aux)
+
+
+def _nothing(leaf: Any) -> None:
+    return None
 
 
 def _with_aux(out: Any, pull: Fun, aux: Any, has_aux: bool) -> Any:

@@ -20,7 +20,7 @@ from dlvm.ir.interpret import Interpreter
 
 from .names import PUBLIC
 from .operands import staged
-from .scopes import Scope, Trace, current, type_of, user_origin
+from .scopes import Scope, Trace, current, is_array, type_of, user_origin
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,7 +64,7 @@ def described(parameters: list[str], args: tuple[Any, ...]) -> list[str]:
     for name, arg in zip(names, args, strict=False):
         if isinstance(arg, Tensor):
             notes.append(f"{name}: {arg.history()}")
-        elif isinstance(arg, np.ndarray):
+        elif is_array(arg):
             notes.append(f"{name}: {type_of(arg)}, a NumPy array")
     return notes[:MAX_NOTES]
 

@@ -124,7 +124,7 @@ def keep_axes(value: Value, x: Tensor, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def reduce(
-    cls: Callable[[Value, tuple[int, ...]], Value],
+    cls: Callable[..., Value],
     x: Any,
     axis: int | Sequence[int] | None,
     keepdims: bool,

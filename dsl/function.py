@@ -15,20 +15,20 @@ import re
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 
 import numpy as np
 
 from dlvm.compile import Options, Road, donations, interpreting
 from dlvm.errors import DlvmError
-from dlvm.ir import Module, TensorType
+from dlvm.ir import Expr, Module, TensorType
 from dlvm.ir.interpret import bind
 
 from .captures import Captures, Found, Guard
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
 from .operands import here, staged
-from .scopes import Trace, current, type_of
+from .scopes import Trace, current, is_array, type_of
 from .specs import Arguments, Parameters, check_lists, generalised, given
 from .tracing import Callee, Input, Program, call_function, trace_program, write_function
 from .trees import Spec as Tree
@@ -66,14 +66,19 @@ class Specialisation:
                 return f"{guard.path} was {_brief(guard.expected)}, is {_brief(guard.now())}"
         for found, t in self.captured:
             array = found.read()
-            if not isinstance(array, np.ndarray) or type_of(array) != t:  # pyright: ignore[reportUnknownArgumentType]
+            if not is_array(array) or type_of(array) != t:
                 return f"the captured {found.path} was {t}, is {_brief(array)}"
         return None
 
 
+def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
+    """Whether a function compiles itself."""
+    return isinstance(f, StagedFunction)
+
+
 def _brief(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return str(type_of(value))  # pyright: ignore[reportUnknownArgumentType]
+    if is_array(value):
+        return str(type_of(value))
     return "gone" if isinstance(value, Guard) else f"{value!r:.60}"
 
 
@@ -121,7 +126,7 @@ class StagedFunction(Generic[P, R]):
         if instance is None:
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
-            return functools.partial(self, instance)
+            return functools.partial(self.__call__, instance)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
         key = f"__dlvm_{self.label}"
         kept = getattr(instance, "__dict__", {})
         if key not in kept:
@@ -367,7 +372,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _leaf_key(leaf: Any) -> Any:
-    return (leaf.dtype, leaf.shape) if type(leaf) is np.ndarray else type(leaf)
+    return (leaf.dtype, leaf.shape) if is_array(leaf) else leaf.__class__
 
 
 def _type(leaf: tuple[TensorType, bool]) -> str:
@@ -381,12 +386,19 @@ def _serves(made: Signature, wanted: Signature) -> bool:
     pairs = list(zip(made.leaves, wanted.leaves, strict=True))
     if any(a[1] != b[1] or a[0].dtype != b[0].dtype for a, b in pairs):
         return False
-    shapes = [np.broadcast_to(np.zeros((), t.dtype.numpy), t.shape) for (t, _) in wanted.leaves]  # type: ignore[arg-type]
+    if any(isinstance(d, Expr) for t, _ in wanted.leaves for d in t.shape):
+        return False
+    like = [np.broadcast_to(np.zeros((), t.dtype.numpy), concrete(t)) for t, _ in wanted.leaves]
     try:
-        bind([t for t, _ in made.leaves], shapes, [""] * len(shapes))
+        bind([t for t, _ in made.leaves], like, [""] * len(like))
     except DlvmError:
         return False
     return True
+
+
+def concrete(t: TensorType) -> tuple[int, ...]:
+    """The shape of a type without symbols."""
+    return tuple(int(d) for d in t.shape)
 
 
 @overload
@@ -426,5 +438,4 @@ def function(
 
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
-    staged = f if isinstance(f, StagedFunction) else StagedFunction(f)
-    return staged.trace(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+    return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)

@@ -9,7 +9,8 @@ known and in the call where they are not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dlvm.ops import Constant
 from dlvm.ops.indexing import out_of_range
 
 from .operands import staged
-from .scopes import user_origin
+from .scopes import is_array, user_origin
 from .tensor import Step, Tensor
 from .views import Block, Picked
 
@@ -85,18 +86,23 @@ def expand(t: TensorType, index: Any) -> list[Any]:
     return [*items[:at], *fill, *items[at + 1 :]]
 
 
+def _is_slice(item: Any) -> TypeGuard[slice[Any, Any, Any]]:
+    return isinstance(item, slice)
+
+
 def _rank(item: Any) -> int:
-    return item.ndim if isinstance(item, Tensor | np.ndarray) else 0
+    return item.ndim if isinstance(item, Tensor) or is_array(item) else 0
 
 
 def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool) -> None:
     axis = len(axes.starts)
     extent = t.shape[axis]
-    start, size, step = 0, extent, 1
-    if isinstance(item, slice):
+    start: Dim = 0
+    size, step = extent, 1
+    if _is_slice(item):
         start, size, step = window_of(item, extent)
         axes.shape.append(size)
-    elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+    elif isinstance(item, Integral) and item is not True and item is not False:
         i = _checked(int(item), extent)
         if mixed:
             axes.arrays.append((at, len(axes.shape), np.asarray(int(item))))
@@ -136,9 +142,9 @@ def _check_array(item: Any, extent: Dim) -> None:
             f"the size {item} is not a static index",
             remedy="make it a staged one: x[dlvm.asarray(n)]",
         )
-    if not isinstance(item, Tensor | np.ndarray):
+    if not (isinstance(item, Tensor) or is_array(item)):
         raise DTypeError(f"expected an index, found {item!r:.40} of type {type(item).__name__}")
-    if isinstance(item, np.ndarray) and item.dtype.kind in "iu" and isinstance(extent, int):
+    if is_array(item) and item.dtype.kind in "iu" and isinstance(extent, int):
         bad = item[(item < -extent) | (item >= extent)]
         if bad.size:
             raise out_of_bounds(int(bad.reshape(-1)[0]), extent)
@@ -160,7 +166,7 @@ def _integers(item: Any) -> Tensor:
 # -- slices --------------------------------------------------------------------------------------
 
 
-def window_of(s: slice, extent: Dim) -> tuple[Dim, Dim, int]:
+def window_of(s: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, Dim, int]:
     """Start, size and step of a slice, clipped to the axis as Python does."""
     step = 1 if s.step is None else s.step
     for bound in (s.start, s.stop, step):
@@ -190,7 +196,7 @@ def _check_bound(bound: Any) -> None:
             origin=user_origin(),
             remedy="take n elements from i with dlvm.take(x, i + dlvm.arange(n))",
         )
-    if bound is not None and not isinstance(bound, int | np.integer | Expr):
+    if bound is not None and not isinstance(bound, Integral | Expr):
         raise DTypeError(f"expected an integer in a slice, found {bound!r:.40}")
 
 

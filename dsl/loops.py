@@ -66,12 +66,13 @@ class Carry:
     def write(self, body: Callable[[], Written]) -> Written:
         """Write a body, again where a weak start must take the type that the body gives."""
         trace = here().trace
+        before = trace.mark()
+        written = body()
         for _ in range(ROUNDS):
-            before = trace.mark()
-            written = body()
             if not self._widen():
                 break
             trace.reset(before)
+            written = body()
         self._check()
         return written
 
@@ -144,14 +145,24 @@ def fori_loop(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
             val = body_fun(np.int64(i), val)
         return val
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
-        _, out = while_loop(
-            lambda c: c[0] < upper,
-            lambda c: (c[0] + 1, body_fun(c[0], c[1])),
-            (xp.astype(lower, np.int64), init_val),
-        )
-        return out
-    steps = xp.arange(lower, upper)
-    return scan(lambda c, i: (body_fun(i, c), None), init_val, steps)[0]
+        return _counting(lower, upper, body_fun, init_val)
+
+    def step(carry: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(i, carry), None
+
+    return scan(step, init_val, xp.arange(lower, upper))[0]
+
+
+def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
+    """A loop whose bounds are known only in the call."""
+
+    def below(carry: Any) -> Any:
+        return carry[0] < upper
+
+    def step(carry: Any) -> tuple[Any, Any]:
+        return carry[0] + 1, body_fun(*carry)
+
+    return while_loop(below, step, (xp.astype(lower, np.int64), init_val))[1]
 
 
 def scan(
@@ -237,9 +248,16 @@ def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
     """What a scan over no slices stacks: empty arrays, whose types only a trace can tell."""
     from .function import StagedFunction
 
-    return StagedFunction(lambda init, xs: scan(f, init, xs)[1])(init, xs)
+    def stacked(init: Any, xs: Any) -> Any:
+        return scan(f, init, xs)[1]
+
+    return StagedFunction(stacked)(init, xs)
 
 
 def map(f: Body, xs: Any) -> Any:
     """``f`` of each slice along the leading axis, stacked."""
-    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+
+    def step(carry: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    return scan(step, None, xs)[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from dlvm.ir import (
 )
 from dlvm.ops import Broadcast, Cast, Constant, DimSize, Reshape
 
-from .scopes import Scope, current, user_origin
+from .scopes import Scope, current, is_array, user_origin
 from .tensor import Tensor
 
 Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
@@ -49,12 +49,17 @@ def here() -> Scope:
     return scope
 
 
+def is_scalar(x: Any) -> TypeGuard[np.generic[Any]]:
+    """Whether something is a NumPy scalar."""
+    return isinstance(x, np.generic)
+
+
 def plain(x: Any) -> Any:
     """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
-    if isinstance(x, np.generic):  # before float, of which np.float64 is a kind
+    if is_scalar(x):  # before float, of which np.float64 is a kind
         return np.asarray(x)
-    if isinstance(x, Tensor | np.ndarray | int | float | Expr):
-        return x  # pyright: ignore[reportUnknownVariableType]
+    if is_array(x) or isinstance(x, Tensor | int | float | Expr):
+        return x
     if isinstance(x, list | tuple):
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor) for item in items):
@@ -81,8 +86,8 @@ def kind_of(x: Any) -> Kind:
         if x.weak and x.element is not BOOL:
             return float if x.element.is_float else int
         return x.dtype
-    if isinstance(x, np.ndarray):
-        return x.dtype  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if is_array(x):
+        return x.dtype
     if isinstance(x, bool):
         return _BOOL
     return float if isinstance(x, float) else int
@@ -90,12 +95,12 @@ def kind_of(x: Any) -> Kind:
 
 def shape_of(x: Any) -> tuple[Dim, ...]:
     """The shape of an operand."""
-    return x.shape if isinstance(x, Tensor | np.ndarray) else ()
+    return x.shape if isinstance(x, Tensor) or is_array(x) else ()
 
 
 def is_weak(x: Any) -> bool:
     """Whether an operand is a Python scalar, or an argument that was one."""
-    return x.weak if isinstance(x, Tensor) else not isinstance(x, np.ndarray)
+    return x.weak if isinstance(x, Tensor) else not is_array(x)
 
 
 @lru_cache(maxsize=4096)
@@ -183,7 +188,7 @@ def element(x: Any, dtype: DType) -> Value:
     """An operand as a value of this element type, in its own shape."""
     if isinstance(x, Tensor):
         value = x.read()
-    elif isinstance(x, np.ndarray):
+    elif is_array(x):
         value = here().capture(x)
     elif isinstance(x, Expr):
         value = DimSize(x)
@@ -220,10 +225,10 @@ def staged(x: Any, label: str = "") -> Tensor:
     x = plain(x)
     if isinstance(x, Tensor):
         return x
-    if isinstance(x, np.ndarray):
+    if is_array(x):
         return Tensor(here().capture(x), here(), held="a captured array")
-    dtype = {bool: BOOL, float: F64}.get(type(x), I64)
-    return Tensor(element(x, dtype), here(), weak=not isinstance(x, bool), label=label)
+    dtype = BOOL if isinstance(x, bool) else F64 if isinstance(x, float) else I64
+    return Tensor(element(x, dtype), here(), weak=dtype is not BOOL, label=label)
 
 
 def valued(x: Any) -> tuple[Value, TensorType]:

@@ -20,6 +20,7 @@ from .elementwise import refuse_out, where
 from .indexing import Place, locate
 from .names import PUBLIC, named
 from .operands import broadcast_shapes, element, fit, fresh, plain, shape_of, spread, staged
+from .scopes import is_array
 from .tensor import Tensor
 from .views import inverse, permuted, reshaped
 
@@ -64,7 +65,9 @@ def assign_in_place(x: Tensor, new: Any) -> None:
 
 
 def _is_mask(x: Tensor, index: Any) -> bool:
-    return isinstance(index, Tensor | np.ndarray) and index.dtype == np.bool_ and index.ndim > 0
+    if not (isinstance(index, Tensor) or is_array(index)):
+        return False
+    return bool(index.dtype == np.bool_) and index.ndim > 0
 
 
 def spread_mask(mask: Value, x: Tensor) -> Tensor:

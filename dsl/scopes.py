@@ -9,11 +9,13 @@ values, not the arrays that users write.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from dlvm.errors import CompilerError, DTypeError, Origin
 from dlvm.ir import (
@@ -81,6 +83,16 @@ def plain_name(name: str) -> str:
     return "_".join(part for part in letters.split("_") if part) or "f"
 
 
+def is_array(x: Any) -> TypeGuard[Array]:
+    """Whether something is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether something is a list or a tuple."""
+    return isinstance(x, list | tuple)
+
+
 def type_of(array: Array) -> TensorType:
     """The type that an array has in a program."""
     dtype = dtype_of(array)
@@ -104,9 +116,9 @@ class Captured:
 class Trace:
     """What all scopes of one trace share: functions made so far, and notes for the user."""
 
-    def __init__(self, label: str, find: Callable[[Array], str | None] | None = None) -> None:
+    def __init__(self, label: str, find: Callable[[Array], str | None]) -> None:
         self.label = label
-        self.find = find or (lambda array: None)
+        self.find = find
         self.entries: list[Entry] = []
         self.names: set[str] = set()
         self.arrays: dict[int, Captured] = {}

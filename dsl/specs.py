@@ -14,7 +14,7 @@ from dlvm.ir import BOOL, F64, I64, Array, Dim, TensorType, dtype_of
 from dlvm.ir.dims import Expr, symbol
 from dlvm.ir.line import Line, parse_dim, parse_type
 
-from .scopes import type_of, user_origin
+from .scopes import is_array, type_of, user_origin
 from .trees import Spec as Tree
 from .trees import labels, paths
 
@@ -71,7 +71,7 @@ def given(leaf: Any, label: str) -> Any:
     """A leaf of the arguments as a NumPy array, a Python scalar or a Spec."""
     if type(leaf) is np.ndarray or type(leaf) in WEAK or isinstance(leaf, Spec):
         return leaf
-    if isinstance(leaf, np.ndarray | np.generic) or hasattr(leaf, "__array__"):
+    if hasattr(leaf, "__array__"):
         return np.asarray(leaf)
     if hasattr(leaf, "__dlpack__"):
         return np.from_dlpack(leaf)
@@ -88,15 +88,15 @@ def given(leaf: Any, label: str) -> Any:
 
 def known_type(leaf: Any) -> TensorType:
     """The type of an argument as it is given."""
-    if isinstance(leaf, np.ndarray):
-        return type_of(leaf)  # pyright: ignore[reportUnknownArgumentType]
+    if is_array(leaf):
+        return type_of(leaf)
     return leaf.type if isinstance(leaf, Spec) else TensorType(WEAK[type(leaf)])
 
 
 def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
     """An argument of a call as the array that the code is made for."""
-    if isinstance(leaf, np.ndarray):
-        return leaf  # pyright: ignore[reportUnknownVariableType]
+    if is_array(leaf):
+        return leaf
     if isinstance(leaf, Spec):
         raise ShapeError(f"{label}: expected an array, found the spec {leaf.type}")
     try:

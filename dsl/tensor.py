@@ -9,6 +9,7 @@ are answered with an error that says what to write instead.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -252,7 +253,7 @@ class Tensor:
         method = METHODS.get(name)
         if method is None:
             raise AttributeError(f"a staged array has no {name!r}")
-        return lambda *args, **kwargs: named(method)(self, *args, **kwargs)  # pyright: ignore[reportUnknownLambdaType]
+        return functools.partial(named(method), self)
 
     # -- what Python asks of numbers -------------------------------------------------------------
 

@@ -11,20 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import optree
-
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import Dim, TensorType, Value
 
-from .function import StagedFunction
+from .function import StagedFunction, is_staged
 from .namespace import xp
 from .operands import fit, here, staged
-from .scopes import user_origin
+from .scopes import is_sequence, user_origin
 from .specs import Arguments, Parameters
 from .tensor import Tensor
 from .tracing import Callee, call
 from .trees import Spec as Tree
-from .trees import flatten, unflatten
+from .trees import broadcast_prefix, flatten, flatten_with_none, unflatten
 
 # -- a function and its arguments, ready to be transformed ---------------------------------------
 
@@ -55,7 +53,7 @@ class Applied:
 
 def staged_of(f: Callable[..., Any]) -> StagedFunction[..., Any]:
     """A function as a staged one."""
-    return f if isinstance(f, StagedFunction) else StagedFunction(f)
+    return f if is_staged(f) else StagedFunction(f)
 
 
 def applied(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Applied:
@@ -208,8 +206,8 @@ def seeds_of(callee: Callee, cotangents: Any) -> list[Value]:
 
 def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
     """Cotangent leaves in result order; None stands for the zero of a leaf."""
-    leaves, tree = optree.tree_flatten(cotangents, none_is_leaf=True, namespace="dlvm")  # pyright: ignore[reportUnknownMemberType]
-    places, expected = optree.tree_flatten(template, none_is_leaf=True, namespace="dlvm")  # pyright: ignore[reportUnknownMemberType]
+    leaves, tree = flatten_with_none(cotangents)
+    places, expected = flatten_with_none(template)
     if tree != expected:
         raise UserError(
             f"cotangents must have the structure of the results, {expected}, found {tree}",
@@ -217,14 +215,12 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
         )
     out: list[Any] = [0] * len(callee.types)
     for place, leaf in zip(places, leaves, strict=True):
-        if place is None:
+        if not isinstance(place, int):
             continue
-        expected_type = callee.types[place]
-        if leaf is not None and staged(leaf).shape != expected_type.shape:
-            raise ShapeError(
-                f"a cotangent for {expected_type} has type {staged(leaf).type}",
-                origin=user_origin(),
-            )
+        t = callee.types[place]
+        if leaf is not None and staged(leaf).shape != t.shape:
+            message = f"a cotangent for {t} has type {staged(leaf).type}"
+            raise ShapeError(message, origin=user_origin())
         out[place] = 0 if leaf is None else leaf
     return out
 
@@ -279,16 +275,16 @@ def batched_call(
 
 def axes_of_leaves(arguments: Arguments, in_axes: Any) -> list[Any]:
     """The batched axis of each leaf; ``in_axes`` is one for all, or one for each argument."""
-    if not isinstance(in_axes, tuple | list):
+    if not is_sequence(in_axes):
         return [a for value in arguments.values for a in prefix(in_axes, value)]
-    given = list(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    given = list(in_axes)
     if len(given) > len(arguments.values):
         raise UserError(
             f"vmap: in_axes has {len(given)} entries for {len(arguments.values)} arguments",
             origin=user_origin(),
         )
     given += [0] * (len(arguments.values) - len(given))  # keyword arguments are batched along 0
-    pairs = zip(given, arguments.values, strict=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    pairs = zip(given, arguments.values, strict=True)
     return [a for axis, value in pairs for a in prefix(axis, value)]
 
 
@@ -297,15 +293,11 @@ def prefix(axes: Any, value: Any) -> list[Any]:
     _, tree = flatten(value)
     if axes is None or isinstance(axes, int):
         return [axes] * tree.num_leaves
-    options: dict[str, Any] = {"none_is_leaf": True, "namespace": "dlvm"}
     try:
-        spread = optree.broadcast_prefix(axes, value, **options)
+        return broadcast_prefix(axes, value)
     except ValueError as error:
-        raise UserError(
-            f"vmap: the axes don't fit the tree: {error}", origin=user_origin()
-        ) from None
-    leaves = optree.tree_leaves(value, **options)
-    return [a for a, leaf in zip(spread, leaves, strict=True) if leaf is not None]
+        message = f"vmap: the axes don't fit the tree: {error}"
+        raise UserError(message, origin=user_origin()) from None
 
 
 def _within(axis: Any, x: Tensor, label: str) -> int | None:

@@ -29,11 +29,24 @@ def flatten(tree: Any) -> tuple[list[Any], Spec]:
     """The leaves of a tree and its structure."""
     while True:
         leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
-        unknown = {type(x) for x in leaves if type(x) not in _PLAIN and _is_dataclass(x)}
+        unknown = [cls for x in leaves if (cls := x.__class__) not in _PLAIN and _registrable(cls)]
         if not unknown:
             return leaves, spec
-        for cls in unknown:
+        for cls in dict.fromkeys(unknown):
             _register(cls)
+
+
+def flatten_with_none(tree: Any) -> tuple[list[Any], Spec]:
+    """The leaves of a tree, None among them, and its structure."""
+    flatten(tree)
+    return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+
+
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
+    """For each leaf of a tree what stands at its place, or above it, in a prefix of the tree."""
+    leaves, _ = flatten_with_none(tree)
+    spread = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
+    return [a for a, leaf in zip(spread, leaves, strict=True) if leaf is not None]
 
 
 def structure(tree: Any) -> Spec:
@@ -75,11 +88,11 @@ def paths(spec: Spec, name: str) -> list[str]:
     return [plain_name(label) for label in labels(spec, name)]
 
 
-def _is_dataclass(x: Any) -> bool:
-    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+def _registrable(cls: type[Any]) -> bool:
+    return dataclasses.is_dataclass(cls)
 
 
-def _register(cls: type) -> None:
+def _register(cls: type[Any]) -> None:
     if cls in _registered:
         raise UserError(f"a field of the dataclass {cls.__name__} holds the dataclass itself")
     _registered.add(cls)
@@ -88,12 +101,12 @@ def _register(cls: type) -> None:
     def take(x: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
         return tuple(getattr(x, n) for n in names), None, names
 
-    def build(_: None, children: Any) -> Any:
-        made = object.__new__(cls)
+    def build(_: None, children: tuple[Any, ...]) -> Any:
+        made: Any = object.__new__(cls)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)
         return made
 
-    optree.register_pytree_node(
-        cls, take, build, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE
-    )
+    entry = optree.GetAttrEntry
+    register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
+    register(cls, take, build, path_entry_type=entry, namespace=NAMESPACE)

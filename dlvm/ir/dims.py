@@ -57,6 +57,8 @@ numbers = Numbers()
 
 def as_number(function: str, lhs: Any, rhs: Any) -> Any:
     """A public function of a size and something that is no size."""
+    if isinstance(rhs, Integral) and function in ("add", "multiply"):  # an integer of NumPy's
+        return lhs + int(rhs) if function == "add" else lhs * int(rhs)
     if numbers.apply is None:
         raise ShapeError(f"{function} of {lhs} and {rhs}: a size computes with sizes only")
     return numbers.apply(function, lhs, rhs)
@@ -69,7 +71,7 @@ class Expr:
     terms: tuple[tuple[Monomial, int], ...]
 
     def __add__(self, other: Any) -> Any:
-        if not isinstance(other, Integral | Expr):
+        if not isinstance(other, int | Expr):
             return as_number("add", self, other)
         out = dict(self.terms)
         for mono, k in _terms(other):
@@ -77,7 +79,7 @@ class Expr:
         return _canonical(out)
 
     def __mul__(self, other: Any) -> Any:
-        if not isinstance(other, Integral | Expr):
+        if not isinstance(other, int | Expr):
             return as_number("multiply", self, other)
         out: dict[Monomial, int] = {}
         for m1, k1 in self.terms:
