@@ -48,8 +48,8 @@ class _Axes:
     arrays: list[tuple[int, int, Any]]
 
 
-def locate(t: TensorType, index: Any) -> Place:
-    """Read an index into an array of this type."""
+def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
+    """Read an index into an array of this type; only mode ``error`` minds known positions."""
     items = expand(t, index)
     mixed = any(_rank(item) for item in items)
     axes = _Axes([], [], [], [], [], [])
@@ -57,7 +57,7 @@ def locate(t: TensorType, index: Any) -> Place:
         if item is None:
             axes.shape.append(1)
         else:
-            _axis(t, axes, at, item, mixed)
+            _axis(t, axes, at, item, mixed, mode)
     block = Block(tuple(axes.starts), tuple(axes.sizes), tuple(axes.steps), tuple(axes.shape))
     trivial = block.covers(t) and block.shape == t.shape
     steps: list[Step] = [] if trivial else [block]
@@ -94,7 +94,7 @@ def _rank(item: Any) -> int:
     return item.ndim if isinstance(item, Tensor) or is_array(item) else 0
 
 
-def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool) -> None:
+def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str) -> None:
     axis = len(axes.starts)
     extent = t.shape[axis]
     start: Dim = 0
@@ -113,7 +113,7 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool) -> None:
         else:
             start, size = i, 1
     else:
-        _check_array(item, extent)
+        _check_array(item, extent, mode)
         axes.arrays.append((at, len(axes.shape), item))
         axes.shape.append(extent)
     axes.starts.append(start)
@@ -136,7 +136,7 @@ def out_of_bounds(i: int, extent: int) -> IndexOutOfRange:
     return IndexOutOfRange(out_of_range(i, extent).message, remedy=remedy)
 
 
-def _check_array(item: Any, extent: Dim) -> None:
+def _check_array(item: Any, extent: Dim, mode: str) -> None:
     if isinstance(item, Expr):
         raise ShapeError(
             f"the size {item} is not a static index",
@@ -144,7 +144,8 @@ def _check_array(item: Any, extent: Dim) -> None:
         )
     if not (isinstance(item, Tensor) or is_array(item)):
         raise DTypeError(f"expected an index, found {item!r:.40} of type {type(item).__name__}")
-    if is_array(item) and item.dtype.kind in "iu" and isinstance(extent, int):
+    known = is_array(item) and item.dtype.kind in "iu" and isinstance(extent, int)
+    if known and mode == "error":
         bad = item[(item < -extent) | (item >= extent)]
         if bad.size:
             raise out_of_bounds(int(bad.reshape(-1)[0]), extent)

@@ -78,7 +78,7 @@ def spread_mask(mask: Value, x: Tensor) -> Tensor:
 
 def placed(x: Tensor, index: Any, new: Any, scatter: Any, mode: str) -> Value:
     """The value of ``x`` with ``new`` set or added at a place."""
-    place = locate(x.type, index)
+    place = locate(x.type, index, mode)
     wholes = [x.read()]
     for step in place.steps:
         wholes.append(step.read(wholes[-1]))
@@ -204,7 +204,7 @@ def add_at(x: Any, index: Any, new: Any, mode: str = "error") -> Any:
 def get_at(x: Any, index: Any, mode: str = "error") -> Any:
     """What stands at the place, as a value."""
     x = staged(x)
-    place = locate(x.type, index)
+    place = locate(x.type, index, mode)
     value = x.read()
     for step in place.steps:
         value = step.read(value)
