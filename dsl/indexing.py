@@ -144,8 +144,9 @@ def _check_array(item: Any, extent: Dim, mode: str) -> None:
         )
     if not (isinstance(item, Tensor) or is_array(item)):
         raise DTypeError(f"expected an index, found {item!r:.40} of type {type(item).__name__}")
-    known = is_array(item) and item.dtype.kind in "iu" and isinstance(extent, int)
-    if known and mode == "error":
+    if mode != "error" or not isinstance(extent, int):
+        return
+    if is_array(item) and item.dtype.kind in "iu":
         bad = item[(item < -extent) | (item >= extent)]
         if bad.size:
             raise out_of_bounds(int(bad.reshape(-1)[0]), extent)

@@ -9,6 +9,7 @@ rules write code. Nothing here recurses over the length of a program.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import MISSING, dataclass, field, fields
@@ -285,8 +286,18 @@ class Op(Value):
 
 
 def _layout(cls: Any) -> tuple[Spec, ...]:
-    named = ((f, str(f.type)) for f in fields(cls) if f.init)
+    named = ((f, _written(f.type)) for f in fields(cls) if f.init)
     return tuple(Spec(f.name, _KINDS.get(t, "attribute"), t, f.default) for f, t in named)
+
+
+def _written(annotation: Any) -> str:
+    """An annotation as it is written, also where it was evaluated (no ``__future__`` import)."""
+    if isinstance(annotation, str):
+        return annotation
+    if annotation is Array:
+        return "Array"
+    text = str(annotation) if "[" in str(annotation) else annotation.__name__
+    return re.sub(r"(\w+\.)+(?=\w)", "", text)
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:
