@@ -18,6 +18,7 @@ from .building import floats
 
 PURE = tuple(c for c in TRACED if c not in (Assert, Print))
 TRUE_SLOPE = tuple(c for c in PURE if c is not StopGradient)
+KINDS = ("adjoint", "tangent", "batched")
 PRECISE = (F64, F64, I64, BOOL)
 
 
@@ -142,3 +143,36 @@ def assert_batched(
     for k, results in enumerate(alone):
         for whole, part in zip(found, results, strict=True):
             assert np.allclose(whole[k], part, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+@given(programs(PURE, PRECISE, max_ops=5), st.data())
+def test_derivatives_and_batching_nest_in_any_order(program: Program, data: st.DataObject):
+    main = program.module.main
+    entries, name = list(program.module.entries), main.name
+    types = [p.type for p in main.params]
+    sizes = bind(types, program.arrays, [p.name for p in main.params])
+    for k, kind in enumerate(data.draw(st.lists(st.sampled_from(KINDS), min_size=2, max_size=3))):
+        params = Module(tuple(entries)).signature(name).params
+        wrt = tuple(i for i, t in enumerate(params) if t.dtype.is_float)
+        axes = tuple(0 if i in wrt else None for i in range(len(params)))
+        sizes[f"L{k}"] = 2
+        form = {
+            "adjoint": Declaration("adjoint", f"g{k}", name, wrt, seeded=True),
+            "tangent": Declaration("tangent", f"g{k}", name, wrt),
+            "batched": Declaration("batched", f"g{k}", name, axes=axes, size=symbol(f"L{k}")),
+        }
+        entries.append(form[kind])
+        name = f"g{k}"
+    try:
+        full = expand(Module(tuple(entries))).verify()
+    except UserError as refused:
+        assume("vmap" not in str(refused))
+        raise
+    assert parse(str(full)) == full
+    rng, given_arrays = np.random.default_rng(0), iter(program.arrays)
+    args: list[np.ndarray] = []
+    for t in full.function(name).signature.params:
+        given_array = next(given_arrays, np.zeros(0))
+        shape = [evaluate(n, sizes) for n in t.shape]
+        args.append(rng.normal(size=shape) if t.dtype.is_float else given_array)
+    full.run(name, *args)
