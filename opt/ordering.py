@@ -11,11 +11,12 @@ from dlvm.cost import size_in_bytes
 from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Fold, Kernel, Reshape, Update
+from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, Update, While
 from dlvm.ops.indexing import Scatter
 from dlvm.passes import module_pass
 
 from .facts import acts
+from .regions import carries
 
 TYPICAL = 64
 FEW = 32
@@ -29,21 +30,26 @@ def order(module: Module) -> Module:
     the one that leaves the fewest bytes alive above it comes next, else the last in the old
     order. So everything is computed as late as its memory allows, recomputation above all.
     What acts or may raise keeps its order. The old order stays where it is no worse; unknown
-    sizes count as 64.
+    sizes count as 64. Memory that the body may overwrite, of donated parameters and of what a
+    loop carries, counts as long as it is read: so it is read before its new value is made.
     """
-    return module.map(ordered)
+    return module.map(lambda fn: ordered(fn, tuple(p for p in fn.params if p.donated)))
 
 
-def ordered(fn: Function) -> Function:
-    """One body and those inside in a better order; bodies of kernels have none."""
+def ordered(fn: Function, owned: Sequence[Param]) -> Function:
+    """One body, which may overwrite some parameters, and those inside in a better order."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        changed = {} if isinstance(op, Kernel | Fold) else map_regions(op, ordered)
+        if isinstance(op, Kernel | Fold):
+            return None
+        count = carries(op) if isinstance(op, While | Scan) else 0
+        changed = map_regions(op, lambda region: ordered(region, region.params[:count]))
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
     fn = readers_first(transform(fn, visit))
-    later = Schedule(fn).latest_first()[::-1]
-    return replace(fn, ops=tuple(later)) if peak(fn, later) < peak(fn, fn.ops) else fn
+    later = Schedule(fn, owned).latest_first()[::-1]
+    better = peak(fn, later, owned) < peak(fn, fn.ops, owned)
+    return replace(fn, ops=tuple(later)) if better else fn
 
 
 def overwritten(op: Op) -> list[Value]:
@@ -105,9 +111,9 @@ def _closure(
 class Storage:
     """Which values are memory of their own, and how much."""
 
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, fn: Function, owned: Sequence[Param]) -> None:
         self.root: dict[Value, Value] = {}
-        self.bytes: dict[Value, int] = {}
+        self.bytes: dict[Value, int] = {p: typical_bytes(p.type) for p in owned}
         for op in fn.ops:
             for result in op.results:
                 alias = isinstance(op, Reshape)
@@ -120,7 +126,7 @@ class Storage:
         return self.root.get(value, value)
 
     def roots(self, values: Iterable[Value]) -> dict[Value, int]:
-        """The memories that some values lie in, with their sizes; parameters weigh nothing."""
+        """The memories that some values lie in, with their sizes; what others own weighs 0."""
         found = dict.fromkeys(map(self.of, values))
         return {v: self.bytes.get(v, 0) for v in found}
 
@@ -136,10 +142,10 @@ def typical_bytes(t: TensorType) -> int:
 class Schedule:
     """Greedy scheduling of a body from its end."""
 
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, fn: Function, owned: Sequence[Param]) -> None:
         self.ops = fn.ops
         self.index = {op: i for i, op in enumerate(fn.ops)}
-        self.storage = Storage(fn)
+        self.storage = Storage(fn, owned)
         self.live: set[Value] = set(self.storage.roots(fn.results))
         self.readers: dict[Value, list[Op]] = {}
         self.above: dict[Op, list[Op]] = {op: [] for op in fn.ops}
@@ -207,9 +213,12 @@ class Schedule:
         return list(changed)
 
 
-def peak(fn: Function, ops: Sequence[Op]) -> int:
-    """The most bytes alive at once in some order, those inside of regions included."""
-    storage = Storage(fn)
+def peak(fn: Function, ops: Sequence[Op], owned: Sequence[Param]) -> int:
+    """The most bytes alive at once in some order, those inside of regions included.
+
+    A result weighs nothing that overwrites an operand of its type, which nobody reads after.
+    """
+    storage = Storage(fn, owned)
     last: dict[Value, int] = dict.fromkeys(storage.roots(fn.results), len(ops))
     for i, op in enumerate(ops):
         for v in (*storage.roots(op.operands), *storage.roots(op.results)):
@@ -217,16 +226,28 @@ def peak(fn: Function, ops: Sequence[Op]) -> int:
     dying: dict[int, list[Value]] = {}
     for v, i in last.items():
         dying.setdefault(i, []).append(v)
-    alive = most = 0
+    alive = most = sum(storage.bytes.get(p, 0) for p in owned)
     for i, op in enumerate(ops):
-        alias = isinstance(op, Reshape)
-        alive += 0 if alias else sum(storage.roots(op.results).values())
-        most = max(most, alive + _inside(op))
-        alive -= sum(storage.bytes.get(v, 0) for v in dying.get(i, ()))
+        ending = dying.get(i, ())
+        if not isinstance(op, Reshape):
+            alive += sum(storage.roots(op.results).values())
+        most = max(most, alive + _inside(op) - _overwritten(op, ending))
+        alive -= sum(storage.bytes.get(v, 0) for v in ending)
     return most
+
+
+def _overwritten(op: Op, ending: Sequence[Value]) -> int:
+    """The bytes of results that lie where an operand lay that ends here."""
+    free = [v.type for v in op.operands if v in ending]
+    saved = 0
+    for t in op.result_types if isinstance(op, Kernel) else ():
+        if t in free:
+            free.remove(t)
+            saved += typical_bytes(t)
+    return saved
 
 
 def _inside(op: Op) -> int:
     if isinstance(op, Kernel | Fold):
         return 0
-    return max((peak(r, r.ops) for r in op.regions.values()), default=0)
+    return max((peak(r, r.ops, ()) for r in op.regions.values()), default=0)
