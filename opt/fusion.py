@@ -16,6 +16,7 @@ from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
 from .partition import Partition, Scattering, partition
+from .rehoming import rehome
 
 Key = Value | Group
 ROWWISE = (4096, 32)
@@ -56,8 +57,10 @@ class Writer:
     def __post_init__(self) -> None:
         self.groups = partition(self.fn)
         self.index = {op: i for i, op in enumerate(self.fn.ops)}
+        rehome(self.groups, self.fn)
         absorb_producers(self.groups, self.fn)
-        self.order = list(dict.fromkeys(g.final for g in self.groups.groups))
+        finals = dict.fromkeys(g.final for g in self.groups.groups)
+        self.order = [g for g in finals if g.members]
         for group in self.order:
             group.members.sort(key=self.index.__getitem__)
             self.keys[group] = keys_of(self.groups, group)
@@ -198,7 +201,7 @@ def needs_of(groups: Partition, group: Group, keys: dict[Key, None]) -> set[Grou
 
 def absorb_producers(groups: Partition, fn: Function) -> None:
     """Take what computes only the updates or the indices of a scatter into its kernel."""
-    finals = list(dict.fromkeys(g.final for g in groups.groups))
+    finals = [g for g in dict.fromkeys(g.final for g in groups.groups) if g.members]
     readers: dict[Group, set[Group | None]] = {}
     for group in finals:
         for need in needs_of(groups, group, keys_of(groups, group)):

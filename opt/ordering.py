@@ -19,6 +19,7 @@ from .facts import acts
 from .regions import carries
 
 TYPICAL = 64
+Owned = dict[Value, Param]
 FEW = 32
 
 
@@ -33,36 +34,52 @@ def order(module: Module) -> Module:
     sizes count as 64. Memory that the body may overwrite, of donated parameters and of what a
     loop carries, counts as long as it is read: so it is read before its new value is made.
     """
-    return module.map(lambda fn: ordered(fn, tuple(p for p in fn.params if p.donated)))
+    return module.map(lambda fn: ordered(fn, donations(fn)))
 
 
-def ordered(fn: Function, owned: Sequence[Param]) -> Function:
+def donations(fn: Function) -> Owned:
+    """Which result takes the memory of which donated parameter: the first free one of its type."""
+    found: Owned = {}
+    for param in fn.params:
+        free = (r for r in fn.results if r not in found and r.type == param.type)
+        if param.donated and (taken := next(free, None)) is not None:
+            found[taken] = param
+    return found
+
+
+def ordered(fn: Function, owned: Owned) -> Function:
     """One body, which may overwrite some parameters, and those inside in a better order."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         if isinstance(op, Kernel | Fold):
             return None
         count = carries(op) if isinstance(op, While | Scan) else 0
-        changed = map_regions(op, lambda region: ordered(region, region.params[:count]))
+        changed = map_regions(op, lambda region: ordered(region, _carried(region, count)))
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
-    fn = readers_first(transform(fn, visit))
+    fn = readers_first(transform(fn, visit), owned)
     later = Schedule(fn, owned).latest_first()[::-1]
-    better = peak(fn, later, owned) < peak(fn, fn.ops, owned)
+    better = peak(fn, later, owned.values()) < peak(fn, fn.ops, owned.values())
     return replace(fn, ops=tuple(later)) if better else fn
 
 
-def overwritten(op: Op) -> list[Value]:
-    """The operands in whose memory a scatter would best leave its results."""
+def _carried(region: Function, count: int) -> Owned:
+    pairs = zip(region.params[:count], region.results, strict=False)
+    return {r: p for p, r in pairs if p.type == r.type}
+
+
+def overwritten(op: Op, owned: Owned) -> list[Value]:
+    """The values in whose memory an operation would best leave its results."""
+    replaced: list[Value] = [owned[r] for r in op.results if r in owned]
     if not (isinstance(op, Kernel) and op.family == "scatter"):
-        return []
+        return replaced
     given = dict(zip(op.body.params, op.xs, strict=True))
     targets = (r.x for r in op.body.results if isinstance(r, Scatter | Update))
-    return [given[t] for t in targets if isinstance(t, Param)]
+    return [*replaced, *(given[t] for t in targets if isinstance(t, Param))]
 
 
-def readers_first(fn: Function) -> Function:
-    """Each scatter after what else reads its target, which it may then overwrite.
+def readers_first(fn: Function, owned: Owned) -> Function:
+    """Whatever overwrites memory after what else reads it, so that it may do so.
 
     A reader moves up with what it needs, if that is little and none of it acts or needs the
     scatter; what may raise does not pass what acts.
@@ -76,8 +93,8 @@ def readers_first(fn: Function) -> Function:
     acting = [i for i, op in enumerate(fn.ops) if acts(op)]
     placed: dict[Op, None] = {}
     for op in fn.ops:
-        for target in overwritten(op):
-            for reader in readers[target]:
+        for target in overwritten(op, owned):
+            for reader in readers.get(target, ()):
                 for moved in _closure(reader, op, placed, maker, index, acting):
                     placed[moved] = None
         placed[op] = None
@@ -111,7 +128,7 @@ def _closure(
 class Storage:
     """Which values are memory of their own, and how much."""
 
-    def __init__(self, fn: Function, owned: Sequence[Param]) -> None:
+    def __init__(self, fn: Function, owned: Iterable[Param]) -> None:
         self.root: dict[Value, Value] = {}
         self.bytes: dict[Value, int] = {p: typical_bytes(p.type) for p in owned}
         for op in fn.ops:
@@ -142,10 +159,10 @@ def typical_bytes(t: TensorType) -> int:
 class Schedule:
     """Greedy scheduling of a body from its end."""
 
-    def __init__(self, fn: Function, owned: Sequence[Param]) -> None:
-        self.ops = fn.ops
+    def __init__(self, fn: Function, owned: Owned) -> None:
+        self.ops, self.owned = fn.ops, owned
         self.index = {op: i for i, op in enumerate(fn.ops)}
-        self.storage = Storage(fn, owned)
+        self.storage = Storage(fn, owned.values())
         self.live: set[Value] = set(self.storage.roots(fn.results))
         self.readers: dict[Value, list[Op]] = {}
         self.above: dict[Op, list[Op]] = {op: [] for op in fn.ops}
@@ -160,7 +177,7 @@ class Schedule:
             if acts(op) or op.may_raise:
                 before |= {last: None} if last is not None else {}
                 last = op
-            for target in overwritten(op):
+            for target in overwritten(op, self.owned):
                 before |= dict.fromkeys(self.readers.get(self.storage.of(target), ()))
             self.above[op] = list(before)
             for made in before:
@@ -213,7 +230,7 @@ class Schedule:
         return list(changed)
 
 
-def peak(fn: Function, ops: Sequence[Op], owned: Sequence[Param]) -> int:
+def peak(fn: Function, ops: Sequence[Op], owned: Iterable[Param]) -> int:
     """The most bytes alive at once in some order, those inside of regions included.
 
     A result weighs nothing that overwrites an operand of its type, which nobody reads after.

@@ -251,3 +251,41 @@ def check_frame(kernel: Kernel) -> None:
         assert {r.shape for r in body.results} <= {shape, row}
     if not frames:
         assert len({r.shape for r in body.results}) == 1
+
+
+def test_a_chain_is_computed_where_it_is_read():
+    """As in a gradient: forward, something large, then ``1 - h * h`` on the way back."""
+
+    def body(x: Value, w: Value, v: Value) -> tuple[Value, ...]:
+        h = Tanh(Matmul(x, w))
+        slope = 1.0 - h * h
+        return h, Matmul(Matmul(h, v), transposed(v)) * slope
+
+    main = fused(function(body, "f32[B,4]", "f32[4,8]", "f32[8,3]"))
+    assert [len(op.results) for op in kernels(main)] == [1, 1, 1]
+    assert [op.name for op in kernels(main)[2].body.ops if isinstance(op, Elementwise)] == [
+        "mul",
+        "sub",
+        "mul",
+    ]
+
+
+def test_what_is_read_twice_is_computed_once():
+    def body(x: Value, w: Value) -> tuple[Value, ...]:
+        e = Exp(x) + 1.0
+        return Matmul(x, w) * e, Matmul(x, transposed(w)) * e
+
+    main = fused(function(body, "f32[4,4]", "f32[4,4]"))
+    assert sum(op.name == "exp" for k in kernels(main) for op in k.body.ops) == 1
+
+
+def test_a_donated_parameter_is_read_before_its_new_value_is_made():
+    def step(w: Value, x: Value, d: Value) -> tuple[Value, ...]:
+        new = w - Matmul(transposed(x), d)
+        return new, Matmul(d, transposed(w))
+
+    module = function(step, "f32[8,4]", "f32[B,8]", "f32[B,4]")
+    module.main.params[0].donated = True
+    main = fused(module)
+    assert [len(k.xs) for k in kernels(main)] == [2, 3]
+    assert main.results == (kernels(main)[1].results[0], kernels(main)[0].results[0])
