@@ -1,10 +1,11 @@
 """Matrix products: one function for each element type and transposition, for all sizes.
 
-A block of 96 rows by 64 columns of ``x @ y`` is summed in a small buffer that stays in cache, by
+A block of rows and columns of ``x @ y`` is summed in a small buffer that stays in cache, by
 micro kernels that keep their accumulators in registers; then a function of the caller's finishes
 it. Every element is one chain of fma over k in order, so neither blocks nor vectors change its
-bits. Rows past the end read the last row again; columns past it are masked. A transposed ``y``
-is first copied in panels, transposed in registers.
+bits. Rows past the end read the last row again; columns past it are masked. What is read along
+far strides is copied in panels first: a transposed ``y`` always (it is transposed in registers),
+and else ``y`` and a transposed ``x`` where they are large.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from .emit import Carry, Lines, Text, Writer
 from .lanes import llvm_type, splat_text, suffix, vector
 from .loops import Local
 
-PANEL = 256  # steps of k that a copied panel holds
+PANEL = 128  # steps of k that a copied panel holds
+LARGE = 1 << 19  # bytes of an operand from which copying pays, where FEW rows or columns use it
+FEW = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class _Generic:
     ) -> None:
         self.text, self.name, self.width = text, name, width
         self.height = tile.size // width
-        self.x_transposed, self.packed = transposed
+        self.x_transposed, self.y_transposed = transposed
         self.dtype: DType = tile.dtype
         self.element = llvm_type(tile.dtype)
         self.lanes = target.lanes(tile.dtype.bytes)
@@ -71,8 +74,12 @@ class _Generic:
     def write(self) -> None:
         for shape in self.shapes:
             self.micro(shape)
-        if self.packed:
+        if self.y_transposed:
             self.pack()
+        else:
+            self.copy("y", self.width)
+        if self.x_transposed:
+            self.copy("x", self.height)
         self.block()
         self.whole()
 
@@ -88,47 +95,70 @@ class _Generic:
         """Blocks of columns, blocks of rows, panels of k; then the caller's function."""
         w = Writer(self.text)
         tile = w.array(f"[{self.height * self.width} x {self.element}]")
-        panel = "%y"
-        if self.packed:
-            panel = w.array(f"[{(PANEL + self.lanes) * self.width} x {self.element}]")
-        step = str(PANEL) if self.packed else "%depth"
-        w.do("%depth = call i64 @llvm.smax.i64(i64 %k, i64 1)")
-        self.text.declarations["llvm.smax.i64"] = "declare i64 @llvm.smax.i64(i64, i64)"
+        panel = w.array(f"[{(PANEL + self.lanes) * self.width} x {self.element}]")
+        depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
+        copied = self._large(w, "%n", "%m") if not self.y_transposed else "true"
+        beside = ("false", "")
+        if self.x_transposed:
+            lines = w.array(f"[{PANEL * self.height} x {self.element}]")
+            beside = self._large(w, "%m", "%n"), lines
+            copied = w.value(f"or i1 {copied}, {beside[0]}")
+        step = w.value(f"select i1 {copied}, i64 {PANEL}, i64 {depth}")
         with w.loop("0", "%n", self.width) as c, w.loop("0", "%m", self.height) as r:
             cols = self.least(w, w.value(f"sub i64 %n, {c.index}"), str(self.width))
             rows = self.least(w, w.value(f"sub i64 %m, {r.index}"), str(self.height))
-            with w.loop("0", "%depth", step) as p:
-                self._panel(w, p.index, (r.index, rows), (c.index, cols), tile, panel)
+            with w.loop("0", depth, step) as p:
+                left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
+                y, y_step = self._columns(w, copied, (p.index, left), (c.index, cols), panel)
+                x = self._rows_of_x(w, beside, (p.index, left), (r.index, rows))
+                sides = f"{x}, ptr {y}, i64 {y_step}"
+                first = w.value(f"icmp eq i64 {p.index}, 0")
+                sizes = f"i64 {left}, i64 {rows}, i64 {cols}, i1 {first}"
+                w.do(f"call void @{self.name}.block({sides}, ptr {tile}, {sizes})")
             spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
             w.do(f"call void %finish(ptr {tile}, {spot}, ptr %environment)")
         sizes = "i64 %m, i64 %n, i64 %k, ptr noalias %x, ptr noalias %y"
         header = f"internal void @{self.name}({sizes}, ptr %finish, ptr %environment)"
         self.text.functions[self.name] = w.function(header)
 
-    def _panel(
-        self, w: Writer, p: str, r: tuple[str, str], c: tuple[str, str], tile: str, panel: str
-    ) -> None:
-        """One panel of k for one block."""
-        depth = w.value(f"sub i64 %k, {p}")
-        if self.packed:
-            depth = self.least(w, depth, str(PANEL))
-            start = w.value(f"add i64 {w.value(f'mul i64 {c[0]}, %k')}, {p}")
-            y, y_step = panel, str(self.width)
-            source = self.at(w, "%y", start)
-            arguments = f"ptr {source}, i64 %k, i64 {depth}, i64 {c[1]}, ptr {panel}"
-            w.do(f"call void @{self.name}.pack({arguments})")
-        else:
-            start = w.value(f"add i64 {w.value(f'mul i64 {p}, %n')}, {c[0]}")
-            y, y_step = self.at(w, "%y", start), "%n"
+    def _large(self, w: Writer, size: str, others: str) -> str:
+        """Whether an operand with this many rows or columns is read through a copy."""
+        elements = w.value(f"mul i64 %k, {size}")
+        large = w.value(f"icmp sgt i64 {elements}, {LARGE // self.dtype.bytes}")
+        return w.value(f"and i1 {large}, {w.value(f'icmp sge i64 {others}, {FEW}')}")
+
+    def _columns(
+        self, w: Writer, copied: str, k: tuple[str, str], c: tuple[str, str], panel: str
+    ) -> tuple[str, str]:
+        """Where a panel of y lies, and how far apart its rows are."""
+        down, across = ("1", "%k") if self.y_transposed else ("%n", "1")
+        start = w.value(
+            f"add i64 {w.value(f'mul i64 {k[0]}, {down}')}, {w.value(f'mul i64 {c[0]}, {across}')}"
+        )
+        source, step = self.at(w, "%y", start), "%k" if self.y_transposed else "%n"
+        with w.when(copied):
+            arguments = f"ptr {source}, i64 {step}, i64 {k[1]}, i64 {c[1]}, ptr {panel}"
+            w.do(f"call void @{self.name}.copy.y({arguments})")
+        y = w.value(f"select i1 {copied}, ptr {panel}, ptr {source}")
+        return y, w.value(f"select i1 {copied}, i64 {self.width}, i64 {step}")
+
+    def _rows_of_x(
+        self, w: Writer, copy: tuple[str, str], k: tuple[str, str], r: tuple[str, str]
+    ) -> str:
+        """Where a block of x starts, and how far apart its rows (or its k) are."""
         along, across = ("%m", "1") if self.x_transposed else ("1", "%k")
         offset = w.value(
-            f"add i64 {w.value(f'mul i64 {p}, {along}')}, {w.value(f'mul i64 {r[0]}, {across}')}"
+            f"add i64 {w.value(f'mul i64 {k[0]}, {along}')}, {w.value(f'mul i64 {r[0]}, {across}')}"
         )
-        x, x_step = self.at(w, "%x", offset), "%m" if self.x_transposed else "%k"
-        first = w.value(f"icmp eq i64 {p}, 0")
-        sides = f"ptr {x}, i64 {x_step}, ptr {y}, i64 {y_step}, ptr {tile}"
-        sizes = f"i64 {depth}, i64 {r[1]}, i64 {c[1]}, i1 {first}"
-        w.do(f"call void @{self.name}.block({sides}, {sizes})")
+        source = self.at(w, "%x", offset)
+        if not self.x_transposed:
+            return f"ptr {source}, i64 %k"
+        copied, panel = copy
+        with w.when(copied):
+            arguments = f"ptr {source}, i64 %m, i64 {k[1]}, i64 {r[1]}, ptr {panel}"
+            w.do(f"call void @{self.name}.copy.x({arguments})")
+        x = w.value(f"select i1 {copied}, ptr {panel}, ptr {source}")
+        return f"ptr {x}, i64 {w.value(f'select i1 {copied}, i64 {self.height}, i64 %m')}"
 
     # -- a block ---------------------------------------------------------------------------
 
@@ -181,7 +211,7 @@ class _Generic:
             if not self.x_transposed:
                 row = w.value(f"mul i64 {row}, %x.step")
             starts.append(self.at(w, "%x", row))
-        if self.packed:
+        if self.y_transposed:
             self._sum(w, shape, starts, None)
         else:
             full = w.value(f"icmp sge i64 %cols, {shape.vectors * self.lanes}")
@@ -260,7 +290,25 @@ class _Generic:
             (self.vector, "zeroinitializer"),
         )
 
-    # -- copying a transposed operand ------------------------------------------------------
+    # -- copying panels of y ------------------------------------------------------
+
+    def copy(self, side: str, width: int) -> None:
+        """Rows of a panel from rows of memory."""
+        w, lanes = Writer(self.text), self.lanes
+        masks = [self._mask(w, v) for v in range(0, width, lanes)]
+        with w.loop("0", "%depth") as k:
+            source = self.at(w, "%from", w.value(f"mul i64 {k.index}, %step"))
+            to = self.at(w, "%panel", w.value(f"mul i64 {k.index}, {width}"))
+            for v, mask in enumerate(masks):
+                row = self._load(w, self.at(w, source, str(v * lanes)), mask)
+                target = self.at(w, to, str(v * lanes))
+                w.do(f"store {self.vector} {row}, ptr {target}, align {self.dtype.bytes}")
+        self._copying(w, side)
+
+    def _copying(self, w: Writer, side: str) -> None:
+        sides = "ptr noalias %from, i64 %step, i64 %depth, i64 %cols, ptr noalias %panel"
+        name = f"{self.name}.copy.{side}"
+        self.text.functions[name] = w.function(f"internal void @{name}({sides})")
 
     def pack(self) -> None:
         """Columns of a panel from rows of memory, a square of vectors at a time."""
@@ -270,16 +318,14 @@ class _Generic:
             rows: list[str] = []
             for i in range(lanes):
                 row = self.least(w, w.value(f"add i64 {g.index}, {i}"), last)
-                rows.append(self.at(w, "%y", w.value(f"mul i64 {row}, %step")))
+                rows.append(self.at(w, "%from", w.value(f"mul i64 {row}, %step")))
             whole = w.value(f"and i64 %depth, {-lanes}")
             with w.loop("0", whole, lanes) as k:
                 self._square(w, rows, k.index, g.index, None)
             left = w.value(f"sub i64 %depth, {whole}")
             with w.when(w.value(f"icmp sgt i64 {left}, 0")):
                 self._square(w, rows, whole, g.index, self._mask(w, 0, left))
-        sides = "ptr noalias %y, i64 %step, i64 %depth, i64 %cols, ptr noalias %panel"
-        header = f"internal void @{self.name}.pack({sides})"
-        self.text.functions[f"{self.name}.pack"] = w.function(header)
+        self._copying(w, "y")
 
     def _square(self, w: Writer, rows: list[str], k: str, g: str, mask: str | None) -> None:
         vectors = [self._load(w, self.at(w, row, k), mask) for row in rows]

@@ -19,7 +19,7 @@ class Schedule:
 
     processor: Literal["cpu", "gpu"] = "cpu"
     width: int = 0
-    tile: tuple[int, int] = (96, 64)
+    tile: tuple[int, int] = (192, 192)
 
     def __str__(self) -> str:
         width = self.width or "target"

@@ -141,7 +141,7 @@ def test_products_with_bias_and_tanh(transposed):
     op, module = product(*transposed)
     compiled = Compiled(op)
     assert "product" in str(compiled.lowered)
-    for m, n, k in [*SIZES, (130, 140, 300), (7, 33, 600)]:
+    for m, n, k in [*SIZES, (200, 210, 700), (7, 33, 600)]:
         x, y = (
             rows(*((k, m) if transposed[0] else (m, k))),
             rows(*((n, k) if transposed[1] else (k, n))),
