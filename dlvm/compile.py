@@ -122,7 +122,9 @@ def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
     """The module after the passes named, or after the default pipeline."""
     from dlvm.opt.pipelines import DEFAULT
 
-    return passes.run(expand(module), DEFAULT if names is None else passes.named(names))
+    if names is None:
+        return passes.run(expand(module), DEFAULT)
+    return passes.run(expand(module), passes.named(names), verify=True)
 
 
 hooks.expand = expand

@@ -34,8 +34,7 @@ PASSES: dict[str, Pass] = {}
 
 def module_pass(run: Callable[[Module], Module]) -> Pass:
     """A pass over whole modules, named after the function."""
-    PASSES[run.__name__] = found = Pass(run.__name__, run)
-    return found
+    return _registered(run.__name__, run)
 
 
 def function_pass(run: Callable[[Function], Function]) -> Pass:
@@ -45,12 +44,21 @@ def function_pass(run: Callable[[Function], Function]) -> Pass:
         return module.map(lambda fn: everywhere(fn, run))
 
     over_module.__doc__ = run.__doc__
-    PASSES[run.__name__] = found = Pass(run.__name__, over_module)
+    return _registered(run.__name__, over_module)
+
+
+def _registered(name: str, run: Callable[[Module], Module]) -> Pass:
+    if name in PASSES:
+        raise IRError(
+            f"two passes are called {name!r}", remedy="rename the function of the new one"
+        )
+    PASSES[name] = found = Pass(name, run)
     return found
 
 
-def named(names: Sequence[str]) -> tuple[Pass, ...]:
-    """The passes of these names, in this order; one may stand several times."""
+def named(names: Sequence[str] | str) -> tuple[Pass, ...]:
+    """The passes of these names (a sequence, or ``"a,b"``), in this order, repeated or not."""
+    names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
     for name in names:
         if name not in PASSES:
             raise IRError(f"no pass {name!r}; there are {', '.join(sorted(PASSES))}")
@@ -67,12 +75,24 @@ def run(
     check = os.environ.get("DLVM_VERIFY", "") != "" if verify is None else verify
     for step in pipeline:
         start = time.perf_counter()
-        before, module = module, step.run(module)
+        before, module = module, _applied(step, module)
         if watch is not None:
             watch(step.name, module, time.perf_counter() - start)
         if check and module is not before:
             _verify_after(step, before, module)
     return module
+
+
+def _applied(step: Pass, module: Module) -> Module:
+    try:
+        found = step.run(module)
+    except DlvmError:
+        raise
+    except Exception as error:
+        raise CompilerError(f"the pass {step.name} failed: {error!r}\non:\n{module}") from error
+    if not isinstance(found, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise CompilerError(f"the pass {step.name} gave {found!r}, not a module")
+    return found
 
 
 def _verify_after(step: Pass, before: Module, module: Module) -> None:

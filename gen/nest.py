@@ -7,14 +7,16 @@ writes stay where they are asked for. ``Words`` gives the scalar words their mea
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dlvm.errors import CompilerError
 from dlvm.ir import BOOL, Dim, DType, Expr, Value
 from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.scalar import BINARY, UNARY
 
 from .index import Index
 from .loops import (
@@ -234,10 +236,12 @@ class Words:
 
     def unary(self, word: str, x: Scalar) -> Scalar:
         """A word of one operand."""
+        _in_vocabulary(word, UNARY)
         return self.cast(self._word(word, self.wide(x)), x.dtype)
 
     def binary(self, word: str, x: Scalar, y: Scalar) -> Scalar:
         """A word of two operands."""
+        _in_vocabulary(word, BINARY)
         found = self._word(word, self.wide(x), self.wide(y))
         return found if found.dtype is BOOL else self.cast(found, x.dtype)
 
@@ -263,3 +267,8 @@ class Words:
         compares = word in ("lt", "le", "eq", "ne")
         result = dtype or (BOOL if compares else xs[0].dtype)
         return self.nest.pure((word, result, *xs), Word(result, word, xs), xs=xs)
+
+
+def _in_vocabulary(word: str, words: Mapping[str, str]) -> None:
+    if word not in words:
+        raise CompilerError(f"{word!r} is no scalar word; there are {', '.join(words)}")

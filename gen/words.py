@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dlvm.errors import CompilerError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
 from . import math
@@ -92,7 +93,9 @@ class Words:
             return self._on("xor", x, self._number(True, x))
         if word == "neg":
             return self._on("fneg", x) if x.dtype.is_float else self._negative(x)
-        return self._intrinsic("fabs", x) if x.dtype.is_float else self._magnitude(x)
+        if word == "abs":
+            return self._intrinsic("fabs", x) if x.dtype.is_float else self._magnitude(x)
+        raise CompilerError(f"no code for the word {word!r}")
 
     def _negative(self, x: Val) -> str:
         return self._on("sub", self._number(0, x), x)

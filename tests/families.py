@@ -26,7 +26,6 @@ from dlvm.ops import (
     Constant,
     Creation,
     DimSize,
-    Div,
     Elementwise,
     EmptyTape,
     Exp,
@@ -56,6 +55,7 @@ from dlvm.ops import (
 )
 from dlvm.ops import Less as Less
 
+from .domains import tamed
 from .drafts import Draft, small
 
 Placing = Callable[[Draft, Any], "Op | None"]
@@ -97,15 +97,9 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     extra = (
         {"dtype_to": d.choose(d.dtypes)} if any(s.name == "dtype_to" for s in cls.layout) else {}
     )
+    if cls is Exp:
+        first = Tanh(first)  # keeps values moderate
     return cls(*tamed(cls, [first, *others]), **extra)
-
-
-def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
-    """Operands that keep values moderate: no division by zero, no root of negative numbers."""
-    *rest, last = operands
-    if cls is Div or (issubclass(cls, Elementwise) and cls.domain[0] == 0):
-        return [*rest, last * last + 0.5]
-    return [*rest, Tanh(last)] if cls is Exp else operands
 
 
 @places(Select)

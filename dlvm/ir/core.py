@@ -180,8 +180,12 @@ class Op(Value):
             "regions": tuple(s.name for s in cls.layout if s.kind == "region"),
             "groups": tuple(s.name for s in cls.layout if s.kind in ("operands", "types")),
         }
-        if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
-            raise IRError(f"two operations are called {cls.name}")
+        if cls.name in OPS:
+            other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"
+            raise IRError(
+                f"{cls.__module__}.{cls.__name__} and {other} are both called {cls.name!r}",
+                remedy="give the new operation a name of its own",
+            )
         OPS[cls.name] = cls
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...

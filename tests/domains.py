@@ -1,0 +1,25 @@
+"""Operands inside the domain that an operation states: how every generator tames its draws."""
+
+from __future__ import annotations
+
+import math
+
+from dlvm.ir import Op, Value
+from dlvm.ops import Div, Elementwise, Tanh
+
+
+def within(cls: type[Op], x: Value) -> Value:
+    """A value in the domain of an operation, from any value."""
+    low, high = cls.domain if issubclass(cls, Elementwise) else (-math.inf, math.inf)
+    if math.isfinite(low) and math.isfinite(high):
+        return Tanh(x) * (0.4 * (high - low)) + 0.5 * (low + high)
+    if math.isfinite(low):
+        return x * x + (low + 0.5)
+    return (high - 0.5) - x * x if math.isfinite(high) else x
+
+
+def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
+    """Operands that an operation is defined and moderate for."""
+    if cls is Div:
+        return [*operands[:-1], operands[-1] * operands[-1] + 0.5]
+    return [within(cls, x) for x in operands]
