@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
+from dlvm.errors import IndexOutOfRange
 from dlvm.gen.build import build
 from dlvm.gen.tape import FIRST_CHUNK
 from dlvm.ir import parse
@@ -28,6 +31,40 @@ def test_the_tape_grows_by_chunks_as_needed_and_gives_back_what_was_pushed():
         executable.tape_bytes = 0
         assert_same(executable.run(arrays), module.run("f", *arrays))
         assert executable.tape_bytes == (2**chunks - 1) * FIRST_CHUNK
+
+
+FAILING = """dlvm 1
+func @f(%x: f32[4096], %n: i64) -> f32 {
+  %zero = constant value=0 : i64
+  %empty = empty_tape : tape
+  %0, %1 = while [%zero, %empty], [%x, %n] : i64, tape
+    condition(%k: i64, %t: tape, %x: f32[4096], %n: i64) -> bool {
+      %go = less %k, %n : bool
+      return %go
+    }
+    body(%k: i64, %t: tape, %x: f32[4096], %n: i64) -> (i64, tape) {
+      %one = constant value=1 : i64
+      %k1 = add %k, %one : i64
+      %t1 = push %t, [%x] : tape
+      return %k1, %t1
+    }
+  %2 = gather %x, %0 axis=0 : f32
+  return %2
+}
+"""
+
+
+def test_the_tape_is_freed_also_when_the_call_fails():
+    executable = build(parse(FAILING))
+    x = np.zeros(4096, np.float32)
+    held: list[int] = []
+    for _ in range(4):
+        with pytest.raises(IndexOutOfRange):
+            executable.run((x, np.int64(5000)))
+        held.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    grown = held[-1] - held[0]
+    assert executable.tape_bytes > 5000 * x.nbytes
+    assert grown * 1024 < executable.tape_bytes
 
 
 def test_tapes_of_tapes_over_several_chunks():
