@@ -3,10 +3,11 @@
 #   make check   format, lint, types, import contract, size budget, then the tests
 #   make table   operations and what works of each
 #   make bench   time per operation of each phase of the compiler
+#   make fuzz    random programs against machine code for a minute (SECONDS=...)
 
 BIN := .venv/bin
 
-.PHONY: test demo check table bench
+.PHONY: test demo check table bench fuzz
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -27,6 +28,9 @@ table: .venv/test.stamp
 
 bench: .venv/test.stamp
 	$(BIN)/python benchmarks/phases.py
+
+fuzz: .venv/test.stamp
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 .venv/%.stamp: pyproject.toml tools/setup
 	tools/setup $*
