@@ -46,7 +46,8 @@ def propagate(module: Module) -> Module:
     Captured constants, sizes and counts are made anew inside (scanned tensors too, where they
     are one number throughout). A branch on a constant is its branch; inside a branch the
     condition is known. What every branch gives unchanged, or a loop carries unchanged, is taken
-    from before it. Outer regions first, so that one pass reaches any depth.
+    from before it; what goes in or comes out twice does so once. Outer regions first, so that
+    one pass reaches any depth.
     """
     return module.map(_propagated)
 
@@ -81,8 +82,12 @@ def _informed(op: Cond | While | Scan, operands: list[Value]) -> dict[str, Funct
 
 def _knowledge(op: Cond | While | Scan, name: str, region: Function, operands: list[Value]) -> Env:
     env: Env = {}
+    twins: dict[tuple[Value, bool], Param] = {}
     for j, param in enumerate(region.params[carries(op) :], carries(op)):
         value = operands[j + offset(op)]
+        twin = twins.setdefault((value, param.type == value.type), param)
+        if twin is not param and param.dtype != TAPE:
+            env[param] = twin
         if isinstance(op, Cond) and value is operands[0]:
             env[param] = Constant(literal(name == "then", param.dtype))
         elif isinstance(op, Scan) and j < len(op.init) + len(op.xs):
@@ -109,16 +114,28 @@ def _around(
     op: Cond | While | Scan, operands: list[Value], regions: dict[str, Function]
 ) -> Iterable[Value] | None:
     """The results, those that pass through unchanged taken from the operands."""
-    passed = _passed(op)
+    passed, twins = _passed(op), _twins(op)
     still = {i: operands[j + offset(op)] for i, j in passed.items()}
     constant_carries = [i for i in passed if i < carries(op)]
-    if not regions and not passed:
+    if not regions and not passed and not twins:
         return None
     regions = {**op.regions, **regions}
     if constant_carries:
         regions = {n: _with_captured_carries(r, constant_carries) for n, r in regions.items()}
     new = capturing(op, operands, [operands[i] for i in constant_carries], **regions)
+    still |= {j: new.results[i] for j, i in twins.items() if j not in still}
     return [still.get(i, r) for i, r in enumerate(new.results)]
+
+
+def _twins(op: Cond | While | Scan) -> dict[int, int]:
+    """Which results are always equal to an earlier one: j -> i."""
+    first: dict[tuple[Value, ...], int] = {}
+    out: dict[int, int] = {}
+    for j, values in enumerate(zip(*(r.results for r in giving(op)), strict=True)):
+        stacked = j >= carries(op)
+        if stacked and op.result_types[j].dtype != TAPE and (i := first.setdefault(values, j)) != j:
+            out[j] = i
+    return out
 
 
 def _passed(op: Cond | While | Scan) -> dict[int, int]:

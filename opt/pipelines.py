@@ -23,7 +23,8 @@ MEANING: tuple[Pass, ...] = (
     share,  # before hoisting, which would otherwise move twins side by side
     hoist,
     drop,
-    simplify,  # regions know more now, and what they no longer use is gone
+    propagate,  # again: bodies have shared, and what they do not use is gone
+    simplify,
     fold_constants,
     share,
     drop,

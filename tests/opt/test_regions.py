@@ -161,6 +161,21 @@ def test_a_carry_that_never_changes_is_captured_and_known_after():
     assert len(main.ops[-1].init) == 1
 
 
+def test_what_goes_in_or_comes_out_twice_does_so_once():
+    def step(c: Value, u: Value, v: Value, w: Value, z: Value) -> tuple[Value, ...]:
+        y = u * v
+        return c + w * z, y, y
+
+    def body(c: Value, xs: Value, w: Value) -> tuple[Value, ...]:
+        inner = region(step, *["f32"] * 5)
+        return Scan((c,), (xs, xs), (w, w), inner, 9).results
+
+    main = after(function(body, "f32", "f32[9]", "f32"), propagate, drop)
+    (scan,) = main.ops
+    assert (len(scan.xs), len(scan.captured), len(scan.results)) == (1, 1, 2)
+    assert main.results == (*scan.results, scan.results[1])
+
+
 def test_constants_reach_any_depth_at_once():
     def body(h: Value, w: Value) -> Value:
         inner = region(lambda h, two: h * two, "f32", "f32")
