@@ -29,17 +29,18 @@ Example: TypeAlias = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One law. ``given`` are the types of the example's parameters, such as ``f[M,K]``.
+    """One law. ``given`` are the types of the examples' parameters, such as ``f[M,K]``.
 
-    In ``given``, ``f`` stands for any float, ``i`` for any integer, ``n`` for any number and
-    ``b`` for bool; letters stand for sizes. ``exact`` laws keep every bit; the others hold over
-    the reals and are licensed by the default numerics policy but not by ``strict``.
+    There is an example for each way in which the law applies. In ``given``, ``f`` stands for
+    any float, ``i`` for any integer, ``n`` for any number and ``b`` for bool; letters stand for
+    sizes. ``exact`` laws keep every bit; the others hold over the reals, wherever the left side
+    is defined.
     """
 
     name: str
     root: type[Op]
     apply: Callable[[Op], Value | None]
-    example: Example
+    examples: tuple[Example, ...]
     given: tuple[str, ...]
     exact: bool
     law: str
@@ -50,7 +51,7 @@ RULES: dict[type[Op], list[Rule]] = defaultdict(list)
 
 def rewrite(
     root: type[RuleOp],
-    example: Example,
+    example: Example | tuple[Example, ...],
     given: tuple[str, ...] = ("n[M,N]",),
     exact: bool = True,
 ) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:
@@ -59,7 +60,8 @@ def rewrite(
     def register(law: Callable[[RuleOp], Value | None]) -> Callable[[RuleOp], Value | None]:
         apply = cast(Callable[[Op], Value | None], law)
         doc = law.__doc__ or ""
-        RULES[root].append(Rule(law.__name__, root, apply, example, given, exact, doc))
+        examples = example if isinstance(example, tuple) else (example,)
+        RULES[root].append(Rule(law.__name__, root, apply, examples, given, exact, doc))
         return law
 
     return register

@@ -32,7 +32,7 @@ class Add(Elementwise):
         return s.binary("add", *x)
 
 
-@rewrite(Add, example=lambda x: x + 0.0, exact=False)
+@rewrite(Add, example=(lambda x: x + 0.0, lambda x: Add(splat(0.0, x.type), x)), exact=False)
 def add_zero(op: Add) -> Value | None:
     """x + 0 = x (over the reals: IEEE would turn -0 into 0)."""
     match op:
@@ -44,7 +44,7 @@ def add_zero(op: Add) -> Value | None:
             return None
 
 
-@rewrite(Add, example=lambda x, y: x + (-y), given=("f[M,N]", "f[M,N]"))
+@rewrite(Add, example=(lambda x, y: x + (-y), lambda x, y: (-y) + x), given=("f[M,N]", "f[M,N]"))
 def add_negative(op: Add) -> Value | None:
     """x + (-y) = x - y, exactly."""
     match op:
@@ -108,7 +108,7 @@ class Mul(Elementwise):
         return s.binary("mul", *x)
 
 
-@rewrite(Mul, example=lambda x: x * 1.0)
+@rewrite(Mul, example=(lambda x: x * 1.0, lambda x: Mul(splat(1.0, x.type), x)))
 def multiply_by_one(op: Mul) -> Value | None:
     """x * 1 = x, exactly."""
     match op:

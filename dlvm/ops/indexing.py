@@ -195,7 +195,10 @@ class ScatterAdd(Scatter):
 
 @rewrite(
     Add,
-    example=lambda a, u, x: Add(a, ScatterAdd(zeros(x.type), Iota(2), u, 0)),
+    example=(
+        lambda a, u, x: Add(a, ScatterAdd(zeros(x.type), Iota(2), u, 0)),
+        lambda a, u, x: Add(ScatterAdd(zeros(x.type), Iota(2), u, 0), a),
+    ),
     given=("f[3,N]", "f[2,N]", "f[3,N]"),
     exact=False,
 )
