@@ -167,7 +167,7 @@ class Captures:
         mentioned = set(_names(fn.__code__))
         self.names |= mentioned
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-            if _filled(cell):
+            if filled(cell):
                 self._visit(name, cell.cell_contents, lambda c=cell: c.cell_contents, 0)
         space = fn.__globals__
         for name in sorted(mentioned & space.keys()):
@@ -237,7 +237,8 @@ def _shape(value: Any) -> Any:
     return tuple(value) if isinstance(value, dict) else len(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _filled(cell: Any) -> bool:
+def filled(cell: Any) -> bool:
+    """Whether a variable of a closure has a value yet."""
     try:
         _ = cell.cell_contents
     except ValueError:

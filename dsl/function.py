@@ -24,7 +24,7 @@ from dlvm.errors import DlvmError
 from dlvm.ir import Expr, Module, TensorType
 from dlvm.ir.interpret import bind
 
-from .captures import Captures, Found, Guard
+from .captures import Captures, Found, Guard, filled
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
 from .operands import here, staged
@@ -39,6 +39,30 @@ R = TypeVar("R")
 Names = Sequence[str | int] | str | int
 COMPILING = threading.RLock()
 log = logging.getLogger("dlvm.compile")
+
+
+class Method:
+    """A staged function with its first argument given: a method of a dataclass."""
+
+    def __init__(self, function: StagedFunction[..., Any], instance: Any) -> None:
+        self._function = function
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with the instance in front."""
+        return self._function(self._instance, *args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Module:
+        """The traced module for the instance and such arguments."""
+        return self._function.trace(self._instance, *args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The program for the instance and such arguments; it takes both."""
+        return self._function.compile(self._instance, *args, **kwargs)
+
+    def explain(self) -> Explanation:
+        """What was compiled, for all instances."""
+        return self._function.explain()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,7 +150,7 @@ class StagedFunction(Generic[P, R]):
         if instance is None:
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
-            return functools.partial(self.__call__, instance)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+            return Method(self, instance)
         key = f"__dlvm_{self.label}"
         kept = getattr(instance, "__dict__", {})
         if key not in kept:
@@ -189,11 +213,11 @@ class StagedFunction(Generic[P, R]):
         arguments: Arguments,
         tree: Tree,
         leaves: Sequence[TensorType],
-        weak: Sequence[bool] | None = None,
+        weak: Sequence[bool],
     ) -> Callee:
         """The function of the module that is being traced, for operands of these types."""
         trace = here().trace
-        inputs = self._inputs(arguments, tree, leaves, weak or [False] * len(leaves))
+        inputs = self._inputs(arguments, tree, leaves, weak)
         key = (id(self._fn), tree, arguments.static_key(), tuple((i.type, i.weak) for i in inputs))
         cells = _cells(self._fn)
         kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
@@ -358,7 +382,8 @@ class StagedFunction(Generic[P, R]):
 
 def _cells(fn: Any) -> list[Any]:
     """The function itself and what its closure holds now: while these stay, so does its trace."""
-    return [fn, *(cell.cell_contents for cell in getattr(fn, "__closure__", None) or ())]
+    cells = getattr(fn, "__closure__", None) or ()
+    return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]
 
 
 def _frozen(value: Any) -> Any:

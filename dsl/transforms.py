@@ -62,7 +62,8 @@ def applied(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     arguments = target.parameters.bind(tuple(args), kwargs)
     leaves, tree = flatten(arguments.values)
     tensors = [staged(x) for x in leaves]
-    callee = target.callee(arguments, tree, [x.type for x in tensors])
+    weak = [x.weak for x in tensors]
+    callee = target.callee(arguments, tree, [x.type for x in tensors], weak)
     return Applied(callee, tensors, arguments, tree)
 
 
@@ -262,7 +263,7 @@ def batched_call(
     axes = [_within(a, x, n) for a, x, n in zip(axes, tensors, names, strict=True)]
     size = batch_size(tensors, axes, names)
     single = [_without_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
-    callee = target.callee(arguments, tree, single)
+    callee = target.callee(arguments, tree, single, [x.weak for x in tensors])
     made = Applied(callee, tensors, arguments, tree)
     operands = made.operands()
     every = (*axes, *(None,) * (len(operands) - len(axes)))

@@ -94,6 +94,18 @@ def test_auxiliary_results():
     assert np.allclose(pull(2.0)[0], 6 * X**2)
 
 
+def test_a_python_scalar_stays_weak_under_a_transformation():
+    def f(x, rate):
+        return (x * rate).sum()
+
+    x = X.astype(np.float32)
+    value, g = dlvm.value_and_grad(f)(x, 0.5)
+    assert value.dtype == g.dtype == np.float32
+    assert dlvm.vmap(lambda row, rate: row * rate, in_axes=(0, None))(x, 0.5).dtype == np.float32
+    assert np.allclose(dlvm.grad(f, wrt="rate")(x, 0.5), x.sum())
+    assert np.allclose(dlvm.jvp(lambda t: t * t, (3.0,), (1.0,))[1], 6)
+
+
 def test_dataclasses_keep_their_class():
     @dataclasses.dataclass
     class Layer:

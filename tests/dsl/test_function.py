@@ -270,6 +270,8 @@ def test_a_dataclass_with_methods_is_an_argument():
 
     layer = Layer(np.ones((3, 2), np.float32))
     assert np.array_equal(layer.apply(X), X @ layer.w)
+    assert layer.apply.trace(X).main.params[0].name == "self_w"
+    assert np.array_equal(layer.apply.compile(X)(layer, X), X @ layer.w)
     g = dlvm.grad(lambda layer: layer.apply(X).sum())(layer)
     assert isinstance(g, Layer)
     assert np.allclose(g.w, X.sum(0)[:, None])
