@@ -30,6 +30,24 @@ DEPTH = 6
 _FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
 
 
+class Gone:
+    """What is read where a name no longer leads anywhere."""
+
+    def __repr__(self) -> str:
+        return "gone"
+
+
+GONE = Gone()
+
+
+def present(read: Read) -> Any:
+    """What a name leads to now, or ``GONE``."""
+    try:
+        return read()
+    except (NameError, LookupError, AttributeError, TypeError, ValueError):
+        return GONE
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guard:
     """Something that was read while tracing; the trace holds only while it is the same."""
@@ -47,11 +65,8 @@ class Guard:
         return type(found) is type(self.expected) and _equal(found, self.expected)
 
     def now(self) -> Any:
-        """What is there now; the guard itself where nothing is."""
-        try:
-            return self.read()
-        except (NameError, KeyError, AttributeError, IndexError, TypeError, ValueError):
-            return self
+        """What is there now, or ``GONE``."""
+        return present(self.read)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dlvm.compile import donations
 
 if TYPE_CHECKING:
-    from .function import Specialisation
+    from .specialisation import Specialisation
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,14 @@ from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 import numpy as np
 
 from dlvm.compile import Options, Road, donations, interpreting
-from dlvm.errors import DlvmError
-from dlvm.ir import Expr, Module, TensorType
-from dlvm.ir.interpret import bind
+from dlvm.ir import Module, TensorType
 
-from .captures import Captures, Found, Guard, filled
+from .captures import Captures, filled
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
 from .operands import here, staged
-from .scopes import Trace, current, is_array, type_of
+from .scopes import Trace, current
+from .specialisation import Signature, Specialisation, leaf_key, serves, shown_type
 from .specs import Arguments, Parameters, check_lists, generalised, given
 from .tracing import Callee, Input, Program, call_function, trace_program, write_function
 from .trees import Spec as Tree
@@ -65,45 +64,9 @@ class Method:
         return self._function.explain()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Signature:
-    """What a program was compiled for."""
-
-    tree: Tree
-    static: tuple[Any, ...]
-    leaves: tuple[tuple[TensorType, bool], ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Specialisation:
-    """A compiled program, and the state outside its arguments that it holds for."""
-
-    signature: Signature
-    guards: tuple[Guard, ...]
-    captured: tuple[tuple[Found, TensorType], ...]
-    compiled: Compiled
-
-    def changed(self) -> str | None:
-        """What is no longer as it was while tracing, if anything."""
-        for guard in self.guards:
-            if not guard.holds():
-                return f"{guard.path} was {_brief(guard.expected)}, is {_brief(guard.now())}"
-        for found, t in self.captured:
-            array = found.read()
-            if not is_array(array) or type_of(array) != t:
-                return f"the captured {found.path} was {t}, is {_brief(array)}"
-        return None
-
-
 def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
     """Whether a function compiles itself."""
     return isinstance(f, StagedFunction)
-
-
-def _brief(value: Any) -> str:
-    if is_array(value):
-        return str(type_of(value))
-    return "gone" if isinstance(value, Guard) else f"{value!r:.60}"
 
 
 class StagedFunction(Generic[P, R]):
@@ -186,7 +149,7 @@ class StagedFunction(Generic[P, R]):
             x if type(x) is np.ndarray else self._given(x, arguments, tree, i)
             for i, x in enumerate(leaves)
         ]
-        key = (tree, arguments.static_key(), tuple(map(_leaf_key, leaves)), interpreting())
+        key = (tree, arguments.static_key(), tuple(map(leaf_key, leaves)), interpreting())
         for found in self._known.get(key, ()):
             if found.changed() is None:
                 return found.compiled.run(leaves)
@@ -257,7 +220,7 @@ class StagedFunction(Generic[P, R]):
 
     def _open(self, wanted: Signature) -> list[Specialisation]:
         """Programs with unknown sizes that serve such arguments, compiled from specs."""
-        return [s for kept in self._cache.values() for s in kept if _serves(s.signature, wanted)]
+        return [s for kept in self._cache.values() for s in kept if serves(s.signature, wanted)]
 
     def _signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
         opened = generalised(leaves, arguments.leaf_names(tree), self._dynamic)
@@ -321,7 +284,7 @@ class StagedFunction(Generic[P, R]):
             return f"static values differ: {signature.static}"
         labels = arguments.leaf_labels(signature.tree)
         pairs = zip(labels, last.leaves, signature.leaves, strict=True)
-        differing = [f"{n} was {_type(a)}, is {_type(b)}" for n, a, b in pairs if a != b]
+        differing = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in pairs if a != b]
         return ", ".join(differing[:3]) or "DLVM_INTERPRET changed"
 
     # -- what users ask --------------------------------------------------------------------------
@@ -394,36 +357,6 @@ def _frozen(value: Any) -> Any:
 
     leaves, tree = flatten(value)
     return unflatten(tree, [freeze(x) for x in leaves])
-
-
-def _leaf_key(leaf: Any) -> Any:
-    return (leaf.dtype, leaf.shape) if is_array(leaf) else leaf.__class__
-
-
-def _type(leaf: tuple[TensorType, bool]) -> str:
-    return f"a Python {'float' if leaf[0].dtype.is_float else 'int'}" if leaf[1] else str(leaf[0])
-
-
-def _serves(made: Signature, wanted: Signature) -> bool:
-    """Whether unknown sizes of a program can be those of other arguments."""
-    if made.tree != wanted.tree or made.static != wanted.static:
-        return False
-    pairs = list(zip(made.leaves, wanted.leaves, strict=True))
-    if any(a[1] != b[1] or a[0].dtype != b[0].dtype for a, b in pairs):
-        return False
-    if any(isinstance(d, Expr) for t, _ in wanted.leaves for d in t.shape):
-        return False
-    like = [np.broadcast_to(np.zeros((), t.dtype.numpy), concrete(t)) for t, _ in wanted.leaves]
-    try:
-        bind([t for t, _ in made.leaves], like, [""] * len(like))
-    except DlvmError:
-        return False
-    return True
-
-
-def concrete(t: TensorType) -> tuple[int, ...]:
-    """The shape of a type without symbols."""
-    return tuple(int(d) for d in t.shape)
 
 
 @overload

@@ -20,6 +20,7 @@ import numpy as np
 from dlvm.errors import CompilerError, DTypeError, Origin
 from dlvm.ir import (
     NUMBERS,
+    TAPE,
     Array,
     Builder,
     Declaration,
@@ -96,10 +97,11 @@ def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
 def type_of(array: Array) -> TensorType:
     """The type that an array has in a program."""
     dtype = dtype_of(array)
-    if dtype not in NUMBERS:
+    if dtype is None or dtype is TAPE:
         raise DTypeError(
             f"no element type for {array.dtype}; there are {', '.join(map(str, NUMBERS))}",
             origin=user_origin(),
+            remedy=None if array.dtype.isnative else "swap its bytes: x.astype(x.dtype.name)",
         )
     return TensorType(dtype, array.shape)
 

@@ -6,6 +6,7 @@ import functools
 import types
 
 import numpy as np
+import pytest
 
 import dlvm
 
@@ -135,6 +136,14 @@ def test_objects_are_followed():
     net.gain = 2.0
     assert np.array_equal(f(X), X * 24)
     assert reasons(f)[1] == "self.gain was 1.0, is 2.0"
+
+
+def test_a_name_that_is_gone_is_an_ordinary_error(monkeypatch):
+    f = dlvm.function(lambda x: x * WEIGHT)
+    f(X)
+    monkeypatch.delitem(globals(), "WEIGHT")
+    with pytest.raises(NameError, match="WEIGHT"):
+        f(X)
 
 
 def test_arrays_made_while_tracing_are_listed():
