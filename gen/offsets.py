@@ -208,42 +208,59 @@ class Offsets:
         return found
 
 
+class _Division:
+    """Instructions for the functions that have no polynomial form, on scalars or vectors."""
+
+    def __init__(self, w: Writer, type_: str, lanes: int, into: Lines | None) -> None:
+        self.w, self.type, self.lanes, self.into = w, type_, lanes, into
+        self.truth = vector("i1", lanes)
+
+    def do(self, op: str, a: str, b: str) -> str:
+        return self.w.value(f"{op} {self.type} {a}, {b}", self.into)
+
+    def constant(self, n: int) -> str:
+        return splat_text(self.w, "i64", str(n), self.lanes)
+
+    def select(self, condition: str, x: str, y: str) -> str:
+        line = f"select {self.truth} {condition}, {self.type} {x}, {self.type} {y}"
+        return self.w.value(line, self.into)
+
+    def by_power(self, call: Call, a: str, divisor: int) -> str:
+        """Shifting rounds down, so the sign needs no care."""
+        if call.function == "floordiv":
+            return self.do("ashr", a, self.constant(divisor.bit_length() - 1))
+        return self.do("and", a, self.constant(divisor - 1))
+
+    def guarded(self, call: Call, a: str, b: str) -> str:
+        """By 1 in place of 0, where the result is 0."""
+        if at_least(call.rhs, 1):
+            return self.whole(call, a, b)
+        none = self.do("icmp eq", b, self.constant(0))
+        found = self.whole(call, a, self.select(none, self.constant(1), b))
+        return self.select(none, self.constant(0), found)
+
+    def whole(self, call: Call, a: str, b: str) -> str:
+        """Rounded down; divisors are positive."""
+        quotient = call.function == "floordiv"
+        if at_least(call.lhs, 0):
+            return self.do("udiv" if quotient else "urem", a, b)
+        rest = self.do("srem", a, b)
+        below = self.do("icmp slt", rest, self.constant(0))
+        if not quotient:
+            return self.select(below, self.do("add", rest, b), rest)
+        found = self.do("sdiv", a, b)
+        return self.select(below, self.do("sub", found, self.constant(1)), found)
+
+
 def divided(
     w: Writer, call: Call, a: str, b: str, type_: str, lanes: int, into: Lines | None
 ) -> str:
     """``floordiv``, ``mod``, ``min`` or ``max``; by zero, 0."""
-
-    def do(line: str) -> str:
-        return w.value(line, into)
-
-    def const(n: int) -> str:
-        return splat_text(w, "i64", str(n), lanes)
-
-    truth = vector("i1", lanes)
-
-    def select(condition: str, x: str, y: str) -> str:
-        return do(f"select {truth} {condition}, {type_} {x}, {type_} {y}")
-
+    by = _Division(w, type_, lanes, into)
     if call.function in ("min", "max"):
         relation = "slt" if call.function == "min" else "sgt"
-        return select(do(f"icmp {relation} {type_} {a}, {b}"), a, b)
-    divisor, quotient = call.rhs, call.function == "floordiv"
+        return by.select(by.do(f"icmp {relation}", a, b), a, b)
+    divisor = call.rhs
     if isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0:
-        if quotient:
-            return do(f"ashr {type_} {a}, {const(divisor.bit_length() - 1)}")
-        return do(f"and {type_} {a}, {const(divisor - 1)}")
-    none = ""
-    if not at_least(divisor, 1):
-        none = do(f"icmp eq {type_} {b}, {const(0)}")
-        b = select(none, const(1), b)
-    if at_least(call.lhs, 0):
-        out = do(f"{'udiv' if quotient else 'urem'} {type_} {a}, {b}")
-    else:
-        rest = do(f"srem {type_} {a}, {b}")
-        below = do(f"icmp slt {type_} {rest}, {const(0)}")
-        if quotient:
-            whole = do(f"sdiv {type_} {a}, {b}")
-            out = select(below, do(f"sub {type_} {whole}, {const(1)}"), whole)
-        else:
-            out = select(below, do(f"add {type_} {rest}, {b}"), rest)
-    return select(none, const(0), out) if none else out
+        return by.by_power(call, a, divisor)
+    return by.guarded(call, a, b)

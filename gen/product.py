@@ -202,7 +202,7 @@ class _Generic:
     # -- a micro kernel --------------------------------------------------------------------
 
     def micro(self, shape: Shape) -> None:
-        """All accumulators in registers; without masks where all columns are there."""
+        """All accumulators in registers; the widest has code without masks as well."""
         w = Writer(self.text)
         last = w.value("sub i64 %rows, 1")
         starts: list[str] = []
@@ -213,13 +213,14 @@ class _Generic:
             starts.append(self.at(w, "%x", row))
         if self.y_transposed:
             self._sum(w, shape, starts, None)
+        elif shape is not self.shapes[0]:
+            self._masked(w, shape, starts)
         else:
             full = w.value(f"icmp sge i64 %cols, {shape.vectors * self.lanes}")
             with w.when(full):
                 self._sum(w, shape, starts, None)
             with w.when(w.value(f"xor i1 {full}, true")):
-                masks = [self._mask(w, v * self.lanes) for v in range(shape.vectors)]
-                self._sum(w, shape, starts, masks)
+                self._masked(w, shape, starts)
         sides = "ptr noalias %x, i64 %x.step, ptr noalias %y, i64 %y.step, ptr noalias %tile"
         sizes = "i64 %depth, i64 %rows, i64 %cols, i1 %first"
         name = f"{self.name}.{shape.vectors}"
@@ -231,6 +232,10 @@ class _Generic:
         counting = ", ".join(f"i64 {start + i}" for i in range(self.lanes))
         all_ = splat_text(w, "i64", size, self.lanes)
         return w.value(f"icmp slt {wide} <{counting}>, {all_}")
+
+    def _masked(self, w: Writer, shape: Shape, starts: list[str]) -> None:
+        masks = [self._mask(w, v * self.lanes) for v in range(shape.vectors)]
+        self._sum(w, shape, starts, masks)
 
     def _sum(self, w: Writer, shape: Shape, starts: list[str], masks: list[str] | None) -> None:
         spots = [
