@@ -1,5 +1,7 @@
 """Whole kernels: rows with several folds, products with epilogues, updates, random ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +12,7 @@ from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
 from dlvm.ir.dims import evaluate
 from dlvm.ops import EmptyTape, Kernel, Reduction
 from dlvm.ops.indexing import Scatter
+from dlvm.target import Target
 from tests.programs import STRAIGHT, programs
 
 from .compiled import Compiled, interpret, kernel, loops
@@ -76,6 +79,21 @@ def test_no_schedule_changes_a_bit(how):
         assert all(map(same_bits, compiled(*arrays)[0], expected))
         for other in (how, gpu_row_reduction(), gpu_row_reduction(96)):
             assert all(map(same_bits, interpret(op, arrays, other)[0], expected))
+
+
+@pytest.mark.parametrize("name, bits", [("haswell", 256), ("x86-64", 128)])
+def test_narrower_processors_give_the_same_bits(name, bits):
+    """Where this machine can run their code."""
+    host = Target.host()
+    if not host.triple.startswith("x86_64") or host.vector_bits < bits:
+        pytest.skip(f"{host} can't run the code of {name}")
+    target = replace(host, cpu=name, features="", vector_bits=bits, registers=16)
+    centred = (rows(3, 67), rows(1, 67, 1)[0])
+    factors = (rows(67, 130), rows(33, 130, 1), rows(1, 33, 2)[0], np.float32(0.25))
+    for (op, _), arrays in ((kernel(CENTRED), centred), (product(0, 1), factors)):
+        assert all(
+            map(same_bits, Compiled(op, target=target)(*arrays)[0], Compiled(op)(*arrays)[0])
+        )
 
 
 def test_flops_are_those_that_the_interpreter_counts():
@@ -237,7 +255,7 @@ def close(a, b):
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(classes=LEAVES, max_ops=8))
 def test_random_bodies_in_every_schedule(program):
-    """Lowered, verified and interpreted on CPU and GPU schedules; the first also compiled."""
+    """Lowered, verified, interpreted on CPU and GPU schedules; compiled in narrow vectors."""
     op = Kernel(program.module.main.params, program.module.main, "loops")
     folds = any(isinstance(o, Reduction) for o in op.body.ops)
     gpu = gpu_row_reduction() if folds else gpu_elementwise(4)
@@ -247,6 +265,6 @@ def test_random_bodies_in_every_schedule(program):
         assert interpret(op, program.arrays)[1][0] != 0
         return
     runs = [interpret(op, program.arrays, how)[0] for how in (None, gpu)]
-    runs.append(Compiled(op)(*program.arrays)[0])
+    runs.append(Compiled(op, cpu(2))(*program.arrays)[0])
     for found in runs:
         assert all(map(close, found, expected))
