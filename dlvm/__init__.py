@@ -63,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    found = None if name.startswith("__") else lookup(name)
+    found = None if name.startswith("_") else lookup(name)
     if found is None:
         raise AttributeError(f"module 'dlvm' has no attribute {name!r}{suggestion(name)}")
     return found

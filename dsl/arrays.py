@@ -14,13 +14,15 @@ import numpy as np
 
 from dlvm.errors import ShapeError
 from dlvm.ir import BOOL, F64, I64, Dim, DType, Expr, Value, literal
-from dlvm.ir.dims import divide_exactly, product
+from dlvm.ir.dims import divide_exactly, floordiv, maximum, product
 from dlvm.ops import (
     Assert,
     Concat,
     Constant,
     Iota,
+    Less,
     Matmul,
+    Not,
     Print,
     Sum,
 )
@@ -236,20 +238,14 @@ def dot(x: Any, y: Any) -> Any:
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Whether some element along the axes holds; of nothing, false."""
     count = fresh(element(fresh(element(plain(x), BOOL)), I64))
-    return apply(_op("less"), 0, reduce(Sum, count, axis, keepdims))
+    return apply(Less, 0, reduce(Sum, count, axis, keepdims))
 
 
 @public("all")
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Whether every element along the axes holds; of nothing, true."""
-    missing = apply(_op("not"), fresh(element(plain(x), BOOL)))
-    return apply(_op("not"), any(missing, axis, keepdims))
-
-
-def _op(name: str) -> Any:
-    from dlvm.ir import OPS
-
-    return OPS[name]
+    missing = apply(Not, fresh(element(plain(x), BOOL)))
+    return apply(Not, any(missing, axis, keepdims))
 
 
 # -- creation ------------------------------------------------------------------------------------
@@ -315,8 +311,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
         return fresh(Constant(literal(values, known_dtype(values.dtype))))
     if step == 0:
         raise ShapeError("arange: the step can't be zero")
-    from dlvm.ir.dims import floordiv, maximum
-
     sign = 1 if step > 0 else -1
     count = maximum(floordiv(end - begin + step - sign, step), 0)
     target: DType = I64 if dtype is None else known_dtype(dtype)

@@ -173,7 +173,10 @@ def scan(
     reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[Any, Any]:
-    """``carry, y = f(carry, x)`` over the leading axis of ``xs``; the last carry and stacked ys."""
+    """``carry, y = f(carry, x)`` over the leading axis of ``xs``; the last carry and stacked ys.
+
+    ``unroll`` is taken for JAX's sake: how far a loop is unrolled is the schedule's to say.
+    """
     if not in_trace():
         return _unstaged_scan(f, init, xs, length, reverse)
     carry = Carry("scan", init)

@@ -37,8 +37,9 @@ def named(name: str) -> Function:
 
 
 def every_name() -> list[str]:
-    """All public names, derived ones included."""
-    return sorted({*PUBLIC, *(n for names in LISTERS for n in names())})
+    """All names for users, derived ones included; those of operators start with ``_``."""
+    names = {*PUBLIC, *(n for names in LISTERS for n in names())}
+    return sorted(n for n in names if not n.startswith("_"))
 
 
 def suggestion(name: str) -> str:

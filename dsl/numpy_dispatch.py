@@ -68,5 +68,5 @@ def _unstaged(what: str, remedy: str | None = None) -> TraceError:
     return TraceError(f"{what} can't be staged", origin=user_origin(), remedy=remedy)
 
 
-PUBLIC["numpy_ufunc"] = numpy_ufunc
-PUBLIC["numpy_function"] = numpy_function
+PUBLIC["_numpy_ufunc"] = numpy_ufunc
+PUBLIC["_numpy_function"] = numpy_function

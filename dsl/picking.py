@@ -25,7 +25,7 @@ from .tensor import Tensor
 from .views import inverse, permuted, reshaped
 
 
-@public("getitem")
+@public("_getitem")
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a value for an element or arrays."""
     x = staged(x)
@@ -38,7 +38,7 @@ def getitem(x: Any, index: Any) -> Any:
     return fresh(at.read()) if place.single else at
 
 
-@public("setitem")
+@public("_setitem")
 def setitem(x: Any, index: Any, new: Any) -> None:
     """``x[index] = new``, cast to the element type of ``x`` as NumPy does."""
     x.check_assignable()
@@ -51,7 +51,7 @@ def setitem(x: Any, index: Any, new: Any) -> None:
     x.assign(placed(x, index, new, ScatterSet, "error"))
 
 
-@public("assign_in_place")
+@public("_assign_in_place")
 def assign_in_place(x: Tensor, new: Any) -> None:
     """``x += v`` and the like: the result must fit ``x`` without changing its kind."""
     if not np.can_cast(new.dtype, x.dtype, "same_kind"):
@@ -174,33 +174,33 @@ class At:
 
     def set(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with ``new`` at the place."""
-        return named("set_at")(self._x, self._index, new, mode)
+        return named("_set_at")(self._x, self._index, new, mode)
 
     def add(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with ``new`` added at the place; repeated indices add up."""
-        return named("add_at")(self._x, self._index, new, mode)
+        return named("_add_at")(self._x, self._index, new, mode)
 
     def get(self, mode: str = "error") -> Any:
         """What stands at the place."""
-        return named("get_at")(self._x, self._index, mode)
+        return named("_get_at")(self._x, self._index, mode)
 
 
 PUBLIC["at"] = At
 
 
-@public("set_at")
+@public("_set_at")
 def set_at(x: Any, index: Any, new: Any, mode: str = "error") -> Any:
     """A copy of ``x`` with ``new`` at the place."""
     return fresh(placed(staged(x), index, new, ScatterSet, mode))
 
 
-@public("add_at")
+@public("_add_at")
 def add_at(x: Any, index: Any, new: Any, mode: str = "error") -> Any:
     """A copy of ``x`` with ``new`` added at the place."""
     return fresh(placed(staged(x), index, new, ScatterAdd, mode))
 
 
-@public("get_at")
+@public("_get_at")
 def get_at(x: Any, index: Any, mode: str = "error") -> Any:
     """What stands at the place, as a value."""
     x = staged(x)

@@ -62,7 +62,7 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
         if not self.shape:
             return named(name)(self, other)
-        named("assign_in_place")(self, named(name)(self, other))
+        named("_assign_in_place")(self, named(name)(self, other))
         return self
 
     return operator
@@ -238,10 +238,10 @@ class Tensor:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Any:
-        return named("getitem")(self, index)
+        return named("_getitem")(self, index)
 
     def __setitem__(self, index: Any, new: Any) -> None:
-        named("setitem")(self, index, new)
+        named("_setitem")(self, index, new)
 
     # -- methods ---------------------------------------------------------------------------------
 
@@ -250,10 +250,15 @@ class Tensor:
     at = property(_unary("at"), doc="``x.at[i].set(v)`` and ``.add(v)``: a changed copy.")
 
     def __getattr__(self, name: str) -> Any:
-        method = METHODS.get(name)
-        if method is None:
+        if name not in METHODS:
             raise AttributeError(f"a staged array has no {name!r}")
-        return functools.partial(named(method), self)
+        return functools.partial(named(name), self)
+
+    def item(self) -> float:
+        """A number for Python, which there is none of while tracing."""
+        raise no_number(self, "a number")
+
+    tolist = item
 
     # -- what Python asks of numbers -------------------------------------------------------------
 
@@ -291,16 +296,31 @@ class Tensor:
         return (self[i] for i in range(size))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return named("numpy_ufunc")(ufunc, method, inputs, kwargs)
+        return named("_numpy_ufunc")(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return named("numpy_function")(func, args, kwargs)
+        return named("_numpy_function")(func, args, kwargs)
 
 
-METHODS: dict[str, str] = {
-    name: name
-    for name in ("sum", "mean", "max", "argmax", "reshape", "astype", "copy", "transpose", "item")
-}
+METHODS = frozenset(
+    [
+        "sum",
+        "mean",
+        "max",
+        "argmax",
+        "all",
+        "any",
+        "reshape",
+        "ravel",
+        "squeeze",
+        "astype",
+        "copy",
+        "transpose",
+        "dot",
+        "take",
+    ]
+)
+"""Methods of NumPy's arrays that are public functions of the same name."""
 
 
 def plain_variable(name: str) -> str:
