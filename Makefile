@@ -18,7 +18,7 @@ demo: .venv/test.stamp
 check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
 	$(BIN)/python -W error -m pytest -n 2

@@ -60,7 +60,7 @@ def rewrite(
     def register(law: Callable[[RuleOp], Value | None]) -> Callable[[RuleOp], Value | None]:
         apply = cast(Callable[[Op], Value | None], law)
         doc = law.__doc__ or ""
-        examples = example if isinstance(example, tuple) else (example,)
+        examples = (example,) if callable(example) else example
         RULES[root].append(Rule(law.__name__, root, apply, examples, given, exact, doc))
         return law
 
