@@ -233,10 +233,15 @@ def test_a_law_on_part_of_the_reals_is_proven_there(data: Any):
     prove(sqrt_law(1.0), data.draw)
 
 
+def summands(op: Any) -> tuple[Value, Value]:
+    """x and y of x + (-y), or of (-y) + x."""
+    return (op.x, op.y.x) if isinstance(op.y, Neg) else (op.y, op.x.x)
+
+
 WRONG = {
     "a factor beside a root": sqrt_law(1.001),
-    "a wrong sign": instead("add_negative", lambda op: Add(op.x, op.y.x)),
-    "operands exchanged": instead("add_negative", lambda op: Sub(op.y.x, op.x)),
+    "a wrong sign": instead("add_negative", lambda op: Add(*summands(op))),
+    "operands exchanged": instead("add_negative", lambda op: Sub(*reversed(summands(op)))),
     "a factor of two": instead("multiply_by_one", lambda op: op.x * 2.0),
     "a sign over the reals": instead("subtract_from_zero", lambda op: op.y),
     "a factor over the reals": instead("one_factor_for_all", lambda op: op * 2.0),
