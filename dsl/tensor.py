@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from dlvm.errors import TraceError
-from dlvm.ir import Dim, DType, TensorType, Value
+from dlvm.ir import Array, Dim, DType, TensorType, Value
 from dlvm.ir.dims import product
 
 from .mistakes import no_number, no_truth, unknown_length, used_after
@@ -34,6 +34,10 @@ class Step(Protocol):
 
     def write(self, whole: Value, part: Value) -> Value:
         """The whole with that part replaced."""
+        ...
+
+    def look(self, whole: Array) -> Array:
+        """The same view of an array that stands for the memory."""
         ...
 
 
@@ -134,6 +138,20 @@ class Tensor:
             view._root, view._parent, view._step = self._root, self, step
             view._version = self._root._version
         return view
+
+    def steps(self) -> list[Step]:
+        """The way from the box to this view of it."""
+        found: list[Step] = []
+        at: Tensor = self
+        while at._parent is not None and at._step is not None:
+            found.append(at._step)
+            at = at._parent
+        return found[::-1]
+
+    @property
+    def root(self) -> Tensor:
+        """The box that this is a view of, or itself."""
+        return self._root
 
     def assign(self, new: Value) -> None:
         """Put other contents in, of the same type; every alias sees them."""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlvm.ir import Dim, TensorType, Value
+from dlvm.ir import Array, Dim, TensorType, Value
+from dlvm.ir.dims import evaluate, symbols
 from dlvm.ops import Gather, Permute, Reshape, ScatterSet, Slice, Update
+from dlvm.ops.movement import window
+
+SOME = 7
 
 
 def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
     """A value in another shape; itself where it has that shape."""
     return value if value.shape == shape else Reshape(value, shape)
+
+
+def known(sizes: tuple[Dim, ...]) -> tuple[int, ...]:
+    """Sizes with a number in the place of every symbol: how memory is laid out, not how much."""
+    return tuple(evaluate(d, dict.fromkeys(symbols(d), SOME)) for d in sizes)
 
 
 def permuted(value: Value, perm: tuple[int, ...]) -> Value:
@@ -43,6 +52,11 @@ class Block:
             whole = Slice(whole, self.starts, self.sizes, self.steps)
         return reshaped(whole, self.shape)
 
+    def look(self, whole: Array) -> Array:
+        """The same view of an array that stands for the memory."""
+        cut = window(known(self.starts), known(self.sizes), self.steps)
+        return whole[cut].reshape(known(self.shape))
+
     def write(self, whole: Value, part: Value) -> Value:
         """The whole with the window replaced."""
         part = reshaped(part, self.sizes)
@@ -60,6 +74,10 @@ class Picked:
         """The slice at that position, without the axis."""
         return Gather(whole, self.index, self.axis)
 
+    def look(self, whole: Array) -> Array:
+        """The same view of an array that stands for the memory."""
+        return whole[(slice(None),) * self.axis + (0,)]
+
     def write(self, whole: Value, part: Value) -> Value:
         """The whole with that slice replaced."""
         return ScatterSet(whole, self.index, part, self.axis)
@@ -75,6 +93,10 @@ class Reordered:
         """The axes in the new order."""
         return permuted(whole, self.perm)
 
+    def look(self, whole: Array) -> Array:
+        """The same view of an array that stands for the memory."""
+        return whole.transpose(self.perm)
+
     def write(self, whole: Value, part: Value) -> Value:
         """The axes back in the old order."""
         return permuted(part, inverse(self.perm))
@@ -89,6 +111,10 @@ class Reshaped:
     def read(self, whole: Value) -> Value:
         """In the new shape."""
         return reshaped(whole, self.shape)
+
+    def look(self, whole: Array) -> Array:
+        """The same view of an array that stands for the memory."""
+        return whole.reshape(known(self.shape))
 
     def write(self, whole: Value, part: Value) -> Value:
         """Back in the old shape."""

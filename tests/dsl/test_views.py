@@ -77,6 +77,18 @@ def test_transposes_reshapes_and_new_axes_are_views():
     same(program, np.arange(6.0).reshape(2, 3))
 
 
+def test_a_reshape_is_a_view_just_where_numpy_makes_one():
+    def program(x):
+        w = x.copy()
+        columns, rows, turned = w[:, :2].reshape(-1), w[1:].reshape(-1), w.T.reshape(-1)
+        columns[0], rows[0], turned[1] = 99, 7, -5
+        split = w[:, 1:].reshape(2, 2, 2)
+        split[1, 1] = 3
+        return w, columns, rows, turned, split
+
+    same(program, np.arange(12.0).reshape(4, 3))
+
+
 def test_arrays_as_indices_copy_when_read_and_write_in_place():
     def program(x, i, j):
         a = x.copy()
