@@ -21,6 +21,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from dlvm.ir import Array
 
+from .methods import WeakMethod
 from .scopes import is_array
 
 Read = Callable[[], Any]
@@ -135,7 +136,7 @@ class Captures:
         if isinstance(value, types.ModuleType | type):
             if not self._foreign(getattr(value, "__module__", value.__name__)):
                 self._attributes(path, value, read, depth, self.names)
-        elif isinstance(value, types.MethodType):
+        elif isinstance(value, types.MethodType | WeakMethod):
             self._visit(path, value.__func__, lambda: value.__func__, depth)
             self._visit(f"{path}.__self__" if path else "self", value.__self__, _own(read), depth)
         elif isinstance(value, functools.partial):

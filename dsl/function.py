@@ -7,13 +7,14 @@ read while tracing. Compiling happens under one lock; running does not.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
+import itertools
 import logging
 import re
 import threading
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 
@@ -25,6 +26,7 @@ from dlvm.ir import Module, TensorType
 from .captures import Captures, filled
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
+from .methods import Methods, WeakMethod
 from .operands import here, staged
 from .scopes import Trace, current
 from .specialisation import Signature, Specialisation, leaf_key, serves, shown_type
@@ -37,6 +39,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Names = Sequence[str | int] | str | int
 COMPILING = threading.RLock()
+KEPT = 256
+"""How many programs of one function are kept."""
+SHORT_CUTS = 4096
 log = logging.getLogger("dlvm.compile")
 
 
@@ -94,6 +99,9 @@ class StagedFunction(Generic[P, R]):
         self._cache: dict[Any, list[Specialisation]] = {}
         self._known: dict[Any, list[Specialisation]] = {}
         self._compiles: list[Compile] = []
+        self._clock = itertools.count(1)
+        self._methods: Methods[StagedFunction[..., Any]] = Methods()
+        self._owner: Any = None
 
     @property
     def python(self) -> Callable[P, R]:
@@ -114,14 +122,21 @@ class StagedFunction(Generic[P, R]):
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
             return Method(self, instance)
-        key = f"__dlvm_{self.label}"
-        kept = getattr(instance, "__dict__", {})
-        if key not in kept:
-            method = types.MethodType(self._fn, instance)
-            kept[key] = StagedFunction(
-                method, dynamic=self._dynamic, options=self._options, **self._names_without_self()
-            )
-        return kept[key]
+        handle = copy.copy(self._methods.of(instance, self._method))
+        handle._owner = instance  # the table holds it weakly, whoever has the method strongly
+        return handle
+
+    def _method(self, owner: Callable[[], Any]) -> StagedFunction[..., Any]:
+        names = self._names_without_self()
+        method = WeakMethod(self._fn, owner)
+        return StagedFunction(method, dynamic=self._dynamic, options=self._options, **names)
+
+    def __eq__(self, other: object) -> bool:
+        """As with methods of Python: two that were taken from one object are equal."""
+        return isinstance(other, StagedFunction) and self._cache is other._cache
+
+    def __hash__(self) -> int:
+        return id(self._cache)
 
     def like(self, fn: Callable[..., Any]) -> StagedFunction[..., Any]:
         """Another function of the same arguments, staged in the same way."""
@@ -152,6 +167,7 @@ class StagedFunction(Generic[P, R]):
         key = (tree, arguments.static_key(), tuple(map(leaf_key, leaves)), interpreting())
         for found in self._known.get(key, ()):
             if found.changed() is None:
+                found.used = next(self._clock)
                 return found.compiled.run(leaves)
         return self._specialise(key, arguments, tree, leaves).compiled.run(leaves)
 
@@ -215,6 +231,9 @@ class StagedFunction(Generic[P, R]):
             found = next((c for c in candidates if c.changed() is None), None)
             if found is None:
                 found = self._compile(signature, arguments)
+            found.used = next(self._clock)
+            if len(self._known) >= SHORT_CUTS:
+                self._known.clear()
             self._known.setdefault(key, []).insert(0, found)
             return found
 
@@ -242,10 +261,26 @@ class StagedFunction(Generic[P, R]):
             tuple(zip(found, types_, strict=True)),
             compiled,
         )
-        self._cache.setdefault(signature, []).insert(0, made)
+        self._keep(made)
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
         log.info("%s: compiled for %s: %s", self.label, self._compiles[-1].types, reason)
         return made
+
+    def _keep(self, made: Specialisation) -> None:
+        """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""
+        made.used = next(self._clock)
+        self._cache.setdefault(made.signature, []).insert(0, made)
+        if sum(map(len, self._cache.values())) > KEPT:
+            oldest = min((s for kept in self._cache.values() for s in kept), key=_last_use)
+            self._drop(oldest)
+            log.info("%s: dropped the program not used for longest; %d are kept", self.label, KEPT)
+
+    def _drop(self, old: Specialisation) -> None:
+        kept = self._cache[old.signature]
+        kept.remove(old)
+        if not kept:
+            del self._cache[old.signature]
+        self._known.clear()  # short cuts, found again in the cache
 
     def _trace(
         self, signature: Signature, arguments: Arguments
@@ -341,6 +376,10 @@ class StagedFunction(Generic[P, R]):
             options=self._options,
             roots=[fn, bound],
         )
+
+
+def _last_use(made: Specialisation) -> int:
+    return made.used
 
 
 def _cells(fn: Any) -> list[Any]:

@@ -26,14 +26,15 @@ class Signature:
     leaves: tuple[tuple[TensorType, bool], ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(eq=False, slots=True)
 class Specialisation:
-    """A compiled program, and the state outside its arguments that it holds for."""
+    """A compiled program, the state outside its arguments that it holds for, and its last use."""
 
     signature: Signature
     guards: tuple[Guard, ...]
     captured: tuple[tuple[Found, TensorType], ...]
     compiled: Compiled
+    used: int = 0
 
     def changed(self) -> str | None:
         """What is no longer as it was while tracing, if anything."""
