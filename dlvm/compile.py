@@ -159,20 +159,7 @@ class Interpreted:
         with np.errstate(all="ignore"):
             found = Interpreter(self.module).enter(main.name, arrays)
         results = [np.array(r) for r in found]
-        for i, j in donations(self.module).items():
+        for j, i in self.module.main.donations().items():
             arrays[i][...] = results[j]
             results[j] = arrays[i]
         return tuple(results)
-
-
-def donations(module: Module) -> dict[int, int]:
-    """Which result overwrites which donated parameter: the first free one of its type."""
-    main = module.main
-    free = dict(enumerate(r.type for r in main.results))
-    out: dict[int, int] = {}
-    for i, param in enumerate(main.params):
-        found = next((j for j, t in free.items() if param.donated and t == param.type), None)
-        if found is not None:
-            out[i] = found
-            del free[found]
-    return out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlvm.compile import Road, donations
+from dlvm.compile import Road
 from dlvm.errors import DonationError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
@@ -50,7 +50,7 @@ class Compiled:
         params = program.module.main.params
         self._types = [p.type for p in params]
         self._labels = [*(i.label for i in shape.inputs), *(c.path for c in captured)]
-        self._donated = donations(program.module)
+        self._donated = sorted(program.module.main.donations().values())
         self.copied: set[str] = set()
 
     @property

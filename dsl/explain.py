@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlvm.compile import donations
-
 if TYPE_CHECKING:
     from .specialisation import Specialisation
 
@@ -74,7 +72,7 @@ def _donated(made: Specialisation, donate: Collection[str]) -> list[str]:
     if not donate:
         return []
     module = made.compiled.module
-    taken = donations(module)
+    taken = {i: j for j, i in module.main.donations().items()}
     lines: list[str] = []
     for i, param in enumerate(module.main.params):
         if i in taken:

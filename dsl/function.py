@@ -20,7 +20,7 @@ from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 
 import numpy as np
 
-from dlvm.compile import Options, Road, donations, interpreting
+from dlvm.compile import Options, Road, interpreting
 from dlvm.ir import Module, TensorType
 
 from .captures import Captures, filled
@@ -302,7 +302,7 @@ class StagedFunction(Generic[P, R]):
         names = arguments.leaf_names(tree)
         for param, (argument, _) in zip(params, names, strict=False):
             param.donated = argument in self._donate
-        kept = donations(program.module)
+        kept = set(program.module.main.donations().values())
         for i, param in enumerate(params):
             param.donated = i in kept
 

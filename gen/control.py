@@ -84,17 +84,6 @@ def to_program(fn: Function) -> Program:
     return Lowering(fn).program()
 
 
-def donation_plan(fn: Function) -> dict[int, int]:
-    """Which result is written into which donated parameter: the first free one of its type."""
-    plan: dict[int, int] = {}
-    for i, param in enumerate(fn.params):
-        if param.donated:
-            free = (j for j, r in enumerate(fn.results) if r.type == param.type and j not in plan)
-            if (j := next(free, None)) is not None:
-                plan[j] = i
-    return plan
-
-
 class Lowering:
     """The translation of one function: the steps so far and what they refer to."""
 
@@ -117,7 +106,7 @@ class Lowering:
             self.given("param", i, v.type, v.name or f"arg{i}")
             for i, v in enumerate(self.fn.params)
         ]
-        plan = donation_plan(self.fn)
+        plan = self.fn.donations()
         results = [
             params[plan[j]] if j in plan else self.given("result", j, r.type, f"result{j}")
             for j, r in enumerate(self.fn.results)

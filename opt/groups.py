@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import BOOL, F32, Dim, Op, Value
-from dlvm.ops import Broadcast, Cast
+from dlvm.ops import Broadcast, Cast, Permute, Reshape
 from dlvm.ops.families import Elementwise, Reduction
 
 MOST_OPS = 200
+SWEEPS = 2  # as in a layer norm: the mean, then the squares around it
 OUTSIDE = "outside"
 Shape = tuple[Dim, ...]
 
@@ -156,7 +157,29 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
 def _reduces(op: Reduction, operands: Sequence[Operand], group: Shared) -> bool:
     along = group.axes in (None, op.axes) and bool(op.axes)
     shaped = all(o.value.shape == group.frame for o in operands)
-    return along and shaped and all(_at_frame(o, group) for o in operands)
+    if not (along and shaped and all(_at_frame(o, group) for o in operands)):
+        return False
+    return group.axes is None or sweeps(op, group) <= SWEEPS
+
+
+def sweeps(op: Op, group: Shared) -> int:
+    """How many loops over the frame a reduction would need, one after the other.
+
+    Each loop computes again what it reads of the frame, so a long chain of reductions in one
+    kernel would cost the square of its length.
+    """
+    found: dict[Value, int] = {}
+    for member in (*(m for g in group.groups for m in g.members), op):
+        before = max((found.get(_source(v, found), 0) for v in member.operands), default=0)
+        found.update(dict.fromkeys(member.results, before + isinstance(member, Reduction)))
+    return max(found[r] for r in op.results)
+
+
+def _source(value: Value, known: dict[Value, int]) -> Value:
+    """What a value is read from through movements."""
+    while value not in known and isinstance(value, Broadcast | Permute | Reshape):
+        value = value.x
+    return value
 
 
 def _at_frame(operand: Operand, group: Shared) -> bool:

@@ -38,13 +38,8 @@ def order(module: Module) -> Module:
 
 
 def donations(fn: Function) -> Owned:
-    """Which result takes the memory of which donated parameter: the first free one of its type."""
-    found: Owned = {}
-    for param in fn.params:
-        free = (r for r in fn.results if r not in found and r.type == param.type)
-        if param.donated and (taken := next(free, None)) is not None:
-            found[taken] = param
-    return found
+    """Which result takes the memory of which donated parameter."""
+    return {fn.results[j]: fn.params[i] for j, i in fn.donations().items()}
 
 
 def ordered(fn: Function, owned: Owned) -> Function:

@@ -75,9 +75,16 @@ def _folded(op: Op) -> Value | None:
         case Broadcast():
             return None
         case Elementwise() | Movement() | Reduction() | Contraction() if op.results == (op,):
-            return _splat_of_splats(op) or _computed(op)
+            return _splat_of_splats(op) or (_computed(op) if _same_everywhere(op) else None)
         case _:
             return None
+
+
+def _same_everywhere(op: Op) -> bool:
+    """Whether every machine computes the same bits, so that this one may do it now."""
+    if isinstance(op, Elementwise):
+        return op.ulp <= 0.5
+    return isinstance(op, Movement) or not op.dtype.is_float
 
 
 def _splat_of_splats(op: Op) -> Value | None:

@@ -6,8 +6,8 @@ is the fold of the pairs (x, 1) by
 
     (m, s) + (n, t) = (k, s exp(m - k) + t exp(n - k)),  k = max(m, n)
 
-(Milakov and Gimelshein, 2018). Over the reals both are equal; where both maxima are the same
-infinity the factor is 1, so rows of -inf sum to their length instead of NaN.
+(Milakov and Gimelshein, 2018). Where both maxima are the same infinity the factor is 1; the
+sum of a row whose maximum is infinite is made NaN again in the end, as inf - inf is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def stream_softmax(fn: Function) -> Function:
             case LogSumExp():
                 return (_as(op.dtype, top + Log(total)),)
             case _:
-                return (_as(op.result_types[0].dtype, total),)
+                undefined = top - top  # 0, and NaN where the maximum is infinite
+                return (_as(op.result_types[0].dtype, total + undefined),)
 
     return transform(fn, visit)
 

@@ -374,6 +374,20 @@ class Function:
         """Whether any operation inside can end the call with an error."""
         return any(op.may_raise for op in self.ops)
 
+    def donations(self) -> dict[int, int]:
+        """From each result that overwrites a donated parameter to that parameter.
+
+        A donated parameter goes to the first result of its type that is still free.
+        """
+        found: dict[int, int] = {}
+        for i, param in enumerate(self.params):
+            free = (
+                j for j, r in enumerate(self.results) if r.type == param.type and j not in found
+            )
+            if param.donated and (j := next(free, None)) is not None:
+                found[j] = i
+        return found
+
     def walk(self) -> Iterator[Op]:
         """Every operation, those of regions right after the one that holds them."""
         pending: list[Iterator[Op]] = [iter(self.ops)]

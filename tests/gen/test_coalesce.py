@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlvm.gen.coalesce import coalesce
-from dlvm.gen.control import donation_plan, to_program
+from dlvm.gen.control import to_program
 from dlvm.gen.memory import plan
 from dlvm.gen.program import Copy, Program
 from dlvm.gen.program_text import program_text
@@ -156,7 +156,7 @@ func @f(%w: f32[4] donated, %x: f32[4], %b: f32[4] donated) -> (f32, f32[4], f32
 
 
 def test_donated_arguments_are_matched_in_order_by_type():
-    assert donation_plan(module(STEP).main) == {1: 0, 2: 2}
+    assert module(STEP).main.donations() == {1: 0, 2: 2}
 
 
 def test_a_donated_argument_becomes_the_result_without_a_copy():
