@@ -14,11 +14,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError
+from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, I64, Dim, Expr, TensorType, literal
 from dlvm.ir.dims import at_least, floordiv, maximum, minimum
 from dlvm.ops import Constant
-from dlvm.ops.indexing import out_of_range
+from dlvm.ops.indexing import MODES, out_of_range
 
 from .operands import staged
 from .scopes import is_array, user_origin
@@ -50,6 +50,8 @@ class _Axes:
 
 def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     """Read an index into an array of this type; only mode ``error`` minds known positions."""
+    if mode not in MODES:
+        raise UserError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
     items = expand(t, index)
     mixed = any(_rank(item) for item in items)
     axes = _Axes([], [], [], [], [], [])
@@ -103,8 +105,8 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str
         start, size, step = window_of(item, extent)
         axes.shape.append(size)
     elif isinstance(item, Integral) and item is not True and item is not False:
-        i = _checked(int(item), extent)
-        if mixed:
+        i = _checked(int(item), extent, mode)
+        if mixed or (i is None and mode != "error"):
             axes.arrays.append((at, len(axes.shape), np.asarray(int(item))))
             axes.shape.append(extent)
         elif i is None:
@@ -121,9 +123,9 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str
     axes.steps.append(step)
 
 
-def _checked(i: int, extent: Dim) -> Dim | None:
+def _checked(i: int, extent: Dim, mode: str) -> Dim | None:
     """The position, if it is inside whatever the symbols; None if only the call can tell."""
-    if isinstance(extent, int) and not -extent <= i < extent:
+    if mode == "error" and isinstance(extent, int) and not -extent <= i < extent:
         raise out_of_bounds(i, extent)
     position = extent + i if i < 0 else i
     inside = at_least(position, 0) and at_least(extent - 1, position)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import DTypeError
+from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import I64, Dim, Value
 from dlvm.ir.dims import product
-from dlvm.ops import Gather, ScatterAdd, ScatterSet
+from dlvm.ops import Gather, Iota, ScatterAdd, ScatterSet
 
 from .eager import public
-from .elementwise import refuse_out, where
+from .elementwise import axes_of, refuse_out, where
 from .indexing import Place, locate
 from .names import PUBLIC, named
 from .operands import broadcast_shapes, element, fit, fresh, plain, shape_of, spread, staged
@@ -43,10 +43,7 @@ def setitem(x: Any, index: Any, new: Any) -> None:
     """``x[index] = new``, cast to the element type of ``x`` as NumPy does."""
     x.check_assignable()
     if _is_mask(x, index):
-        masked = where(
-            spread_mask(staged(index).read(), x), fresh(element(plain(new), x.element)), x
-        )
-        x.assign(masked.read())
+        x.assign(_masked(x, staged(index), plain(new)))
         return
     x.assign(placed(x, index, new, ScatterSet, "error"))
 
@@ -70,10 +67,28 @@ def _is_mask(x: Tensor, index: Any) -> bool:
     return bool(index.dtype == np.bool_) and index.ndim > 0
 
 
-def spread_mask(mask: Value, x: Tensor) -> Tensor:
-    """A mask over the leading axes of ``x`` as one over all of them."""
-    padded: tuple[Dim, ...] = (*mask.shape, *(1,) * (x.ndim - len(mask.shape)))
-    return fresh(spread(reshaped(mask, padded), x.shape))
+def _masked(x: Tensor, mask: Tensor, new: Any) -> Value:
+    """``x`` with one value, or one slice, wherever a mask over its leading axes holds."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise ShapeError(f"the mask {mask.type} does not fit the leading axes of {x.type}")
+    given, rest = _without_ones(shape_of(new), x.ndim - mask.ndim), x.shape[mask.ndim :]
+    if len(given) > len(rest):
+        raise ShapeError(
+            f"x[mask] = v takes one value of shape {rest} for all places, found {shape_of(new)}",
+            remedy="for a value of its own in each place: x[...] = dlvm.where(mask, v, x)",
+        )
+    broadcast_shapes([rest, given])
+    padded: tuple[Dim, ...] = (*mask.shape, *(1,) * len(rest))
+    spread_mask = fresh(spread(reshaped(mask.read(), padded), x.shape))
+    value = reshaped(element(new, x.element), given)
+    return where(spread_mask, fresh(spread(value, (*mask.shape, *rest))), x).read()
+
+
+def _without_ones(shape: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
+    """A shape without the leading ones that are more than its rank should be."""
+    while len(shape) > rank and shape[0] == 1:
+        shape = shape[1:]
+    return shape
 
 
 def placed(x: Tensor, index: Any, new: Any, scatter: Any, mode: str) -> Value:
@@ -102,10 +117,9 @@ def _changed(whole: Value, place: Place, new: Any, scatter: Any, mode: str) -> V
 
 def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The shape itself, after checking that what is assigned stretches to it and not beyond."""
-    given = shape_of(new)
-    while len(given) > len(shape) and given[0] == 1:
-        given = given[1:]
-    broadcast_shapes([shape, given])
+    given = _without_ones(shape_of(new), len(shape))
+    if broadcast_shapes([shape, given]) != shape:
+        raise ShapeError(f"a value of shape {shape_of(new)} does not fit a place of shape {shape}")
     return shape
 
 
@@ -147,19 +161,31 @@ def _scattered(whole: Value, place: Place, new: Any, scatter: Any, mode: str) ->
     order = [*range(place.position, place.position + len(shape))]
     updates = permuted(updates, _in_front(len(picked), tuple(order)))
     flat = reshaped(front, (product(sizes), *rest))
-    out = scatter(flat, _end_to_end(indices, sizes).read(), updates, 0, 0, mode)
+    safe = "clip" if mode == "clip" else "drop"
+    out = scatter(flat, _end_to_end(indices, sizes, mode).read(), updates, 0, 0, safe)
     return permuted(reshaped(out, front.shape), inverse(perm))
 
 
-def _end_to_end(indices: list[Tensor], sizes: tuple[Dim, ...]) -> Tensor:
-    """Row-major positions; where any index is outside, a position beyond the end."""
+def _end_to_end(indices: list[Tensor], sizes: tuple[Dim, ...], mode: str) -> Tensor:
+    """Row-major positions of indices made safe one axis at a time, as the mode says."""
     position, inside = indices[0] * 0, indices[0] == indices[0]
     for index, size in zip(indices, sizes, strict=True):
-        wrapped = where(index < 0, index + size, index)
-        inside = inside & (wrapped >= 0) & (wrapped < size)
-        position = position * size + wrapped
+        safe = resolved(index, size, mode)
+        inside = inside & (safe >= 0) & (safe < size)
+        position = position * size + safe
     beyond = fresh(fit(product(sizes), I64, position.shape))
-    return where(inside, position, beyond)
+    return where(inside, position, beyond) if mode == "drop" else position
+
+
+def resolved(index: Tensor, size: Dim, mode: str) -> Tensor:
+    """Positions along one axis: checked in the call, clipped, or left outside to be dropped."""
+    if mode == "error":
+        return fresh(Gather(Iota(size), index.read(), 0))
+    wrapped = where(index < 0, index + size, index)
+    if mode == "drop":
+        return wrapped
+    capped = where(wrapped >= size, fresh(fit(size - 1, I64, index.shape)), wrapped)
+    return where(capped < 0, 0, capped)
 
 
 class At:
@@ -221,14 +247,15 @@ def take(
     if axis is None:
         x, axis = fresh(reshaped(x.read(), (x.size,))), 0
     index = staged(plain(indices))
-    return fresh(Gather(x.read(), index.read(), axis % x.ndim, 0, mode))
+    (axis,) = axes_of(x, axis)
+    return fresh(Gather(x.read(), index.read(), axis, 0, mode))
 
 
 @public("take_along_axis")
 def take_along_axis(x: Any, indices: Any, axis: int = -1, mode: str = "error") -> Any:
     """``x`` at one position along an axis for each position along the others."""
     x, indices = staged(x), staged(indices)
-    axis %= x.ndim
+    (axis,) = axes_of(x, axis)
     perm = (*(i for i in range(x.ndim) if i != axis), axis)
     lead = len(perm) - 1
     moved, index = permuted(x.read(), perm), permuted(indices.read(), perm)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from dlvm.errors import TraceError
-from dlvm.ir import Array, Dim, DType, TensorType, Value
+from dlvm.ir import Dim, DType, TensorType, Value
 from dlvm.ir.dims import product
 
 from .mistakes import no_number, no_truth, unknown_length, used_after
 from .names import named
 from .scopes import Scope, current, user_origin
+from .views import Reshaped, row_major
 
 OUTSIDE = "a value from outside this region"
 CARRY = "make it part of what the body takes and returns, or change a copy"
@@ -36,8 +37,8 @@ class Step(Protocol):
         """The whole with that part replaced."""
         ...
 
-    def look(self, whole: Array) -> Array:
-        """The same view of an array that stands for the memory."""
+    def strides(self, shape: tuple[Dim, ...], of: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+        """The strides of the part of an array of a shape and strides; None where it is a copy."""
         ...
 
 
@@ -126,10 +127,12 @@ class Tensor:
                 view._version = version
 
     def view(self, step: Step) -> Tensor:
-        """What one step shows of this array; it shares its elements."""
+        """What one step shows of this array; it shares its elements where NumPy's would."""
         part = step.read(self.read())
         scope = current()
         assert scope is not None
+        if isinstance(step, Reshaped) and step.strides(self.shape, self.strides) is None:
+            return Tensor(part, scope)
         held = self._root._held
         if scope is not self._scope:
             held = held or OUTSIDE
@@ -139,19 +142,18 @@ class Tensor:
             view._version = self._root._version
         return view
 
-    def steps(self) -> list[Step]:
-        """The way from the box to this view of it."""
-        found: list[Step] = []
-        at: Tensor = self
-        while at._parent is not None and at._step is not None:
-            found.append(at._step)
-            at = at._parent
-        return found[::-1]
-
     @property
-    def root(self) -> Tensor:
-        """The box that this is a view of, or itself."""
-        return self._root
+    def strides(self) -> tuple[Dim, ...]:
+        """How far apart neighbours along each axis are in the array that this is a view of."""
+        chain: list[Tensor] = [self]
+        while (parent := chain[-1]._parent) is not None:
+            chain.append(parent)
+        found = row_major(chain.pop().shape)
+        for view in reversed(chain):
+            assert view._parent is not None and view._step is not None
+            found = view._step.strides(view._parent.shape, found)
+            assert found is not None  # else it were no view
+        return found
 
     def assign(self, new: Value) -> None:
         """Put other contents in, of the same type; every alias sees them."""

@@ -1,25 +1,22 @@
-"""The steps from an array to a view of it: reading a part, and the whole with a part replaced."""
+"""The steps from an array to a view of it: reading a part, and the whole with a part replaced.
+
+A step also says which strides the view has, by which it is known whether a reshape aliases, as
+in NumPy, or copies. What an operation gives is taken to lie in row-major order.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir import Dim, TensorType, Value
+from dlvm.ir.dims import product
 from dlvm.ops import Gather, Permute, Reshape, ScatterSet, Slice, Update
-from dlvm.ops.movement import window
-
-SOME = 7
 
 
 def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
     """A value in another shape; itself where it has that shape."""
     return value if value.shape == shape else Reshape(value, shape)
-
-
-def known(sizes: tuple[Dim, ...]) -> tuple[int, ...]:
-    """Sizes with a number in the place of every symbol: how memory is laid out, not how much."""
-    return tuple(evaluate(d, dict.fromkeys(symbols(d), SOME)) for d in sizes)
 
 
 def permuted(value: Value, perm: tuple[int, ...]) -> Value:
@@ -30,6 +27,43 @@ def permuted(value: Value, perm: tuple[int, ...]) -> Value:
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     """The order that undoes another."""
     return tuple(perm.index(i) for i in range(len(perm)))
+
+
+Strides = tuple[Dim, ...]
+
+
+def row_major(shape: tuple[Dim, ...]) -> Strides:
+    """The strides of an array whose last axis is dense, counted in elements."""
+    return tuple(product(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def regrouped(shape: tuple[Dim, ...], strides: Strides, new: tuple[Dim, ...]) -> Strides | None:
+    """The strides in another shape; None where no strides reach the elements in that order.
+
+    Axes fall into groups of equal size, old and new; within a group the old axes must be dense.
+    """
+    if 0 in shape:
+        return row_major(new)
+    old = [(d, s) for d, s in zip(shape, strides, strict=True) if d != 1]
+    sizes = [d for d in new if d != 1]
+    ends = {product(tuple(sizes[:j])): j for j in range(1, len(sizes) + 1)}
+    found: list[Dim] = []
+    first = 0
+    for i in range(1, len(old) + 1):
+        stop = ends.get(product(tuple(d for d, _ in old[:i])))
+        if stop is not None:
+            group, first = old[first:i], i
+            if any(s != d * t for (_, s), (d, t) in pairwise(group)):
+                return None
+            dense = row_major(tuple(sizes[len(found) : stop]))
+            found += [n * group[-1][1] for n in dense]
+    return among_ones(found, new)
+
+
+def among_ones(strides: list[Dim], shape: tuple[Dim, ...]) -> Strides:
+    """Strides of a shape from those of the axes whose size is not 1; the others have none."""
+    rest = iter(strides)
+    return tuple(0 if d == 1 else next(rest) for d in shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +86,15 @@ class Block:
             whole = Slice(whole, self.starts, self.sizes, self.steps)
         return reshaped(whole, self.shape)
 
-    def look(self, whole: Array) -> Array:
-        """The same view of an array that stands for the memory."""
-        cut = window(known(self.starts), known(self.sizes), self.steps)
-        return whole[cut].reshape(known(self.shape))
-
     def write(self, whole: Value, part: Value) -> Value:
         """The whole with the window replaced."""
         part = reshaped(part, self.sizes)
         return part if self.covers(whole.type) else Update(whole, part, self.starts, self.steps)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """Those of the axes that are left, times their steps."""
+        columns = zip(self.sizes, self.steps, of, strict=True)
+        return among_ones([step * s for d, step, s in columns if d != 1], self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +108,13 @@ class Picked:
         """The slice at that position, without the axis."""
         return Gather(whole, self.index, self.axis)
 
-    def look(self, whole: Array) -> Array:
-        """The same view of an array that stands for the memory."""
-        return whole[(slice(None),) * self.axis + (0,)]
-
     def write(self, whole: Value, part: Value) -> Value:
         """The whole with that slice replaced."""
         return ScatterSet(whole, self.index, part, self.axis)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """Those of the other axes."""
+        return (*of[: self.axis], *of[self.axis + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +127,13 @@ class Reordered:
         """The axes in the new order."""
         return permuted(whole, self.perm)
 
-    def look(self, whole: Array) -> Array:
-        """The same view of an array that stands for the memory."""
-        return whole.transpose(self.perm)
-
     def write(self, whole: Value, part: Value) -> Value:
         """The axes back in the old order."""
         return permuted(part, inverse(self.perm))
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """The same in the new order."""
+        return tuple(of[i] for i in self.perm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +146,10 @@ class Reshaped:
         """In the new shape."""
         return reshaped(whole, self.shape)
 
-    def look(self, whole: Array) -> Array:
-        """The same view of an array that stands for the memory."""
-        return whole.reshape(known(self.shape))
-
     def write(self, whole: Value, part: Value) -> Value:
         """Back in the old shape."""
         return reshaped(part, whole.shape)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """None where the elements are not in reach of any strides, so that NumPy copies."""
+        return regrouped(shape, of, self.shape)

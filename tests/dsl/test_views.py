@@ -89,6 +89,56 @@ def test_a_reshape_is_a_view_just_where_numpy_makes_one():
     same(program, np.arange(12.0).reshape(4, 3))
 
 
+def test_a_reshape_aliases_only_where_strides_reach():
+    def program(x):
+        a = x.copy()
+        z = a.T.reshape(-1)
+        z[0] = 9
+        w = a[:, :2].reshape(-1)
+        w[1] = 4
+        r = np.ravel(a.T)
+        r[2] = 7
+        b = a[1:].reshape(-1)
+        b[0] = 100
+        c = a.T.reshape(3, 1, 2)
+        c[0, 0, 1] = 50
+        d = a[:, ::2].reshape(2, 1, 2, 1)
+        d += 1000
+        return a, z, w, r, b, c, d
+
+    same(program, np.arange(6.0).reshape(2, 3))
+
+
+def test_a_reshape_of_open_sizes_aliases_where_it_does_for_all():
+    @dlvm.function(dynamic={"x": "B,4"})
+    def f(x):
+        a = x.copy()
+        rows = a[1:].reshape(-1, 2)
+        rows[0, 1] = 5
+        columns = a[:, :2].reshape(-1)
+        columns[0] = 7
+        return a, rows, columns
+
+    for n in (2, 3, 10):
+        x = np.arange(n * 4.0).reshape(n, 4)
+        expected = x.copy()
+        expected[1, 1] = 5
+        assert np.array_equal(f(x)[0], expected)
+
+
+@pytest.mark.parametrize("cut", range(1, 10))
+def test_a_reshape_of_part_of_an_open_axis_copies(cut):
+    @dlvm.function(dynamic={"x": "4,N"})
+    def f(x):
+        a = x.copy()
+        part = a[:, :cut].reshape(-1)
+        part[0] = 7
+        return a
+
+    x = np.ones((4, 10))
+    assert np.array_equal(f(x), x)
+
+
 def test_arrays_as_indices_copy_when_read_and_write_in_place():
     def program(x, i, j):
         a = x.copy()
@@ -113,6 +163,104 @@ def test_masks_assign():
     same(program, np.arange(12.0).reshape(4, 3))
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_mask_takes_one_value_for_all_places(shape):
+    def program(x, v):
+        a = x.copy()
+        a[a > 3] = v
+        return (a,)
+
+    same(program, np.arange(12.0).reshape(4, 3), np.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(8,), (3,), (4, 3), (12,)])
+def test_a_mask_takes_no_value_for_each_place(shape):
+    """How many places hold is not known in a trace, and only so many values does NumPy take."""
+
+    @dlvm.function
+    def f(x, v):
+        a = x.copy()
+        a[a > 3] = v
+        return a
+
+    with pytest.raises(UserError, match=r"help: .*dlvm\.where\(mask, v, x\)") as error:
+        f(np.arange(12.0).reshape(4, 3), np.zeros(shape))
+    assert "test_views.py" in str(error.value)
+
+
+def test_a_mask_over_rows_takes_one_row():
+    def program(x, v):
+        a = x.copy()
+        a[a[:, 0] > 2] = v
+        a[np.array([True, False, False, False])] = 5
+        return (a,)
+
+    same(program, np.arange(12.0).reshape(4, 3), np.array([7.0, 8, 9]))
+
+
+def test_a_mask_has_the_shape_of_the_axes_it_stands_for():
+    @dlvm.function
+    def f(x, mask):
+        a = x.copy()
+        a[mask] = 0
+        return a
+
+    with pytest.raises(UserError, match=r"the mask bool\[1,3\] does not fit .* f64\[4,3\]"):
+        f(np.ones((4, 3)), np.ones((1, 3), bool))
+
+
+def at_by_numpy(x, index, mode, add):
+    """What is added at the places whose every index is inside, or made so, one axis at a time."""
+    out = x.copy()
+    for places in zip(*index, strict=True):
+        wrapped = [int(i) + n if i < 0 else int(i) for i, n in zip(places, x.shape, strict=False)]
+        inside = all(0 <= i < n for i, n in zip(wrapped, x.shape, strict=False))
+        clipped = tuple(min(max(i, 0), n - 1) for i, n in zip(wrapped, x.shape, strict=False))
+        if inside or mode == "clip":
+            out[clipped] = (out[clipped] if add else 0) + 1.0
+    return out
+
+
+@pytest.mark.parametrize("mode", ["clip", "drop"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_each_axis_is_resolved_by_the_mode(mode, axes):
+    rng = np.random.default_rng(axes)
+    x = rng.normal(size=(2, 3, 2))
+    index = tuple(rng.integers(-9, 9, size=12) for _ in range(axes))
+    added = dlvm.function(lambda x, i: dlvm.at(x, i).add(1.0, mode=mode))
+    placed = dlvm.function(lambda x, i: dlvm.at(x, i).set(1.0, mode=mode))
+    assert np.allclose(added(x, index), at_by_numpy(x, index, mode, True))
+    assert np.array_equal(placed(x, index), at_by_numpy(x, index, mode, False))
+    assert np.allclose(dlvm.at(x, index).add(1.0, mode=mode), added(x, index))
+
+
+def test_a_known_position_follows_the_mode():
+    x = np.zeros((2, 3))
+    clipped = dlvm.function(lambda x: dlvm.at(x, (7, -9)).add(1.0, mode="clip"))(x)
+    assert clipped[1, 0] == 1 and clipped.sum() == 1
+    dropped = dlvm.function(lambda x: dlvm.at(x, 7).add(1.0, mode="drop"))(x)
+    assert not dropped.any()
+    with pytest.raises(UserError, match="mode='wrap': expected one of 'error', 'clip', 'drop'"):
+        dlvm.at(x, 0).add(1.0, mode="wrap")
+
+
+def test_an_index_of_several_that_is_outside_is_named():
+    f = dlvm.function(lambda x, i, j: dlvm.at(x, (i, j)).add(1.0))
+    with pytest.raises(UserError, match=r"index -4 is out of range for an axis of size 3"):
+        f(np.zeros((2, 3)), np.array([0, 1]), np.array([2, -4]))
+
+
+def test_derivatives_flow_through_writes_along_several_axes():
+    index = (np.array([-7, 1, 0]), np.array([0, 5, 0]))
+    x, v = np.ones((2, 3)), np.arange(3.0)
+    weights = np.arange(6.0).reshape(2, 3)
+
+    def loss(v, x):
+        return (dlvm.at(x, index).add(v, mode="clip") * weights).sum()
+
+    assert np.array_equal(dlvm.grad(loss)(v, x), [0, 5, 0])
+
+
 def test_what_is_assigned_is_cast_and_stretched():
     def program(x):
         a = x.astype(np.int32)
@@ -131,8 +279,13 @@ def random_program(seed):
     for k in range(12):
         source = str(rng.choice(names))
         index, part = random_index(rng, shapes[source])
-        kind = rng.integers(0, 5)
-        if kind == 0:
+        kind = rng.integers(0, 6)
+        if kind == 5:
+            new = f"v{k}"
+            shapes[new] = random_shape(rng, int(np.prod(shapes[source])))
+            lines.append(f"{new} = {source}.reshape{shapes[new]}")
+            names.append(new)
+        elif kind == 0:
             lines.append(f"{source}[{index}] = {k}.5")
         elif kind == 1 and part:
             lines.append(f"{source}[{index}] *= 2")
@@ -154,6 +307,16 @@ def random_program(seed):
     return space["program"], shape, body
 
 
+def random_shape(rng, size):
+    """Sizes, a 1 among them perhaps, whose product is given."""
+    out, rest = [], size
+    while rest > 1:
+        out.append(int(rng.choice([d for d in range(2, rest + 1) if rest % d == 0])))
+        rest //= out[-1]
+    out.insert(int(rng.integers(0, len(out) + 1)), 0 if size == 0 else 1)
+    return tuple(out)
+
+
 def random_index(rng, shape):
     items, part = [], []
     for size in shape:
@@ -169,7 +332,7 @@ def random_index(rng, shape):
     return ", ".join(items), tuple(part)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 def test_random_programs_do_as_numpy_does(seed):
     program, shape, body = random_program(seed)
     x = np.random.default_rng(seed).normal(size=shape)
@@ -208,6 +371,11 @@ def test_a_row_of_an_open_axis_is_checked_in_the_call():
     with pytest.raises(UserError, match=r"index 1 is out of range for an axis of size 1") as error:
         f(np.zeros((1, 3)))
     assert "test_views.py" in str(error.value)
+
+
+def test_take_names_an_axis_that_is_not_there():
+    with pytest.raises(UserError, match=r"axis 2 is out of range for f64\[2,3\]"):
+        dlvm.take(np.zeros((2, 3)), np.array([0]), axis=2)
 
 
 def test_an_argument_is_not_assigned_into():
