@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -16,8 +17,9 @@ from .driver import emit_driver
 from .emit import Text
 from .entry import Executable
 from .llvm import Library, object_code
+from .loops import LoopKernel
 from .memory import Arena, plan
-from .program import Program
+from .program import Launch, Program
 from .report import Report, program_bytes, program_flops
 
 
@@ -47,8 +49,12 @@ def build(module: Module, target: Target | None = None) -> Executable:
 def emit(program: Program, arena: Arena, target: Target) -> str:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     text = Text(attributes(target))
+    shared: dict[LoopKernel, frozenset[str]] = defaultdict(frozenset)
+    for step in program.walk():
+        if isinstance(step, Launch):
+            shared[step.kernel] |= step.shared
     for kernel in program.kernels():
-        text.include(emit_kernel(kernel, target))
+        text.include(emit_kernel(kernel, target, shared[kernel]))
     emit_driver(program, arena, text)
     return str(text)
 

@@ -46,8 +46,11 @@ from .words import Words
 WIDEST = 32  # lanes of one vector, even of bytes
 
 
-def emit_kernel(kernel: LoopKernel, target: Target) -> Text:
-    """The function of a kernel and everything it needs, as pieces of a module."""
+def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
+    """The function of a kernel and everything it needs, as pieces of a module.
+
+    Buffers that are not ``shared`` with others are promised to be alone in their memory.
+    """
     text = Text(attributes(target))
     w = Writer(text)
     work = Emitter(w, kernel, target)
@@ -55,7 +58,7 @@ def emit_kernel(kernel: LoopKernel, target: Target) -> Text:
         work.access.places[b.name] = Place(f"%{b.name}", b.dtype)
     work.offsets.scopes[0].names.update({s: f"%s.{s}" for s in kernel.symbols})
     work.body(kernel.body)
-    pointers = [f"ptr noalias %{b.name}" for b in kernel.buffers]
+    pointers = [f"ptr {'' if b.name in shared else 'noalias '}%{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
     header = f"internal void @{kernel.name}({', '.join(parameters)})"
     text.functions[kernel.name] = w.function(header)

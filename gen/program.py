@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from dlvm.ir import Array, Dim, DType, TensorType
 from dlvm.ir.dims import product
 
-from .loops import LoopKernel
+from .loops import Buffer, LoopKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,17 @@ class Launch:
 
     kernel: LoopKernel
     views: tuple[View, ...]
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The buffers that lie in one memory with another, where either is written."""
+        pairs = list(zip(self.kernel.buffers, self.views, strict=True))
+
+        def meets(b: Buffer, v: View) -> bool:
+            others = (c for c, w in pairs if c is not b and w.storage is v.storage)
+            return any(b.role != "in" or c.role != "in" for c in others)
+
+        return frozenset(b.name for b, v in pairs if meets(b, v))
 
     def roles(self, *roles: str) -> list[View]:
         """The views that the kernel uses in one of these roles."""
