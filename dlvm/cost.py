@@ -1,4 +1,4 @@
-"""What an operation costs: floating-point operations and bytes moved, as sizes.
+"""What an operation costs: floating-point operations and bytes of memory, as sizes.
 
 Counts follow from facts that stand elsewhere: the scalar formula of an element-wise operation,
 the monoid of a reduction, the axes of a product. A word that gives a float counts one, moving
@@ -96,11 +96,6 @@ def _dearer(a: Dim, b: Dim) -> Dim:
 def body_flops(fn: Function) -> Dim:
     """Floating-point operations of one run of a body."""
     return sum_of(flops(op) for op in fn.ops)
-
-
-def traffic(op: Op) -> Dim:
-    """Bytes that one execution reads and writes when each operand and result is in memory."""
-    return sum_of(map(size_in_bytes, (*(x.type for x in op.operands), *op.result_types)))
 
 
 def size_in_bytes(t: TensorType) -> Dim:

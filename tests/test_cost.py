@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlvm.cost import flops, size_in_bytes, traffic
+from dlvm.cost import flops, size_in_bytes
 from dlvm.ir import F32, Op, TensorType, Value, dims
 from dlvm.ops import (
     Broadcast,
@@ -71,4 +71,3 @@ def test_control_counts_its_bodies():
 
 def test_bytes():
     assert size_in_bytes(TensorType(F32, (B, 3))) == 12 * B
-    assert traffic(last(lambda x: Sum(x, (1,)), "f32[B,4]")) == 16 * B + 4 * B

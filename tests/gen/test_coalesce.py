@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
 from dlvm.gen.memory import plan
@@ -228,3 +229,14 @@ def test_a_kernel_overwrites_what_it_reads_only_at_the_place_it_writes(body: str
     outcome = run_steps(module(text), whole(3, 3), whole(3, 3))
     assert_same(outcome.results, module(text).run("f", whole(3, 3), whole(3, 3)))
     assert outcome.copied == 9 + 4 * trip
+
+
+def test_memory_that_two_buffers_share_is_not_promised_to_be_apart():
+    found = module(
+        """func @step(%x: f32[9] donated, %y: f32[9]) -> f32[9] {
+  %0 = add %x, %y : f32[9]
+  return %0
+}
+"""
+    )
+    assert "@k0(ptr %b0, ptr noalias %b1, ptr %b2, ptr %status)" in build(found).llvm
