@@ -71,13 +71,9 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
         fn = engine.function(name)
         lent, shown = range(len(fn.params)), range(len(fn.results))
         split = pair(engine, fn, wrt, seeded, lent=lent, shown=shown)
-        tape = (split.tape,) if split.taped else ()
-        after = (split.tape_after,) if split.taped else ()
-        results = (*split.results, *split.extra, *after)
-        forward = Function(name, (*fn.params, *tape), split.ops, results)
         backward, witness = _backward(fn, split)
         refs = (
-            engine.define(f"{name}_forward", forward),
+            engine.define(f"{name}_forward", split.forward(name)),
             engine.define(f"{name}_backward", backward),
         )
         return Split(split, *refs, witness)
@@ -112,24 +108,19 @@ def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     split = split_callee(sweep, op.callee.name, active, seeded)
     parts = split.pair
     sizes = unify(types_of(fn.params), types_of(operands))
-    tape = (sweep.tape,) if parts.taped else ()
+    tape = sweep.threaded(parts.taped)
     types = (*op.types, *(r.type.substitute(sizes) for r in parts.extra), *types_of(tape))
     forward = Call((*operands, *tape), split.forward, types).results
-    results, extra = forward[: len(op.types)], forward[len(op.types) : len(types) - len(tape)]
-    kept = parts.kept(results, extra)
-    if parts.taped:
-        sweep.tape = forward[-1]
+    results, kept = parts.unpacked(sweep.untied(forward, parts.taped))
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         seeds = [or_zeros(dy[i], op.types[i]) for i in parts.seeds]
         witness = [zeros(p.type.substitute(sizes)) for p in split.witness]
-        tape = (sweep.tape,) if parts.taped else ()
+        tape = sweep.threaded(parts.taped)
         given = (*kept, *(operands[i] for i in parts.lent), *seeds, *witness, *tape)
         types = (*(operands[i].type for i in picked(active)), *types_of(tape))
         out = Call(given, split.backward, types).results
-        if parts.taped:
-            sweep.tape = out[-1]
-        return placed(out, picked(active), so_far)
+        return placed(sweep.untied(out, parts.taped), picked(active), so_far)
 
     return Way(results, back)
 
@@ -148,25 +139,20 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         for fn in (op.then, op.otherwise)
     ]
     taped = any(side.taped for side in sides)
-    tape = (sweep.tape,) if taped else ()
     branches = [_forward_branch(side, sides, taped) for side in sides]
-    captured = (*operands[1:], *tape)
-    forward = Cond(operands[0], captured, *branches).results
-    results, kept = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
-    if taped:
-        sweep.tape = forward[-1]
+    captured = (*operands[1:], *sweep.threaded(taped))
+    forward = sweep.untied(Cond(operands[0], captured, *branches).results, taped)
+    results, kept = forward[: len(op.results)], forward[len(op.results) :]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         where = [i + 1 for i in picked(active)]
         sums = [or_zeros(so_far[i + 1], sides[0].sums[i].type) for i in sides[0].sums]
         lent = sorted({i for side in sides for i in side.lent})
-        tape = (sweep.tape,) if taped else ()
-        given = (*kept, *(operands[i + 1] for i in lent), *seed_values(sides[0], dy), *sums, *tape)
+        again = (operands[i + 1] for i in lent)
+        given = (*kept, *again, *seed_values(sides[0], dy), *sums, *sweep.threaded(taped))
         out = Cond(operands[0], given, *(_backward_branch(s, sides, lent, taped) for s in sides))
-        if taped:
-            sweep.tape = out.results[-1]
         totals = list(so_far)
-        for i, total in zip(where, out.results, strict=False):
+        for i, total in zip(where, sweep.untied(out.results, taped), strict=True):
             totals[i] = total
         return totals
 
@@ -229,23 +215,15 @@ def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     lent, shown = range(len(op.xs)), range(len(op.results))
     split = pair(sweep.engine, op.body, active, seeded, lent=lent, shown=shown)
     xs, triggers = operands[: len(op.xs)], operands[len(op.xs) :]
-    tape = (sweep.tape,) if split.taped else ()
-    after = (split.tape_after,) if split.taped else ()
-    outputs = (*split.results, *split.extra, *after)
-    body = Function("body", (*split.params, *((split.tape,) if tape else ())), split.ops, outputs)
-    forward = Recompute((*xs, *tape), tuple(triggers), body).results
-    results, extra = forward[: len(op.results)], forward[len(op.results) : len(forward) - len(tape)]
-    kept = split.kept(results, extra)
-    if split.taped:
-        sweep.tape = forward[-1]
+    tape = sweep.threaded(split.taped)
+    forward = Recompute((*xs, *tape), tuple(triggers), split.forward("body")).results
+    results, kept = split.unpacked(sweep.untied(forward, split.taped))
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         env: dict[Value, Value] = dict(zip(split.params, xs, strict=True))
         env.update(zip(split.seeds.values(), seed_values(split, dy), strict=True))
         env[split.tape_back] = sweep.tape
-        out = split.write_back(kept, env)
-        if split.taped:
-            sweep.tape = out.pop()
+        out = sweep.untied(split.write_back(kept, env), split.taped)
         return placed(out, picked(active), so_far)
 
     return Way(results, back)

@@ -49,7 +49,7 @@ class Trip:
     def totals(self, out: Sequence[Value], so_far: Cotangents) -> list[Value | None]:
         """What the operands have after it: the sums came from the sums so far, the rest adds."""
         found = list(so_far)
-        for i, total in zip((*self.carries, *self.captured), out, strict=False):
+        for i, total in zip((*self.carries, *self.captured), out, strict=True):
             found[i] = total if i in self.captured else added(so_far[i], total)
         return found
 
@@ -95,27 +95,20 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     n, m = len(op.init), len(op.init) + len(op.xs)
     trip = split_trip(sweep, op, len(op.xs))
     split = trip.pair
-    tape = (sweep.tape,) if split.taped else ()
     init, xs, captured = operands[:n], operands[n:m], operands[m:]
-    body = _scan_forward(split, n)
-    forward = Scan((*init, *tape), tuple(xs), tuple(captured), body, op.length, op.reverse).results
-    stacked = forward[n + len(tape) :]
-    results = (*forward[:n], *stacked[: len(op.results) - n])
-    kept = split.kept(results, stacked[len(op.results) - n :])
-    if split.taped:
-        sweep.tape = forward[n]
+    init, body = (*init, *sweep.threaded(split.taped)), _scan_forward(split, n)
+    forward = Scan(init, tuple(xs), tuple(captured), body, op.length, op.reverse).results
+    carried = sweep.untied(forward[: len(init)], split.taped)
+    results, kept = split.unpacked((*carried, *forward[len(init) :]))
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        tape = (sweep.tape,) if split.taped else ()
-        start = (*trip.start(dy, so_far, op.result_types), *tape)
+        start = (*trip.start(dy, so_far, op.result_types), *sweep.threaded(split.taped))
         seeds = [or_zeros(dy[i], op.result_types[i]) for i in split.seeds if i >= n]
         again = [operands[i] for i in trip.lent(n, m)]
         reread = tuple(operands[i] for i in trip.lent(m, len(operands)))
         body, xs = _scan_backward(trip, n, m), (*kept, *again, *seeds)
         out = Scan(start, xs, reread, body, op.length, not op.reverse).results
-        if split.taped:
-            sweep.tape = out[len(start) - 1]
-        sums = trip.totals(out, so_far)
+        sums = trip.totals(sweep.untied(out[: len(start)], split.taped), so_far)
         for i, part in zip(trip.slices, out[len(start) :], strict=True):
             sums[i] = added(so_far[i], part)
         return sums
@@ -163,25 +156,19 @@ def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     trip = split_trip(sweep, op, 0)
     split = trip.pair
     taped = split.taped or bool(split.residuals)
-    tape = (sweep.tape,) if taped else ()
-    start = (*operands[:n], splat(0, COUNT), *tape)
+    start = (*operands[:n], splat(0, COUNT), *sweep.threaded(taped))
     condition, body = _while_forward(op, split, taped)
     forward = While(start, tuple(operands[n:]), condition, body).results
-    count = forward[n]
-    if taped:
-        sweep.tape = forward[n + 1]
+    *results, count = sweep.untied(forward, taped)
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        tape = (sweep.tape,) if taped else ()
-        start = (count, *trip.start(dy, so_far, op.result_types), *tape)
+        start = (count, *trip.start(dy, so_far, op.result_types), *sweep.threaded(taped))
         reread = tuple(operands[i] for i in trip.lent(n, len(operands)))
         condition, body = _while_backward(trip, n, taped)
-        out = While(start, reread, condition, body).results
-        if taped:
-            sweep.tape = out[-1]
+        out = sweep.untied(While(start, reread, condition, body).results, taped)
         return trip.totals(out[1:], so_far)
 
-    return Way(forward[:n], back)
+    return Way(results, back)
 
 
 def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Function]:

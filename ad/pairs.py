@@ -48,10 +48,16 @@ class Pair:
         """The residuals that are not results anyway."""
         return tuple(r for r in self.residuals if r not in self.shown)
 
-    def kept(self, results: Sequence[Value], extra: Sequence[Value]) -> list[Value]:
-        """All residuals, from what the caller has of the results and the further ones."""
-        rest = iter(extra)
-        return [results[self.shown[r]] if r in self.shown else next(rest) for r in self.residuals]
+    def forward(self, name: str) -> Function:
+        """Parameters and tape to results, the residuals that are not among them, and tape."""
+        tape, after = ((self.tape,), (self.tape_after,)) if self.taped else ((), ())
+        return Function(name, (*self.params, *tape), self.ops, (*self.results, *self.extra, *after))
+
+    def unpacked(self, found: Sequence[Value]) -> tuple[Sequence[Value], list[Value]]:
+        """The results, and all residuals, from what ``forward`` gave without its tape."""
+        results, extra = found[: len(self.results)], iter(found[len(self.results) :])
+        kept = [results[self.shown[r]] if r in self.shown else next(extra) for r in self.residuals]
+        return results, kept
 
     @property
     def lent_params(self) -> tuple[Param, ...]:

@@ -114,6 +114,17 @@ class Sweep:
         useful = self.engine.activity.operands_useful(op, seeded)
         return both(self.vary(op.operands), useful), seeded
 
+    def threaded(self, taped: bool) -> tuple[Value, ...]:
+        """The tape as the last operand of its group, for an operation that uses it."""
+        return (self.tape,) if taped else ()
+
+    def untied(self, found: Sequence[Value], taped: bool) -> Sequence[Value]:
+        """What an operation gave, without the tape that stands last: the sweep goes on with it."""
+        if not taped:
+            return found
+        self.tape = found[-1]
+        return found[:-1]
+
     def forward(self, builder: Builder) -> tuple[Value, ...]:
         """Write the body into the builder, with residuals; its results."""
         env: Env = {}

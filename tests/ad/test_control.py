@@ -7,10 +7,11 @@ import pytest
 
 from dlvm import ops
 from dlvm.errors import Origin, UserError
-from dlvm.ir import Declaration, Function, FunctionRef, Value
+from dlvm.ir import Declaration, Function, FunctionRef, Module, Value
 
 from .building import assert_adjoint, checked, derivatives, function, t
 from .controls import CASES, T, calls, checkpoint, counted, number, region
+from .surrounded import surrounded
 
 RNG = np.random.default_rng
 
@@ -19,6 +20,18 @@ RNG = np.random.default_rng
 def test_first_and_second_derivatives_are_those_of_finite_differences(name: str) -> None:
     case = CASES[name]
     module = derivatives(*case.functions)
+    args = case.arguments(RNG(1))
+    assert_adjoint(module, "f", "d", args, RNG(2))
+    outs = [o for o in module.run("f", *args) if o.dtype.kind == "f"]
+    seeds = [RNG(3).normal(size=o.shape) for o in outs]
+    assert_adjoint(module, "d", "dd", [*args, *seeds], RNG(4))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_so_they_are_where_every_control_operation_stands_in_a_callee(name: str) -> None:
+    case = CASES[name]
+    first, *others = surrounded(Module(case.functions)).functions
+    module = derivatives(first, *others)
     args = case.arguments(RNG(1))
     assert_adjoint(module, "f", "d", args, RNG(2))
     outs = [o for o in module.run("f", *args) if o.dtype.kind == "f"]

@@ -12,9 +12,10 @@ from dlvm.ir import BOOL, F64, I64, Declaration, Module, parse
 from dlvm.ir.dims import evaluate, symbol
 from dlvm.ir.interpret import bind
 from dlvm.ops import Assert, Print, StopGradient
-from tests.programs import TRACED, Program, programs
+from tests.programs import TRACED, Program
 
 from .building import floats
+from .surrounded import called
 
 PURE = tuple(c for c in TRACED if c not in (Assert, Print))
 TRUE_SLOPE = tuple(c for c in PURE if c is not StopGradient)
@@ -32,7 +33,7 @@ def derived(program: Program) -> tuple[Module, str]:
     return module, main.name
 
 
-@given(programs(TRACED))
+@given(called(TRACED))
 def test_derivatives_verify_and_round_trip_and_keep_the_results(program: Program):
     module, _ = derived(program)
     full = expand(module).verify()
@@ -48,7 +49,7 @@ def _is_float(y: np.ndarray) -> bool:
     return y.dtype.kind not in "biu"
 
 
-@given(programs(PURE, PRECISE), st.integers(0, 99))
+@given(called(PURE, PRECISE), st.integers(0, 99))
 def test_tangents_and_adjoints_are_transposes(program: Program, seed: int):
     module, name = derived(program)
     full, rng = expand(module), np.random.default_rng(seed)
@@ -67,7 +68,7 @@ def test_tangents_and_adjoints_are_transposes(program: Program, seed: int):
     assert abs(left.sum() - right.sum()) <= 1e-11 * (1 + scale)
 
 
-@given(programs(TRUE_SLOPE, PRECISE, loss=True), st.integers(0, 99))
+@given(called(TRUE_SLOPE, PRECISE, loss=True), st.integers(0, 99))
 def test_the_slope_of_a_loss_is_that_of_finite_differences(program: Program, seed: int):
     """Where both sides have one slope: at a kink the convention is a matter of the operation."""
     module, name = derived(program)
@@ -94,12 +95,12 @@ def test_the_slope_of_a_loss_is_that_of_finite_differences(program: Program, see
     assert abs(found - fine) <= 10 * noise
 
 
-@given(programs(PURE, PRECISE), st.data())
+@given(called(PURE, PRECISE), st.data())
 def test_batching_is_a_loop_over_lanes(program: Program, data: st.DataObject):
     assert_batched(program.module, program.module.main.name, program.arrays, data)
 
 
-@given(programs(PURE, PRECISE, max_ops=6), st.data())
+@given(called(PURE, PRECISE, max_ops=6), st.data())
 def test_batched_derivatives_are_derivatives_of_lanes(program: Program, data: st.DataObject):
     module, _ = derived(program)
     of = data.draw(st.sampled_from(("d", "v")))
@@ -145,7 +146,7 @@ def assert_batched(
             assert np.allclose(whole[k], part, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-@given(programs(PURE, PRECISE, max_ops=5), st.data())
+@given(called(PURE, PRECISE, max_ops=5), st.data())
 def test_derivatives_and_batching_nest_in_any_order(program: Program, data: st.DataObject):
     main = program.module.main
     entries, name = list(program.module.entries), main.name

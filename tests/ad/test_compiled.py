@@ -1,0 +1,39 @@
+"""Derivatives and batching through the public face, in machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlvm
+
+Run = Callable[..., Any]
+
+
+def grown(x: Any) -> Any:
+    """The first power of x that is not below 100."""
+    return dlvm.while_loop(lambda c: c < 100.0, lambda c: c * x, x)
+
+
+POWERS = ((2.0, 7), (3.0, 5), (50.0, 2), (200.0, 1))
+CALLEES: dict[str, Callable[[Run], Run]] = {
+    "alone": lambda f: f,
+    "under an operation": lambda f: lambda x: f(x) * 1.0,
+    "in a scan": lambda f: lambda x: dlvm.scan(lambda c, y: (f(c) * y, c), x, np.ones(1))[0],
+    "in a cond": lambda f: lambda x: dlvm.cond(x > 0, f, lambda x: x, x),
+    "in a checkpoint": dlvm.checkpoint,
+    "batched": lambda f: lambda x: dlvm.vmap(f)(x + np.zeros(1)).sum(),
+}
+
+
+@pytest.mark.parametrize("name", CALLEES)
+def test_a_callee_that_holds_a_loop_has_first_and_second_derivatives(name: str) -> None:
+    f = CALLEES[name](dlvm.function(grown))
+    first = dlvm.function(dlvm.grad(f))
+    second = dlvm.function(dlvm.grad(dlvm.grad(f)))
+    for x, n in POWERS:
+        assert np.isclose(first(np.array(x)), n * x ** (n - 1))
+        assert np.isclose(second(np.array(x)), n * (n - 1) * x ** (n - 2))
