@@ -423,10 +423,15 @@ def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
 
 def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
     """The size >= 0 of the symbol with which ``pattern == size``; None where none can be shown."""
-    terms = {m: k for m, k in _terms(pattern) if (unknown, 1) in m}
-    factor = _canonical({tuple(ap for ap in m if ap[0] != unknown): k for m, k in terms.items()})
-    offset = pattern - _canonical(terms)
-    if factor == 0 or unknown in symbols(offset):
-        return None
-    found = divide_exactly(size - offset, factor)
+    line = as_line(pattern, unknown)
+    found = None if line is None else divide_exactly(size - line[1], line[0])
     return found if found is not None and at_least(found, 0) else None
+
+
+def as_line(d: Dim, name: str) -> tuple[Dim, Dim] | None:
+    """``factor`` and ``offset`` of ``d = factor*name + offset``, both free of the symbol."""
+    terms = {m: k for m, k in _terms(d) if (name, 1) in m}
+    factor = _canonical({tuple(ap for ap in m if ap[0] != name): k for m, k in terms.items()})
+    offset = d - _canonical(terms)
+    free = name not in symbols(offset) and name not in symbols(factor)
+    return (factor, offset) if factor != 0 and free else None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dlvm.errors import ShapeError
 
-from .dims import Dim, Expr, solve, substitute, symbol, symbols
+from .dims import Dim, Expr, as_line, solve, substitute, symbol, symbols
 from .types import TensorType
 
 
@@ -45,7 +45,7 @@ class _Equation:
         self.label, self.type, self.axis, self.size = label, type_, axis, size
 
     def settle(self, known: dict[str, Dim]) -> bool:
-        """Check it, or learn a symbol from it; False while it has several unknowns."""
+        """Check it, or learn a symbol from it; False while that takes more symbols."""
         pattern = self.type.shape[self.axis]
         unknown = {s for s in symbols(pattern) if s not in known}
         if len(unknown) > 1:
@@ -56,6 +56,8 @@ class _Equation:
         if not unknown:
             found = rest if rest == self.size else None
         for name in unknown:
+            if as_line(rest, f"?{name}") is None:
+                return False
             found = solve(rest, self.size, f"?{name}")
             if found is not None:
                 known[name] = found

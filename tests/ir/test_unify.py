@@ -27,6 +27,7 @@ def f32(*shape: dims.Dim) -> TensorType:
         ([f32(2 * A + 1)], [f32(2 * B + 3)], {"A": B + 1}),
         ([f32(A), f32(B)], [f32(B), f32(A)], {"A": B, "B": A}),
         ([f32(A, dims.floordiv(A, 2))], [f32(5, 2)], {"A": 5}),
+        ([f32(dims.floordiv(A + 1, 2), A)], [f32(dims.floordiv(B + 1, 2), B)], {"A": B}),
     ],
 )
 def test_unify_solves_for_every_symbol(params, given, sizes):
@@ -46,6 +47,7 @@ def test_unify_solves_for_every_symbol(params, given, sizes):
         ([f32(A), f32(A * B)], [f32(B), f32(C)], r"must be A\*B where A = B, found C"),
         ([f32(3)], [f32(B)], r"must be 3, found B"),
         ([f32(A + B)], [f32(3)], r"the sizes in f32\[A\+B\] can't be solved for their symbols"),
+        ([f32(A * A)], [f32(9)], r"the sizes in f32\[A\*A\] can't be solved for their symbols"),
     ],
 )
 def test_an_error_names_the_equation_that_fails(params, given, message):
