@@ -12,14 +12,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def test_the_example_of_the_readme_runs():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+def test_the_examples_of_the_readme_run_and_print_what_it_shows(capsys: pytest.CaptureFixture[str]):
+    blocks = re.findall(r"```(python)?\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    code = "".join(text for kind, text in blocks if kind)
     w, x = np.full((3, 2), 0.1, np.float32), np.ones((5, 3), np.float32)
     namespace = {"w": w, "x": x, "y": np.zeros((5, 2), np.float32)}
     exec(compile(code, "README.md", "exec"), namespace)
     t = np.tanh(0.3)
     np.testing.assert_allclose(namespace["value"], t**2, rtol=1e-5)
     np.testing.assert_allclose(namespace["gradient"], np.full((3, 2), t * (1 - t**2)), rtol=1e-5)
+    shown = [text for kind, text in blocks if not kind]
+    assert capsys.readouterr().out == "".join(text + "\n" for text in shown)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
