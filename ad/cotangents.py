@@ -3,15 +3,37 @@
 A *deposit* is a cotangent that is zero but for what was written into it, ``scatter_add(0, i, u)``
 or ``update(0, y)``; adding one to ``a`` writes into ``a``. A *mask* is ``select(c, g, 0)``; it is
 kept outermost while it passes through element-wise adjoints, so that a derivative that is
-infinite where it is not selected never meets the zero.
+infinite where it is not selected never meets the zero. Moves and sums of what is masked leave
+the mask where it is: it is moved with the elements when an element-wise adjoint asks for it.
 """
 
 from __future__ import annotations
 
-from dlvm.ir import Value, zeros
-from dlvm.ops import And, Not, ScatterAdd, Select, Slice, Update, is_splat
+from collections.abc import Callable
+
+from dlvm.ir import BOOL, I32, I64, Value, splat, zeros
+from dlvm.ops import (
+    And,
+    Broadcast,
+    Cast,
+    Gather,
+    Less,
+    Max,
+    Not,
+    Or,
+    Permute,
+    Reshape,
+    ScatterAdd,
+    ScatterSet,
+    Select,
+    Slice,
+    Sum,
+    Update,
+    is_splat,
+)
 
 Mask = tuple[Value, Value]
+Move = Callable[[Value | None], Value | None]
 
 
 def added(old: Value | None, new: Value | None) -> Value | None:
@@ -22,7 +44,7 @@ def added(old: Value | None, new: Value | None) -> Value | None:
 
 
 def accumulate(old: Value, new: Value) -> Value:
-    """``old + new``: zeros vanish, deposits are written into the other, equal masks stay."""
+    """``old + new``: zeros vanish, and deposits are written into the other."""
     if is_splat(old, 0):
         return new
     if is_splat(new, 0):
@@ -30,13 +52,20 @@ def accumulate(old: Value, new: Value) -> Value:
     for base, deposit in ((old, new), (new, old)):
         if (written := poured(base, deposit)) is not None:
             return written
-    match old, new:
-        case Select(c, x, zero), Select(d, y, other) if (
-            c is d and is_splat(zero, 0) and is_splat(other, 0)
-        ):
-            return Select(c, x + y, zero)
-        case _:
-            return old + new
+    return old + new
+
+
+def accumulate_masked(old: Value, new: Value) -> Value:
+    """``old + new`` under the mask of either, for what an element-wise adjoint may read."""
+    if is_splat(old, 0) or is_splat(new, 0):
+        return accumulate(old, new)
+    one = mask_of(old)
+    other = None if one is None else mask_of(new)
+    if one is None or other is None:
+        return accumulate(old, new)
+    if one[0] is other[0]:
+        return Select(one[0], one[1] + other[1], zeros(old.type))
+    return Select(Or(one[0], other[0]), accumulate(old, new), zeros(old.type))
 
 
 def poured(base: Value, deposit: Value) -> Value | None:
@@ -56,14 +85,61 @@ def poured(base: Value, deposit: Value) -> Value | None:
 
 
 def mask_of(dy: Value) -> Mask | None:
-    """The condition and the value of a masked cotangent, either way round."""
+    """Where a cotangent may differ from zero, and a value that it has there."""
+    inner, move = _below(dy) or (None, None)
+    if inner is None or move is None:
+        return None
+    moves = [move]
+    value = inner if isinstance(dy, Select) else dy
+    while (found := _below(inner)) is not None:
+        inner, move = found
+        moves.append(move)
+    condition: Value | None = None
+    for move in reversed(moves):
+        condition = move(condition)
+    return None if condition is None else (condition, value)
+
+
+def _below(dy: Value) -> tuple[Value, Move] | None:
+    """What a cotangent was masked, moved or summed from, and its mask from the mask of that."""
     match dy:
         case Select(c, x, zero) if is_splat(zero, 0):
-            return c, x
-        case Select(c, zero, y) if is_splat(zero, 0):
-            return Not(c), y
+            return x, lambda inner: c if inner is None else And(c, inner)
+        case Select(c, zero, x) if is_splat(zero, 0):
+            return x, lambda inner: Not(c) if inner is None else And(Not(c), inner)
+        case _:
+            found = _moved(dy)
+    if found is None:
+        return None
+    x, move = found
+    return x, lambda inner: None if inner is None else move(inner)
+
+
+def _moved(dy: Value) -> tuple[Value, Callable[[Value], Value]] | None:
+    match dy:
+        case Permute(x) | Reshape(x) | Broadcast(x) | Slice(x):
+            return x, lambda c: dy.rebuild((c,))
+        case Gather(x, indices):
+            return x, lambda c: dy.rebuild((c, indices))
+        case Sum(x):
+            return x, lambda c: _positive(Max(Cast(c, I32), dy.axes))
+        case Update(zero, y) if is_splat(zero, 0):
+            return y, lambda c: dy.rebuild((_never(dy), c))
+        case Update(x, zero) | ScatterSet(x, _, zero) if is_splat(zero, 0):
+            return x, lambda c: dy.rebuild((c, *dy.operands[1:-1], _never(zero)))
+        case ScatterAdd(zero, indices, u) if is_splat(zero, 0):
+            none = zeros(dy.type.with_dtype(I64))
+            return u, lambda c: _positive(dy.rebuild((none, indices, Cast(c, I64))))
         case _:
             return None
+
+
+def _positive(x: Value) -> Value:
+    return Less(zeros(x.type), x)
+
+
+def _never(like: Value) -> Value:
+    return splat(False, like.type.with_dtype(BOOL))
 
 
 def masked(condition: Value, x: Value) -> Value:

@@ -29,7 +29,7 @@ from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
 from dlvm.ops import Effect, Elementwise, EmptyTape
 
 from .activity import Activity, Flags, both, is_tape
-from .cotangents import accumulate, added, mask_of, masked
+from .cotangents import accumulate, accumulate_masked, added, mask_of, masked
 from .live import live
 
 Made = TypeVar("Made")
@@ -171,25 +171,34 @@ def _pull(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:
     ]
     if step.way is None:
         parts = pulled_back(step.op, dy)
-        sums = [added(a, b) for a, b in zip(so_far, parts, strict=True)]
+        sums = [_sum(*row) for row in zip(step.operands, so_far, parts, strict=True)]
     else:
         sums = step.way.back(dy, so_far)
     for i, (v, dv) in enumerate(zip(step.operands, sums, strict=True)):
         if dv is not None and step.varied[i]:
-            total = dv if first[v] == i else added(cotangents.get(v), dv)
+            total = dv if first[v] == i else _sum(v, cotangents.get(v), dv)
             assert total is not None
             cotangents[v] = total
 
 
+def _sum(x: Value, old: Value | None, new: Value | None) -> Value | None:
+    """The sum of cotangents of ``x``; nothing asks for the mask of a parameter's."""
+    if old is None or new is None or isinstance(x, Param):
+        return added(old, new)
+    return accumulate_masked(old, new)
+
+
 def pulled_back(op: Op, dy: Cotangents) -> Cotangents:
     """The cotangents of the operands of a leaf, by its formula; masks stay outermost."""
-    mask = mask_of(dy[0]) if len(dy) == 1 and dy[0] is not None else None
-    if mask is not None and isinstance(op, Elementwise):
-        parts = op.adjoint(mask[1])
-        return [None if d is None else masked(mask[0], d) for d in parts]
-    return op.adjoint(
-        *(zeros(r.type) if d is None else d for d, r in zip(dy, op.results, strict=True))
-    )
+    came = [zeros(r.type) if d is None else d for d, r in zip(dy, op.results, strict=True)]
+    parts = op.adjoint(*came)
+    passed = len(came) == 1 and all(p is None or p is came[0] for p in parts)
+    if passed or len(came) > 1 or not isinstance(op, Elementwise):
+        return parts
+    mask = mask_of(came[0])
+    if mask is None:
+        return parts
+    return [None if p is None else masked(mask[0], p) for p in op.adjoint(mask[1])]
 
 
 def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:

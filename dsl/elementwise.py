@@ -15,7 +15,6 @@ from dlvm.ir import BOOL, F64, I64, OPS, U64, Dim, DType, Op, Value
 from dlvm.ir.dims import numbers
 from dlvm.ops import (
     Add,
-    And,
     Div,
     Elementwise,
     Equal,
@@ -230,12 +229,6 @@ def greater_equal(x: Any, y: Any) -> Any:
 def not_equal(x: Any, y: Any) -> Any:
     """``x != y``; NaN differs from everything."""
     return apply(Not, apply(Equal, x, y))
-
-
-@public("logical_or")
-def logical_or(x: Any, y: Any) -> Any:
-    """Either: not (not x and not y)."""
-    return apply(Not, apply(And, apply(Not, x), apply(Not, y)))
 
 
 @public("positive")

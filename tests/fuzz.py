@@ -24,7 +24,7 @@ from dlvm.errors import UserError
 from dlvm.gen.build import build
 from dlvm.ir import BOOL, F32, F64, I8, I32, I64, U8, DType, Op
 from dlvm.ops import ArgMax, Cast, Elementwise, LogSumExp, Modf
-from dlvm.ops.elementwise import Comparison
+from dlvm.ops.logic import Comparison
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 

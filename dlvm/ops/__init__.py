@@ -6,20 +6,14 @@ from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .effects import Assert, Print
 from .elementwise import (
     Add,
-    And,
     Div,
-    Equal,
     Exp,
     FloorDiv,
-    Less,
-    LessEqual,
     Log,
     Maximum,
     Modf,
     Mul,
     Neg,
-    Not,
-    Select,
     Sqrt,
     StopGradient,
     Sub,
@@ -36,6 +30,7 @@ from .families import (
 )
 from .indexing import Gather, ScatterAdd, ScatterSet
 from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
+from .logic import And, Equal, Less, LessEqual, Not, Or, Select
 from .movement import Broadcast, Concat, Permute, Reshape, Slice, Update
 from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
 from .tape import Pop, Push
@@ -79,6 +74,7 @@ __all__ = [
     "Mul",
     "Neg",
     "Not",
+    "Or",
     "Permute",
     "Pop",
     "Print",

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import BOOL, Array, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir import Array, TensorType, Value, rewrite, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
 from .families import Elementwise
-from .literals import is_splat, scalar_value
+from .literals import is_splat
+from .logic import Equal, LessEqual, Or, Select
 
 
 class Add(Elementwise):
@@ -50,6 +50,24 @@ def add_negative(op: Add) -> Value | None:
     match op:
         case Add(x, Neg(y)) | Add(Neg(y), x):
             return Sub(x, y)
+        case _:
+            return None
+
+
+@rewrite(
+    Select,
+    example=lambda c, d, x, y: Select(
+        Or(c, d), Select(c, x, zeros(x.type)) + Select(d, y, zeros(y.type)), zeros(x.type)
+    ),
+    given=("b[M,N]", "b[M,N]", "n[M,N]", "n[M,N]"),
+)
+def select_sum_of_selected(op: Select) -> Value | None:
+    """select(c or d, s, 0) = s for s = select(c, x, 0) + select(d, y, 0), exactly."""
+    match op:
+        case Select(Or(c, d), Add(Select(e, _, a), Select(f, _, b)) as s, zero) if (
+            e is c and f is d and is_splat(a, 0) and is_splat(b, 0) and is_splat(zero, 0)
+        ):
+            return s
         case _:
             return None
 
@@ -305,143 +323,6 @@ class Maximum(Elementwise):
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.binary("max", *x)
-
-
-class Comparison(Elementwise):
-    """Operands of one type, a bool result; comparisons with NaN are false."""
-
-    accepts = "biuf"
-    nondifferentiable = "its result is bool"
-
-    def infer(self) -> TensorType | tuple[TensorType, ...]:
-        """As element-wise, with bool elements."""
-        found = super().infer()
-        assert isinstance(found, TensorType)
-        return found.with_dtype(BOOL)
-
-
-class Less(Comparison):
-    """``x < y``."""
-
-    name = "less"
-    x: Value
-    y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.less(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("lt", *x)
-
-
-class LessEqual(Comparison):
-    """``x <= y``."""
-
-    name = "less_equal"
-    x: Value
-    y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.less_equal(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("le", *x)
-
-
-class Equal(Comparison):
-    """``x == y``; NaN equals nothing."""
-
-    name = "equal"
-    x: Value
-    y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.equal(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("eq", *x)
-
-
-class And(Elementwise):
-    """Both, of bools."""
-
-    name = "and"
-    public = "logical_and"
-    accepts = "b"
-    nondifferentiable = "it works on bool"
-    x: Value
-    y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.logical_and(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("and", *x)
-
-
-class Not(Elementwise):
-    """Negation of bools."""
-
-    name = "not"
-    public = "logical_not"
-    accepts = "b"
-    nondifferentiable = "it works on bool"
-    x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.logical_not(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.unary("not", *x)
-
-
-class Select(Elementwise):
-    """``x`` where ``condition`` holds, else ``y``; both sides have been computed."""
-
-    name = "select"
-    public = "where"
-    accepts = "biuf"
-    condition: Value
-    x: Value
-    y: Value
-
-    def infer(self) -> TensorType | tuple[TensorType, ...]:
-        """A bool condition of the same shape as the two sides, which have one type."""
-        condition, x, y = self.condition.type, self.x.type, self.y.type
-        if condition.dtype != BOOL or x.dtype != y.dtype or x.dtype.kind not in self.accepts:
-            raise DTypeError(
-                f"select: expected bool and two equal types of numbers, found {condition}, {x}, {y}"
-            )
-        if not condition.shape == x.shape == y.shape:
-            raise ShapeError(f"select: expected one shape, found {condition}, {x} and {y}")
-        return x
-
-    def reference(self, *operands: Array) -> Any:
-        return np.where(*operands)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        zero = zeros(self.type)
-        return None, Select(self.condition, dy[0], zero), Select(self.condition, zero, dy[0])
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.select(*x)
-
-
-@rewrite(Select, example=lambda c, x: Select(c, x, x), given=("b[M,N]", "n[M,N]"))
-def select_same(op: Select) -> Value | None:
-    """select(c, x, x) = x, exactly."""
-    return op.x if op.x is op.y else None
-
-
-@rewrite(
-    Select,
-    example=lambda x, y: Select(splat(True, x.type.with_dtype(BOOL)), x, y),
-    given=("n[M,N]", "n[M,N]"),
-)
-def select_known(op: Select) -> Value | None:
-    """select(true, x, y) = x and select(false, x, y) = y, exactly."""
-    known = scalar_value(op.condition)
-    return None if known is None else op.x if known else op.y
 
 
 class Modf(Elementwise):

@@ -14,9 +14,10 @@ import numpy as np
 from dlvm.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 
-from .elementwise import Add, Equal, Select
+from .elementwise import Add
 from .families import Movement
 from .literals import Iota, is_splat
+from .logic import Equal, Select
 from .movement import Broadcast, Reshape
 
 MODES = ("error", "clip", "drop")

@@ -37,3 +37,16 @@ def test_a_callee_that_holds_a_loop_has_first_and_second_derivatives(name: str) 
     for x, n in POWERS:
         assert np.isclose(first(np.array(x)), n * x ** (n - 1))
         assert np.isclose(second(np.array(x)), n * (n - 1) * x ** (n - 2))
+
+
+def test_masks_are_kept_by_sums_and_moves_of_what_they_select() -> None:
+    def f(x: Any) -> Any:
+        h = dlvm.sqrt(x)
+        rows = h.reshape((2, 1)) + np.zeros((2, 3))
+        once = dlvm.where(x > 0, h, 0.0) + dlvm.where(x > 0, 2 * h, 0.0)
+        return once.sum() + dlvm.where(x.reshape((2, 1)) + np.zeros((2, 3)) > 0, rows, 0.0).sum()
+
+    x = np.array([0.0, 4.0])
+    assert np.allclose(dlvm.function(dlvm.grad(f))(x), [0.0, 1.5])
+    second = dlvm.grad(lambda x: dlvm.grad(f)(x).sum())
+    assert np.allclose(dlvm.function(second)(x), [0.0, -6 / 32])

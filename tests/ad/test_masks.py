@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.ir import Declaration, Function, Value, splat, zeros
+from dlvm.ir import I64, Declaration, Function, Value, literal, splat, zeros
 
 from .building import checked, function
 
@@ -17,6 +17,45 @@ Guarded = Callable[[Value], Value]
 
 def positive(x: Value) -> Value:
     return ops.Less(zeros(x.type), x)
+
+
+def selected(y: Value, x: Value) -> Value:
+    return ops.Select(positive(x), y, zeros(y.type))
+
+
+def twice(y: Value, c: Value, d: Value) -> Value:
+    """Its cotangent is the sum of what comes under two masks."""
+    return ops.Select(c, y, zeros(y.type)) + ops.Select(d, y * 2.0, zeros(y.type))
+
+
+def shaped(x: Value) -> Value:
+    return ops.Reshape(x, (2, 2))
+
+
+def swapped(x: Value) -> Value:
+    return ops.Permute(shaped(x), (1, 0))
+
+
+def flat(x: Value) -> Value:
+    return ops.Reshape(x, (4,))
+
+
+def spread(x: Value) -> Value:
+    return ops.Broadcast(x, (4, 3), (0,))
+
+
+def reverse(x: Value) -> Value:
+    return ops.Slice(x, (3,), (4,), (-1,))
+
+
+def part(y: Value, start: int, x: Value) -> Value:
+    window = ((start,), (2,), (1,))
+    return selected(ops.Slice(y, *window), ops.Slice(x, *window))
+
+
+def at() -> Value:
+    """Zero stands at the ends, and so does what is picked there."""
+    return ops.Constant(literal([0, 1, 2, 0], I64))
 
 
 GUARDED: dict[str, Guarded] = {
@@ -34,6 +73,33 @@ GUARDED: dict[str, Guarded] = {
     "a sum under one mask": lambda x: ops.Select(
         positive(x), ops.Log(ops.Sqrt(x)) * ops.Sqrt(x), zeros(x.type)
     ),
+    "a sum under two masks": lambda x: twice(ops.Sqrt(x), positive(x), positive(x)),
+    "a sum under two masks, one inside the other": lambda x: twice(
+        ops.Log(ops.Sqrt(x)), positive(x), ops.Less(splat(1.0, x.type), x)
+    ),
+    "reshaped": lambda x: flat(selected(shaped(ops.Sqrt(x)), shaped(x))),
+    "reshaped here, not there": lambda x: flat(
+        shaped(selected(ops.Sqrt(x), x)) + selected(shaped(ops.Sqrt(x)), shaped(x)) * 2.0
+    ),
+    "permuted": lambda x: flat(selected(swapped(ops.Sqrt(x)), swapped(x))),
+    "repeated": lambda x: ops.Sum(selected(spread(ops.Sqrt(x)), spread(x)), (1,)),
+    "repeated twice": lambda x: ops.Sum(
+        selected(spread(root := ops.Sqrt(x)), spread(x)) * selected(spread(root), spread(x)), (1,)
+    ),
+    "reversed": lambda x: selected(reverse(ops.Sqrt(x)), reverse(x)),
+    "two parts": lambda x: ops.Concat(
+        (part(ops.Sqrt(x), 0, x), part(ops.Log(ops.Sqrt(x)), 2, x)), 0
+    ),
+    "two parts of one": lambda x: (
+        lambda root: ops.Concat((part(root, 0, x), part(root, 2, x)), 0)
+    )(ops.Sqrt(x)),
+    "put together": lambda x: selected(ops.Concat((ops.Sqrt(x), x), 0), ops.Concat((x, x), 0)),
+    "written into": lambda x: selected(
+        ops.Update(ops.Sqrt(x), ops.Slice(ops.Log(x), (1,), (2,), (1,)), (1,), (1,)), x
+    ),
+    "looked up": lambda x: selected(ops.Gather(ops.Sqrt(x), at(), 0), ops.Gather(x, at(), 0)),
+    "added at": lambda x: selected(ops.ScatterAdd(ops.Sqrt(x), at(), ops.Log(x), 0), x),
+    "set at": lambda x: selected(ops.ScatterSet(ops.Sqrt(x), at(), ops.Log(x), 0), x),
     "the larger of two": lambda x: ops.Maximum(ops.Log(ops.Sqrt(x)), splat(-5.0, x.type)),
 }
 

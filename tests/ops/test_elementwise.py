@@ -26,6 +26,7 @@ from dlvm.ops import (
     Mul,
     Neg,
     Not,
+    Or,
     Select,
     Sqrt,
     Sub,
@@ -231,4 +232,5 @@ def test_selection_looks_at_nothing_but_the_condition():
     x, y = np.array([NAN, NAN, 1.0]), np.array([2.0, 2.0, NAN])
     same_bits(run_op(Select, c, x, y), np.array([NAN, 2.0, 1.0]))
     assert run_op(And, c, ~c).tolist() == [False] * 3
+    assert run_op(Or, c, ~c).tolist() == [True] * 3
     assert run_op(Not, c).tolist() == [False, True, False]
