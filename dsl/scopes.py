@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from dlvm.errors import CompilerError, DTypeError, Origin
+from dlvm.errors import CompilerError, DTypeError, Origin, TraceError
 from dlvm.ir import (
     NUMBERS,
     TAPE,
@@ -31,7 +31,7 @@ from dlvm.ir import (
     dtype_of,
     literal,
 )
-from dlvm.ir.core import Entry
+from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
 _INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
@@ -161,6 +161,7 @@ class Scope:
     def __init__(self, trace: Trace, parent: Scope | None, label: str) -> None:
         self.trace = trace
         self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.label = label
         self.root: Scope = self if parent is None else parent.root
         self.builder = Recorder()
@@ -171,6 +172,12 @@ class Scope:
         self._tokens: list[Token[Scope | None]] = []
 
     def __enter__(self) -> Scope:
+        if self.depth > MAX_NESTING:
+            raise TraceError(
+                f"control flow nests more than {MAX_NESTING} deep in {self.label}",
+                origin=user_origin(),
+                remedy="write the nesting as a loop: dlvm.scan or dlvm.while_loop",
+            )
         self._tokens.append(_current.set(self))
         self.builder.__enter__()
         self.alive = True

@@ -458,3 +458,19 @@ adjoint @df of @f wrt (0) keep (0)
     gradient, value = module.run("df", np.array([1.0, 2.0, 3.0]))
     np.testing.assert_array_equal(gradient, [2, 4, 6])
     assert value == 14
+
+
+def nested(x, depth):
+    if depth == 0:
+        return x
+    return dlvm.cond(x > 0, lambda x: nested(x * 0.99, depth - 1), lambda x: x, x)
+
+
+def test_control_flow_nests_deep_but_not_without_end():
+    def fifty(x):
+        return nested(x, 50)
+
+    found = agree(dlvm.function(dlvm.grad(fifty)), np.float64(2.0), rtol=1e-12)
+    np.testing.assert_allclose(found, 0.99**50)
+    with pytest.raises(UserError, match="more than 100 deep"):
+        dlvm.function(lambda x: nested(x, 150))(np.float64(2.0))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dlvm.errors import IRError, Origin
 from .dims import Dim
 from .types import Array, DType, TensorType
 
-AnyOp = TypeVar("AnyOp", bound="Op")
+MAX_NESTING = 100  # regions within regions: passes walk down them by recursion
 
 
 class Value:

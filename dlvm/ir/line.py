@@ -14,10 +14,9 @@ from typing import Any
 from dlvm.errors import IRError, ShapeError
 
 from . import dims
-from .core import FunctionRef
+from .core import MAX_NESTING, FunctionRef
 from .types import DTYPES, DType, TensorType
 
-MAX_NESTING = 200
 MAX_SIZE_NESTING = 32
 END = "the end of the line"
 TOKEN = re.compile(

@@ -19,8 +19,19 @@ import numpy as np
 from dlvm.errors import DlvmError, IRError, Origin
 
 from . import dims
-from .core import OPS, Builder, Declaration, Function, FunctionRef, Op, Param, Spec, Value
-from .line import END, MAX_NESTING, Line, parse_attribute, parse_dim, parse_number, parse_type
+from .core import (
+    MAX_NESTING,
+    OPS,
+    Builder,
+    Declaration,
+    Function,
+    FunctionRef,
+    Op,
+    Param,
+    Spec,
+    Value,
+)
+from .line import END, Line, parse_attribute, parse_dim, parse_number, parse_type
 from .module import Module
 from .printer import VERSION
 from .types import Array, DType, TensorType

@@ -12,7 +12,8 @@
 7. effects: a region that must be pure (predicates, reductions) is pure (checked by the
    operation's own shape rule);
 8. a tape is used at most once, by an operation or as a result: its storage is not copied;
-9. the name of a function can be written in text.
+9. the name of a function can be written in text;
+10. regions nest at most a hundred deep.
 
 Errors stand under the offending line of IR text.
 """
@@ -24,7 +25,7 @@ from typing import Any
 
 from dlvm.errors import CompilerError, DlvmError, IRError, UserError
 
-from .core import Function, FunctionRef, Op, Value
+from .core import MAX_NESTING, Function, FunctionRef, Op, Value
 from .dims import Dim, Expr, symbols
 from .module import Module
 from .printer import Printer, name_values
@@ -45,7 +46,9 @@ def verify(module: Module) -> None:
         _function(module, fn, bound=set())
 
 
-def _function(module: Module, fn: Function, bound: set[str]) -> None:
+def _function(module: Module, fn: Function, bound: set[str], depth: int = 0) -> None:
+    if depth > MAX_NESTING:
+        raise IRError(f"regions nest more than {MAX_NESTING} deep in {fn.name}")
     bound = bound | {s for p in fn.params for d in p.type.shape for s in symbols(d)}
     defined: set[Value] = set()
     for param in fn.params:
@@ -58,7 +61,7 @@ def _function(module: Module, fn: Function, bound: set[str]) -> None:
         if problem:
             raise IRError(_under_line(fn, op, problem), origin=op.origin)
         for region in op.regions.values():
-            _function(module, region, bound)
+            _function(module, region, bound, depth + 1)
         defined.update(op.results)
     for result in fn.results:
         if result not in defined:
