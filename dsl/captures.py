@@ -1,103 +1,84 @@
 """Captured state: what a function reads that is not an argument.
 
-Before a trace the names that the code mentions are followed through closures, globals,
-containers and objects. Arrays found there become hidden arguments when they are used, read
-again at each call; scalars and functions become guards, and another value retraces.
+Before a trace the names that the code mentions are followed through closures, defaults, globals,
+containers and objects of any kind. Arrays found there become hidden arguments when they are used,
+read again at each call; scalars and functions become guards, and another value retraces. Arrays
+that Python itself may have computed with are compared by their elements. What can't be compared
+is said in words.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import array
+import dis
 import enum
 import functools
-import math
+import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from dlvm.ir import Array
 
+from .guards import (
+    CONTAINERS,
+    ELEMENTS,
+    SMALL,
+    Elements,
+    Found,
+    Guard,
+    Read,
+    comparable,
+    entries,
+    pairs,
+    same_view,
+    shows,
+    structure,
+)
 from .methods import WeakMethod
 from .scopes import is_array
 
-Read = Callable[[], Any]
 Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None
-LIMIT = 256
-DEPTH = 6
+FEW = 64
+DEPTH = 32
 _FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
-
-
-class Gone:
-    """What is read where a name no longer leads anywhere."""
-
-    def __repr__(self) -> str:
-        return "gone"
-
-
-GONE = Gone()
-
-
-def present(read: Read) -> Any:
-    """What a name leads to now, or ``GONE``."""
-    try:
-        return read()
-    except (NameError, LookupError, AttributeError, TypeError, ValueError):
-        return GONE
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Guard:
-    """Something that was read while tracing; the trace holds only while it is the same."""
-
-    path: str
-    read: Read
-    expected: Any
-    by_identity: bool
-
-    def holds(self) -> bool:
-        """Whether it is still the same."""
-        found = self.now()
-        if self.by_identity:
-            return found is self.expected
-        return type(found) is type(self.expected) and _equal(found, self.expected)
-
-    def now(self) -> Any:
-        """What is there now, or ``GONE``."""
-        return present(self.read)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    """An array that can be reached by name: its path and how it is read."""
-
-    path: str
-    read: Read
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and math.isnan(a):
-        return math.isnan(b)
-    return bool(a == b)
+_BUFFERS = (bytearray, memoryview, array.array)
+_UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [(set, tuple), (_BUFFERS, bytes)]
+_BETWEEN = {"CACHE", "TO_BOOL", "COPY", "NOT_TAKEN", "EXTENDED_ARG", "UNARY_NOT"}
+_EVERY = {"vars", "__dict__", "getattr", "attrgetter", "asdict", "astuple", "replace", "fields"}
+_NUMBERS = {"float", "int", "bool", "complex", "range", "round", "math", "item", "tolist"} | {
+    "any",
+    "all",
+    "array_equal",
+}
+_NEVER_IMPLICIT = {"__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__"} | {
+    "__hash__",
+    "__eq__",
+    "__reduce__",
+}
 
 
 class Captures:
     """Everything that some functions can reach by the names in their code."""
 
     def __init__(self, roots: list[Any]) -> None:
-        self.arrays: dict[int, Found] = {}
-        self.held: list[Array] = []
-        self.guards: dict[str, Guard] = {}
         self.names: set[str] = set()
+        self.compares = False
         self._home = {_top(getattr(root, "__module__", "")) for root in roots}
-        for _ in range(2):  # the second time all names that reachable code mentions are known
-            self._seen: set[int] = set()
-            self.guards.clear()
+        known = -1
+        while known < len(self.names):  # until all names that reachable code mentions are known
+            known = len(self.names)
+            self.arrays: dict[int, Found] = {}
+            self.held: list[Array] = []
+            self.guards: list[Guard] = []
+            self.unwatched: dict[str, str] = {}
+            self._seen: dict[Any, Any] = {}
             for root in roots:
                 self._visit("", root, lambda root=root: root, 0)
+        self._seen.clear()
 
     def find(self, array: Array) -> str | None:
         """The path of an array, if it or what it is a view of can be reached."""
@@ -108,90 +89,191 @@ class Captures:
         return found.path if found else None
 
     def _view(self, array: Array) -> Found | None:
-        owner, (low, high) = _owner(array), byte_bounds(array)
-        for base in self.held if owner is not array else ():
-            start, stop = byte_bounds(base)
-            inside = start <= low and high <= stop
-            if _owner(base) is owner and inside and base.flags.c_contiguous:
+        for base in self.held:
+            if base is not array and shows(base, array):
                 found = self.arrays[id(base)]
-                return Found(f"{found.path}_view", _same_view(array, base, found.read))
+                return Found(f"{found.path}_view", same_view(array, base, found.read))
         return None
+
+    def settled(self, computed: bool, free: dict[str, str]) -> tuple[Guard, ...]:
+        """The guards of a trace that is done; ``computed`` where it used arrays made by Python.
+
+        Elements of ``free`` arrays are not compared. What the trace itself changed is not
+        guarded: it would never hold.
+        """
+        kept: list[Guard] = []
+        for guard in self.guards:
+            if guard.holds():
+                kept.append(guard)
+            else:
+                self.unwatched[guard.path] = "changed by the function itself while it was traced"
+        self.unwatched |= free
+        everywhere = computed or self.compares or bool(self.names & _NUMBERS)
+        for base in self.held:
+            found = self.arrays[id(base)]
+            wanted = everywhere or base.dtype.kind in "iub"
+            if wanted and found.path not in free and not base.dtype.hasobject:
+                kept.append(self._elements(found, base))
+        return tuple(kept)
+
+    def _elements(self, found: Found, base: Array) -> Guard:
+        read = found.read
+        if base.nbytes > SMALL:
+            self.unwatched[found.path] = "of what Python reads of it only a sample is compared"
+        return Guard(f"{ELEMENTS}{found.path}", lambda: Elements.of(read()), Elements.of(base))
 
     # -- following names ----------------------------------------------------------------------
 
     def _visit(self, path: str, value: Any, read: Read, depth: int) -> None:
         if is_array(value):
-            self.held.append(value)
-            self.arrays.setdefault(id(value), Found(path, read))
+            self._array(path, value, read)
         elif isinstance(value, Scalar):
-            self._guard(path, read, value, by_identity=False)
+            self._guard(path, read, value)
         elif isinstance(value, types.FunctionType):
             self._guard(path, read, value, by_identity=True)
             self._function(value)
-        elif depth < DEPTH and id(value) not in self._seen:
-            self._seen.add(id(value))
+        elif id(value) in self._seen:
+            self._guard(path, read, value, by_identity=True)
+        elif depth >= DEPTH:
+            self.unwatched[path] = "nested too deeply to be followed"
+        else:
+            self._seen[id(value)] = value
             self._held_by(path, value, read, depth + 1)
 
+    def _array(self, path: str, value: Array, read: Read) -> None:
+        first = self.arrays.setdefault(id(value), Found(path, read))
+        if first.read is read:
+            self.held.append(value)
+        elif first.path != path:
+            same = lambda: read() is first.read()  # noqa: E731
+            self._guard(f"whether {path} is {first.path}", same, True)
+
     def _held_by(self, path: str, value: Any, read: Read, depth: int) -> None:
+        inner = getattr(value, "__dict__", {}).get("__wrapped__")
         if isinstance(value, types.ModuleType | type):
+            self._guard(path, read, value, by_identity=True)
             if not self._foreign(getattr(value, "__module__", value.__name__)):
-                self._attributes(path, value, read, depth, self.names)
+                self._attributes(path, value, read, depth)
         elif isinstance(value, types.MethodType | WeakMethod):
-            self._visit(path, value.__func__, lambda: value.__func__, depth)
-            self._visit(f"{path}.__self__" if path else "self", value.__self__, _own(read), depth)
+            self._visit(path, value.__func__, lambda: read().__func__, depth)
+            where = f"{path}.__self__" if path else "self"
+            self._visit(where, value.__self__, lambda: read().__self__, depth)
         elif isinstance(value, functools.partial):
-            self._items(path, (value.func, value.args, value.keywords), _parts(read), depth)  # pyright: ignore[reportUnknownMemberType]
-        elif is_container(value):
+            self._parts(path, value, read, depth)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, CONTAINERS):
             self._items(path, value, read, depth)
-        elif callable(inner := getattr(value, "__wrapped__", None)):
+        elif callable(inner):
             self._guard(path, read, value, by_identity=True)
             self._visit(path, inner, lambda: inner, depth)
-        elif not self._foreign(type(value).__module__):
+        elif _top(type(value).__module__) != "dlvm":
             self._object(path, value, read, depth)
 
-    def _object(self, path: str, value: object, read: Read, depth: int) -> None:
-        cls: Any = type(value)
-        for name in ("__call__", *self.names):
-            method = getattr(cls, name, None)
-            if isinstance(method, types.FunctionType):
-                self._function(method)
-        self._attributes(path, value, read, depth, None)
+    def _parts(self, path: str, value: functools.partial[Any], read: Read, depth: int) -> None:
+        self._visit(path, value.func, lambda: read().func, depth)
+        self._visit(f"{path}.args", value.args, lambda: read().args, depth)
+        self._visit(f"{path}.keywords", value.keywords, lambda: read().keywords, depth)
 
-    def _attributes(
-        self, path: str, value: Any, read: Read, depth: int, only: set[str] | None
+    def _object(self, path: str, value: Any, read: Read, depth: int) -> None:
+        """An object: its type, and what the code mentions of it."""
+        cls: Any = value.__class__
+        unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
+        if unpack is not None:
+            self._guard(path, lambda: unpack(read()), unpack(value))
+        elif self._foreign(cls.__module__) and comparable(value):
+            self._guard(path, read, value)
+        elif callable(value) and self._foreign(cls.__module__):
+            self._guard(path, read, value, by_identity=True)
+            self._attributes(path, value, read, depth)
+        elif hasattr(value, "__dict__") or any("__slots__" in vars(k) for k in cls.__mro__):
+            self._guard(f"the type of {path}", lambda: read().__class__, cls, by_identity=True)
+            self._attributes(path, value, read, depth)
+        else:
+            self._guard(path, read, value, by_identity=True)
+            kind = f"{cls.__module__}.{cls.__qualname__}"
+            self.unwatched[path] = f"what a {kind} holds can't be read, so it isn't compared"
+
+    def _attributes(self, path: str, value: Any, read: Read, depth: int) -> None:
+        of_class = isinstance(value, type | types.ModuleType)
+        classes: list[Any] = list(value.__mro__ if isinstance(value, type) else type(value).__mro__)
+        classes = [] if isinstance(value, types.ModuleType) else classes
+        own: dict[str, Any] = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+        for name in sorted(self._wanted(own, classes, constructing=of_class)):
+            where = f"{path}.{name}" if path else name
+            reading = lambda n=name: getattr(read(), n)  # noqa: E731
+            if name in own:
+                self._visit(where, own[name], reading, depth)
+            elif (home := _home(classes, name)) is not None:
+                self._of_class(where, home, name, value, reading, depth)
+
+    def _wanted(self, own: Iterable[str], classes: list[Any], constructing: bool) -> set[str]:
+        """The names of an object that the code mentions, or that Python calls by itself."""
+        keys = set(own)
+        of_classes = dict[str, Any]()
+        for cls in classes:
+            of_classes.update(_space(cls))
+        slots = {n for n, x in of_classes.items() if _is_slot(x) and not n.startswith("__")}
+        wanted = keys | slots if self.names & _EVERY else set[str]()
+        implicit = {n for n in of_classes if n.startswith("__") and n.endswith("__")}
+        never = set[str]() if constructing else _NEVER_IMPLICIT
+        return wanted | (self.names & (keys | of_classes.keys())) | (implicit - never)
+
+    def _of_class(
+        self, where: str, home: Any, name: str, value: Any, reading: Read, depth: int
     ) -> None:
-        for name, item in list(getattr(value, "__dict__", {}).items())[: LIMIT * 16]:
-            mentioned = name in self.names
-            if mentioned if only is not None else mentioned or not isinstance(item, Scalar):
-                where = f"{path}.{name}" if path else name
-                self._visit(where, item, lambda n=name: getattr(read(), n), depth)
+        """What an object has from its class: a slot, a method, a property or a value."""
+        static: Any = _standing(home, name)()
+        code = _code_of(static)
+        if code is not None and not self._foreign(home.__module__):
+            self._guard(where, _standing(home, name), static, by_identity=True)
+            self._function(code)
+        elif name.startswith("__"):
+            return
+        elif _is_slot(static) and not isinstance(value, type):
+            if hasattr(value, name):
+                self._visit(where, getattr(value, name), reading, depth)
+        elif not hasattr(static, "__get__"):
+            self._visit(where, static, reading, depth)
 
     def _items(self, path: str, value: Any, read: Read, depth: int) -> None:
-        pairs = list(_pairs(value))
-        if len(pairs) > LIMIT:
+        self._guard(f"the structure of {path}", lambda: structure(read()), structure(value))
+        scalars = [k for k, x in pairs(value) if isinstance(x, Scalar)]
+        if len(scalars) > SMALL:
             self._guard(path, read, value, by_identity=True)
-        else:
-            self._guard(f"the structure of {path}", lambda: _shape(read()), _shape(value), False)
-        for key, item in pairs[:LIMIT]:
-            where = f"{path}[{key!r}]"
-            self._visit(where, item, lambda k=key: read()[k], depth)
+            self.unwatched[path] = f"of {len(scalars)} scalars only some are compared"
+            scalars = scalars[:: len(scalars) // FEW]
+        block = len(scalars) > FEW
+        if block:
+            now = entries(scalars, read)
+            self._guard(f"the entries of {path}", now, now())
+        for key, item in pairs(value):
+            if not (block and isinstance(item, Scalar)):
+                self._visit(f"{path}[{key!r}]", item, lambda k=key: read()[k], depth)
+        if not self._foreign(type(value).__module__):
+            self._attributes(path, value, read, depth)
 
     def _function(self, fn: types.FunctionType) -> None:
         if id(fn) in self._seen or self._foreign(fn.__module__):
             return
-        self._seen.add(id(fn))
+        self._seen[id(fn)] = fn
         mentioned = set(_names(fn.__code__))
         self.names |= mentioned
+        self.compares = self.compares or _compares(fn.__code__)
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-            if filled(cell):
+            if filled(cell) and self._first(cell):
                 self._visit(name, cell.cell_contents, lambda c=cell: c.cell_contents, 0)
         space = fn.__globals__
         for name in sorted(mentioned & space.keys()):
-            self._visit(name, space[name], lambda n=name, g=space: g[n], 0)
-        for i, default in enumerate(fn.__defaults__ or ()):
-            if is_array(default):
-                name = fn.__code__.co_varnames[fn.__code__.co_argcount - len(fn.__defaults__ or ())]
-                self._visit(name, default, lambda i=i: (fn.__defaults__ or ())[i], 0)
+            if self._first(space, name):
+                self._visit(name, space[name], lambda n=name: space[n], 0)
+        for name, value, read in _defaults(fn):
+            self._visit(name, value, read, 0)
+        for name in sorted(mentioned & vars(fn).keys()):
+            self._visit(f"{fn.__name__}.{name}", vars(fn)[name], lambda n=name: vars(fn)[n], 0)
+
+    def _first(self, *place: Any) -> bool:
+        """Whether a variable is met for the first time; its path says nothing about that."""
+        key = (id(place[0]), *place[1:])
+        return self._seen.setdefault(key, place) is place
 
     def _foreign(self, module: str | None) -> bool:
         """Whether a module belongs to Python, to this package or to another installed one."""
@@ -201,56 +283,47 @@ class Captures:
         file = getattr(sys.modules.get(top), "__file__", None) or ""
         return top in _FOREIGN or "site-packages" in file or "dist-packages" in file
 
-    def _guard(self, path: str, read: Read, value: Any, by_identity: bool) -> None:
+    def _guard(self, path: str, read: Read, value: Any, by_identity: bool = False) -> None:
         if path:
-            self.guards.setdefault(path, Guard(path, read, value, by_identity))
+            self.guards.append(Guard(path, read, value, by_identity))
 
 
 def _top(module: str | None) -> str:
     return (module or "").partition(".")[0]
 
 
-def _owner(array: Array) -> Any:
-    """The array whose memory a view shows."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+def _home(classes: list[Any], name: str) -> Any:
+    return next((k for k in classes if name in vars(k)), None)
 
 
-def _same_view(array: Array, base: Array, read: Read) -> Read:
-    """How the view is made again of what the name stands for at each call."""
-    offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    shape, dtype, strides = array.shape, array.dtype, array.strides
-    whole = (base.shape, base.dtype, base.strides)
-
-    def again() -> Any:
-        now = read()
-        if (now.shape, now.dtype, now.strides) != whole:
-            return now
-        return np.ndarray(shape, dtype, now, offset, strides)
-
-    return again
+def _space(of: Any) -> Mapping[str, Any]:
+    return vars(of)
 
 
-def is_container(x: Any) -> TypeGuard[Mapping[Any, Any] | Sequence[Any]]:
-    """Whether something is a dict, a list or a tuple."""
-    return isinstance(x, dict | list | tuple)
+def _standing(home: Any, name: str) -> Read:
+    return lambda: _space(home)[name]
 
 
-def _own(read: Read) -> Read:
-    return lambda: read().__self__
+def _is_slot(x: Any) -> bool:
+    return isinstance(x, types.MemberDescriptorType)
 
 
-def _parts(read: Read) -> Read:
-    return lambda: (read().func, read().args, read().keywords)
+def _code_of(static: Any) -> types.FunctionType | None:
+    """The function behind what stands in a class: a method, a property, something staged."""
+    for name in ("fget", "func", "__func__", "__wrapped__"):
+        static = getattr(static, name, static)
+    return static if isinstance(static, types.FunctionType) else None
 
 
-def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
-    return iter(value.items()) if isinstance(value, dict) else iter(enumerate(value))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _shape(value: Any) -> Any:
-    return tuple(value) if isinstance(value, dict) else len(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def _defaults(fn: types.FunctionType) -> Iterator[tuple[str, Any, Callable[[], Any]]]:
+    """The defaults of a function: name, value and how it is read."""
+    positional = fn.__defaults__ or ()
+    count = fn.__code__.co_argcount
+    names = fn.__code__.co_varnames[count - len(positional) : count]
+    for i, (name, value) in enumerate(zip(names, positional, strict=True)):
+        yield name, value, lambda i=i: (fn.__defaults__ or ())[i]
+    for name, value in (fn.__kwdefaults__ or {}).items():
+        yield name, value, lambda n=name: (fn.__kwdefaults__ or {})[n]
 
 
 def filled(cell: Any) -> bool:
@@ -263,7 +336,19 @@ def filled(cell: Any) -> bool:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
+    """What code mentions: names, and strings that may be names for ``getattr``."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            yield constant
+
+
+@functools.lru_cache(maxsize=4096)
+def _compares(code: types.CodeType) -> bool:
+    """Whether code decides by a comparison, as ``if w[0] > 0``, which no trace would show."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    words = [i.opname for i in dis.get_instructions(code) if i.opname not in _BETWEEN]
+    follows = itertools.pairwise(words)
+    return any(a == "COMPARE_OP" and "JUMP" in b for a, b in follows) or any(map(_compares, inner))

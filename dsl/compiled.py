@@ -14,7 +14,7 @@ from dlvm.errors import DonationError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
-from .captures import Found
+from .guards import Found
 from .scopes import user_origin
 from .specs import Parameters, as_array, given
 from .tracing import Input, Program
@@ -62,6 +62,11 @@ class Compiled:
     def program(self) -> Program:
         """What the trace gave."""
         return self._program
+
+    @property
+    def road(self) -> Road:
+        """The machine code and how it was made; also for a trace that gives the same program."""
+        return self._road
 
     @property
     def report(self) -> Report:

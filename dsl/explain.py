@@ -26,6 +26,7 @@ class Explanation:
     compiles: tuple[Compile, ...]
     captures: tuple[str, ...]
     guards: tuple[str, ...]
+    unwatched: tuple[str, ...]
     constants: tuple[str, ...]
     widenings: tuple[str, ...]
     donations: tuple[str, ...]
@@ -44,6 +45,7 @@ class Explanation:
             tuple(compiles),
             _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.captured),
             _once(f"{g.path} = {g.expected!r:.60}" for s in made for g in s.guards),
+            _once(f"{path}: {why}" for s in made for path, why in s.unwatched.items()),
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
@@ -55,6 +57,7 @@ class Explanation:
         for title, items in (
             ("captured arrays", self.captures),
             ("guards", self.guards),
+            ("read while tracing, not watched in full", self.unwatched),
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),

@@ -15,6 +15,7 @@ import itertools
 import logging
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 
@@ -42,6 +43,8 @@ COMPILING = threading.RLock()
 KEPT = 256
 """How many programs of one function are kept."""
 SHORT_CUTS = 4096
+PATIENCE = 16
+"""How many traces in vain before the elements of an array are no longer compared."""
 log = logging.getLogger("dlvm.compile")
 
 
@@ -99,6 +102,9 @@ class StagedFunction(Generic[P, R]):
         self._cache: dict[Any, list[Specialisation]] = {}
         self._known: dict[Any, list[Specialisation]] = {}
         self._compiles: list[Compile] = []
+        self._vain: Counter[str] = Counter()
+        self._free: dict[str, str] = {}
+        self._matters: set[str] = set()
         self._clock = itertools.count(1)
         self._methods: Methods[StagedFunction[..., Any]] = Methods()
         self._owner: Any = None
@@ -249,22 +255,42 @@ class StagedFunction(Generic[P, R]):
     def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
         reason = self._reason(signature, arguments)
         program, captures, inputs = self._trace(signature, arguments)
-        road = Road(program.module, self._options)
+        twin = self._twin(signature, program)
+        road = twin.compiled.road if twin else Road(program.module, self._options)
         _ = road.executable
         found = [captures.arrays[key] for key in program.trace.arrays]
         shape = Shape(self.parameters, signature.tree, tuple(inputs), signature.static)
-        compiled = Compiled(shape, program, road, found)
         types_ = (c.param.type for c in program.trace.arrays.values())
         made = Specialisation(
             signature,
-            tuple(captures.guards.values()),
+            captures.settled(bool(program.trace.constants), self._free),
             tuple(zip(found, types_, strict=True)),
-            compiled,
+            Compiled(shape, program, road, found),
+            captures.unwatched,
         )
         self._keep(made)
+        if twin:
+            log.info("%s: traced again for the same program: %s", self.label, reason)
+            return made
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
         log.info("%s: compiled for %s: %s", self.label, self._compiles[-1].types, reason)
         return made
+
+    def _twin(self, signature: Signature, program: Program) -> Specialisation | None:
+        """A program that is the same although its guards fail; this trace takes its place."""
+        kept = self._cache.get(signature, [])
+        other = kept[0].other_elements() if kept else set[str]()
+        twin = next((s for s in kept if s.compiled.module == program.module), None)
+        if twin is None:
+            self._matters |= other
+            return None
+        self._drop(twin)
+        for path in other - self._matters:
+            self._vain[path] += 1
+            if self._vain[path] >= PATIENCE:
+                self._free[path] = "its elements changed, never the program: not compared now"
+                log.warning("%s: %s: %s", self.label, path, self._free[path])
+        return twin
 
     def _keep(self, made: Specialisation) -> None:
         """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""

@@ -11,8 +11,8 @@ from dlvm.errors import DlvmError
 from dlvm.ir import Expr, TensorType
 from dlvm.ir.interpret import bind
 
-from .captures import Found, Guard, present
 from .compiled import Compiled
+from .guards import ELEMENTS, Elements, Found, Guard, present
 from .scopes import is_array, type_of
 from .trees import Spec as Tree
 
@@ -34,6 +34,7 @@ class Specialisation:
     guards: tuple[Guard, ...]
     captured: tuple[tuple[Found, TensorType], ...]
     compiled: Compiled
+    unwatched: dict[str, str]
     used: int = 0
 
     def changed(self) -> str | None:
@@ -46,6 +47,11 @@ class Specialisation:
             if not is_array(array) or type_of(array) != t:
                 return f"the captured {found.path} was {t}, is {_brief(array)}"
         return None
+
+    def other_elements(self) -> set[str]:
+        """The arrays whose elements are no longer those that Python may have read."""
+        elements = (g for g in self.guards if isinstance(g.expected, Elements))
+        return {g.path.removeprefix(ELEMENTS) for g in elements if not g.holds()}
 
 
 def _brief(value: Any) -> str:
