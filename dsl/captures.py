@@ -297,7 +297,7 @@ def _home(classes: list[Any], name: str) -> Any:
 
 
 def _space(of: Any) -> Mapping[str, Any]:
-    return vars(of)
+    return of.__dict__
 
 
 def _standing(home: Any, name: str) -> Read:
