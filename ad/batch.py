@@ -12,15 +12,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.errors import UserError
-from dlvm.ir import BOOL, Builder, Declaration, Dim, Function, Op, Param, TensorType, Value, zeros
+from dlvm.ir import (
+    BOOL,
+    I32,
+    Builder,
+    Declaration,
+    Dim,
+    Function,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    zeros,
+)
+from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import (
     Broadcast,
     Call,
+    Cast,
+    Cond,
     Effect,
     EmptyTape,
     Gather,
+    Less,
     Matmul,
+    Max,
     Permute,
     Pop,
     Push,
@@ -28,6 +45,7 @@ from dlvm.ops import (
     ScatterAdd,
     ScatterSet,
     Select,
+    While,
 )
 
 from .activity import Flags, is_tape
@@ -44,7 +62,8 @@ class Batch:
     """How many lanes there are, and how code is written for all of them.
 
     Where lanes go different ways, ``mask`` says which of them are on the way being written:
-    loops that use a tape ask, and operations that can end the call with an error.
+    loops ask, which may never end in a lane that is elsewhere, and operations that can end the
+    call with an error.
     """
 
     engine: Engine
@@ -135,7 +154,10 @@ def can_raise(op: Op) -> bool:
 def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
     """Whether anything inside must know which lanes are on its way."""
     found = inside(engine, ops)
-    return any(can_raise(op) or any(is_tape(t) for t in op.result_types) for op in found)
+    return any(
+        isinstance(op, While) or can_raise(op) or any(is_tape(t) for t in op.result_types)
+        for op in found
+    )
 
 
 @dataclass(frozen=True)
@@ -196,23 +218,48 @@ def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 # -- gather and scatter ----------------------------------------------------------------------------
 
 
-def _guarded(
-    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
-) -> Lanes:
-    """Operands whose indices are 0 in lanes that are not on this way: there nothing is wrong."""
+def indexed(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """Only lanes that are on this way can be out of range: in the others indices are 0."""
+    assert isinstance(op, Gather | ScatterAdd | ScatterSet)
     if b.mask is None or op.mode != "error":
-        return xs, flags
+        return moved(b, op, xs, flags)
     indices = b.spread(xs[1], flags[1])
     here = Broadcast(b.mask, indices.shape, (0,))
     safe = Select(here, indices, zeros(indices.type))
-    return (xs[0], safe, *xs[2:]), (flags[0], True, *flags[2:])
+    rule = moved if at_least(op.x.shape[op.axis], 1) else _if_any_lane
+    return rule(b, op, (xs[0], safe, *xs[2:]), (flags[0], True, *flags[2:]))
 
 
-def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+def _if_any_lane(
+    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
+) -> Lanes:
+    """An axis that may be empty has no index 0: it is read only if some lane comes here."""
+    assert b.mask is not None
+    params = [tuple(Param(v.type, f"x{i}") for i, v in enumerate(xs)) for _ in range(2)]
+    with Builder() as there:
+        (found,), _ = moved(b, op, params[0], flags)
+    with Builder() as nowhere:
+        x = zeros(found.type) if isinstance(op, Gather) else b.spread(params[1][0], flags[0])
+    then = Function("then", params[0], tuple(there.ops), (found,))
+    otherwise = Function("otherwise", params[1], tuple(nowhere.ops), (x,))
+    return _all(Cond(any_of(b.mask), tuple(xs), then, otherwise))
+
+
+def moved(
+    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
+) -> Lanes:
+    """What the indices name is moved, with a batch axis only where it must have one."""
+    return gather(b, op, xs, flags) if isinstance(op, Gather) else scatter(b, op, xs, flags)
+
+
+def any_of(lanes: Value) -> Value:
+    """Whether there is a lane."""
+    return Less(zeros(TensorType(I32)), Max(Cast(lanes, I32), (0,)))
+
+
+def gather(b: Batch, op: Gather, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Lanes of one operand only move along: no batch axis is needed."""
-    assert isinstance(op, Gather)
-    (x, indices), flags = _guarded(b, op, xs, flags)
-    xs = (x, indices)
+    x, indices = xs
     if op.batch or all(flags):
         return leaf(b, op, xs, flags)
     if flags[0]:
@@ -222,10 +269,8 @@ def gather(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     return _whole(_permuted(found, (op.axis, *rest)))
 
 
-def scatter(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+def scatter(b: Batch, op: ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags) -> Lanes:
     """The same indices in every lane are one scatter, one axis further."""
-    assert isinstance(op, ScatterAdd | ScatterSet)
-    xs, flags = _guarded(b, op, xs, flags)
     if op.batch or flags[1]:
         return leaf(b, op, xs, flags)
     x, updates = b.spread(xs[0], flags[0]), b.spread(xs[2], flags[2])
@@ -255,9 +300,9 @@ BATCHED.update(
     {
         Effect: effect,
         Matmul: matmul,
-        Gather: gather,
-        ScatterAdd: scatter,
-        ScatterSet: scatter,
+        Gather: indexed,
+        ScatterAdd: indexed,
+        ScatterSet: indexed,
         EmptyTape: empty_tape,
         Push: push,
         Pop: pop,

@@ -92,8 +92,9 @@ def _swapped(x: Value) -> Value:
 def checkpoint(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """A checkpoint of the batched body."""
     assert isinstance(op, Checkpoint)
-    body = b.body(op.body, flags)
-    return Checkpoint(tuple(xs), body.fn).results, body.batched
+    guard = b.guard(op)
+    body = b.body(op.body, flags, bool(guard))
+    return Checkpoint((*xs, *guard), body.fn).results, body.batched
 
 
 def recompute(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dlvm.errors import UserError
 from dlvm.ir import (
     BOOL,
-    I32,
     TAPE,
     Builder,
     Function,
@@ -22,29 +21,21 @@ from dlvm.ir import (
     TensorType,
     Value,
     splat,
-    zeros,
 )
-from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import inline
 from dlvm.ops import (
     And,
     Broadcast,
-    Cast,
     Cond,
-    Gather,
-    Less,
-    Max,
     Not,
     Pop,
     Push,
-    ScatterAdd,
-    ScatterSet,
     Select,
     While,
 )
 
 from .activity import Flags, arguments, is_tape
-from .batch import BATCHED, Batch, Lanes, can_raise, inside, needs_mask
+from .batch import BATCHED, Batch, Lanes, any_of, inside, needs_mask
 from .batch_control import settle
 from .live import live
 from .reverse import Engine
@@ -101,19 +92,13 @@ def _choose(lanes: Value, x: Value, y: Value) -> Value:
 
 def _refuse(b: Batch, op: Op, ops: Sequence[Op]) -> None:
     for inner in inside(b.engine, ops):
-        if inner.has_effect or (can_raise(inner) and not _is_safe_at_zero(inner)):
+        if inner.has_effect:
             raise UserError(
                 f"{op.name} on a predicate that vmap batches: {inner.name} inside would happen "
                 "for lanes that do not come there",
                 origin=inner.origin or op.origin,
-                remedy="use mode='clip' or mode='drop' for indices into an axis that may be "
-                "empty, or one predicate for all lanes",
+                remedy=f"take the {inner.name} out, or use one predicate for all lanes",
             )
-
-
-def _is_safe_at_zero(op: Op) -> bool:
-    """Whether an index 0 is in range, as lanes that are elsewhere have."""
-    return isinstance(op, Gather | ScatterAdd | ScatterSet) and at_least(op.x.shape[op.axis], 1)
 
 
 # -- while -----------------------------------------------------------------------------------------
@@ -127,9 +112,8 @@ def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     by_lane = bool(guard) or b.body(op.condition, settled).batched[0]
     if by_lane:
         _refuse(b, op, op.body.ops)
-        _refuse_condition(b, op)
         settled = (*(True,) * n, *settled[n:])
-    condition = b.body(op.condition, settled)
+    condition = b.body(op.condition, settled, bool(guard))
     test = b.demand(condition, (by_lane,))
     step = _trip(b, op, test, settled, by_lane)
     if by_lane:
@@ -138,24 +122,11 @@ def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     return While(tuple(init), (*xs[n:], *guard), test, step).results, settled[:n]
 
 
-def _refuse_condition(b: Batch, op: While) -> None:
-    """A condition is asked in lanes that are done, or have not come there."""
-    if any(can_raise(inner) for inner in inside(b.engine, op.condition.ops)):
-        raise UserError(
-            "while on a predicate that vmap batches: its condition can fail",
-            origin=op.origin,
-            remedy="use mode='clip' or mode='drop' for indices in the condition",
-        )
-
-
 def _any_lane(condition: Function, guard: Sequence[Value]) -> Function:
-    params = (*condition.params, *(Param(v.type, "lanes") for v in guard))
     with Builder(condition.ops) as builder:
         (running,) = condition.results
-        if guard:
-            running = And(running, params[-1])
-        some = Less(zeros(TensorType(I32)), Max(Cast(running, I32), (0,)))
-    return Function("condition", params, tuple(builder.ops), (some,))
+        some = any_of(And(running, condition.params[-1]) if guard else running)
+    return Function("condition", condition.params, tuple(builder.ops), (some,))
 
 
 def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) -> Function:
@@ -164,14 +135,14 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
     uses = [
         _tape_of(b.engine, op.body, p)[0] if is_tape(p.type) else None for p in op.body.params[:n]
     ]
-    masked = by_lane and needs_mask(b.engine, (op,))
+    masked = by_lane and needs_mask(b.engine, op.body.ops)
     step = b.demand(b.body(op.body, settled, masked), settled[:n])
     lanes = TensorType(BOOL, (b.size,))
     params = [Param(p.type, p.name) for p in step.params[:count]]
     guard = [Param(lanes, "lanes")] if b.guard(op) else []
     with Builder() as builder:
         held: list[Value] = list(params)
-        (running,) = inline(test, held) if by_lane else (splat(True, lanes),)
+        (running,) = inline(test, (*held, *guard)) if by_lane else (splat(True, lanes),)
         for i, use in enumerate(uses):
             if use is Pop:
                 held[i], running = Pop(held[i], (TensorType(TAPE), lanes)).results

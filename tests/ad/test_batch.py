@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from dlvm.ir.dims import symbol
 
 from .building import checked, derivatives, draw, floats, function
 from .controls import CASES, counted, number, region
+from .counting import work
 from .leaves import LEAVES
 
 RNG = np.random.default_rng
@@ -224,17 +226,88 @@ def test_a_lane_that_is_done_looks_nothing_up() -> None:
     assert module.run("b", np.array([0, 3, 9]), np.array([2, 5, 3, 6]))[0].tolist() == [6, 6, 9]
 
 
-def test_an_axis_that_may_be_empty_has_no_safe_index() -> None:
-    then = region("f64[N] i64", lambda x, i: ops.Gather(x, i, 0))
-    other = region("f64[N] i64", lambda x, i: number(0.0))
-    fn = function(
-        "f",
-        "f64[N] i64",
-        lambda x, i: ops.Cond(ops.Less(i, number(5)), (x, i), then, other).results,
+def either(then: Callable[..., Value], other: Callable[..., Value]) -> Function:
+    """``then`` where ``i < 5``, else ``other``, of a table of unknown length."""
+    types = "f64[N] i64"
+    branches = region(types, then), region(types, other)
+
+    def body(x: Value, i: Value) -> Value:
+        return ops.Cond(ops.Less(i, number(5)), (x, i), *branches).results[0]
+
+    return function("f", types, body)
+
+
+def test_an_axis_that_may_be_empty_is_read_only_if_a_lane_comes_there() -> None:
+    read = either(lambda x, i: ops.Gather(x, i, 0), lambda x, i: number(7.0))
+    written = either(lambda x, i: ops.ScatterAdd(x, i, number(1.0), 0), lambda x, i: x)
+    for axes in ((None, 0), (0, 0)):
+        reading, writing = (batched(fn, axes, L) for fn in (read, written))
+        x = np.arange(6.0).reshape(2, 3) if axes[0] == 0 else np.arange(3.0)
+        rows = np.broadcast_to(x, (2, 3))
+        assert reading.run("b", x, np.array([9, 2]))[0].tolist() == [7.0, rows[1, 2]]
+        assert reading.run("b", x[..., :0], np.array([9, 8]))[0].tolist() == [7.0, 7.0]
+        added = rows + np.array([[0, 0, 0], [0, 0, 1.0]])
+        assert writing.run("b", x, np.array([9, 2]))[0].tolist() == added.tolist()
+        for module in (reading, writing):
+            for table, i in ((x, [9, -4]), (x[..., :0], [9, 0])):
+                with pytest.raises(IndexOutOfRange):
+                    module.run("b", table, np.array(i))
+
+
+def halved() -> tuple[Function, Function]:
+    """``x`` halved until it is below 1, where ``x > 0``; elsewhere that would take long."""
+    until = region("f64", lambda x: ops.LessEqual(number(1.0), x * x))
+    step = region("f64", lambda x: (x * 0.5,))
+    loop = region("f64", lambda x: ops.While((x,), (), until, step).results[0])
+    scan = region("f64", lambda x: ops.Call((x,), FunctionRef("g"), (x.type,)).results)
+    taken = region("f64", lambda x: ops.Scan((x,), (), (), scan, 2).results[0])
+    again = region("f64", lambda x: ops.Checkpoint((x,), taken).results)
+    other = region("f64", lambda x: x)
+    return function(
+        "f", "f64", lambda x: ops.Cond(positive(x), (x,), again, other).results
+    ), function("g", "f64", lambda x: ops.Cond(positive(x), (x,), loop, loop).results)
+
+
+def positive(x: Value) -> Value:
+    return ops.Less(number(0.0), x)
+
+
+def test_a_lane_that_is_elsewhere_makes_no_trip() -> None:
+    f, g = halved()
+    d = Declaration("adjoint", "d", "f", (0,), seeded=True)
+    entries = (
+        f,
+        g,
+        d,
+        *(
+            Declaration("batched", "b" + of, of, axes=(0,) * n, size=L)
+            for of, n in (("f", 1), ("d", 2))
+        ),
     )
-    with pytest.raises(UserError, match="mode='clip'"):
-        batched(fn, (None, 0), L)
-    batched(fn, (0, None), L)
+    module = checked(*entries)
+    x, y = np.array([5.0, -1e300, 0.25]), np.array([5.0, 0.0, 0.25])
+    assert module.run("bf", x)[0].tolist() == [0.625, -1e300, 0.25]
+    assert module.run("bd", x, np.ones(3))[0].tolist() == [0.125, 1.0, 1.0]
+    for of, *seeds in (("bf",), ("bd", np.ones(3))):
+        assert work(module, of, x, *seeds) == work(module, of, y, *seeds)
+
+
+def test_a_condition_may_look_something_up() -> None:
+    until = region("i64 f64[N]", lambda i, x: ops.Less(ops.Gather(x, i, 0), number(2.0)))
+    step = region("i64 f64[N]", lambda i, x: (i + 1,))
+
+    def loop(x: Value, i: Value) -> Value:
+        return ops.While((i,), (x,), until, step).results[0]
+
+    plain = function("f", "f64[N] i64", loop)
+    x = np.arange(4.0)
+    assert batched(plain, (None, 0), L).run("b", x, np.array([0, 3]))[0].tolist() == [2, 3]
+    guarded = either(loop, lambda x, i: i)
+    module = batched(guarded, (None, 0), L)
+    assert module.run("b", x, np.array([0, 9]))[0].tolist() == [2, 9]
+    assert module.run("b", x[:0], np.array([9, 9]))[0].tolist() == [9, 9]
+    with pytest.raises(IndexOutOfRange):
+        module.run("b", x[:2], np.array([0, 9]))
 
 
 def test_every_leaf_says_how_it_is_batched() -> None:

@@ -50,3 +50,20 @@ def test_masks_are_kept_by_sums_and_moves_of_what_they_select() -> None:
     assert np.allclose(dlvm.function(dlvm.grad(f))(x), [0.0, 1.5])
     second = dlvm.grad(lambda x: dlvm.grad(f)(x).sum())
     assert np.allclose(dlvm.function(second)(x), [0.0, -6 / 32])
+
+
+def test_a_lane_that_is_elsewhere_makes_no_trip_and_looks_nothing_up() -> None:
+    """Zero doubled for ever is no matter of a lane that does not come there."""
+
+    def doubled(n: Any) -> Any:
+        return dlvm.while_loop(lambda i: i < 10, lambda i: i * 2, n)
+
+    def found(x: Any, n: Any) -> Any:
+        return dlvm.cond(n > 0, lambda n: x[doubled(n) - 10], lambda n: 0.5, n)
+
+    f = dlvm.function(dlvm.vmap(found, in_axes=(None, 0)), dynamic={"x": "N"})
+    x = np.arange(3.0)
+    assert f(x, np.array([3, 0, 5])).tolist() == [2.0, 0.5, 0.0]
+    assert f(x[:0], np.array([0, 0, 0])).tolist() == [0.5, 0.5, 0.5]
+    with pytest.raises(dlvm.UserError, match="out of range"):
+        f(x[:2], np.array([3, 0, 5]))
