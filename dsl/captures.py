@@ -43,6 +43,7 @@ from .scopes import is_array
 
 Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None
 FEW = 64
+MANY = 512
 DEPTH = 32
 _FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
 _BUFFERS = (bytearray, memoryview, array.array)
@@ -236,20 +237,31 @@ class Captures:
 
     def _items(self, path: str, value: Any, read: Read, depth: int) -> None:
         self._guard(f"the structure of {path}", lambda: structure(read()), structure(value))
-        scalars = [k for k, x in pairs(value) if isinstance(x, Scalar)]
-        if len(scalars) > SMALL:
+        scalar = {k for k, x in pairs(value) if isinstance(x, Scalar)}
+        arrays = {k for k, x in pairs(value) if is_array(x)}
+        places = [k for k, _ in pairs(value)]
+        plain = self._some(f"scalars of {path}", [k for k in places if k in scalar], SMALL)
+        rest = [k for k in places if k not in scalar and k not in arrays]
+        followed = arrays.union(self._some(f"objects of {path}", rest, MANY))
+        if len(plain) + len(followed) < len(places):
             self._guard(path, read, value, by_identity=True)
-            self.unwatched[path] = f"of {len(scalars)} scalars only some are compared"
-            scalars = scalars[:: len(scalars) // FEW]
-        block = len(scalars) > FEW
-        if block:
-            now = entries(scalars, read)
+        if len(plain) >= FEW:
+            now = entries(plain, read)
             self._guard(f"the entries of {path}", now, now())
+        else:
+            followed |= set(plain)
         for key, item in pairs(value):
-            if not (block and isinstance(item, Scalar)):
+            if key in followed:
                 self._visit(f"{path}[{key!r}]", item, lambda k=key: read()[k], depth)
         if not self._foreign(type(value).__module__):
             self._attributes(path, value, read, depth)
+
+    def _some(self, what: str, keys: list[Any], most: int) -> list[Any]:
+        """All keys, or of too many to compare at each call a few, which is said."""
+        if len(keys) <= most:
+            return keys
+        self.unwatched[what] = f"only {FEW} of {len(keys)} are compared"
+        return keys[:: -(-len(keys) // FEW)][:FEW]
 
     def _function(self, fn: types.FunctionType) -> None:
         if id(fn) in self._seen or self._foreign(fn.__module__):

@@ -251,6 +251,17 @@ def test_what_can_not_be_read_is_said():
     f(X)
     assert set(f.explain().unwatched) == {
         "rng: what a numpy.random._generator.Generator holds can't be read, so it isn't compared",
-        "many: of 10000 scalars only some are compared",
+        "scalars of many: only 64 of 10000 are compared",
     }
     assert "not watched in full" in str(f.explain())
+
+
+def test_few_of_very_many_are_compared_and_it_is_said():
+    rows = [{"rate": float(i)} for i in range(1000)]
+    f = agrees(lambda x: x * rows[0]["rate"] + 1, putting(rows[0], "rate", 5.0))
+    assert f.explain().unwatched == ("objects of rows: only 64 of 1000 are compared",)
+    assert len(f.explain().guards) < 200
+    agrees(lambda x: x * len(rows), rows.pop)
+    held = types.SimpleNamespace(rows=rows)
+    other = [*rows[:1], {"rate": -1.0}, *rows[2:]]
+    agrees(lambda x: x * held.rows[1]["rate"], setting(held, "rows", other))
