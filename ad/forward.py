@@ -18,7 +18,7 @@ from dlvm.ops import EmptyTape
 
 from .activity import Flags, flows
 from .live import live
-from .reverse import Cotangents, Engine, Sweep, cotangent, sow
+from .reverse import Cotangents, Engine, Sweep, cotangent, sow, stated
 
 Tangents = Cotangents
 Rule = Callable[[Engine, Op, Sequence[Value], Tangents], tuple[Sequence[Value], Tangents]]
@@ -80,7 +80,7 @@ def tangent_of_leaf(engine: Engine, op: Op, dx: Tangents) -> Tangents:
     flowing = [r for r in op.results if flows(r.type)]
     seeds = {r: Param(r.type, "seed") for r in flowing}
     with Builder() as formula:
-        parts = op.adjoint(*(seeds.get(r) or zeros(r.type) for r in op.results))
+        parts = stated(op, [seeds.get(r) or zeros(r.type) for r in op.results])
     known = [(p, d) for p, d in zip(parts, dx, strict=True) if p is not None and d is not None]
     ends = tuple(p for p, _ in known)
     linear = Function(f"adjoint of {op.name}", tuple(seeds.values()), tuple(formula.ops), ends)

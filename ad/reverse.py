@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
+from dlvm.errors import CompilerError
 from dlvm.ir import (
     Builder,
     Declaration,
@@ -188,17 +189,36 @@ def _sum(x: Value, old: Value | None, new: Value | None) -> Value | None:
     return accumulate_masked(old, new)
 
 
+def stated(op: Op, dy: Sequence[Value]) -> Cotangents:
+    """The adjoint that the class of a leaf states: for each operand one of its type, or None."""
+    given = cast(object, op.adjoint(*dy))
+    parts = cast("tuple[object, ...]", given if isinstance(given, tuple) else (given,))
+    found = [p.type if isinstance(p, Value) else p for p in parts]
+    expected = [x.type for x in op.operands]
+    fits = parts is given and len(found) == len(expected)
+    if not fits or any(t is not None and t != x for t, x in zip(found, expected, strict=True)):
+        raise CompilerError(
+            f"the adjoint of {op.name} must be a tuple with a cotangent, or None, for each "
+            f"operand: expected {_shown(expected)}, found {_shown(found)}"
+        )
+    return cast(Cotangents, parts)
+
+
+def _shown(types: Sequence[object]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
 def pulled_back(op: Op, dy: Cotangents) -> Cotangents:
     """The cotangents of the operands of a leaf, by its formula; masks stay outermost."""
     came = [zeros(r.type) if d is None else d for d, r in zip(dy, op.results, strict=True)]
-    parts = op.adjoint(*came)
+    parts = stated(op, came)
     passed = len(came) == 1 and all(p is None or p is came[0] for p in parts)
     if passed or len(came) > 1 or not isinstance(op, Elementwise):
         return parts
     mask = mask_of(came[0])
     if mask is None:
         return parts
-    return [None if p is None else masked(mask[0], p) for p in op.adjoint(mask[1])]
+    return [None if p is None else masked(mask[0], p) for p in stated(op, (mask[1],))]
 
 
 def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
+from dlvm import ops
 from dlvm.errors import CompilerError
-from dlvm.ir import OPS, Declaration, Module, Value
+from dlvm.ir import F32, OPS, Declaration, Module, Value
 from dlvm.ops import Elementwise
 
 from .building import checked, derivatives, draw, floats, function
@@ -70,19 +74,35 @@ def test_forward_over_reverse_is_reverse_over_reverse(name: str) -> None:
     assert abs(forward - backward) <= 1e-11 * (1 + abs(forward)), (forward, backward)
 
 
-def test_an_adjoint_that_is_not_linear_is_named() -> None:
+CROOKED: dict[str, tuple[Callable[..., Any], str]] = {
+    "not linear": (lambda dy: (dy * dy,), "the adjoint of crooked is not linear"),
+    "one too many": (lambda dy: (dy, dy), r"expected \(f64\[3\]\), found \(f64\[3\], f64\[3\]\)"),
+    "none": (lambda dy: (), r"the adjoint of crooked .* found \(\)"),
+    "no tuple": (lambda dy: dy, "the adjoint of crooked must be a tuple"),
+    "another shape": (lambda dy: (ops.Sum(dy, (0,)),), r"expected \(f64\[3\]\), found \(f64\)"),
+    "another type": (lambda dy: (ops.Cast(dy, F32),), r"crooked .* found \(f32\[3\]\)"),
+    "no value": (lambda dy: (0.0,), r"crooked .* found \(0.0\)"),
+}
+UNSEEN = ("adjoint", "not linear")
+FAULTS = [(k, f) for k in ("adjoint", "tangent") for f in CROOKED if (k, f) != UNSEEN]
+
+
+@pytest.mark.parametrize(("kind", "fault"), FAULTS)
+def test_an_adjoint_that_is_wrong_is_named(kind: str, fault: str) -> None:
+    formula, message = CROOKED[fault]
+
     class Crooked(Elementwise):
-        """Its adjoint squares the cotangent."""
+        """Its adjoint has a fault."""
 
         name = "crooked"
         x: Value
 
         def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-            return (dy[0] * dy[0],)
+            return formula(*dy)
 
     try:
         f = function("f", "f64[3]", Crooked)
-        with pytest.raises(CompilerError, match="crooked is not linear"):
-            checked(f, Declaration("tangent", "v", "f", (0,)))
+        with pytest.raises(CompilerError, match=message):
+            checked(f, Declaration(kind, "v", "f", (0,), seeded=kind == "adjoint"))
     finally:
         del OPS["crooked"]
