@@ -43,8 +43,12 @@ class Options:
             raise UserError(
                 f"target={self.target!r}: there is no such target", remedy='it can be "host"'
             )
-        if self.threads is not None and self.threads < 1:
-            raise UserError(f"threads={self.threads}: at least one is needed")
+        threads: Any = self.threads
+        if threads is not None and not (isinstance(threads, int) and threads >= 1):
+            raise UserError(
+                f"threads={threads!r}: expected a whole number of at least 1",
+                remedy="leave it out to use every core",
+            )
 
     def machine(self) -> Target:
         """The processor that these options mean."""

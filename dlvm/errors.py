@@ -9,6 +9,9 @@ from __future__ import annotations
 import linecache
 from dataclasses import dataclass
 
+WIDTH = 95
+"""How much of the user's line is shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -21,6 +24,11 @@ class Origin:
     def source(self) -> str:
         """The text of the user's line, or nothing where the file can't be read."""
         return linecache.getline(self.file, self.line).strip()
+
+    def shown(self) -> str:
+        """The same on one line of a terminal."""
+        source = self.source()
+        return source if len(source) <= WIDTH else f"{source[: WIDTH - 3]}..."
 
     def __str__(self) -> str:
         return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
@@ -60,8 +68,8 @@ class UserError(DlvmError):
         parts = [self.message]
         if self.origin is not None:
             parts.append(f"  --> {self.origin}")
-            if source := self.origin.source():
-                parts += [f"   | {source}", f"   | {'^' * min(len(source), 80)}"]
+            if source := self.origin.shown():
+                parts += [f"   | {source}", f"   | {'^' * len(source)}"]
         parts += [f"  {note}" for note in self.notes]
         if self.remedy:
             parts.append(f"  help: {self.remedy}")
@@ -84,6 +92,12 @@ class IndexOutOfRange(UserError, IndexError):
     """An index outside its axis."""
 
     code = "index"
+
+
+class CallError(UserError, TypeError):
+    """A function called with arguments that it does not take, or without those that it needs."""
+
+    code = "call"
 
 
 class AssertionFailed(UserError):

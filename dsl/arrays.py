@@ -45,7 +45,7 @@ from .operands import (
     staged,
 )
 from .scopes import is_sequence
-from .tensor import Tensor
+from .tensor import COPY, Tensor
 from .views import Reordered, Reshaped, reshaped
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def asarray(x: Any, dtype: Any = None) -> Any:
 def copy(x: Any) -> Any:
     """An array of its own with the same elements, which may be assigned into."""
     x = staged(x)
-    return Tensor(x.read(), here(), x.weak, label=f"a copy of {x.label}" if x.label else "")
+    return Tensor(x.read(), here(), x.weak, label=f"{COPY}{x.label}" if x.label else "")
 
 
 @public("matmul")

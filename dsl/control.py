@@ -14,7 +14,7 @@ from dlvm.ir import BOOL, Value
 from dlvm.ops import Cond
 
 from .operands import element, fresh, here, staged
-from .scopes import Scope, current, user_origin
+from .scopes import Scope, current, facing_users, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
 from .trees import flatten, labels, shown, unflatten
@@ -47,6 +47,7 @@ def union(*written: Written) -> list[Value]:
 # -- branches ------------------------------------------------------------------------------------
 
 
+@facing_users
 def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one runs."""
     if not isinstance(pred, Tensor):
@@ -94,6 +95,7 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
     return branches
 
 
+@facing_users
 def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     """``branches[index](*args)``, the index clipped to the branches."""
     if not branches:

@@ -11,15 +11,16 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import Any
 
-from dlvm.errors import UserError
+from dlvm.errors import ShapeError, UserError
 from dlvm.ir.dims import product
 from dlvm.ops import Checkpoint
 
 from .control import in_trace, operands, region
 from .function import StagedFunction, is_staged
 from .namespace import xp
-from .operands import fresh, staged
-from .scopes import user_origin
+from .operands import fresh, plain, shape_of, shown_shape, staged
+from .scopes import facing_users, is_sequence, user_origin
+from .specs import check_function
 from .tracing import call_function, inputs_of
 from .transforms import (
     applied,
@@ -32,7 +33,7 @@ from .transforms import (
     value_and_gradient,
     wanted,
 )
-from .trees import flatten, map_leaves, unflatten
+from .trees import flatten, labels, map_leaves, shown, unflatten
 
 Fun = Callable[..., Any]
 _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, StagedFunction[..., Any]]]
@@ -83,7 +84,7 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
         loss, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
         return ((loss, aux) if has_aux else loss), gradients
 
-    _check_function(f, "value_and_grad")
+    check_function(f, "value_and_grad")
     return derived("value_and_grad", f, (_frozen_wrt(wrt), has_aux), inside)
 
 
@@ -94,19 +95,11 @@ def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any
         _, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
         return (gradients, aux) if has_aux else gradients
 
-    _check_function(f, "grad")
+    check_function(f, "grad")
     return derived("grad", f, (_frozen_wrt(wrt), has_aux), inside)
 
 
-def _check_function(f: Any, name: str) -> None:
-    if not callable(f):
-        raise UserError(
-            f"dlvm.{name} takes a function, found {f!r:.40}",
-            origin=user_origin(),
-            remedy=f"write dlvm.{name}(f)(x)",
-        )
-
-
+@facing_users
 def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
     """``(f(*primals), pull)``; ``pull`` takes cotangents of the results to those of the primals."""
     if not in_trace():
@@ -149,21 +142,19 @@ def _pulling(f: Fun, has_aux: bool) -> Fun:
 # -- forward mode --------------------------------------------------------------------------------
 
 
+@facing_users
 def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """``f(*primals)`` and its directional derivative along the tangents."""
+    given = matched_tangents(primals, tangents)
     if not in_trace():
         return kept(f, "push", lambda: StagedFunction(_pushing(f)))(tuple(primals), tuple(tangents))
     made = applied(f, primals, {})
-    given = [x for p, t in zip(primals, tangents, strict=True) for x in _like(p, t)]
     positions = [
         i
         for i, (x, t) in enumerate(zip(made.leaves, given, strict=True))
         if x.element.is_float and t is not None
     ]
-    values = [
-        staged(xp.astype(xp.broadcast_to(given[i], made.leaves[i].shape), made.leaves[i].dtype))
-        for i in positions
-    ]
+    values = [staged(xp.astype(given[i], made.leaves[i].dtype)) for i in positions]
     return tangents_of(made, positions, [v.read() for v in values])
 
 
@@ -172,6 +163,34 @@ def _pushing(f: Fun) -> Fun:
         return jvp(f, primals, tangents)
 
     return push
+
+
+def matched_tangents(primals: Any, tangents: Any) -> list[Any]:
+    """The tangent of each leaf of the primals, after checking that the two belong together."""
+    remedy = "write dlvm.jvp(f, (x, y), (dx, dy)), with None or zeros where nothing moves"
+    if not (is_sequence(primals) and is_sequence(tangents) and len(primals) == len(tangents)):
+        raise UserError(
+            f"jvp takes a tuple of primals and one of as many tangents, found {_count(primals)} "
+            f"and {_count(tangents)}",
+            origin=user_origin(),
+            remedy=remedy,
+        )
+    given = [x for p, t in zip(primals, tangents, strict=True) for x in _like(p, t)]
+    leaves, tree = flatten(tuple(primals))
+    for x, t, label in zip(leaves, given, labels(tree, "tangents"), strict=True):
+        expected = shape_of(plain(x))
+        if t is not None and shape_of(plain(t)) != expected:
+            raise ShapeError(
+                f"{label} has the shape {shown_shape(shape_of(plain(t)))}, its primal has "
+                f"{shown_shape(expected)}",
+                origin=user_origin(),
+                remedy="a tangent has the shape of its primal; stretch it with dlvm.broadcast_to",
+            )
+    return given
+
+
+def _count(given: Any) -> str:
+    return f"{len(given)}" if is_sequence(given) else f"one {type(given).__name__}"
 
 
 def _like(primal: Any, tangent: Any) -> list[Any]:
@@ -183,8 +202,9 @@ def _like(primal: Any, tangent: Any) -> list[Any]:
     if other == tree:
         return found
     raise UserError(
-        f"a tangent must have the structure of its primal, {tree}, found {other}",
+        f"a tangent must have the structure of its primal, {shown(tree)}, found {shown(other)}",
         origin=user_origin(),
+        remedy="pass the same dicts and tuples, with a tangent in the place of each array",
     )
 
 
@@ -245,7 +265,7 @@ def hessian(f: Fun, wrt: Any = 0) -> StagedFunction[..., Any]:
 
 def vmap(f: Fun, in_axes: Any = 0, out_axes: Any = 0) -> StagedFunction[..., Any]:
     """``f`` of each element along the batched axes; None in ``in_axes`` is not batched."""
-    _check_function(f, "vmap")
+    check_function(f, "vmap")
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         return batched_call(f, in_axes, out_axes, args, kwargs)
@@ -255,7 +275,7 @@ def vmap(f: Fun, in_axes: Any = 0, out_axes: Any = 0) -> StagedFunction[..., Any
 
 def checkpoint(f: Fun) -> StagedFunction[..., Any]:
     """``f``, whose inner values the derivative computes again instead of keeping them."""
-    _check_function(f, "checkpoint")
+    check_function(f, "checkpoint")
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         target = staged_of(f)

@@ -20,7 +20,7 @@ from dlvm.ir.interpret import Interpreter
 
 from .names import PUBLIC
 from .operands import staged
-from .scopes import Scope, Trace, current, is_array, type_of, user_origin
+from .scopes import Scope, Trace, current, is_array, trimmed, type_of, user_origin
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     """Register a function that writes operations under the name that users know it by."""
 
     def register(fn: F) -> F:
-        parameters = [*inspect.signature(fn).parameters]
+        words = spoken([*inspect.signature(fn).parameters])
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -47,8 +47,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 finally:
                     scope.builder.origin = None
             except UserError as error:
-                notes = described(parameters, args)
-                raise error.located(user_origin(), *notes) from None
+                cause, notes = error.__cause__, described(words, args)
+                raise trimmed(error.located(user_origin(), *notes)) from cause
 
         call.__name__ = call.__qualname__ = name
         PUBLIC[name] = call
@@ -57,9 +57,16 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     return register
 
 
-def described(parameters: list[str], args: tuple[Any, ...]) -> list[str]:
+def spoken(parameters: list[str]) -> list[str]:
+    """What operands are called in messages: no letters, by which users call their own arrays."""
+    operand = "left" if "y" in parameters else "operand"
+    said = {"x": operand, "y": "right", "new": "value"}
+    return [said.get(name, name) for name in parameters]
+
+
+def described(names: list[str], args: tuple[Any, ...]) -> list[str]:
     """The staged and plain arrays among the arguments, one line each."""
-    names = parameters + [""] * len(args)
+    names = names + [""] * len(args)
     notes: list[str] = []
     for name, arg in zip(names, args, strict=False):
         if isinstance(arg, Tensor):

@@ -22,16 +22,25 @@ from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
 import numpy as np
 
 from dlvm.compile import Options, Road, interpreting
+from dlvm.errors import UserError
 from dlvm.ir import Module, TensorType
 
 from .captures import Captures, filled
 from .compiled import Compiled, Shape
 from .explain import Compile, Explanation
 from .methods import Methods, WeakMethod
+from .openness import check_dynamic, generalised, without
 from .operands import here, staged
-from .scopes import Trace, current
+from .scopes import Trace, current, facing_users, trimmed, trimmed_of_user
 from .specialisation import Signature, Specialisation, leaf_key, serves, shown_type
-from .specs import Arguments, Parameters, check_lists, generalised, given
+from .specs import (
+    Arguments,
+    Parameters,
+    check_function,
+    check_lists,
+    given,
+    unlike_an_array,
+)
 from .tracing import Callee, Input, Program, call_function, trace_program, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
@@ -91,12 +100,14 @@ class StagedFunction(Generic[P, R]):
         roots: Sequence[Any] = (),
         inline: bool = False,
     ) -> None:
+        check_function(fn, "function")
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._roots = list(roots) or [fn]
         self._inline = inline
         self.parameters = Parameters(fn, static)
         self._donate = frozenset(self.parameters.resolve(donate, "donate"))
+        check_dynamic(dynamic, self.parameters.names)
         self._dynamic = dynamic
         self._options = options or Options()
         self._cache: dict[Any, list[Specialisation]] = {}
@@ -162,6 +173,14 @@ class StagedFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run, after compiling if there is no program for such arguments yet."""
+        try:
+            return self._call(args, kwargs)
+        except UserError as error:
+            raise trimmed(error) from error.__cause__
+        except Exception as error:
+            raise trimmed_of_user(error)  # noqa: B904  # it is that error
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)
         if current() is not None:
             return self._inside(arguments)
@@ -319,7 +338,12 @@ class StagedFunction(Generic[P, R]):
             arguments, tree, [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         )
         trace = Trace(self.label, captures.find)
-        program = trace_program(trace, inputs, self.body(arguments, tree))
+        try:
+            program = trace_program(trace, inputs, self.body(arguments, tree))
+        except TypeError as error:
+            if (explained := unlike_an_array(error, arguments)) is None:
+                raise
+            raise explained from error
         self._mark_donated(program, arguments, tree)
         return program, captures, inputs
 
@@ -350,12 +374,14 @@ class StagedFunction(Generic[P, R]):
 
     # -- what users ask --------------------------------------------------------------------------
 
+    @facing_users
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The traced module for such arguments, which may be specs."""
         with COMPILING:
             arguments, tree, leaves = self._read(args, kwargs)
             return self._trace(self._signature(arguments, tree, leaves), arguments)[0].module
 
+    @facing_users
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for such arguments, which may be specs; it never traces again."""
         with COMPILING:
@@ -398,7 +424,7 @@ class StagedFunction(Generic[P, R]):
             bound,
             static=tuple(n for n in names["static"] if n not in frozen),
             donate=tuple(n for n in names["donate"] if n not in frozen),
-            dynamic=self._dynamic,
+            dynamic=without(self._dynamic, frozen),
             options=self._options,
             roots=[fn, bound],
         )
@@ -435,6 +461,7 @@ def function(
     target: str = ...,
     threads: int | None = ...,
 ) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
+@facing_users
 def function(
     fn: Callable[P, R] | None = None,
     /,
@@ -452,13 +479,16 @@ def function(
     leading ones.
     """
 
+    options = Options(target, threads)
+
+    @facing_users
     def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:
-        options = Options(target, threads)
         return StagedFunction(fn, static=static, donate=donate, dynamic=dynamic, options=options)
 
     return stage if fn is None else stage(fn)
 
 
+@facing_users
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
     return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)

@@ -145,7 +145,10 @@ def _check_array(item: Any, extent: Dim, mode: str) -> None:
             remedy="make it a staged one: x[dlvm.asarray(n)]",
         )
     if not (isinstance(item, Tensor) or is_array(item)):
-        raise DTypeError(f"expected an index, found {item!r:.40} of type {type(item).__name__}")
+        raise DTypeError(
+            f"expected an index, found {item!r:.40} of type {type(item).__name__}",
+            remedy="index with integers, slices, None, ... or integer arrays, such as int(i)",
+        )
     if mode != "error" or not isinstance(extent, int):
         return
     if is_array(item) and item.dtype.kind in "iu":
@@ -163,7 +166,10 @@ def _integers(item: Any) -> Tensor:
             remedy="use dlvm.where(mask, x, 0) and reduce, or x[mask] = v to assign",
         )
     if not index.element.is_integer:
-        raise DTypeError(f"expected integer indices, found {index.type}")
+        raise DTypeError(
+            f"expected integer indices, found {index.type}",
+            remedy="convert them with dlvm.astype(i, np.int64)",
+        )
     return index
 
 

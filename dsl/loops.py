@@ -8,18 +8,19 @@ written a second time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from dlvm.errors import ShapeError, TraceError, UserError
-from dlvm.ir import BOOL, Dim, Value
+from dlvm.ir import BOOL, Dim, Expr, TensorType, Value
 from dlvm.ops import Scan, While
 
 from .control import Body, in_trace, operands, region, union
 from .namespace import xp
-from .operands import element, fresh, here, staged
-from .scopes import user_origin
+from .operands import element, fresh, here, plain, staged
+from .scopes import facing_users, type_of, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of
 from .trees import Spec, flatten, labels, paths, shown, unflatten
@@ -47,12 +48,7 @@ class Carry:
     def settle(self, value: Any) -> list[Any]:
         """What a body gives, leaf by leaf, in the structure that it takes."""
         leaves, found = flatten(value)
-        if found != self.tree:
-            raise UserError(
-                f"{self.what}: the body must give the structure it takes, {shown(self.tree)}, "
-                f"found {shown(found)}",
-                origin=user_origin(),
-            )
+        check_structure(self.what, self.tree, found)
         self._given = [self._fitted(x, t) for x, t in zip(leaves, self.start, strict=True)]
         return self._given
 
@@ -89,13 +85,7 @@ class Carry:
     def _check(self) -> None:
         names = labels(self.tree, "carry")
         for name, start, given in zip(names, self.start, self._given, strict=True):
-            if start.type != given.type:
-                raise ShapeError(
-                    f"{self.what}: the body must give {name} the type it has, {start.type}, "
-                    f"found {given.type}",
-                    origin=user_origin(),
-                    remedy=f"start from {given.type}, or end with dlvm.astype or dlvm.reshape",
-                )
+            check_carried(self.what, name, start.type, given.type)
 
     def result(self, results: Sequence[Value]) -> Any:
         """The last carried values as the user's tree."""
@@ -103,12 +93,55 @@ class Carry:
         return unflatten(self.tree, [fresh(r, t.weak) for r, t in pairs])
 
 
+def check_structure(what: str, expected: Spec, found: Spec) -> None:
+    """What a body gives must have the structure of what it takes."""
+    if found != expected:
+        raise UserError(
+            f"{what}: the body must give the structure it takes, {shown(expected)}, "
+            f"found {shown(found)}",
+            origin=user_origin(),
+            remedy="return a carry with the same dicts and tuples as the first one",
+        )
+
+
+def check_carried(what: str, name: str, expected: TensorType, found: TensorType) -> None:
+    """What a body gives must have the type of what it takes."""
+    if found != expected:
+        raise ShapeError(
+            f"{what}: the body must give {name} the type it has, {expected}, found {found}",
+            origin=user_origin(),
+            remedy=f"start from {found}, or end with dlvm.astype or dlvm.reshape",
+        )
+
+
+def carried(what: str, before: Any, after: Any) -> Any:
+    """Outside a trace: what a body gave, checked as a trace would."""
+    leaves, tree = flatten(before)
+    given, found = flatten(after)
+    check_structure(what, tree, found)
+    rows = zip(labels(tree, "carry"), leaves, given, strict=True)
+    return unflatten(tree, [_carried_leaf(what, *row) for row in rows])
+
+
+def _carried_leaf(what: str, name: str, x: Any, given: Any) -> Any:
+    """A Python scalar takes the type that the body gives; an array keeps its own."""
+    a, b = np.asarray(x), np.asarray(given)
+    if type(x) in (int, float):
+        check_carried(what, name, type_of(b).with_shape(()), type_of(b))
+        return given
+    if type(given) in (int, float) and (a.dtype.kind == b.dtype.kind or a.dtype.kind == "f"):
+        b = b.astype(a.dtype)
+    check_carried(what, name, type_of(a), type_of(b))
+    return b[()]
+
+
+@facing_users
 def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
     """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` holds."""
     if not in_trace():
         val = init_val
-        while bool(cond_fun(val)):
-            val = body_fun(val)
+        while _holds(cond_fun(val)):
+            val = carried("while_loop", val, body_fun(val))
         return val
     carry = Carry("while_loop", init_val)
     body = carry.write(
@@ -128,21 +161,31 @@ def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
 def truth(value: Any) -> Tensor:
     """The condition of a loop as one truth value."""
     found = staged(value)
-    if found.shape:
-        raise ShapeError(
-            f"the condition of a loop must be one truth value, found {found.type}",
-            origin=user_origin(),
-            remedy="reduce it with dlvm.any or dlvm.all",
-        )
+    _check_one(found.type)
     return fresh(element(found, BOOL))
 
 
+def _holds(value: Any) -> bool:
+    _check_one(type_of(np.asarray(value)))
+    return bool(value)
+
+
+def _check_one(found: TensorType) -> None:
+    if found.shape:
+        raise ShapeError(
+            f"the condition of a loop must be one truth value, found {found}",
+            origin=user_origin(),
+            remedy="reduce it with dlvm.any or dlvm.all",
+        )
+
+
+@facing_users
 def fori_loop(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``."""
     if not in_trace():
         val = init_val
         for i in range(int(lower), int(upper)):
-            val = body_fun(np.int64(i), val)
+            val = carried("fori_loop", val, body_fun(np.int64(i), val))
         return val
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
         return _counting(lower, upper, body_fun, init_val)
@@ -165,6 +208,7 @@ def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
     return while_loop(below, step, (xp.astype(lower, np.int64), init_val))[1]
 
 
+@facing_users
 def scan(
     f: Body,
     init: Any,
@@ -182,7 +226,7 @@ def scan(
     carry = Carry("scan", init)
     slices, tree = flatten(xs)
     inputs = [staged(x) for x in slices]
-    n = common_length(inputs, labels(tree, "xs"), length)
+    n = common_length([x.shape for x in inputs], labels(tree, "xs"), length)
     stacked: list[Spec] = []
 
     def body(values: list[Tensor]) -> Any:
@@ -218,28 +262,46 @@ def _pair(out: Any) -> tuple[Any, Any]:
     return out[0], out[1]  # pyright: ignore[reportUnknownVariableType]
 
 
-def common_length(xs: Sequence[Tensor], names: Sequence[str], length: Any) -> Dim:
+def common_length(shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], length: Any) -> Dim:
     """The number of steps, on which all inputs and ``length=`` must agree."""
-    n: Dim | None = length
-    for x, name in zip(xs, names, strict=True):
-        if not x.shape:
-            raise ShapeError(f"scan: {name} has no axis to walk along", origin=user_origin())
-        n = x.shape[0] if n is None else n
-        if x.shape[0] != n:
+    if not isinstance(length, Integral | Expr | None):
+        raise UserError(
+            f"scan: length={length!r:.40}: expected a whole number",
+            origin=user_origin(),
+            remedy="a size must be static (static=) or come from x.shape",
+        )
+    n: Dim | None = int(length) if isinstance(length, Integral) else length
+    for shape, name in zip(shapes, names, strict=True):
+        if not shape:
             raise ShapeError(
-                f"scan: {name} has {x.shape[0]} slices, expected {n}", origin=user_origin()
+                f"scan: {name} has no axis to walk along",
+                origin=user_origin(),
+                remedy="pass arrays, or length= for a number of steps",
+            )
+        n = shape[0] if n is None else n
+        if shape[0] != n:
+            raise ShapeError(
+                f"scan: {name} has {shape[0]} slices, expected {n}",
+                origin=user_origin(),
+                remedy="all of xs, and length=, must agree on the leading axis",
             )
     if n is None:
-        raise UserError("scan: give xs or length=", origin=user_origin())
+        raise UserError(
+            "scan: there is nothing to walk along",
+            origin=user_origin(),
+            remedy="give xs, or length= for a number of steps",
+        )
     return n
 
 
 def _unstaged_scan(f: Body, init: Any, xs: Any, length: Any, reverse: bool) -> tuple[Any, Any]:
-    leaves, tree = flatten(xs)
-    n = int(length) if length is not None else len(leaves[0])
+    slices, tree = flatten(xs)
+    leaves = [np.asarray(plain(x)) for x in slices]
+    n = int(common_length([x.shape for x in leaves], labels(tree, "xs"), length))
     carry, ys = init, [None] * n
     for i in reversed(range(n)) if reverse else range(n):
-        carry, ys[i] = _pair(f(carry, unflatten(tree, [x[i] for x in leaves])))
+        after, ys[i] = _pair(f(carry, unflatten(tree, [x[i] for x in leaves])))
+        carry = carried("scan", carry, after)
     if not n:
         return carry, unstaged_nothing(f, init, unflatten(tree, leaves))
     found = [flatten(y) for y in ys]
@@ -257,6 +319,7 @@ def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
     return StagedFunction(stacked)(init, xs)
 
 
+@facing_users
 def map(f: Body, xs: Any) -> Any:
     """``f`` of each slice along the leading axis, stacked."""
 

@@ -89,6 +89,14 @@ def _rewrite(node: ast.AST) -> str | None:
 
 def no_number(x: Tensor, what: str) -> TraceError:
     """Python or NumPy wanted the number that a staged value will only have in a call."""
+    origin = user_origin()
+    if (array := _assigned_into(origin)) is not None:
+        return TraceError(
+            f"{x.describe()} can't go into the NumPy array {array} while the function is traced",
+            origin=origin,
+            remedy=f"make {array} in the function with dlvm.zeros, or a changed copy of it with "
+            f"dlvm.at({array}, i).set(v)",
+        )
     remedies = {
         "a NumPy array": "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
         "an index or a size": "index with x[i] or dlvm.take; a size must be static (static=) "
@@ -96,9 +104,34 @@ def no_number(x: Tensor, what: str) -> TraceError:
     }
     return TraceError(
         f"{x.describe()} can't become {what} while the function is traced",
-        origin=user_origin(),
+        origin=origin,
         remedy=remedies.get(what, "keep it as it is, or return it and convert the result"),
     )
+
+
+def _assigned_into(origin: Origin) -> str | None:
+    """The array into whose elements the user's line assigns, if it does."""
+    tree = _parsed(origin.source())
+    if tree is None or any(_converts(node) for node in ast.walk(tree)):
+        return None
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, ast.AugAssign) else targets
+        for target in targets:
+            if isinstance(target, ast.Subscript):
+                return ast.unparse(target.value)
+    return None
+
+
+def _converts(node: ast.AST) -> bool:
+    """Whether the user asks for a Python number or a NumPy array in so many words."""
+    match node:
+        case ast.Call(func=ast.Name(id="int" | "float" | "complex" | "bool" | "range")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="array" | "asarray" | "item")):
+            return True
+        case _:
+            return False
 
 
 def unknown_length(x: Tensor, what: str) -> TraceError:

@@ -44,5 +44,5 @@ def every_name() -> list[str]:
 
 def suggestion(name: str) -> str:
     """What was probably meant."""
-    close = difflib.get_close_matches(name, every_name(), 1)
+    close = difflib.get_close_matches(name, every_name(), 1, cutoff=0.7)
     return f"; did you mean {close[0]!r}?" if close else ""

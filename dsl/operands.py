@@ -63,11 +63,7 @@ def plain(x: Any) -> Any:
     if isinstance(x, list | tuple):
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor) for item in items):
-            raise TraceError(
-                "a list of staged values is not an array",
-                origin=user_origin(),
-                remedy="make one with dlvm.stack([a, b]) or dlvm.concat([a, b])",
-            )
+            raise _not_an_array(items)
         return np.asarray(items)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
@@ -78,6 +74,23 @@ def plain(x: Any) -> Any:
             f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
             origin=user_origin(),
         ) from None
+
+
+def _not_an_array(items: list[Any]) -> TraceError:
+    """The error for a list in the place of an array; one that was passed is named."""
+    names = {x.label.rpartition("[")[0] for x in items if isinstance(x, Tensor)}
+    name = names.pop() if len(names) == 1 else ""
+    if name:
+        return TraceError(
+            f"{name} is a {type(items).__name__} of {len(items)} numbers or arrays, not one array",
+            origin=user_origin(),
+            remedy=f"pass np.asarray({name})",
+        )
+    return TraceError(
+        "a list of staged values is not an array",
+        origin=user_origin(),
+        remedy="make one with dlvm.stack([a, b]) or dlvm.concat([a, b])",
+    )
 
 
 def kind_of(x: Any) -> Kind:
@@ -168,8 +181,13 @@ def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
     return tuple(out)
 
 
+def shown_shape(shape: tuple[Dim, ...]) -> str:
+    """A shape as Python writes it: ``(3,)``."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
 def _clash(shapes: Sequence[tuple[Dim, ...]], a: Dim, b: Dim) -> str:
-    listed = " and ".join(f"({', '.join(map(str, s))})" for s in shapes if s)
+    listed = " and ".join(shown_shape(s) for s in shapes if s)
     return f"the shapes {listed} don't broadcast: {a} against {b}"
 
 

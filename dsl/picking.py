@@ -19,7 +19,17 @@ from .eager import public
 from .elementwise import axes_of, refuse_out, where
 from .indexing import Place, locate
 from .names import PUBLIC, named
-from .operands import broadcast_shapes, element, fit, fresh, plain, shape_of, spread, staged
+from .operands import (
+    broadcast_shapes,
+    element,
+    fit,
+    fresh,
+    plain,
+    shape_of,
+    shown_shape,
+    spread,
+    staged,
+)
 from .scopes import is_array
 from .tensor import Tensor
 from .views import inverse, permuted, reshaped
@@ -74,7 +84,8 @@ def _masked(x: Tensor, mask: Tensor, new: Any) -> Value:
     given, rest = _without_ones(shape_of(new), x.ndim - mask.ndim), x.shape[mask.ndim :]
     if len(given) > len(rest):
         raise ShapeError(
-            f"x[mask] = v takes one value of shape {rest} for all places, found {shape_of(new)}",
+            f"x[mask] = v takes one value of shape {shown_shape(rest)} for all places, "
+            f"found {shown_shape(shape_of(new))}",
             remedy="for a value of its own in each place: x[...] = dlvm.where(mask, v, x)",
         )
     broadcast_shapes([rest, given])
@@ -119,7 +130,10 @@ def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The shape itself, after checking that what is assigned stretches to it and not beyond."""
     given = _without_ones(shape_of(new), len(shape))
     if broadcast_shapes([shape, given]) != shape:
-        raise ShapeError(f"a value of shape {shape_of(new)} does not fit a place of shape {shape}")
+        raise ShapeError(
+            f"a value of shape {shown_shape(shape_of(new))} does not fit a place of shape "
+            f"{shown_shape(shape)}"
+        )
     return shape
 
 

@@ -8,16 +8,17 @@ values, not the arrays that users write.
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, TypeGuard
+from types import FrameType, TracebackType
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
-from dlvm.errors import CompilerError, DTypeError, Origin, TraceError
+from dlvm.errors import CompilerError, DTypeError, Origin, TraceError, UserError
 from dlvm.ir import (
     NUMBERS,
     TAPE,
@@ -34,21 +35,25 @@ from dlvm.ir import (
 from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
 _internal: dict[str, bool] = {}
 _origins: dict[tuple[str, int], Origin] = {}
 
 
+def _is_internal(frame: FrameType) -> bool:
+    module: str = frame.f_globals.get("__name__", "")
+    inside = _internal.get(module)
+    if inside is None:
+        inside = _internal[module] = module.partition(".")[0] in _INTERNAL
+    return inside
+
+
 def user_origin() -> Origin:
     """The file and line of the first frame outside this package."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None:
-        module: str = frame.f_globals.get("__name__", "")
-        inside = _internal.get(module)
-        if inside is None:
-            inside = _internal[module] = module.partition(".")[0] in _INTERNAL
-        if not inside:
-            break
+    while frame.f_back is not None and _is_internal(frame):
         frame = frame.f_back
     key = (frame.f_code.co_filename, frame.f_lineno)
     found = _origins.get(key)
@@ -59,13 +64,48 @@ def user_origin() -> Origin:
 
 def origin_in(traceback: TracebackType | None) -> Origin | None:
     """The file and line of the innermost frame of a traceback outside this package."""
-    found: Origin | None = None
+    mine = [at for at in _frames(traceback) if not _is_internal(at.tb_frame)]
+    return Origin(mine[-1].tb_frame.f_code.co_filename, mine[-1].tb_lineno) if mine else None
+
+
+def trimmed(error: UserError) -> UserError:
+    """The error with only the user's frames in its traceback, and the user's line."""
+    return error.located(user_origin()).with_traceback(_of_user(error))
+
+
+def trimmed_of_user(error: Exception) -> Exception:
+    """The same for an error that the user's own code raised; one of ours keeps every frame."""
+    *_, last = _frames(error.__traceback__)
+    return error if _is_internal(last.tb_frame) else error.with_traceback(_of_user(error))
+
+
+def _of_user(error: Exception) -> TracebackType | None:
+    kept: TracebackType | None = None
+    for at in reversed([*_frames(error.__traceback__)]):
+        if not _is_internal(at.tb_frame):
+            kept = TracebackType(kept, at.tb_frame, at.tb_lasti, at.tb_lineno)
+    return kept
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
-        module: str = traceback.tb_frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in _INTERNAL:
-            found = Origin(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        yield traceback
         traceback = traceback.tb_next
-    return found
+
+
+def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
+    """A function that users call: its errors show their line and none of our frames."""
+
+    @functools.wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return fn(*args, **kwargs)
+        except UserError as error:
+            raise trimmed(error) from error.__cause__
+        except Exception as error:
+            raise trimmed_of_user(error)  # noqa: B904  # it is that error
+
+    return call
 
 
 class Recorder(Builder):
@@ -94,16 +134,28 @@ def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(x, list | tuple)
 
 
-def type_of(array: Array) -> TensorType:
+def type_of(array: Array, label: str = "") -> TensorType:
     """The type that an array has in a program."""
     dtype = dtype_of(array)
     if dtype is None or dtype is TAPE:
         raise DTypeError(
-            f"no element type for {array.dtype}; there are {', '.join(map(str, NUMBERS))}",
+            f"{label or 'an array'} has elements of type {array.dtype}; there are "
+            f"{', '.join(map(str, NUMBERS))}",
             origin=user_origin(),
-            remedy=None if array.dtype.isnative else "swap its bytes: x.astype(x.dtype.name)",
+            remedy=_converted(array, label or "x"),
         )
     return TensorType(dtype, array.shape)
+
+
+def _converted(array: Array, x: str) -> str:
+    """How an array of other elements becomes one of ours."""
+    if not array.dtype.isnative and array.dtype.kind in "iuf":
+        return f"swap its bytes: {x}.astype({x}.dtype.name)"
+    if array.dtype.kind == "c":
+        return f"pass its parts as two arrays, {x}.real and {x}.imag"
+    if array.dtype.kind in "mM":
+        return f"count in units: {x}.astype(np.int64)"
+    return f"make it an array of numbers: {x}.astype(np.float64)"
 
 
 @dataclass(frozen=True, slots=True)

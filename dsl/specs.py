@@ -1,4 +1,4 @@
-"""What is known of an argument before it is there: its type, with unknown sizes as symbols."""
+"""What is known of an argument before it is there: its type, and the parameter that it is for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import IRError, ShapeError, TraceError, UserError
-from dlvm.ir import BOOL, F64, I64, Array, Dim, TensorType, dtype_of
-from dlvm.ir.dims import Expr, symbol
-from dlvm.ir.line import Line, parse_dim, parse_type
+from dlvm.errors import CallError, IRError, ShapeError, TraceError, UserError
+from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
+from dlvm.ir.line import Line, parse_type
 
-from .scopes import is_array, type_of, user_origin
+from .scopes import facing_users, is_array, origin_in, type_of, user_origin
 from .trees import Spec as Tree
 from .trees import labels, paths
+
+EXAMPLE = 'write it as dlvm.spec("f32[B,784]")'
 
 
 class Spec:
@@ -31,37 +32,41 @@ class Spec:
         return f"spec({str(self.type)!r})"
 
 
+@facing_users
 def spec(text: str) -> Spec:
     """A type in IR text, in the place of an argument of ``trace`` and ``compile``."""
+    if type(text) is not str:
+        message = f"dlvm.spec takes a type as text, found {text!r:.40}"
+        raise UserError(message, origin=user_origin(), remedy=EXAMPLE)
     line = Line(text, 1)
     try:
         found = parse_type(line)
         line.end()
     except IRError as error:
-        raise _unreadable(text, error) from None
+        raise unreadable(f"dlvm.spec({text!r}) is no type", text, error, EXAMPLE) from None
     return Spec(found)
 
 
-def sizes(text: str) -> tuple[Dim, ...]:
-    """A shape as written in ``dynamic=``: ``B,784``."""
-    line = Line(text, 1)
-    out: list[Dim] = []
+def unreadable(said: str, text: str, error: IRError, remedy: str) -> UserError:
+    """What is wrong with a type or a shape that a user wrote, in the user's words."""
+    reason = error.message.splitlines()[0].partition(": ")[2]
+    word = text.partition("[")[0].strip() if said.startswith("dlvm.spec") else ""
+    if text.count("[") > text.count("]"):
+        reason = "the closing ] is missing"
+    elif (meant := _abbreviated(word)) is not None:
+        reason = f"there is no {word}; did you mean {meant}?"
+        remedy = f'write dlvm.spec("{text.replace(word, meant)}")'
+    return UserError(f"{said}: {reason}", origin=user_origin(), remedy=remedy)
+
+
+def _abbreviated(word: str) -> str | None:
+    """The element type that NumPy calls by a word."""
     try:
-        while line.peek():
-            out.append(parse_dim(line))
-            if line.peek():
-                line.take(",")
-    except IRError as error:
-        raise _unreadable(text, error) from None
-    return tuple(out)
-
-
-def _unreadable(text: str, error: IRError) -> UserError:
-    return UserError(
-        f"{text!r} is no type or shape: {error.message.splitlines()[0].partition(': ')[2]}",
-        origin=user_origin(),
-        remedy='write dlvm.spec("f32[B,784]"), or dynamic={"x": "B,784"}',
-    )
+        known = word in DTYPES or not word.isidentifier()
+        found = None if known else dtype_of(np.dtype(word))
+    except TypeError:
+        return None
+    return None if found is None else str(found)
 
 
 WEAK = {bool: BOOL, int: I64, float: F64}
@@ -86,10 +91,10 @@ def given(leaf: Any, label: str) -> Any:
         ) from None
 
 
-def known_type(leaf: Any) -> TensorType:
+def known_type(leaf: Any, label: str) -> TensorType:
     """The type of an argument as it is given."""
     if is_array(leaf):
-        return type_of(leaf)
+        return type_of(leaf, label)
     return leaf.type if isinstance(leaf, Spec) else TensorType(WEAK[type(leaf)])
 
 
@@ -105,50 +110,6 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
         raise ShapeError(f"{label}: the integer {leaf} does not fit in i64") from None
     numeric = expected.dtype.is_float and dtype_of(found) is I64
     return found.astype(expected.dtype.numpy) if numeric else found
-
-
-# -- which sizes are unknown ---------------------------------------------------------------------
-
-
-def generalised(
-    leaves: Sequence[Any], names: Sequence[tuple[str, str]], dynamic: Mapping[str, str] | bool
-) -> list[TensorType]:
-    """The types to compile for: sizes that ``dynamic=`` leaves open are symbols."""
-    types = [known_type(leaf) for leaf in leaves]
-    if dynamic is True:
-        return leading(types)
-    if not dynamic:
-        return types
-    out: list[TensorType] = []
-    for t, (argument, path) in zip(types, names, strict=True):
-        text = dynamic.get(path, dynamic.get(argument))
-        out.append(t if text is None else _opened(t, sizes(text), path))
-    return out
-
-
-def _opened(t: TensorType, shape: tuple[Dim, ...], path: str) -> TensorType:
-    fits = len(shape) == t.rank and all(
-        isinstance(d, Expr) or d == size for d, size in zip(shape, t.shape, strict=True)
-    )
-    if not fits:
-        raise ShapeError(
-            f"{path}: dynamic= says ({', '.join(map(str, shape))}), found {t}",
-            origin=user_origin(),
-        )
-    return t.with_shape(shape)
-
-
-def leading(types: Sequence[TensorType]) -> list[TensorType]:
-    """Leading sizes as symbols, one for each size that stands on no other axis of any argument."""
-    elsewhere = {d for t in types for d in t.shape[1:]}
-    symbols_of: dict[Dim, Dim] = {}
-    for t in types:
-        if t.shape and isinstance(t.shape[0], int) and t.shape[0] not in elsewhere:
-            symbols_of.setdefault(t.shape[0], symbol(f"N{len(symbols_of)}" if symbols_of else "N"))
-    return [
-        t.with_shape((symbols_of.get(t.shape[0], t.shape[0]), *t.shape[1:])) if t.shape else t
-        for t in types
-    ]
 
 
 # -- parameters of Python functions --------------------------------------------------------------
@@ -193,6 +154,7 @@ class Parameters:
         self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()
     ) -> None:
         self.signature = inspect.signature(fn)
+        self.name = getattr(fn, "__name__", "f")
         self.names = tuple(self.signature.parameters)
         self.static = frozenset(self.resolve(static, "static"))
         kinds = {p.kind for p in self.signature.parameters.values()}
@@ -218,10 +180,20 @@ class Parameters:
         """The arguments of a call by parameter; defaults that are not passed stay in the code."""
         if self._simple and not kwargs and len(args) == len(self.names):
             return Arguments(self.names, args, ())
-        found = self.signature.bind(*args, **kwargs).arguments
+        found = self._bound(args, kwargs)
         traced = {k: v for k, v in found.items() if k not in self.static}
         static = tuple((k, v) for k, v in found.items() if k in self.static)
         return Arguments(tuple(traced), tuple(traced.values()), static)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise CallError(
+                f"{self.name}: {error}",
+                origin=user_origin(),
+                remedy=f"call it as {self.name}{self.signature}",
+            ) from None
 
     def call(self, fn: Callable[..., Any], arguments: Arguments, values: Sequence[Any]) -> Any:
         """Call the function with other values in the place of those traced."""
@@ -236,9 +208,37 @@ def check_lists(name: str, value: Any) -> None:
     if not isinstance(value, list):
         return
     rows = [v for v in value if isinstance(v, list | tuple)]  # pyright: ignore[reportUnknownVariableType]
-    if rows and all(isinstance(n, int | float) for row in rows for n in row):  # pyright: ignore[reportUnknownVariableType]
+    if rows and all(is_numbers(row) for row in rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         raise TraceError(
             f"{name} is a list of lists of numbers, not an array",
             origin=user_origin(),
             remedy=f"pass np.asarray({name})",
+        )
+
+
+def is_numbers(value: Any) -> bool:
+    """Whether something is a list of numbers, which is a tree of scalars and not an array."""
+    return isinstance(value, list | tuple) and all(isinstance(n, int | float) for n in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def unlike_an_array(error: TypeError, arguments: Arguments) -> TraceError | None:
+    """Our error in the place of Python's, where a list of numbers stands for an array."""
+    pairs = zip(arguments.names, arguments.values, strict=True)
+    lists = [name for name, value in pairs if is_numbers(value)]
+    if isinstance(error, UserError) or not lists:
+        return None
+    return TraceError(
+        f"{lists[0]} is a list of numbers, not an array: {error}",
+        origin=origin_in(error.__traceback__),
+        remedy=f"pass np.asarray({lists[0]})",
+    )
+
+
+def check_function(f: Any, name: str) -> None:
+    """Refuse what is no function."""
+    if not callable(f):
+        raise UserError(
+            f"dlvm.{name} takes a function, found {f!r:.40}",
+            origin=user_origin(),
+            remedy=f"write dlvm.{name}(f)(x)",
         )

@@ -23,6 +23,7 @@ from .scopes import Scope, current, user_origin
 from .views import Reshaped, row_major
 
 OUTSIDE = "a value from outside this region"
+COPY = "a copy of "
 CARRY = "make it part of what the body takes and returns, or change a copy"
 
 
@@ -228,9 +229,9 @@ class Tensor:
     def history(self) -> str:
         """Its type and where it comes from, in one line."""
         if self._label:
-            return f"{self.type}, {self._label}, {self._root._held or 'made here'}"
+            return f"{self.type}, {quoted(self._label)}, {self._root._held or 'made here'}"
         made = self._value.origin
-        return f"{self.type}, made at {made}: {made.source():.60}" if made else str(self.type)
+        return f"{self.type}, made at {made}: {made.source():.50}" if made else str(self.type)
 
     def __repr__(self) -> str:
         return f"<staged {self.describe()}>"
@@ -341,6 +342,11 @@ METHODS = frozenset(
     ]
 )
 """Methods of NumPy's arrays that are public functions of the same name."""
+
+
+def quoted(label: str) -> str:
+    """What the user wrote, in quotes."""
+    return label if label.startswith(COPY) else repr(label)
 
 
 def plain_variable(name: str) -> str:

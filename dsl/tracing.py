@@ -67,7 +67,11 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
         try:
             leaves, tree = flatten(body(tensors))
         except UserError as error:
-            raise error.located(origin_in(error.__traceback__)) from None
+            raise error.located(origin_in(error.__traceback__)) from error.__cause__
+        except ValueError as error:
+            if isinstance(error.__cause__, UserError):  # NumPy wraps what a staged value says
+                raise error.__cause__ from None
+            raise
         results = tuple(result(leaf, scope.label) for leaf in leaves)
     return Written(scope, params, results, tree)
 

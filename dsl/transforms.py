@@ -22,7 +22,7 @@ from .specs import Arguments, Parameters
 from .tensor import Tensor
 from .tracing import Callee, call
 from .trees import Spec as Tree
-from .trees import broadcast_prefix, flatten, flatten_with_none, unflatten
+from .trees import broadcast_prefix, flatten, flatten_with_none, shown, unflatten
 
 # -- a function and its arguments, ready to be transformed ---------------------------------------
 
@@ -211,8 +211,10 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
     places, expected = flatten_with_none(template)
     if tree != expected:
         raise UserError(
-            f"cotangents must have the structure of the results, {expected}, found {tree}",
+            f"cotangents must have the structure of the results, {shown(expected)}, "
+            f"found {shown(tree)}",
             origin=user_origin(),
+            remedy="pass one tree, with an array in the place of each result",
         )
     out: list[Any] = [0] * len(callee.types)
     for place, leaf in zip(places, leaves, strict=True):
@@ -220,8 +222,11 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
             continue
         t = callee.types[place]
         if leaf is not None and staged(leaf).shape != t.shape:
-            message = f"a cotangent for {t} has type {staged(leaf).type}"
-            raise ShapeError(message, origin=user_origin())
+            raise ShapeError(
+                f"a cotangent for a result of type {t} has type {staged(leaf).type}",
+                origin=user_origin(),
+                remedy="give it the shape of the result; None stands for zeros",
+            )
         out[place] = 0 if leaf is None else leaf
     return out
 

@@ -75,7 +75,8 @@ def _same(spec: Spec, tree: Any) -> list[Any]:
 
 def shown(spec: Spec) -> str:
     """A structure in messages, with a star for each leaf."""
-    return str(spec).removeprefix("PyTreeSpec(").split(", namespace=")[0].removesuffix(")")
+    text = str(spec).removeprefix("PyTreeSpec(").removesuffix(")")
+    return text.split(", namespace=")[0].removesuffix(", NoneIsLeaf")
 
 
 def labels(spec: Spec, name: str) -> list[str]:

@@ -84,7 +84,8 @@ def zeros(like: TensorType) -> Value:
 
 def literal(number: Any, dtype: DType) -> Array:
     """A read-only array that may stand in a constant."""
-    array = np.array(number, dtype.numpy)
+    with np.errstate(all="ignore"):  # too large for the type is infinite
+        array = np.array(number, dtype.numpy)
     array.setflags(write=False)
     return array
 

@@ -31,7 +31,11 @@ def wrong(kind, *patterns, args=(X,), **options):
 
 
 @wrong(
-    ShapeError, r"size 5.*are 4", r"x: f32\[3,5\]", r"y: f32\[4,2\], w, an argument", args=(X, Y)
+    ShapeError,
+    r"size 5.*are 4",
+    r"left: f32\[3,5\]",
+    r"right: f32\[4,2\], 'w', an argument",
+    args=(X, Y),
 )
 def mismatched_product(x, w):
     return x @ w  # here
