@@ -277,6 +277,9 @@ class Captures:
         for name in sorted(mentioned & space.keys()):
             if self._first(space, name):
                 self._visit(name, space[name], lambda n=name: space[n], 0)
+        for name in sorted((mentioned & sys.modules.keys()) - space.keys()):  # imported inside
+            if self._first(sys.modules, name):
+                self._visit(name, sys.modules[name], lambda n=name: sys.modules[n], 0)
         for name, value, read in _defaults(fn):
             self._visit(name, value, read, 0)
         for name in sorted(mentioned & vars(fn).keys()):

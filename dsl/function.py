@@ -7,7 +7,6 @@ read while tracing. Compiling happens under one lock; running does not.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import inspect
@@ -139,7 +138,8 @@ class StagedFunction(Generic[P, R]):
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
             return Method(self, instance)
-        handle = copy.copy(self._methods.of(instance, self._method))
+        handle: StagedFunction[..., Any] = StagedFunction.__new__(StagedFunction)
+        handle.__dict__.update(vars(self._methods.of(instance, self._method)))
         handle._owner = instance  # the table holds it weakly, whoever has the method strongly
         return handle
 

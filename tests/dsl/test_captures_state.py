@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import fractions
+import sys
 import types
 
 import numpy as np
@@ -125,6 +126,19 @@ def test_sets_and_values():
     agrees(lambda x: x * max(bag), lambda: bag.add(5.0))
     agrees(lambda x: x * float(HALF), lambda: globals().update(HALF=fractions.Fraction(3, 2)))
     agrees(lambda x: ACT(x), lambda: globals().update(ACT=np.exp))
+
+
+def test_a_module_imported_inside(monkeypatch):
+    settings = types.ModuleType("settings_of_a_test")
+    settings.rate = 2.0
+    monkeypatch.setitem(sys.modules, settings.__name__, settings)
+
+    def f(x):
+        from settings_of_a_test import rate
+
+        return x * rate
+
+    agrees(f, setting(settings, "rate", 5.0))
 
 
 def test_defaults():
