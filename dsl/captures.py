@@ -37,6 +37,7 @@ from .guards import (
     same_view,
     shows,
     structure,
+    weakly,
 )
 from .methods import WeakMethod
 from .scopes import is_array
@@ -48,6 +49,7 @@ DEPTH = 32
 _FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
 _BUFFERS = (bytearray, memoryview, array.array)
 _UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [(set, tuple), (_BUFFERS, bytes)]
+_CHANGED = "changed by the function itself while it was traced"
 _BETWEEN = {"CACHE", "TO_BOOL", "COPY", "NOT_TAKEN", "EXTENDED_ARG", "UNARY_NOT"}
 _EVERY = {"vars", "__dict__", "getattr", "attrgetter", "asdict", "astuple", "replace", "fields"}
 _NUMBERS = {"float", "int", "bool", "complex", "range", "round", "math", "item", "tolist"} | {
@@ -66,6 +68,7 @@ class Captures:
     """Everything that some functions can reach by the names in their code."""
 
     def __init__(self, roots: list[Any]) -> None:
+        self._roots = roots
         self.names: set[str] = set()
         self.compares = False
         self._home = {_top(getattr(root, "__module__", "")) for root in roots}
@@ -99,15 +102,13 @@ class Captures:
     def settled(self, computed: bool, free: dict[str, str]) -> tuple[Guard, ...]:
         """The guards of a trace that is done; ``computed`` where it used arrays made by Python.
 
-        Elements of ``free`` arrays are not compared. What the trace itself changed is not
-        guarded: it would never hold.
+        Names are followed once more, as the trace may have filled a cache. Elements of ``free``
+        arrays are not compared.
         """
-        kept: list[Guard] = []
-        for guard in self.guards:
-            if guard.holds():
-                kept.append(guard)
-            else:
-                self.unwatched[guard.path] = "changed by the function itself while it was traced"
+        changed = [guard.path for guard in self.guards if not guard.holds()]
+        after = Captures(self._roots)
+        kept = list(after.guards)
+        self.unwatched = after.unwatched | dict.fromkeys(changed, _CHANGED)
         self.unwatched |= free
         everywhere = computed or self.compares or bool(self.names & _NUMBERS)
         for base in self.held:
@@ -134,7 +135,7 @@ class Captures:
             self._guard(path, read, value, by_identity=True)
             self._function(value)
         elif id(value) in self._seen:
-            self._guard(path, read, value, by_identity=True)
+            self._guard(path, read, weakly(value), by_identity=True)
         elif depth >= DEPTH:
             self.unwatched[path] = "nested too deeply to be followed"
         else:
@@ -195,8 +196,7 @@ class Captures:
 
     def _attributes(self, path: str, value: Any, read: Read, depth: int) -> None:
         of_class = isinstance(value, type | types.ModuleType)
-        classes: list[Any] = list(value.__mro__ if isinstance(value, type) else type(value).__mro__)
-        classes = [] if isinstance(value, types.ModuleType) else classes
+        classes = _classes(value)
         own: dict[str, Any] = {} if isinstance(value, type) else getattr(value, "__dict__", {})
         for name in sorted(self._wanted(own, classes, constructing=of_class)):
             where = f"{path}.{name}" if path else name
@@ -232,7 +232,9 @@ class Captures:
         elif _is_slot(static) and not isinstance(value, type):
             if hasattr(value, name):
                 self._visit(where, getattr(value, name), reading, depth)
-        elif not hasattr(static, "__get__"):
+        elif hasattr(static, "__get__"):
+            self._visit(f"the descriptor {where}", static, _standing(home, name), depth)
+        else:
             self._visit(where, static, reading, depth)
 
     def _items(self, path: str, value: Any, read: Read, depth: int) -> None:
@@ -305,6 +307,14 @@ class Captures:
 
 def _top(module: str | None) -> str:
     return (module or "").partition(".")[0]
+
+
+def _classes(value: Any) -> list[Any]:
+    """Where Python looks for an attribute that an object, or a class, has not of its own."""
+    if isinstance(value, types.ModuleType):
+        return []
+    own: list[Any] = list(value.__mro__) if isinstance(value, type) else []
+    return own + list(value.__class__.__mro__)
 
 
 def _home(classes: list[Any], name: str) -> Any:

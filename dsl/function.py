@@ -138,7 +138,7 @@ class StagedFunction(Generic[P, R]):
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
             return Method(self, instance)
-        handle: StagedFunction[..., Any] = StagedFunction.__new__(StagedFunction)
+        handle: Any = object.__new__(self.__class__)
         handle.__dict__.update(vars(self._methods.of(instance, self._method)))
         handle._owner = instance  # the table holds it weakly, whoever has the method strongly
         return handle

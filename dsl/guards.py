@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
+import weakref
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
@@ -63,12 +64,21 @@ class Guard:
         """Whether it is still the same."""
         found = self.now()
         if self.by_identity:
-            return found is self.expected
+            expected = self.expected
+            return found is (expected() if isinstance(expected, weakref.ref) else expected)
         return type(found) is type(self.expected) and _equal(found, self.expected)
 
     def now(self) -> Any:
         """What is there now, or ``GONE``."""
         return present(self.read)
+
+
+def weakly(value: Any) -> Any:
+    """A weak reference where there can be one: objects that know their owner would keep it."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -6,6 +6,7 @@ import copy
 import gc
 import logging
 import pickle
+import types
 import weakref
 
 import numpy as np
@@ -31,6 +32,21 @@ class Equal(Model):
 
     def __eq__(self, other):
         return isinstance(other, Equal)
+
+
+class Known(Model):
+    """Objects whose parts know them."""
+
+    def __init__(self, w):
+        super().__init__(w)
+        self.part, self.act = types.SimpleNamespace(whole=self), self.times
+
+    def times(self, x):
+        return x * self.part.whole.w
+
+    @dlvm.function
+    def step(self, x):
+        return self.act(x).sum()
 
 
 class Slotted:
@@ -63,15 +79,16 @@ def test_a_method_is_compiled_once_for_each_object(kind):
     assert len(a.step.explain().compiles) == len(b.step.explain().compiles) == 1
 
 
-def test_the_programs_of_an_object_go_with_it():
-    a = Model(X)
+@pytest.mark.parametrize("kind", [Model, Known])
+def test_the_programs_of_an_object_go_with_it(kind):
+    a = kind(X)
     a.step(X)
     gone = weakref.ref(a)
     del a
     gc.collect()
     assert gone() is None
-    assert Model(X * 4).step(X) == 12
-    kept = Model(X * 5).step
+    assert kind(X * 4).step(X) == 12
+    kept = kind(X * 5).step
     gc.collect()
     assert kept(X) == 15
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import fractions
+import functools
 import sys
 import types
 
@@ -47,6 +48,37 @@ class Hidden:
     @property
     def rate(self):
         return self._rate
+
+
+class Underscored:
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, instance, owner=None):
+        return getattr(instance, self.name)
+
+
+class Described:
+    rate = Underscored()
+
+    def __init__(self):
+        self._rate = 2.0
+
+
+class Cached:
+    @functools.cached_property
+    def rate(self):
+        return 2.0
+
+
+class Meta(type):
+    @property
+    def rate(cls):
+        return cls._rate
+
+
+class OfMeta(metaclass=Meta):
+    _rate = 2.0
 
 
 ALIAS = FIRST = np.ones(2)
@@ -92,10 +124,13 @@ def test_what_stands_in_the_class(monkeypatch):
     )
 
 
-def test_behind_a_property():
-    made = Hidden()
-    f = agrees(lambda x: x * made.rate, setting(made, "_rate", 5.0))
-    assert f.explain().compiles[1].reason == "made._rate was 2.0, is 5.0"
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(Hidden(), "_rate"), (Described(), "_rate"), (Cached(), "rate"), (OfMeta, "_rate")],
+)
+def test_behind_properties_and_descriptors(made, name):
+    f = agrees(lambda x: x * made.rate, setting(made, name, 5.0))
+    assert "was 2.0, is 5.0" in f.explain().compiles[1].reason
 
 
 def test_an_attribute_named_by_a_string():
