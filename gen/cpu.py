@@ -54,10 +54,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
     text = Text(attributes(target))
     w = Writer(text)
     work = Emitter(w, kernel, target)
-    for b in kernel.buffers:
-        work.access.places[b.name] = Place(f"%{b.name}", b.dtype)
-    work.offsets.scopes[0].names.update({s: f"%s.{s}" for s in kernel.symbols})
-    work.body(kernel.body)
+    work.whole()
     pointers = [f"ptr {'' if b.name in shared else 'noalias '}%{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
     header = f"internal void @{kernel.name}({', '.join(parameters)})"
@@ -91,6 +88,13 @@ class Emitter:
                     name = f"{self.kernel.name}.{memory.name}"
                     self.w.text.globals[name] = _table(name, memory)
                     self.access.places[memory.name] = Place(f"@{name}", memory.dtype)
+
+    def whole(self) -> None:
+        """The kernel's body, on its buffers and sizes as arguments of these names."""
+        for b in self.kernel.buffers:
+            self.access.places[b.name] = Place(f"%{b.name}", b.dtype)
+        self.offsets.scopes[0].names.update({s: f"%s.{s}" for s in self.kernel.symbols})
+        self.body(self.kernel.body)
 
     def body(self, body: Body) -> None:
         """All statements, in order."""

@@ -44,10 +44,7 @@ def emit_gpu_kernel(kernel: LoopKernel, target: Target) -> Text:
     text = Text("nounwind")
     w = Writer(text)
     work = _GpuEmitter(w, kernel, target)
-    for b in kernel.buffers:
-        work.access.places[b.name] = Place(f"%{b.name}", b.dtype)
-    work.offsets.scopes[0].names.update({s: f"%s.{s}" for s in kernel.symbols})
-    work.body(kernel.body)
+    work.whole()
     pointers = [f"ptr noalias align 16 %{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
     header = f"ptx_kernel void @{kernel.name}({', '.join(parameters)})"
