@@ -314,7 +314,8 @@ def _classes(value: Any) -> list[Any]:
     if isinstance(value, types.ModuleType):
         return []
     own: list[Any] = list(value.__mro__) if isinstance(value, type) else []
-    return own + list(value.__class__.__mro__)
+    cls: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    return own + list(cls.__mro__)
 
 
 def _home(classes: list[Any], name: str) -> Any:
