@@ -24,10 +24,10 @@ from dlvm.dsl.derivatives import (
     vjp,
     vmap,
 )
-from dlvm.dsl.function import function, trace
 from dlvm.dsl.loops import fori_loop, map, scan, while_loop
 from dlvm.dsl.names import every_name, lookup, suggestion
 from dlvm.dsl.specs import spec
+from dlvm.dsl.staging import function, trace
 from dlvm.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, parse
 

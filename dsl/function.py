@@ -16,7 +16,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -448,47 +448,3 @@ def _frozen(value: Any) -> Any:
 
     leaves, tree = flatten(value)
     return unflatten(tree, [freeze(x) for x in leaves])
-
-
-@overload
-def function(fn: Callable[P, R], /) -> StagedFunction[P, R]: ...
-@overload
-def function(
-    *,
-    static: Names = ...,
-    donate: Names = ...,
-    dynamic: Mapping[str, str] | bool = ...,
-    target: str = ...,
-    threads: int | None = ...,
-) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
-@facing_users
-def function(
-    fn: Callable[P, R] | None = None,
-    /,
-    *,
-    static: Names = (),
-    donate: Names = (),
-    dynamic: Mapping[str, str] | bool = False,
-    target: str = "host",
-    threads: int | None = None,
-) -> Any:
-    """Stage a Python function: traced at its first call, compiled, and fast from then on.
-
-    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
-    the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
-    leading ones.
-    """
-
-    options = Options(target, threads)
-
-    @facing_users
-    def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:
-        return StagedFunction(fn, static=static, donate=donate, dynamic=dynamic, options=options)
-
-    return stage if fn is None else stage(fn)
-
-
-@facing_users
-def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
-    """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
-    return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)

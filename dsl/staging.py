@@ -1,0 +1,59 @@
+"""What users call to stage a function: ``@dlvm.function`` and ``dlvm.trace``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, overload
+
+from dlvm.compile import Options
+from dlvm.ir import Module
+
+from .function import Names, StagedFunction, is_staged
+from .scopes import facing_users
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def function(fn: Callable[P, R], /) -> StagedFunction[P, R]: ...
+@overload
+def function(
+    *,
+    static: Names = ...,
+    donate: Names = ...,
+    dynamic: Mapping[str, str] | bool = ...,
+    target: str = ...,
+    threads: int | None = ...,
+) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
+@facing_users
+def function(
+    fn: Callable[P, R] | None = None,
+    /,
+    *,
+    static: Names = (),
+    donate: Names = (),
+    dynamic: Mapping[str, str] | bool = False,
+    target: str = "host",
+    threads: int | None = None,
+) -> Any:
+    """Stage a Python function: traced at its first call, compiled, and fast from then on.
+
+    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
+    the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
+    leading ones.
+    """
+
+    options = Options(target, threads)
+
+    @facing_users
+    def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:
+        return StagedFunction(fn, static=static, donate=donate, dynamic=dynamic, options=options)
+
+    return stage if fn is None else stage(fn)
+
+
+@facing_users
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
+    """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
+    return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)
