@@ -474,3 +474,28 @@ def test_control_flow_nests_deep_but_not_without_end():
     np.testing.assert_allclose(found, 0.99**50)
     with pytest.raises(UserError, match="more than 100 deep"):
         dlvm.function(lambda x: nested(x, 150))(np.float64(2.0))
+
+
+def test_a_chain_of_reductions_costs_as_much_as_it_is_long():
+    def flops(n):
+        def chain(x):
+            for _ in range(n):
+                x = x * (1.0 + x.sum())
+            return x
+
+        return dlvm.function(chain).compile(np.ones(1000, np.float32)).report.flops
+
+    assert 1.9 < flops(20) / flops(10) < 2.1
+
+
+@pytest.mark.parametrize(
+    "row", [[np.inf, 1, 2], [-np.inf] * 3, [-np.inf, 1, 2], [np.nan, 1, 2], [np.inf, -np.inf, 0]]
+)
+def test_the_edges_of_a_streamed_sum_are_those_of_the_references(row):
+    def total(x):
+        return dlvm.exp(x - x.max()).sum()
+
+    x = np.array(row, np.float32)
+    with np.errstate(all="ignore"):
+        expected = np.exp(x - x.max()).sum()
+    np.testing.assert_allclose(agree(dlvm.function(total), x), expected, rtol=1e-6)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from dlvm.errors import CompilerError
 from dlvm.ir import BOOL, F16, F32, F64, NUMBERS, OPS, Builder, Function, Module, Param, TensorType
 from dlvm.ir.dims import symbol
-from dlvm.ops import Cast, Elementwise, Kernel, Select
+from dlvm.ops import Cast, Elementwise, Kernel, Neg, Select
 
 from .compiled import Compiled, interpret
 from .values import numbers, same_bits
@@ -98,3 +99,15 @@ def _cast(x, to):
     with Builder() as b:
         out = Cast(x, to)
     return Function("f", (x,), tuple(b.ops), (out,))
+
+
+def test_a_word_outside_of_the_vocabulary_is_refused():
+    class Cosine(Neg):
+        def scalar(self, s, *x):
+            return s.unary("cosine", *x)
+
+    n = Param(TensorType(F32, (4,)), "n")
+    with Builder() as b:
+        op = Cosine(n)
+    with pytest.raises(CompilerError, match="'cosine' is no scalar word; there are neg"):
+        Compiled(Kernel((n,), Function("f", (n,), tuple(b.ops), (op,)), "loops"))

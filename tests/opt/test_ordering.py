@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from dlvm.ir import Function, Value
-from dlvm.ops import Exp, Print, Recompute, Scan, ScatterAdd, Sum, Tanh
+from dlvm.ops import Exp, Iota, Kernel, Print, Recompute, Scan, ScatterAdd, Sum, Tanh
 from dlvm.opt import DEFAULT, fuse, open_recompute, order
 from dlvm.opt.ordering import donations, peak
 from dlvm.passes import run
@@ -101,3 +101,12 @@ def test_bodies_of_loops_are_ordered_too():
 
     module = function(loop, "f32", "f32[9,1024]")
     assert alive(order.run(module).main) < alive(module.main) - 2 * 4096
+
+
+def test_a_scatter_comes_after_what_else_reads_its_target():
+    def body(x: Value, u: Value) -> tuple[Value, ...]:
+        written = ScatterAdd(x, Iota(2), u, 0)
+        return written, Sum(Tanh(x), (0,))
+
+    ops = order.run(fuse.run(function(body, "f32[64]", "f32[2]"))).main.ops
+    assert [op.family for op in ops if isinstance(op, Kernel)] == ["loops", "scatter"]
