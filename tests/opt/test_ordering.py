@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from dlvm.ir import Function, Value
-from dlvm.ops import Exp, Iota, Kernel, Print, Recompute, Scan, ScatterAdd, Sum, Tanh
+from dlvm.ops import Exp, Gather, Kernel, Print, Recompute, Scan, ScatterAdd, Sum, Tanh
 from dlvm.opt import DEFAULT, fuse, open_recompute, order
 from dlvm.opt.ordering import donations, peak
 from dlvm.passes import run
@@ -104,9 +104,20 @@ def test_bodies_of_loops_are_ordered_too():
 
 
 def test_a_scatter_comes_after_what_else_reads_its_target():
-    def body(x: Value, u: Value) -> tuple[Value, ...]:
-        written = ScatterAdd(x, Iota(2), u, 0)
-        return written, Sum(Tanh(x), (0,))
+    def body(x: Value, i: Value, u: Value) -> tuple[Value, ...]:
+        written = ScatterAdd(x, i, u, 0)
+        return written, Gather(x, i, 0) * u  # both may raise, and no effect stands between
 
-    ops = order.run(fuse.run(function(body, "f32[64]", "f32[2]"))).main.ops
+    ops = order.run(fuse.run(function(body, "f32[64]", "i64[2]", "f32[2]"))).main.ops
     assert [op.family for op in ops if isinstance(op, Kernel)] == ["loops", "scatter"]
+
+
+def test_a_reader_that_may_raise_does_not_pass_an_effect():
+    def body(x: Value, i: Value, u: Value) -> tuple[Value, ...]:
+        written = ScatterAdd(x, i, u, 0)
+        Print(u, "between")
+        return written, Gather(x, i, 0) * u
+
+    ops = order.run(fuse.run(function(body, "f32[64]", "i64[2]", "f32[2]"))).main.ops
+    kinds = [op.family if isinstance(op, Kernel) else op.name for op in ops]
+    assert kinds == ["scatter", "print", "loops"]
