@@ -7,7 +7,6 @@ of by machine code. Rooms are entered when they are needed: ``import dlvm`` must
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dlvm import passes
+from dlvm import environment, passes
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
@@ -140,7 +139,7 @@ hooks.optimize = optimize
 
 def interpreting() -> bool:
     """Whether staged code is to run by the interpreter."""
-    return os.environ.get("DLVM_INTERPRET", "") not in ("", "0")
+    return environment.enabled("DLVM_INTERPRET")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ and names the guilty one, prints after those that are watched, and takes the tim
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dlvm import environment
 from dlvm.errors import CompilerError, DlvmError, IRError
 from dlvm.ir import Function, Module
 from dlvm.ir.rewrite import everywhere
@@ -72,7 +72,7 @@ def run(
     module: Module, pipeline: Sequence[Pass], watch: Watch | None = None, verify: bool | None = None
 ) -> Module:
     """Run the passes in order; a module that a pass breaks is blamed on that pass."""
-    check = os.environ.get("DLVM_VERIFY", "") != "" if verify is None else verify
+    check = environment.enabled("DLVM_VERIFY") if verify is None else verify
     for step in pipeline:
         start = time.perf_counter()
         before, module = module, _applied(step, module)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from functools import cache
 
+import llvmlite
 from llvmlite import binding
 
 from dlvm.errors import CompilerError
 from dlvm.target import Target
+
+from .cache import remembered, source
+from .store import digest
 
 
 @cache
@@ -67,8 +71,14 @@ def assembly(text: str, target: Target) -> str:
 
 
 def object_code(text: str, target: Target, *, jit: bool = True) -> bytes:
-    """The machine code of a module, as an object file."""
-    return machine(target, jit=jit).emit_object(prepare(text, target))
+    """The machine code of a module, as an object file; made once for all processes.
+
+    Its text may hold no address of this process.
+    """
+    recipe = source("dlvm.gen", "llvm.py")  # how code is made of text stands in this file alone
+    facts = (text, target.triple, target.cpu, target.features, str(jit), llvmlite.__version__)
+    key = None if recipe is None else digest("object", recipe, *facts)
+    return remembered(key, lambda: machine(target, jit=jit).emit_object(prepare(text, target)))
 
 
 class Library:

@@ -1,0 +1,30 @@
+"""Every environment variable that dlvm reads, in one table; ``docs/environment.md`` shows it.
+
+Variables are read when they are needed, not at import, so a program may set them.
+"""
+
+from __future__ import annotations
+
+import os
+
+VARIABLES = {
+    "DLVM_CACHE": "`0` keeps no compiled code on disk and reads none",
+    "DLVM_CACHE_BYTES": "how much of the disk the cache may take, 1 GiB where it is not set",
+    "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
+    "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
+    "DLVM_VERIFY": "`1` checks the program after every pass",
+}
+
+
+def value(name: str) -> str:
+    """What a variable of the table is set to, or nothing."""
+    return os.environ.get(name, "") if name in VARIABLES else _undocumented(name)
+
+
+def enabled(name: str) -> bool:
+    """Whether a variable that is off by default is on."""
+    return value(name) not in ("", "0")
+
+
+def _undocumented(name: str) -> str:
+    raise LookupError(f"{name} does not stand in the table of environment variables")
