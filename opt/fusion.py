@@ -15,10 +15,10 @@ from dlvm.ops import Fold, Kernel
 from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
-from .partition import Partition, Scattering, partition
+from .partition import Key, Partition, Scattering, partition
 from .rehoming import rehome
+from .siblings import join_siblings
 
-Key = Value | Group
 ROWWISE = (4096, 32)
 SEQUENTIAL = (4096, 1)
 FEW = 4
@@ -59,11 +59,12 @@ class Writer:
         self.index = {op: i for i, op in enumerate(self.fn.ops)}
         rehome(self.groups, self.fn)
         absorb_producers(self.groups, self.fn)
+        join_siblings(self.groups, self.fn)
         finals = dict.fromkeys(g.final for g in self.groups.groups)
         self.order = [g for g in finals if g.members]
         for group in self.order:
             group.members.sort(key=self.index.__getitem__)
-            self.keys[group] = keys_of(self.groups, group)
+            self.keys[group] = self.groups.keys(group)
         self._export()
 
     def _export(self) -> None:
@@ -97,7 +98,7 @@ class Writer:
         waiting: dict[Group, int] = {}
         readers: dict[Group, list[Group]] = {}
         for group in self.order:
-            needs = needs_of(self.groups, group, self.keys[group])
+            needs = self.groups.needs(group)
             waiting[group] = len(needs)
             for need in needs:
                 readers.setdefault(need, []).append(group)
@@ -172,39 +173,12 @@ def _type(key: Key) -> TensorType:
     return key.members[0].type if isinstance(key, Group) else key.type
 
 
-def keys_of(groups: Partition, group: Group) -> dict[Key, None]:
-    """What a group reads from memory, in order of first use."""
-    keys: dict[Key, None] = {}
-    for op in group.members:
-        for i, value in enumerate(op.operands):
-            stored = groups.stored.get((op, i))
-            for key in (stored,) if stored is not None else groups.leaves(value):
-                if isinstance(key, Group) or _elsewhere(groups, key, group):
-                    keys[key] = None
-    return keys
-
-
-def _elsewhere(groups: Partition, value: Value, group: Group) -> bool:
-    return value not in groups.home or groups.home[value].final is not group
-
-
-def needs_of(groups: Partition, group: Group, keys: dict[Key, None]) -> set[Group]:
-    """The groups that must come before a group."""
-    needs = {
-        k if isinstance(k, Group) else groups.home[k].final
-        for k in keys
-        if isinstance(k, Group) or k in groups.home
-    }
-    before = groups.before.get(group)
-    return needs | ({before} if before is not None else set())
-
-
 def absorb_producers(groups: Partition, fn: Function) -> None:
     """Take what computes only the updates or the indices of a scatter into its kernel."""
     finals = [g for g in dict.fromkeys(g.final for g in groups.groups) if g.members]
     readers: dict[Group, set[Group | None]] = {}
     for group in finals:
-        for need in needs_of(groups, group, keys_of(groups, group)):
+        for need in groups.needs(group):
             readers.setdefault(need, set()).add(group)
     for result in fn.results:
         if result in groups.home:
@@ -224,7 +198,7 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
             continue
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
-        apart = producer not in groups.homes((op.x,)) and op.x not in keys_of(groups, producer)
+        apart = producer not in groups.homes((op.x,)) and op.x not in groups.keys(producer)
         if simple and apart and len(producer.members) + len(group.members) <= most:
             group.absorb(producer)
 

@@ -36,6 +36,7 @@ from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 DEEPEST = 24
 Scattering = ScatterAdd | ScatterSet | Update
 Place = tuple[Op, int]
+Key = Value | Group
 
 
 @dataclass
@@ -122,6 +123,31 @@ class Partition:
             return False
         source = self.through.get(value.x)
         return source is None or (not source.leaves and not value.x.shape)
+
+    def keys(self, group: Group) -> dict[Key, None]:
+        """What a group reads from memory, in order of first use."""
+        keys: dict[Key, None] = {}
+        for op in group.members:
+            for i, value in enumerate(op.operands):
+                stored = self.stored.get((op, i))
+                for key in (stored,) if stored is not None else self.leaves(value):
+                    if isinstance(key, Group) or self.elsewhere(key, group):
+                        keys[key] = None
+        return keys
+
+    def elsewhere(self, value: Value, group: Group) -> bool:
+        """Whether a value is not computed in a group."""
+        return value not in self.home or self.home[value].final is not group
+
+    def needs(self, group: Group) -> set[Group]:
+        """The groups that must come before a group."""
+        needs = {
+            k if isinstance(k, Group) else self.home[k].final
+            for k in self.keys(group)
+            if isinstance(k, Group) or k in self.home
+        }
+        before = self.before.get(group)
+        return needs | ({before} if before is not None else set())
 
     # -- groups ---------------------------------------------------------------------------
 

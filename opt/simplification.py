@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dlvm.errors import UserError
-from dlvm.ir import RULES, Array, Function, Module, Op, TensorType, Value, splat
+from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, splat
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.rewrite import settle
@@ -31,13 +31,15 @@ def _by_law(op: Op) -> Value | None:
     for rule in RULES.get(type(op), ()):
         if (better := rule.apply(op)) is not None:
             return better
-    return _before_broadcast(op) if isinstance(op, Elementwise) else None
+    if isinstance(op, Elementwise) and op.results == (op,):
+        return _before_broadcast(op) or _before_reshape(op)
+    return None
 
 
 def _before_broadcast(op: Elementwise) -> Value | None:
     """f(broadcast x, broadcast y) = broadcast f(x, y): compute before repeating."""
     spread = [x for x in op.operands if isinstance(x, Broadcast) and scalar_value(x) is None]
-    if not spread or op.results != (op,):
+    if not spread:
         return None
     first = spread[0]
     if any(x.axes != first.axes for x in spread):
@@ -54,6 +56,27 @@ def _narrowed(x: Value, like: Broadcast) -> Value | None:
     if (number := scalar_value(x)) is not None:
         return splat(number, x.type.with_shape(like.x.shape))
     return x.x if isinstance(x, Broadcast) else None
+
+
+def _before_reshape(op: Elementwise) -> Value | None:
+    """f(reshape x, reshape y) = reshape f(x, y): compute in the shape that was there before.
+
+    So a row that a reduction kept as an axis of size 1 stays beside the reduction.
+    """
+    shapes = {x.x.shape for x in op.operands if isinstance(x, Reshape)}
+    if len(shapes) != 1:
+        return None
+    (shape,) = shapes
+    operands = [_in_shape(x, shape) for x in op.operands]
+    known = [x for x in operands if x is not None]
+    return Reshape(op.rebuild(known), op.shape) if len(known) == len(operands) else None
+
+
+def _in_shape(x: Value, shape: tuple[Dim, ...]) -> Value | None:
+    """What an operand is before a reshape, where it is one, or one number."""
+    if (number := scalar_value(x)) is not None:
+        return splat(number, x.type.with_shape(shape))
+    return x.x if isinstance(x, Reshape) else None
 
 
 @function_pass
