@@ -2,13 +2,16 @@
 
 Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
-not), the functions (``elementwise``, ``arrays``, ``shapes``, ``joining``, ``products``,
-``picking``), ``tracing``, ``function`` and ``staging``, ``control`` and ``loops``, ``transforms``
-and ``derivatives``. Importing this registers the names.
+not), the functions (``elementwise``, ``arithmetic``, ``reductions``, ``creation``, ``arrays``,
+``shapes``, ``joining``, ``products``, ``picking``), ``tracing``, ``function`` and ``staging``,
+``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
+from . import arithmetic as arithmetic
 from . import arrays as arrays
+from . import creation as creation
 from . import joining as joining
 from . import numpy_dispatch as numpy_dispatch
 from . import picking as picking
 from . import products as products
+from . import reductions as reductions

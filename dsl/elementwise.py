@@ -1,7 +1,8 @@
-"""Public functions that follow from operation classes: arithmetic and reductions.
+"""Element-wise operations on any operands: promotion, broadcasting, and names from classes.
 
-``derive`` makes one from a class when its name is first asked for; the few functions below
-are compositions that have no class of their own.
+``apply`` is how every public function writes an element-wise operation; ``derive`` makes the
+public function of a class when its name is first asked for. Compositions that have no class of
+their own stand in ``arithmetic``.
 """
 
 from __future__ import annotations
@@ -10,35 +11,16 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dlvm.errors import DTypeError, ShapeError, UserError
-from dlvm.ir import BOOL, F64, I64, OPS, U64, Dim, DType, Op, Value
+from dlvm.errors import UserError
+from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
 from dlvm.ir.dims import numbers
-from dlvm.ops import (
-    Add,
-    Div,
-    Elementwise,
-    Equal,
-    FloorDiv,
-    Less,
-    LessEqual,
-    Mul,
-    Neg,
-    Not,
-    Reduction,
-    Reshape,
-    Select,
-    Sub,
-    Sum,
-)
+from dlvm.ops import Add, Div, Elementwise, FloorDiv, Mul, Neg, Sub
 
 from .eager import public
 from .names import DERIVERS, LISTERS, PUBLIC, named
 from .operands import (
     broadcast_shapes,
-    common,
-    element,
     fit,
-    fresh,
     here,
     is_weak,
     kind_of,
@@ -46,7 +28,6 @@ from .operands import (
     plain,
     promoted,
     shape_of,
-    staged,
 )
 from .scopes import user_origin
 from .tensor import Tensor
@@ -100,45 +81,14 @@ def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None
             return
 
 
-def axes_of(x: Tensor, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The axes that a user means, in order; None means all."""
-    if axis is None:
-        return tuple(range(x.ndim))
-    wanted = (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in wanted:
-        if not -x.ndim <= a < x.ndim:
-            raise ShapeError(f"axis {a} is out of range for {x.type}")
-    found = sorted(a % x.ndim for a in wanted)
-    if len(set(found)) != len(found):
-        raise ShapeError(f"the axes {wanted} name one axis of {x.type} twice")
-    return tuple(found)
-
-
-def keep_axes(value: Value, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The result of a reduction, with axes of size 1 in place of those reduced if wanted."""
-    if keepdims:
-        shape: tuple[Dim, ...] = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
-        value = Reshape(value, shape)
-    return fresh(value)
-
-
-def reduce(
-    cls: Callable[..., Value],
-    x: Any,
-    axis: int | Sequence[int] | None,
-    keepdims: bool,
-) -> Tensor:
-    """One reduction of any operand."""
-    x = staged(x)
-    axes = axes_of(x, axis)
-    return keep_axes(cls(x.read(), axes), x, axes, keepdims)
-
-
-def _widened(x: Tensor, dtype: Any) -> Tensor:
-    if dtype is not None:
-        return fresh(element(x, known_dtype(dtype)))
-    small = x.element.kind in "biu"
-    return fresh(element(x, U64 if x.element.kind == "u" else I64)) if small else x
+def refuse_out(out: Any) -> None:
+    """``out=`` names memory, which staged code does not have."""
+    if out is not None:
+        raise UserError(
+            "out= has no meaning in staged code: memory is planned by the compiler",
+            origin=user_origin(),
+            remedy="assign the result: x = ..., or x[...] = ... into an array made here",
+        )
 
 
 def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
@@ -156,53 +106,20 @@ def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
     return call
 
 
-def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
-    def call(
-        x: Any,
-        axis: int | Sequence[int] | None = None,
-        dtype: Any = None,
-        out: None = None,
-        keepdims: bool = False,
-    ) -> Any:
-        refuse_out(out)
-        x = staged(x)
-        if cls.widens:
-            x = _widened(x, dtype)
-        elif dtype is not None:
-            raise DTypeError(f"{cls.name} takes no dtype=")
-        return reduce(cls, x, axis, bool(keepdims))
-
-    return call
-
-
-def refuse_out(out: Any) -> None:
-    """``out=`` names memory, which staged code does not have."""
-    if out is not None:
-        raise UserError(
-            "out= has no meaning in staged code: memory is planned by the compiler",
-            origin=user_origin(),
-            remedy="assign the result: x = ..., or x[...] = ... into an array made here",
-        )
-
-
 def _derivable() -> dict[str, type[Op]]:
     out: dict[str, type[Op]] = {}
     for cls in OPS.values():
-        kinds = [spec.kind for spec in cls.layout]
-        if issubclass(cls, Elementwise) and set(kinds) == {"operand"}:
+        if issubclass(cls, Elementwise) and {spec.kind for spec in cls.layout} == {"operand"}:
             out[cls.public or cls.name] = cls
-        if issubclass(cls, Reduction) and kinds == ["operand", "attribute"]:
-            out[cls.name] = cls
     return out
 
 
 def derive(name: str) -> Callable[..., Any] | None:
-    """The public function of an operation class, if there is one of that public name."""
+    """The public function of an element-wise class, if there is one of that public name."""
     cls = _derivable().get(name)
     if cls is None:
         return None
-    make = _of_elements if issubclass(cls, Elementwise) else _of_axes
-    call = make(cls)  # type: ignore[arg-type]
+    call = _of_elements(cls)  # type: ignore[arg-type]
     call.__doc__ = cls.__doc__
     public(name)(call)
     return PUBLIC[name]
@@ -211,71 +128,3 @@ def derive(name: str) -> Callable[..., Any] | None:
 numbers.apply = lambda name, x, y: named(name)(x, y)
 DERIVERS.append(derive)
 LISTERS.append(lambda: list(_derivable()))
-
-
-@public("greater")
-def greater(x: Any, y: Any) -> Any:
-    """``x > y``, which is ``y < x``."""
-    return apply(Less, y, x)
-
-
-@public("greater_equal")
-def greater_equal(x: Any, y: Any) -> Any:
-    """``x >= y``, which is ``y <= x``."""
-    return apply(LessEqual, y, x)
-
-
-@public("not_equal")
-def not_equal(x: Any, y: Any) -> Any:
-    """``x != y``; NaN differs from everything."""
-    return apply(Not, apply(Equal, x, y))
-
-
-@public("positive")
-def positive(x: Any) -> Any:
-    """``+x``: x itself."""
-    return staged(x)
-
-
-@public("power")
-def power(x: Any, y: Any) -> Any:
-    """``x ** n`` for a known integer n >= 0, by repeated squaring."""
-    if not isinstance(y, int) or isinstance(y, bool) or y < 0:
-        raise DTypeError(
-            f"power: expected a known integer exponent >= 0, found {y!r:.40}",
-            remedy="write dlvm.exp(y * dlvm.log(x)) for other exponents",
-        )
-    square, result = staged(x), None
-    while y:
-        if y & 1:
-            result = square if result is None else apply(Mul, result, square)
-        y >>= 1
-        if y:
-            square = apply(Mul, square, square)
-    return result if result is not None else apply(Mul, square, 0) + 1
-
-
-@public("where")
-def where(condition: Any, x: Any, y: Any) -> Any:
-    """``x`` where the condition holds, else ``y``; all three broadcast."""
-    condition, x, y = plain(condition), plain(x), plain(y)
-    dtype = common((kind_of(x), kind_of(y)))
-    note_widening("where", (x, y), (dtype, dtype))
-    shape = broadcast_shapes([shape_of(condition), shape_of(x), shape_of(y)])
-    op = Select(fit(condition, BOOL, shape), fit(x, dtype, shape), fit(y, dtype, shape))
-    return fresh(op)
-
-
-@public("mean")
-def mean(
-    x: Any, axis: int | Sequence[int] | None = None, dtype: Any = None, keepdims: bool = False
-) -> Any:
-    """The sum over the axes divided by how many elements there are; integers give f64."""
-    x = staged(x)
-    target = known_dtype(dtype) if dtype is not None else x.element if x.element.is_float else F64
-    note_widening("mean", (x,), (target,))
-    x = fresh(element(x, target))
-    count: Dim = 1
-    for a in axes_of(x, axis):
-        count = count * x.shape[a]
-    return apply(Div, reduce(Sum, x, axis, keepdims), count)

@@ -15,8 +15,9 @@ from dlvm.ir import I64, Dim, Value
 from dlvm.ir.dims import product
 from dlvm.ops import Gather, Iota, ScatterAdd, ScatterSet
 
+from .arithmetic import where
 from .eager import public
-from .elementwise import axes_of, refuse_out, where
+from .elementwise import refuse_out
 from .indexing import Place, locate
 from .names import PUBLIC, named
 from .operands import (
@@ -30,6 +31,7 @@ from .operands import (
     spread,
     staged,
 )
+from .reductions import axes_of
 from .scopes import is_array
 from .tensor import Tensor
 from .views import inverse, permuted, reshaped

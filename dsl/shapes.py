@@ -12,7 +12,6 @@ from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 from .eager import public
-from .elementwise import axes_of
 from .operands import (
     broadcast_shapes,
     fresh,
@@ -21,6 +20,7 @@ from .operands import (
     spread,
     staged,
 )
+from .reductions import axes_of
 from .scopes import is_sequence
 from .views import Reordered, Reshaped
 
