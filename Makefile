@@ -3,7 +3,7 @@
 #   make check   format, lint, types, import contract, size budget, then the tests
 #   make table   operations and what works of each
 #   make bench   time per operation of each phase of the compiler
-#   make fuzz    random programs against machine code for a minute (SECONDS=...)
+#   make fuzz    1,000 random programs and gradients against machine code (PROGRAMS=...)
 
 BIN := .venv/bin
 
@@ -30,7 +30,7 @@ bench: .venv/test.stamp
 	$(BIN)/python benchmarks/phases.py
 
 fuzz: .venv/test.stamp
-	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)
 
 .venv/%.stamp: pyproject.toml tools/setup
 	tools/setup $*

@@ -1,8 +1,8 @@
 """Random programs against machine code for as long as you like, in child processes.
 
-    python -m tests.fuzz --seconds 60 [--first 0]
+    python -m tests.fuzz --seconds 60 [--programs 1000] [--first 0]
 
-An LLVM error ends a process and compiling leaks a little, so each child compiles a batch and
+Programs of whole numbers, of f64 and of f32, and gradients of f64 programs. An LLVM error ends a process and compiling leaks a little, so each child compiles a batch and
 ends; a child that dies names its seed by the last line that it wrote. Whole numbers must be
 equal; floats, in programs of smooth operations only, within rounding.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from dlvm.ad import expand
 from dlvm.errors import UserError
 from dlvm.gen.build import build
-from dlvm.ir import BOOL, F32, F64, I8, I32, I64, U8, DType, Op
+from dlvm.ir import BOOL, F32, F64, I8, I32, I64, U8, Declaration, DType, Module, Op
 from dlvm.ops import ArgMax, Cast, Elementwise, LogSumExp, Modf
 from dlvm.ops.logic import Comparison
 from dlvm.opt.pipelines import DEFAULT
@@ -45,17 +45,31 @@ def is_smooth(cls: type[Op]) -> bool:
     return not issubclass(cls, Comparison | Cast | ArgMax | Modf)
 
 
+SMOOTH = [c for c in TRACED if is_smooth(c)]
 KINDS: dict[str, Kind] = {
     "whole": ((I64, I32, BOOL, U8, I8), [c for c in TRACED if is_exact(c) and c is not Cast]),
-    "f64": ((F64,), [c for c in TRACED if is_smooth(c)]),
-    "f32": ((F32,), [c for c in TRACED if is_smooth(c)]),
+    "f64": ((F64,), SMOOTH),
+    "f32": ((F32,), SMOOTH),
+    "gradient": ((F64,), SMOOTH),
 }
 
 
 def program_of(kind: str, seed: int) -> Program:
     """The program of a seed."""
     dtypes, classes = KINDS[kind]
+    if kind == "gradient":
+        return gradient_of(random_program(Seeded(seed), classes, dtypes, max_ops=10, loss=True))
     return random_program(Seeded(seed), classes, dtypes, max_ops=14)
+
+
+def gradient_of(program: Program) -> Program:
+    """The gradient of a program of one number, with the number, as a program of its own."""
+    main = program.module.main
+    wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
+    adjoint = Declaration("adjoint", "gradient", main.name, wrt, (0,))
+    functions = expand(Module((*program.module.entries, adjoint))).functions
+    first = sorted(functions, key=lambda fn: fn.name != "gradient")
+    return Program(Module(tuple(first)), program.arrays)
 
 
 def check(program: Program, dtype: DType) -> None:
@@ -87,10 +101,10 @@ def child(first: int) -> None:
                 print(f"FAIL {kind} {seed} {type(error).__name__}: {said[0]}", flush=True)
 
 
-def fuzz(seconds: float, first: int) -> int:
-    """Batches until the time is over; how many seeds failed."""
+def fuzz(seconds: float, programs: float, first: int) -> int:
+    """Batches until the time is over or there were enough; how many seeds failed."""
     failures, end, seed = 0, time.monotonic() + seconds, first
-    while time.monotonic() < end:
+    while time.monotonic() < end and (seed - first) * len(KINDS) < programs:
         command = [sys.executable, "-m", "tests.fuzz", "--child", str(seed)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()
@@ -107,14 +121,15 @@ def fuzz(seconds: float, first: int) -> int:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="random programs against machine code")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--programs", type=float, default=float("inf"))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--child", type=int)
     options = parser.parse_args()
     if options.child is not None:
         child(options.child)
         return 0
-    return 1 if fuzz(options.seconds, options.first) else 0
+    return 1 if fuzz(options.seconds, options.programs, options.first) else 0
 
 
 if __name__ == "__main__":

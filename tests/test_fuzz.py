@@ -14,10 +14,18 @@ from .programs import Program
 SUM = "dlvm 1\nfunc @main(%x: f64[3]) -> f64[3] {\n  %0 = add %x, %x : f64[3]\n  return %0\n}\n"
 
 
+@pytest.mark.parametrize("first", range(0, 50, 10))
 @pytest.mark.parametrize("kind", KINDS)
-def test_machine_code_answers_random_programs(kind: str):
-    for seed in range(5):
+def test_machine_code_answers_random_programs(kind: str, first: int):
+    for seed in range(first, first + 10):
         check(program_of(kind, seed), KINDS[kind][0][0])
+
+
+def test_the_gradient_that_is_compared_is_the_one_of_the_program():
+    programs = [program_of("gradient", seed) for seed in range(20)]
+    assert all(p.module.main.name == "gradient" for p in programs)
+    slopes = [np.abs(x).max(initial=0) for p in programs for x in p.run()[:-1]]
+    assert sum(slope > 1e-3 for slope in slopes) > len(slopes) / 3
 
 
 def test_a_wrong_answer_is_seen(monkeypatch: pytest.MonkeyPatch):
