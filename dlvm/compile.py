@@ -21,7 +21,7 @@ from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
 
 if TYPE_CHECKING:
-    from dlvm.gen.entry import Executable
+    from dlvm.gen.executable import Executable
     from dlvm.gen.report import Report
     from dlvm.target import Target
 

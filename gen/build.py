@@ -15,11 +15,13 @@ from .control import to_program
 from .cpu import attributes, emit_kernel
 from .driver import emit_driver
 from .emit import Text
-from .entry import Executable
-from .llvm import Library, object_code
+from .executable import Executable, Texts
+from .interface import Interface
+from .llvm import Library, assembly, object_code
 from .loops import LoopKernel
 from .memory import Arena, plan
 from .program import Launch, Program
+from .program_text import program_text
 from .report import Report, program_bytes, program_flops
 
 
@@ -43,7 +45,12 @@ def build(module: Module, target: Target | None = None) -> Executable:
         peak_bytes=arena.bytes,
         target=str(target),
     )
-    return Executable(module, program, arena, target, text, library, report)
+    texts = Texts(
+        loops=lambda: program_text(program, arena),
+        llvm=lambda: text,
+        asm=lambda: assembly(text, target),
+    )
+    return Executable(Interface.of(program, arena), library, module, texts, report)
 
 
 def emit(program: Program, arena: Arena, target: Target) -> str:

@@ -57,6 +57,17 @@ def program_bytes(program: Program) -> Dim:
     return total(program.steps, _moved)
 
 
+UNBOUNDED = 1 << 40
+"""The work of a program with a loop of which nobody knows the number of trips."""
+
+
+def program_work(program: Program) -> Dim:
+    """About how much a run does: bytes moved and operations, one each."""
+    if any(isinstance(step, While) for step in program.walk()):
+        return UNBOUNDED
+    return program_bytes(program) + program_flops(program)
+
+
 def _moved(step: Step) -> Dim:
     out: Dim = 0
     if isinstance(step, Launch):

@@ -9,7 +9,7 @@ import pytest
 
 from dlvm.errors import AssertionFailed, DonationError, IndexOutOfRange, IRError, ShapeError
 from dlvm.gen.build import build
-from dlvm.gen.entry import Executable
+from dlvm.gen.executable import Executable
 from dlvm.ir import Module, parse
 
 from .control_cases import SCATTER, whole

@@ -19,15 +19,12 @@ from dlvm.errors import DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
-from dlvm.target import Target
 
 from . import status, tape
 from .arenas import Arenas
 from .driver import ENTRY
-from .llvm import Library, assembly
-from .memory import Arena
-from .program import Program
-from .program_text import program_text
+from .interface import Interface
+from .llvm import Library
 from .report import Report
 
 REMEMBERED = 256
@@ -58,14 +55,15 @@ class Texts(Mapping[str, str]):
 
 @dataclass(eq=False)
 class Executable:
-    """A compiled function; ``run`` calls it."""
+    """A compiled function; ``run`` calls it.
 
-    module: Module
-    program: Program
-    arena: Arena
-    target: Target
-    llvm: str
+    ``module`` is where the ordinals of errors are looked up: the traced module, or one made of it.
+    """
+
+    interface: Interface
     library: Library
+    module: Module
+    texts: Mapping[str, str]
     report: Report
     tape_bytes: int = 0
     """The most memory that the tape of one call took so far."""
@@ -73,34 +71,22 @@ class Executable:
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
     @cached_property
-    def texts(self) -> Texts:
-        """The stages ``loops``, ``llvm`` and ``asm`` as text."""
-        return Texts(
-            loops=lambda: program_text(self.program, self.arena),
-            llvm=lambda: self.llvm,
-            asm=lambda: assembly(self.llvm, self.target),
-        )
-
-    @cached_property
     def _call(self) -> Callable[..., None]:
         return Call(self.library.address(ENTRY))
 
-    @cached_property
-    def _constants(self) -> list[Array]:
-        return [np.array(a, order="C") for a in self.program.constants]
-
     def run(self, arrays: Sequence[Any], write: Callable[[str], None] = print) -> tuple[Array, ...]:
         """The results on these arguments; a donated one is the result that overwrites it."""
-        fn = self.module.main
-        if len(arrays) != len(fn.params):
-            raise IRError(f"@{fn.name} takes {len(fn.params)} arguments, found {len(arrays)}")
+        params = self.interface.params
+        if len(arrays) != len(params):
+            raise IRError(
+                f"@{self.interface.name} takes {len(params)} arguments, found {len(arrays)}"
+            )
         given = [np.asarray(a) for a in arrays]
-        names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
-        symbols = self._sizes(given, names)
-        self._check_donated(given, names)
+        symbols = self._sizes(given)
+        self._check_donated(given)
         ready = [_readable(a) for a in given]
         results = self._results(ready, symbols)
-        printing = Printing(self.program.prints, symbols, write)
+        printing = Printing(self.interface.prints, symbols, write)
         words = self._run(ready, results, symbols, printing)
         if printing.error is not None:
             raise printing.error
@@ -108,19 +94,21 @@ class Executable:
             raise status.error_of(words, self.module)
         return results
 
-    def _sizes(self, arrays: list[Array], names: list[str]) -> dict[str, int]:
+    def _sizes(self, arrays: list[Array]) -> dict[str, int]:
         """The sizes of symbols; the equations are solved once for each list of shapes."""
         key = tuple((a.dtype, a.shape) for a in arrays)
         found = self._solved.get(key)
         if found is None:
-            found = bind([p.type for p in self.module.main.params], arrays, names)
+            params = self.interface.params
+            found = bind([p.type for p in params], arrays, [p.name for p in params])
             if len(self._solved) >= REMEMBERED:
                 self._solved.clear()
             self._solved[key] = found
         return found
 
-    def _check_donated(self, arrays: list[Array], names: list[str]) -> None:
-        for i, param in enumerate(self.module.main.params):
+    def _check_donated(self, arrays: list[Array]) -> None:
+        names = [p.name for p in self.interface.params]
+        for i, param in enumerate(self.interface.params):
             if not param.donated:
                 continue
             flags = arrays[i].flags
@@ -138,12 +126,11 @@ class Executable:
 
     def _results(self, arrays: list[Array], symbols: dict[str, int]) -> tuple[Array, ...]:
         """A fresh array for each result, or the donated one that it is written into."""
-        owners = {view.storage: i for i, view in enumerate(self.program.params)}
         return tuple(
-            arrays[owners[view.storage]]
-            if view.storage in owners
-            else np.empty(_shape(view.type, symbols), view.type.dtype.numpy)
-            for view in self.program.results
+            np.empty(_shape(r.type, symbols), r.type.dtype.numpy)
+            if r.overwrites is None
+            else arrays[r.overwrites]
+            for r in self.interface.results
         )
 
     def _run(
@@ -158,16 +145,16 @@ class Executable:
         context = (ctypes.c_int64 * tape.WORDS)()
         printer = Printer(printing)
         context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
-        sizes = (ctypes.c_int64 * len(self.program.symbols))(
-            *(symbols[s] for s in self.program.symbols)
+        sizes = (ctypes.c_int64 * len(self.interface.symbols))(
+            *(symbols[s] for s in self.interface.symbols)
         )
-        with self._arenas.lease(evaluate(self.arena.bytes, symbols)) as arena:
+        with self._arenas.lease(evaluate(self.interface.arena, symbols)) as arena:
             self._call(
                 _addresses(arrays),
                 _addresses(results),
                 arena,
                 sizes,
-                _addresses(self._constants),
+                _addresses(self.interface.constants),
                 words,
                 context,
             )
