@@ -53,8 +53,19 @@ class Options:
         """The processor that these options mean."""
         from dlvm.target import Target
 
-        host = Target.host()
-        return host if self.threads is None else replace(host, threads=self.threads)
+        threads = self.threads or _threads_of_the_environment()
+        return Target.host() if threads is None else replace(Target.host(), threads=threads)
+
+
+def _threads_of_the_environment() -> int | None:
+    """``DLVM_THREADS``: how many threads functions use that don't say so themselves."""
+    found = os.environ.get("DLVM_THREADS", "")
+    if found and not (found.isdecimal() and int(found)):
+        raise UserError(
+            f"DLVM_THREADS={found!r}: expected a whole number of at least 1",
+            remedy="unset it to use every core",
+        )
+    return int(found) if found else None
 
 
 class Road:

@@ -72,15 +72,20 @@ def _host() -> Target:
     enabled: dict[str, bool] = dict(binding.get_host_cpu_features())
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(enabled.items()))
     bits, registers = _vectors(binding.get_process_triple(), enabled)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return Target(
         triple=binding.get_process_triple(),
         cpu=binding.get_host_cpu_name(),
         features=features,
         vector_bits=bits,
         registers=registers,
-        threads=threads or 1,
+        threads=cores(),
     )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return found or 1
 
 
 def _vectors(triple: str, enabled: dict[str, bool]) -> tuple[int, int]:

@@ -50,7 +50,8 @@ def build(module: Module, target: Target | None = None) -> Executable:
         llvm=lambda: text,
         asm=lambda: assembly(text, target),
     )
-    return Executable(Interface.of(program, arena), library, module, texts, report)
+    interface = Interface.of(program, arena)
+    return Executable(interface, library, module, texts, report, target.threads)
 
 
 def emit(program: Program, arena: Arena, target: Target) -> str:

@@ -1,8 +1,8 @@
 """A kernel as an LLVM function for a CPU: loops, vectors with masked ends, products.
 
-``emit_kernel`` gives ``void @NAME(ptr %b0, ..., i64 %s.SYMBOL, ..., ptr %status)`` and what it
-calls. A vector loop runs whole vectors, then one masked vector for the rest; loops over the few
-lanes of a fold are written out, so that their accumulators become registers.
+``emit_kernel`` gives ``void @NAME(ptr %b0, ..., i64 %s.SYMBOL, ..., ptr %status, ptr %context)``
+and what it calls. A vector loop runs whole vectors, then one masked vector for the rest; loops
+over the few lanes of a fold are written out, so that their accumulators become registers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
     work = Emitter(w, kernel, target)
     work.whole()
     pointers = [f"ptr {'' if b.name in shared else 'noalias '}%{b.name}" for b in kernel.buffers]
-    parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
+    sizes = [f"i64 %s.{s}" for s in kernel.symbols]
+    parameters = [*pointers, *sizes, "ptr %status", "ptr %context"]
     header = f"internal void @{kernel.name}({', '.join(parameters)})"
     text.functions[kernel.name] = w.function(header)
     return text

@@ -140,7 +140,8 @@ class Driver:
         kernel = step.kernel
         arguments = [f"ptr {self.address(v)}" for v in step.views]
         arguments += [f"i64 {self.size(symbol(name))}" for name in kernel.symbols]
-        self.w.do(f"call void @{kernel.name}({', '.join([*arguments, 'ptr %status'])})")
+        arguments += ["ptr %status", "ptr %context"]
+        self.w.do(f"call void @{kernel.name}({', '.join(arguments)})")
         if kernel.may_raise:
             self.leave_if_failed()
 

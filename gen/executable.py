@@ -20,7 +20,7 @@ from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 
-from . import status, tape
+from . import pool, status, tape
 from .arenas import Arenas
 from .driver import ENTRY
 from .interface import Interface
@@ -65,6 +65,7 @@ class Executable:
     module: Module
     texts: Mapping[str, str]
     report: Report
+    threads: int = 1
     tape_bytes: int = 0
     """The most memory that the tape of one call took so far."""
     _arenas: Arenas = field(default_factory=Arenas)
@@ -73,6 +74,11 @@ class Executable:
     @cached_property
     def _call(self) -> Callable[..., None]:
         return Call(self.library.address(ENTRY))
+
+    @cached_property
+    def _threads(self) -> tuple[int, int]:
+        """The pool of threads, where the code forks, and how many of them a call may use."""
+        return (pool.address(self.threads) if self.interface.forks else 0), self.threads
 
     def run(self, arrays: Sequence[Any], write: Callable[[str], None] = print) -> tuple[Array, ...]:
         """The results on these arguments; a donated one is the result that overwrites it."""
@@ -143,6 +149,7 @@ class Executable:
         """Make the call; the words of its status."""
         words = (ctypes.c_int64 * status.WORDS)()
         context = (ctypes.c_int64 * tape.WORDS)()
+        context[tape.POOL], context[tape.THREADS] = self._threads
         printer = Printer(printing)
         context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
         sizes = (ctypes.c_int64 * len(self.interface.symbols))(

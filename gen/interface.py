@@ -44,7 +44,8 @@ class Interface:
     """How ``main`` of a compiled program is called.
 
     ``symbols`` stand in the order of main's table of sizes, ``arena`` is how many bytes of memory
-    a call borrows, and ``work`` how many bytes it moves and operations it does, about.
+    a call borrows, ``work`` how many bytes it moves and operations it does, about, and ``forks``
+    says whether it can use several threads.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Interface:
     symbols: tuple[str, ...]
     arena: Dim
     work: Dim
+    forks: bool
     constants: tuple[Array, ...] = ()
     prints: tuple[tuple[str, TensorType], ...] = ()
 
@@ -70,6 +72,7 @@ class Interface:
             program.symbols,
             arena.bytes,
             program_work(program),
+            any(kernel.forks for kernel in program.kernels()),
             tuple(np.array(a, order="C") for a in program.constants),
             program.prints,
         )
@@ -83,6 +86,7 @@ class Interface:
             "symbols": list(self.symbols),
             "arena": str(self.arena),
             "work": str(self.work),
+            "forks": self.forks,
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t)] for label, t in self.prints],
         }, [a.tobytes() for a in self.constants]
@@ -97,6 +101,7 @@ class Interface:
             tuple(written["symbols"]),
             parse_dim(Line(written["arena"], 1)),
             parse_dim(Line(written["work"], 1)),
+            written["forks"],
             tuple(map(_array, written["constants"], elements)),
             tuple((label, _type(t)) for label, t in written["prints"]),
         )

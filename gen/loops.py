@@ -248,6 +248,11 @@ class LoopKernel:
     body: Body
     may_raise: bool
 
+    @property
+    def forks(self) -> bool:
+        """Whether several threads can share the work."""
+        return any(isinstance(s, Product) for s in statements(self.body))
+
     def __str__(self) -> str:
         from .loops_text import kernel_text
 

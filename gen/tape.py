@@ -19,9 +19,10 @@ from .status import OUT_OF_MEMORY
 FIRST_CHUNK = 1 << 16
 HEAD = 16
 
-WORDS = 4
-"""Words of a call's context: the printer, the current chunk, the first chunk, bytes held."""
-PRINTER, CURRENT, FIRST, HELD = range(WORDS)
+WORDS = 6
+"""Words of a call's context: the pool of threads and how many of them the call may use, the
+printer, the current chunk, the first chunk, bytes held."""
+POOL, THREADS, PRINTER, CURRENT, FIRST, HELD = range(WORDS)
 
 
 def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:

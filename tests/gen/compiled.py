@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 import dlvm.ops  # noqa: F401  registers the operations
+from dlvm.gen import pool, tape
 from dlvm.gen.cpu import attributes, emit_kernel
 from dlvm.gen.emit import Text
 from dlvm.gen.llvm import Library, object_code
@@ -71,16 +72,17 @@ class Compiled:
         text.functions["entry"] = _entry(self.lowered)
         self.text = str(text)
         self.library = Library(object_code(self.text, self.target), self.target)
-        self.entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library.address("entry"))
+        self.entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(self.library.address("entry"))
 
-    def __call__(self, *arrays):
+    def __call__(self, *arrays, threads=1):
         """Results and the status."""
         buffers, found = arguments(self.lowered, self.op, arrays)
         status = np.zeros(3, np.int64)
         words = [b.ctypes.data for b in buffers]
         words += [found[s] for s in self.lowered.symbols] + [status.ctypes.data]
         packed = np.array(words, np.int64)
-        self.entry(packed.ctypes.data)
+        context = np.array([pool.address(threads), threads] + [0] * (tape.WORDS - 2))
+        self.entry(packed.ctypes.data, context.ctypes.data)
         return written(self.lowered, buffers), status
 
 
@@ -91,5 +93,8 @@ def _entry(lowered):
         lines.append(f"  %p{i} = getelementptr i64, ptr %a, i64 {i}")
         lines.append(f"  %v{i} = load {t}, ptr %p{i}")
         values.append(f"{t} %v{i}")
+    values.append("ptr %context")
     call = f"  call void @{lowered.name}({', '.join(values)})"
-    return "\n".join(["define void @entry(ptr %a) #0 {", *lines, call, "  ret void", "}"])
+    return "\n".join(
+        ["define void @entry(ptr %a, ptr %context) #0 {", *lines, call, "  ret void", "}"]
+    )

@@ -1,0 +1,142 @@
+"""The thread pool: how generated code forks, and the one pool of this process.
+
+Generated code calls ``@fork(context, body, env, count, grain)``, which ``include_fork`` puts into
+a module. ``body`` is ``void(ptr env, i64 begin, i64 end)`` and is called over parts that together
+are ``[0, count)``, each a multiple of ``grain`` but the last: by several threads at once, or once
+by the caller where the call has no pool (word ``POOL`` of its context is 0), where there is one
+grain only, or where the pool is at work (for another Python thread, or further out). A grain
+should be a microsecond of work or more. Which parts there are must change no result.
+
+Workers are made when a job first asks for them, in machine code; no Python runs on the way. They
+block all signals, spin for a while after a job and then sleep. A forked child has no workers: its
+pool starts anew. Where there is no Linux on x86-64 or AArch64, calls have no pool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from functools import cache
+
+from dlvm.target import Target, cores
+
+from . import pool_code as words
+from .emit import Text
+from .llvm import Library, object_code
+from .tape import POOL, THREADS
+
+SPIN_SECONDS = 50e-6
+"""For how long a worker waits for the next job before it sleeps."""
+
+FORK = f"""
+define internal void @fork(ptr %context, ptr %body, ptr %env, i64 %count, i64 %grain) #0 {{
+entry:
+  %pool.at = getelementptr i64, ptr %context, i64 {POOL}
+  %pool = load ptr, ptr %pool.at
+  %none = icmp eq ptr %pool, null
+  %small = icmp sle i64 %count, %grain
+  %alone = or i1 %none, %small
+  br i1 %alone, label %serial, label %share
+serial:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %all, label %done
+all:
+  call void %body(ptr %env, i64 0, i64 %count)
+  br label %done
+share:
+  %limit.at = getelementptr i64, ptr %context, i64 {THREADS}
+  %limit = load i64, ptr %limit.at
+  %run = load ptr, ptr %pool
+  call void %run(ptr %pool, ptr %body, ptr %env, i64 %count, i64 %grain, i64 %limit)
+  br label %done
+done:
+  ret void
+}}"""
+
+
+def include_fork(text: Text) -> None:
+    """Put ``@fork`` into a module."""
+    text.functions["fork"] = FORK
+
+
+def address(threads: int) -> int:
+    """What stands in word ``POOL`` of a call that may use so many threads."""
+    if threads < 2 or words.system(Target.host().triple) is None:
+        return 0
+    with _making:
+        return _pool()
+
+
+_making = threading.Lock()
+_keep = ctypes.pythonapi.Py_IncRef
+_keep.argtypes, _keep.restype = [ctypes.py_object], None
+
+
+@cache
+def _pool() -> int:
+    """The pool's words, which live as long as the process, as its workers do."""
+    library = _library()
+    block = (ctypes.c_int64 * (words.SIZE + 8))()
+    for thing in (library, block):
+        _keep(ctypes.py_object(thing))
+    start = -(ctypes.addressof(block) // -64) * 64
+    pool = (ctypes.c_int64 * words.SIZE).from_address(start)
+    pool[words.RUN], pool[words.WORKER] = map(library.address, ("pool_run", "pool_worker"))
+    libc = ctypes.CDLL(None)
+    for word, function in (
+        (words.CREATE, libc.pthread_create),
+        (words.MASK, libc.pthread_sigmask),
+        (words.SYSCALL, libc.syscall),
+    ):
+        pool[word] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    _set_signals(pool)
+    _set_seats(pool, start, _spins(library))
+    _reset(pool)
+    os.register_at_fork(after_in_child=lambda: _reset(pool))
+    return start
+
+
+def _library() -> Library:
+    from .cpu import attributes
+
+    host = Target.host()
+    how = words.system(host.triple)
+    assert how is not None
+    return Library(object_code(words.code(how, attributes(host)), host), host)
+
+
+def _reset(pool: ctypes.Array[ctypes.c_int64]) -> None:
+    """No worker, no job."""
+    for word in (words.LOCK, words.SLEEPERS, words.STATE):
+        pool[word] = 0
+    pool[words.STARTED] = 1
+
+
+def _set_signals(pool: ctypes.Array[ctypes.c_int64]) -> None:
+    """Workers take no signal but those of their own faults."""
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
+    for number in set(signal.valid_signals()) - faults:
+        pool[words.SIGNALS] |= (1 << (number - 1)) - (1 << 64 if number == 64 else 0)
+
+
+def _set_seats(pool: ctypes.Array[ctypes.c_int64], start: int, spins: int) -> None:
+    """Threads beyond the cores don't spin."""
+    own = cores()
+    for t in range(words.MOST):
+        seat = words.SEATS + words.SEAT * t
+        pool[seat + words.NUMBER], pool[seat + words.POOL] = t, start
+        pool[seat + words.SPINS] = spins if t < own else 1
+
+
+def _spins(library: Library) -> int:
+    """How many pauses last as long as a worker should wait."""
+    pause = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("pool_pause"))
+    seconds: list[float] = []
+    for _ in range(3):
+        start = time.perf_counter()
+        pause(100)
+        seconds.append((time.perf_counter() - start) / 100)
+    return max(1, int(SPIN_SECONDS / min(seconds)))
