@@ -59,7 +59,7 @@ class Options:
 
 def _threads_of_the_environment() -> int | None:
     """``DLVM_THREADS``: how many threads functions use that don't say so themselves."""
-    found = os.environ.get("DLVM_THREADS", "")
+    found = environment.value("DLVM_THREADS")
     if found and not (found.isdecimal() and int(found)):
         raise UserError(
             f"DLVM_THREADS={found!r}: expected a whole number of at least 1",
