@@ -75,10 +75,11 @@ def _function(name: str, text: str, types: list[type]) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None, *types)(library.address(name))
 
 
-def _header(signature: str) -> str:
+def _whole(signature: str, code: str) -> str:
     target = Target.host()
     attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.features}"'
-    return f'define void {signature} nounwind {attributes} "prefer-vector-width"="512"'
+    attributes += ' "prefer-vector-width"="512"'
+    return f"define void {signature} nounwind {attributes} {{\n{code}\n  ret void\n}}\n"
 
 
 def _loop(body: list[str], phis: list[str], step: int) -> str:
@@ -118,7 +119,7 @@ def _peak(dtype: DType) -> str:
     ]
     declared = f"declare {vector} @{fma}({vector}, {vector}, {vector})"
     code = "\n".join((_loop(body, phis, 1), *stores))
-    return f"{declared}\n{_header('@peak(ptr %out, i64 %n)')} {{\n{code}\n  ret void\n}}\n"
+    return f"{declared}\n{_whole('@peak(ptr %out, i64 %n)', code)}"
 
 
 def _copy() -> str:
@@ -131,9 +132,7 @@ def _copy() -> str:
         for k in range(4)
     ]
     code = _loop(body, [], 32)
-    return (
-        f"{_header('@copy(ptr noalias %x, ptr noalias %y, i64 %n)')} {{\n{code}\n  ret void\n}}\n"
-    )
+    return _whole("@copy(ptr noalias %x, ptr noalias %y, i64 %n)", code)
 
 
 def _read() -> str:
@@ -149,7 +148,7 @@ def _read() -> str:
     ]
     stores = [f"  store <8 x double> %t{k}, ptr %y, align 8" for k in range(4)]
     code = "\n".join((_loop(body, phis, 32), *stores))
-    return f"{_header('@read(ptr %x, ptr %y, i64 %n)')} {{\n{code}\n  ret void\n}}\n"
+    return _whole("@read(ptr %x, ptr %y, i64 %n)", code)
 
 
 def main() -> None:
