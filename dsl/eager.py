@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import optree
 
 from dlvm.errors import UserError
 from dlvm.ir import Array, Function, Module
@@ -78,6 +77,8 @@ def described(names: list[str], args: tuple[Any, ...]) -> list[str]:
 
 def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a public function on plain arrays: its operations, run by their references."""
+    import optree
+
     trace = Trace(fn.__name__, find=lambda array: "x")
     with Scope(trace, None, fn.__name__) as scope:
         leaves, tree = optree.tree_flatten(fn(*args, **kwargs), namespace="dlvm")  # pyright: ignore[reportUnknownMemberType, reportArgumentType]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from dlvm.errors import UserError
 from dlvm.ir import Expr
@@ -19,14 +18,20 @@ from dlvm.ir import Expr
 from .scopes import plain_name
 from .tensor import Tensor
 
+if TYPE_CHECKING:
+    from optree import PyTreeSpec as Spec
+else:
+    Spec = object  # for annotations; optree is imported with the first tree that is taken apart
+
 NAMESPACE = "dlvm"
-Spec = optree.PyTreeSpec
 _PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Expr}
 _registered: set[type] = set()
 
 
 def flatten(tree: Any) -> tuple[list[Any], Spec]:
     """The leaves of a tree and its structure."""
+    import optree
+
     while True:
         leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
         unknown = [cls for x in leaves if (cls := x.__class__) not in _PLAIN and _registrable(cls)]
@@ -38,12 +43,16 @@ def flatten(tree: Any) -> tuple[list[Any], Spec]:
 
 def flatten_with_none(tree: Any) -> tuple[list[Any], Spec]:
     """The leaves of a tree, None among them, and its structure."""
+    import optree
+
     flatten(tree)
     return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     """For each leaf of a tree what stands at its place, or above it, in a prefix of the tree."""
+    import optree
+
     leaves, _ = flatten_with_none(tree)
     spread = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
     return [a for a, leaf in zip(spread, leaves, strict=True) if leaf is not None]
@@ -56,6 +65,8 @@ def structure(tree: Any) -> Spec:
 
 def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
     """The tree of a structure with these leaves."""
+    import optree
+
     return optree.tree_unflatten(spec, leaves)
 
 
@@ -81,6 +92,8 @@ def shown(spec: Spec) -> str:
 
 def labels(spec: Spec, name: str) -> list[str]:
     """What a user writes to reach each leaf: ``params['w1']``."""
+    import optree
+
     return [accessor.codify(name) for accessor in optree.treespec_accessors(spec)]
 
 
@@ -94,6 +107,8 @@ def _registrable(cls: type[Any]) -> bool:
 
 
 def _register(cls: type[Any]) -> None:
+    import optree
+
     if cls in _registered:
         raise UserError(f"a field of the dataclass {cls.__name__} holds the dataclass itself")
     _registered.add(cls)

@@ -9,10 +9,9 @@ rules write code. Nothing here recurses over the length of a program.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from dlvm.errors import IRError, Origin
 
 from .dims import Dim
+from .layout import Spec, constructor_of, layout_of
 from .types import Array, DType, TensorType
 
 MAX_NESTING = 100  # regions within regions: passes walk down them by recursion
@@ -123,35 +123,6 @@ class Part(Value):
 OPS: dict[str, type[Op]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One field of an operation; the kind follows from its annotation (see ``_KINDS``)."""
-
-    name: str
-    kind: str
-    annotation: str
-    default: Any = MISSING
-
-    @property
-    def required(self) -> bool:
-        """Whether it must be given."""
-        return self.default is MISSING
-
-    @property
-    def label(self) -> str:
-        """Its name in IR text: ``shape_to`` is written ``shape``, as values have a shape too."""
-        return self.name.removesuffix("_to").removesuffix("_region")
-
-
-_KINDS = {
-    "Value": "operand",
-    "tuple[Value, ...]": "operands",
-    "Function": "region",
-    "tuple[TensorType, ...]": "types",
-    "Array": "array",
-}
-
-
 @dataclass_transform(eq_default=False)
 class Op(Value):
     """Base of every operation: a subclass is the one place where it is described.
@@ -167,14 +138,17 @@ class Op(Value):
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
     nondifferentiable: ClassVar[str] = ""
-    operands: tuple[Value, ...] = field(init=False)
-    result_types: tuple[TensorType, ...] = field(init=False)
-    results: tuple[Value, ...] = field(init=False)
+    operands: tuple[Value, ...]
+    result_types: tuple[TensorType, ...]
+    results: tuple[Value, ...]
 
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:
             return
-        cls.layout = _layout(dataclass(eq=False, repr=False)(cls))
+        cls.layout = layout_of(cls, cls.layout)
+        cls.__match_args__ = tuple(s.name for s in cls.layout)
+        if "__init__" not in cls.__dict__:
+            cls.__init__ = _written_when_first_used
         cls._named = {
             "inputs": tuple(s.name for s in cls.layout if s.kind in ("operand", "operands")),
             "attributes": tuple(s.name for s in cls.layout if s.kind in ("attribute", "array")),
@@ -290,19 +264,12 @@ class Op(Value):
         return (*self.facts(), regions, tuple(map(id, self.operands)))
 
 
-def _layout(cls: Any) -> tuple[Spec, ...]:
-    named = ((f, _written(f.type)) for f in fields(cls) if f.init)
-    return tuple(Spec(f.name, _KINDS.get(t, "attribute"), t, f.default) for f, t in named)
-
-
-def _written(annotation: Any) -> str:
-    """An annotation as it is written, also where it was evaluated (no ``__future__`` import)."""
-    if isinstance(annotation, str):
-        return annotation
-    if annotation is Array:
-        return "Array"
-    text = str(annotation) if "[" in str(annotation) else annotation.__name__
-    return re.sub(r"(\w+\.)+(?=\w)", "", text)
+def _written_when_first_used(self: Op, *args: Any, **kwargs: Any) -> None:
+    """The constructor of a class until it makes an operation, as most never do in a process."""
+    owner = next(c for c in type(self).__mro__ if "layout" in c.__dict__)
+    constructor = constructor_of(owner.__qualname__, owner.layout)  # pyright: ignore
+    setattr(owner, "__init__", constructor)  # noqa: B010  # it is no method that it replaces
+    constructor(self, *args, **kwargs)
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:

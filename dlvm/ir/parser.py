@@ -28,9 +28,9 @@ from .core import (
     FunctionRef,
     Op,
     Param,
-    Spec,
     Value,
 )
+from .layout import Spec
 from .line import END, Line, parse_attribute, parse_dim, parse_number, parse_type
 from .module import Module
 from .printer import VERSION

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +37,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype that holds such numbers."""
-        return _NUMPY[self.name]
+        return _NUMPY.get(self.name) or _brain_float()
 
     @property
     def is_float(self) -> bool:
@@ -89,7 +88,6 @@ NUMBERS = tuple(t for t in DTYPES.values() if t.kind != "t")
 
 _NUMPY: dict[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
     "tape": np.dtype(object),
     **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
     **{f"u{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
@@ -101,7 +99,15 @@ _OF_NUMPY = {v: DTYPES[k] for k, v in _NUMPY.items()}
 def dtype_of(array: Array | np.dtype[Any]) -> DType | None:
     """The dtype of a NumPy array or dtype, or None where dlvm has no such type."""
     dtype = array if isinstance(array, np.dtype) else array.dtype
-    return _OF_NUMPY.get(dtype)
+    found = _OF_NUMPY.get(dtype)
+    return BF16 if found is None and dtype.name == "bfloat16" else found
+
+
+def _brain_float() -> np.dtype[Any]:
+    """What NumPy lacks is another package's, which takes a while to import."""
+    import ml_dtypes
+
+    return _NUMPY.setdefault(BF16.name, np.dtype(ml_dtypes.bfloat16))
 
 
 @dataclass(frozen=True, slots=True)

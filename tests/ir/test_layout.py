@@ -1,0 +1,98 @@
+"""An operation's fields and its constructor follow from the annotations of its class."""
+
+from dataclasses import MISSING
+from typing import ClassVar
+
+import pytest
+
+from dlvm.ir import F32, Function, Op, Param, TensorType, Value
+from dlvm.ir.core import OPS
+
+F = TensorType(F32, (2,))
+
+
+@pytest.fixture
+def cls():
+    class Scaled(Op):
+        """For this test."""
+
+        name = "test_scaled"
+        doc: ClassVar[str] = "not a field"
+        x: Value
+        rest: tuple[Value, ...]
+        by: float = 2.0
+
+        def infer(self):
+            return self.x.type
+
+    yield Scaled
+    del OPS["test_scaled"]
+
+
+def test_fields_are_the_annotations(cls):
+    assert [(s.name, s.kind, s.default) for s in cls.layout] == [
+        ("x", "operand", MISSING),
+        ("rest", "operands", MISSING),
+        ("by", "attribute", 2.0),
+    ]
+    assert cls.__match_args__ == ("x", "rest", "by")
+
+
+def test_the_first_and_every_later_construction_agree(cls):
+    x, y = Param(F, "x"), Param(F, "y")
+    for _ in range(3):
+        for op in (cls(x, (y,)), cls(x, rest=(y,)), cls(rest=(y,), by=2.0, x=x)):
+            assert (op.x, op.rest, op.by) == (x, (y,), 2.0)
+            assert op.operands == (x, y)
+            assert op.type == F
+        assert cls(x, (), 3.0).by == 3.0
+
+
+def test_wrong_arguments_are_said_with_the_name_of_the_class(cls):
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"Scaled\.__init__.* missing .* 'rest'"):
+            cls(Param(F, "x"))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'too'"):
+            cls(Param(F, "x"), (), too=1)
+
+
+def test_an_operation_that_extends_another_has_its_fields_in_front(cls):
+    class Shifted(cls):
+        """For this test."""
+
+        name = "test_shifted"
+        shift: int = 0
+
+    try:
+        x = Param(F, "x")
+        assert cls(x, ()).by == 2.0
+        assert [s.name for s in Shifted.layout] == ["x", "rest", "by", "shift"]
+        assert Shifted(x, (), 1.0, 4).shift == 4
+        assert not hasattr(cls(x, ()), "shift")
+    finally:
+        del OPS["test_shifted"]
+
+
+def test_a_class_without_a_name_of_its_own_is_the_same_operation(cls):
+    class Special(cls):
+        """For this test."""
+
+    x = Param(F, "x")
+    for kind in (Special, cls, Special):
+        assert type(kind(x, (), 5.0)) is kind
+        assert kind(x, (), 5.0).by == 5.0
+
+
+def test_annotations_may_be_evaluated():
+    class Held(Op):
+        """For this test."""
+
+        name = "test_held"
+        x: Value
+        body: Function
+        many: tuple[Value, ...]
+
+    try:
+        assert [s.kind for s in Held.layout] == ["operand", "region", "operands"]
+    finally:
+        del OPS["test_held"]

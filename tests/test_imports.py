@@ -1,0 +1,31 @@
+"""``import dlvm`` makes little: what compiles, and what others provide, comes when it is used."""
+
+import subprocess
+import sys
+
+from .test_house import ROOT
+
+LATER = {"dlvm.ad", "dlvm.opt", "dlvm.gen", "llvmlite", "ml_dtypes", "optree", "platformdirs"}
+LATER |= {"sympy", "hypothesis", "rich", "argparse", "pycuda", "dlvm.cli"}
+FIRST = "import sys, dlvm; found = set(sys.modules); "
+
+
+def python(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+def test_what_is_not_needed_yet_is_not_imported():
+    assert set(python(FIRST + "print(*found)").split()) & LATER == set()
+
+
+def test_most_operations_have_no_constructor_yet():
+    counted = "ops = dlvm.ir.core.OPS.values(); print(len({c.__init__ for c in ops}), len(ops))"
+    constructors, ops = map(int, python("import dlvm, dlvm.ir.core; " + counted).split())
+    assert constructors < ops / 4
+
+
+def test_half_precision_of_another_package_is_found_when_it_is_met():
+    print_them = "print(dtype_of(np.dtype(m.bfloat16)), BF16.numpy == m.bfloat16, BF16.numpy)"
+    program = "import numpy as np; from dlvm.ir.types import BF16, dtype_of; import ml_dtypes as m; "
+    assert python(program + print_them) == "bf16 True bfloat16\n"
