@@ -75,8 +75,8 @@ def main() -> None:
         for name, seconds in slowest(env) if options.detail else ():
             print(f"    {seconds * 1e3:8.1f}  {name}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"benchmark": "imports", "name": n, "seconds": s}) for n, s in found.items()]
-    options.out.write_text("\n".join(lines) + "\n", "utf8")
+    fields = ({"benchmark": "imports", "name": n, "seconds": s} for n, s in found.items())
+    options.out.write_text("".join(json.dumps(f) + "\n" for f in fields), "utf8")
 
 
 if __name__ == "__main__":

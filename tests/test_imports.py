@@ -27,5 +27,5 @@ def test_most_operations_have_no_constructor_yet():
 
 def test_half_precision_of_another_package_is_found_when_it_is_met():
     print_them = "print(dtype_of(np.dtype(m.bfloat16)), BF16.numpy == m.bfloat16, BF16.numpy)"
-    program = "import numpy as np; from dlvm.ir.types import BF16, dtype_of; import ml_dtypes as m; "
+    program = "from dlvm.ir.types import BF16, dtype_of; import numpy as np, ml_dtypes as m; "
     assert python(program + print_them) == "bf16 True bfloat16\n"
