@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +117,11 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of one call by name: those that are traced, and those that are static."""
+    """The arguments of one call by name: those that are traced, and those that are static.
+
+    Each of those that ``*args`` and ``**options`` take in is an argument of its own, by what the
+    function writes to reach it: ``args[0]``, ``options['key']``.
+    """
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
@@ -137,14 +141,19 @@ class Arguments:
         return tuple((name, type(value), value) for name, value in self.static)
 
     def leaf_names(self, tree: Tree) -> list[tuple[str, str]]:
-        """For each leaf the argument it is in, and its path in IR text."""
+        """For each leaf the parameter it came in by, and its path in IR text."""
         children = zip(self.names, tree.children(), strict=True)
-        return [(name, path) for name, child in children for path in paths(child, name)]
+        return [(owner(name), path) for name, child in children for path in paths(child, name)]
 
     def leaf_labels(self, tree: Tree) -> list[str]:
         """What a user writes to reach each leaf."""
         children = zip(self.names, tree.children(), strict=True)
         return [label for name, child in children for label in labels(child, name)]
+
+
+def owner(name: str) -> str:
+    """The parameter that an argument came in by."""
+    return name.partition("[")[0]
 
 
 class Parameters:
@@ -156,18 +165,19 @@ class Parameters:
         self.signature = inspect.signature(fn)
         self.name = getattr(fn, "__name__", "f")
         self.names = tuple(self.signature.parameters)
+        kinds = {p.kind: p.name for p in self.signature.parameters.values()}
+        self._rest = kinds.get(inspect.Parameter.VAR_POSITIONAL)
+        self._options = kinds.get(inspect.Parameter.VAR_KEYWORD)
         self.static = frozenset(self.resolve(static, "static"))
-        kinds = {p.kind for p in self.signature.parameters.values()}
-        self._simple = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} and not self.static
+        self._simple = set(kinds) <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} and not self.static
 
     def resolve(self, given: Sequence[str | int] | str | int, option: str) -> list[str]:
         """Parameters named by name or position."""
         wanted = [given] if isinstance(given, str | int) else list(given)
         out: list[str] = []
         for one in wanted:
-            if isinstance(one, int) and -len(self.names) <= one < len(self.names):
-                one = self.names[one]
-            if one not in self.names:
+            one = self._named(one)
+            if owner(str(one)) not in self.names:
                 raise UserError(
                     f"{option}={one!r}: there is no such parameter",
                     origin=user_origin(),
@@ -176,14 +186,50 @@ class Parameters:
             out.append(str(one))
         return out
 
+    def takes_many(self, name: str) -> bool:
+        """Whether a parameter takes in all arguments that no other takes."""
+        return name in (self._rest, self._options)
+
+    def _named(self, one: str | int) -> str | int:
+        """The argument at a position, or of a name."""
+        if isinstance(one, str):
+            inside = self._options is not None and one not in self.names
+            return f"{self._options}[{one!r}]" if inside else one
+        if self._rest is not None and one >= (first := self.names.index(self._rest)):
+            return f"{self._rest}[{one - first}]"
+        return self.names[one] if -len(self.names) <= one < len(self.names) else one
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
         """The arguments of a call by parameter; defaults that are not passed stay in the code."""
         if self._simple and not kwargs and len(args) == len(self.names):
             return Arguments(self.names, args, ())
-        found = self._bound(args, kwargs)
+        found = dict(self._apart(self._bound(args, kwargs)))
         traced = {k: v for k, v in found.items() if k not in self.static}
         static = tuple((k, v) for k, v in found.items() if k in self.static)
         return Arguments(tuple(traced), tuple(traced.values()), static)
+
+    def _apart(self, bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Every argument by itself, those of ``*args`` and ``**options`` too."""
+        for name, value in bound.items():
+            if name == self._rest and name not in self.static:
+                yield from ((f"{name}[{i}]", x) for i, x in enumerate(value))
+            elif name == self._options and name not in self.static:
+                yield from ((f"{name}[{key!r}]", x) for key, x in value.items())
+            else:
+                yield name, value
+
+    def _together(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
+        """By parameter, in the order of parameters."""
+        out: dict[str, Any] = {}
+        for name in self.names:
+            inside = {n: v for n, v in by_name.items() if owner(n) == name != n}
+            if name in by_name:
+                out[name] = by_name[name]
+            elif name == self._rest:
+                out[name] = tuple(inside.values())
+            elif name == self._options:
+                out[name] = {n[len(name) + 2 : -2]: v for n, v in inside.items()}
+        return out
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -198,8 +244,8 @@ class Parameters:
     def call(self, fn: Callable[..., Any], arguments: Arguments, values: Sequence[Any]) -> Any:
         """Call the function with other values in the place of those traced."""
         by_name = dict(zip(arguments.names, values, strict=True)) | dict(arguments.static)
-        ordered = {n: by_name[n] for n in self.names if n in by_name}
-        bound = inspect.BoundArguments(self.signature, ordered)  # type: ignore[arg-type]
+        ordered: Any = self._together(by_name)
+        bound = inspect.BoundArguments(self.signature, ordered)
         return fn(*bound.args, **bound.kwargs)
 
 

@@ -89,6 +89,12 @@ def wanted(parameters: Parameters, wrt: Any) -> Wanted:
     for name in names:
         if name in parameters.static:
             raise UserError(f"wrt={name!r}: it is static", origin=user_origin())
+        if parameters.takes_many(name):
+            raise UserError(
+                f"wrt={name!r}: it stands for any number of arguments",
+                origin=user_origin(),
+                remedy="name those that are meant by position or keyword: wrt=(0, 1)",
+            )
     return Wanted(names, bare)
 
 

@@ -68,6 +68,27 @@ def test_wrt_by_name_position_and_tuple():
     assert np.allclose(dlvm.grad(f, wrt=1)(X, y=2 * X), X)
 
 
+def test_arguments_that_a_function_takes_in_any_number():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0])
+
+    def f(*xs):
+        return sum((i + 1) * (x * x).sum() for i, x in enumerate(xs))
+
+    def g(a, *rest, scale=1.0, **options):
+        return (a * scale).sum() + sum(r.sum() for r in rest) + (options["k"] ** 2).sum()
+
+    dx, dy = dlvm.grad(f, wrt=(0, 1))(x, y)
+    assert np.array_equal(dx, 2 * x) and np.array_equal(dy, 4 * y)
+    assert np.array_equal(dlvm.grad(f, wrt=1)(x, y), 4 * y)
+    assert [d.shape for d in dlvm.vjp(f, x, y)[1](1.0)] == [(3,), (2,)]
+    assert np.array_equal(dlvm.vmap(lambda *a: a[0] * a[1], in_axes=(0, None))(x, 3.0), 3 * x)
+    da, dk, ds = dlvm.grad(g, wrt=("a", "k", "scale"))(x, y, y, scale=2.0, k=x)
+    assert np.array_equal(da, [2.0] * 3) and np.array_equal(dk, 2 * x) and ds == x.sum()
+    for wrong in (2, "xs"):
+        with pytest.raises(dlvm.UserError, match=f"wrt='xs{'' if wrong == 'xs' else '.2.'}'"):
+            dlvm.grad(f, wrt=wrong)(x, y)
+
+
 def test_unused_arguments_give_zeros_and_integers_none():
     def f(p, z):
         return (p["a"] * p["n"]).sum()
