@@ -42,8 +42,7 @@ from dlvm.ops import (
     Pop,
     Push,
     Reshape,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Select,
     While,
 )
@@ -220,7 +219,7 @@ def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 def indexed(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Only lanes that are on this way can be out of range: in the others indices are 0."""
-    assert isinstance(op, Gather | ScatterAdd | ScatterSet)
+    assert isinstance(op, Gather | Scatter)
     if b.mask is None or op.mode != "error":
         return moved(b, op, xs, flags)
     indices = b.spread(xs[1], flags[1])
@@ -230,24 +229,22 @@ def indexed(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     return rule(b, op, (xs[0], safe, *xs[2:]), (flags[0], True, *flags[2:]))
 
 
-def _if_any_lane(
-    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
-) -> Lanes:
+def _if_any_lane(b: Batch, op: Gather | Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
     """An axis that may be empty has no index 0: it is read only if some lane comes here."""
     assert b.mask is not None
     params = [tuple(Param(v.type, f"x{i}") for i, v in enumerate(xs)) for _ in range(2)]
     with Builder() as there:
-        (found,), _ = moved(b, op, params[0], flags)
+        found, _ = moved(b, op, params[0], flags)
     with Builder() as nowhere:
-        x = zeros(found.type) if isinstance(op, Gather) else b.spread(params[1][0], flags[0])
-    then = Function("then", params[0], tuple(there.ops), (found,))
-    otherwise = Function("otherwise", params[1], tuple(nowhere.ops), (x,))
+        x = () if isinstance(op, Gather) else (b.spread(params[1][0], flags[0]),)
+        read = (zeros(r.type) for r in found[len(x) :])
+        nothing = (*x, *read)
+    then = Function("then", params[0], tuple(there.ops), tuple(found))
+    otherwise = Function("otherwise", params[1], tuple(nowhere.ops), nothing)
     return _all(Cond(any_of(b.mask), tuple(xs), then, otherwise))
 
 
-def moved(
-    b: Batch, op: Gather | ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags
-) -> Lanes:
+def moved(b: Batch, op: Gather | Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
     """What the indices name is moved, with a batch axis only where it must have one."""
     return gather(b, op, xs, flags) if isinstance(op, Gather) else scatter(b, op, xs, flags)
 
@@ -269,7 +266,7 @@ def gather(b: Batch, op: Gather, xs: Sequence[Value], flags: Flags) -> Lanes:
     return _whole(_permuted(found, (op.axis, *rest)))
 
 
-def scatter(b: Batch, op: ScatterAdd | ScatterSet, xs: Sequence[Value], flags: Flags) -> Lanes:
+def scatter(b: Batch, op: Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
     """The same indices in every lane are one scatter, one axis further."""
     if op.batch or flags[1]:
         return leaf(b, op, xs, flags)
@@ -301,8 +298,7 @@ BATCHED.update(
         Effect: effect,
         Matmul: matmul,
         Gather: indexed,
-        ScatterAdd: indexed,
-        ScatterSet: indexed,
+        Scatter: indexed,
         EmptyTape: empty_tape,
         Push: push,
         Pop: pop,

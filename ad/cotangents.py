@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm.ir import BOOL, I32, I64, Value, splat, zeros
+from dlvm.ir import BOOL, I32, I64, Part, Value, splat, zeros
 from dlvm.ops import (
     And,
     Broadcast,
     Cast,
+    Exchange,
     Gather,
     Less,
     Max,
@@ -127,6 +128,8 @@ def _moved(dy: Value) -> tuple[Value, Callable[[Value], Value]] | None:
             return y, lambda c: dy.rebuild((_never(dy), c))
         case Update(x, zero) | ScatterSet(x, _, zero) if is_splat(zero, 0):
             return x, lambda c: dy.rebuild((c, *dy.operands[1:-1], _never(zero)))
+        case Part(Exchange(x, indices, zero) as op, i) if is_splat(zero, 0):
+            return x, lambda c: op.rebuild((c, indices, _never(zero))).results[i]
         case ScatterAdd(zero, indices, u) if is_splat(zero, 0):
             none = zeros(dy.type.with_dtype(I64))
             return u, lambda c: _positive(dy.rebuild((none, indices, Cast(c, I64))))

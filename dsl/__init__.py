@@ -13,5 +13,6 @@ from . import creation as creation
 from . import joining as joining
 from . import numpy_dispatch as numpy_dispatch
 from . import picking as picking
+from . import placing as placing
 from . import products as products
 from . import reductions as reductions

@@ -1,9 +1,10 @@
-"""What stands between brackets: integers, slices, new axes, ellipsis, staged and array indices.
+"""What stands between brackets: integers, slices, new axes, ellipsis, arrays and masks.
 
 An index is read into the basic part, a chain of view steps, and the arrays, which pick
 positions along their axes. As in NumPy the basic part shares elements with the array; an
 element and what arrays pick are values. Integers are checked while tracing where sizes are
-known and in the call where they are not.
+known and in the call where they are not. A mask whose elements are known while tracing is the
+positions where it holds.
 """
 
 from __future__ import annotations
@@ -15,25 +16,34 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
-from dlvm.ir import BOOL, I64, Dim, Expr, TensorType, literal
+from dlvm.ir import I64, Dim, Expr, TensorType, literal
 from dlvm.ir.dims import at_least, floordiv, maximum, minimum
 from dlvm.ops import Constant
 from dlvm.ops.indexing import MODES, out_of_range
 
 from .operands import staged
-from .scopes import is_array, user_origin
+from .scopes import is_array, type_of, user_origin
 from .tensor import Step, Tensor
 from .views import Block, Picked
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in an array: view steps, then arrays of positions with the axes they run along."""
+    """A place in an array: view steps, then positions with the axes that they run along.
+
+    Positions are arrays, or known integers that stand beside arrays. Of the other axes,
+    ``position`` come before what is picked. ``rank`` is what the steps show.
+    """
 
     steps: tuple[Step, ...]
-    arrays: tuple[tuple[int, Tensor], ...]
+    arrays: tuple[tuple[int, Tensor | Dim], ...]
     position: int
-    single: bool
+    rank: int
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one element."""
+        return not self.rank and not self.arrays
 
 
 @dataclass(slots=True)
@@ -65,19 +75,19 @@ def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     steps: list[Step] = [] if trivial else [block]
     for axis, i in reversed(axes.unchecked):
         steps.append(Picked(Constant(literal(i, I64)), axis))
-    arrays = tuple((axis, _integers(a)) for _, axis, a in axes.arrays)
+    arrays = tuple(
+        (axis, a if isinstance(a, int | Expr) else _integers(a)) for _, axis, a in axes.arrays
+    )
     spots = [at for at, _, _ in axes.arrays]
     together = spots == list(range(spots[0], spots[0] + len(spots))) if spots else True
     position = arrays[0][0] if arrays and together else 0
-    full = len(axes.shape) == len(axes.unchecked) and not arrays
-    return Place(tuple(steps), arrays, position, full)
+    return Place(tuple(steps), arrays, position, len(axes.shape) - len(axes.unchecked))
 
 
 def expand(t: TensorType, index: Any) -> list[Any]:
     """One item for each axis and each new axis; the ellipsis becomes full slices."""
-    items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
-    items = [np.asarray(i) if isinstance(i, list | range) else i for i in items]
-    taken = sum(1 for i in items if i is not None and i is not Ellipsis)
+    items = items_of(index)
+    taken = sum(map(takes, items))
     if taken > t.rank:
         raise IndexOutOfRange(f"{taken} indices for {t}, which has {t.rank} axes")
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
@@ -85,7 +95,56 @@ def expand(t: TensorType, index: Any) -> list[Any]:
         raise ShapeError("an index can have only one ellipsis ('...')")
     fill = [slice(None)] * (t.rank - taken)
     at = dots[0] if dots else len(items)
-    return [*items[:at], *fill, *items[at + 1 :]]
+    items = [*items[:at], *fill, *items[at + 1 :]]
+    found: list[Any] = []
+    axis = 0
+    for item in items:
+        found += _positions(t, axis, item) if is_mask(item) else [item]
+        axis += takes(item)
+    return found
+
+
+def items_of(index: Any) -> list[Any]:
+    """What stands between the brackets, one by one; lists are arrays."""
+    items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
+    return [_array_of(i) if isinstance(i, list | range) else i for i in items]
+
+
+def _array_of(item: Any) -> Any:
+    found = np.asarray(item)
+    return found if found.size else found.astype(np.int64)
+
+
+def is_mask(item: Any) -> bool:
+    """Whether an item says of each position whether it is meant."""
+    array = isinstance(item, Tensor) or is_array(item)
+    return array and item.dtype == np.bool_ and item.ndim > 0
+
+
+def takes(item: Any) -> int:
+    """How many axes an item stands for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if is_mask(item) else 1
+
+
+def _positions(t: TensorType, axis: int, mask: Any) -> list[Any]:
+    """The indices of the places where a known mask holds, one array for each of its axes."""
+    if isinstance(mask, Tensor):
+        raise TraceError(
+            "a mask as an index gives a result whose size is not known while tracing",
+            origin=user_origin(),
+            remedy="read dlvm.where(mask, x, 0) and reduce; x[mask] = v and .at[mask] assign",
+        )
+    check_mask(mask, t, axis)
+    return list(np.nonzero(mask))
+
+
+def check_mask(mask: Any, t: TensorType, axis: int) -> None:
+    """Demand that a mask has the sizes of the axes that it stands for, from ``axis`` on."""
+    if mask.shape != t.shape[axis : axis + mask.ndim]:
+        named = mask.type if isinstance(mask, Tensor) else type_of(mask)
+        raise ShapeError(f"the mask {named} does not fit the axes of {t} from {axis} on")
 
 
 def _is_slice(item: Any) -> TypeGuard[slice[Any, Any, Any]]:
@@ -107,7 +166,8 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str
     elif isinstance(item, Integral) and item is not True and item is not False:
         i = _checked(int(item), extent, mode)
         if mixed or (i is None and mode != "error"):
-            axes.arrays.append((at, len(axes.shape), np.asarray(int(item))))
+            known = np.asarray(int(item)) if i is None else i
+            axes.arrays.append((at, len(axes.shape), known))
             axes.shape.append(extent)
         elif i is None:
             axes.unchecked.append((len(axes.shape), int(item)))
@@ -159,12 +219,6 @@ def _check_array(item: Any, extent: Dim, mode: str) -> None:
 
 def _integers(item: Any) -> Tensor:
     index = staged(item)
-    if index.element is BOOL:
-        raise TraceError(
-            "a mask as an index gives a result whose size is not known while tracing",
-            origin=user_origin(),
-            remedy="use dlvm.where(mask, x, 0) and reduce, or x[mask] = v to assign",
-        )
     if not index.element.is_integer:
         raise DTypeError(
             f"expected integer indices, found {index.type}",
@@ -187,16 +241,25 @@ def window_of(s: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, Dim, int]:
         start, stop, step = s.indices(extent)
         return start, len(range(start, stop, step)), step
     if step < 0:
-        if s.start is not None or s.stop is not None:
-            raise ShapeError(
-                f"a slice with negative step and bounds of an axis of size {extent}",
-                remedy="reverse the whole axis, x[::-1], and slice the result",
-            )
-        return extent - 1, floordiv(extent - step - 1, -step), step
+        return _backwards(s, extent, step)
     stop = extent if s.stop is None else _bound(s.stop, extent)
     first: Dim = 0 if s.start is None else _lower(s.start, extent)
     size = maximum(stop - first, 0)
     return stop - size, floordiv(size + step - 1, step), step
+
+
+def _backwards(s: slice[Any, Any, Any], extent: Dim, step: int) -> tuple[Dim, Dim, int]:
+    """A negative step: from the last element of the window ``stop + 1 .. start``."""
+    last: Dim = extent - 1 if s.start is None else _bound_below(s.start, extent)
+    first: Dim = 0 if s.stop is None else _bound_below(s.stop, extent) + 1
+    size = maximum(last + 1 - first, 0)
+    return last, floordiv(size - step - 1, -step), step
+
+
+def _bound_below(k: Dim, extent: Dim) -> Dim:
+    if isinstance(k, int) and k < 0:
+        return maximum(extent + k, -1)
+    return minimum(k, extent - 1)
 
 
 def _check_bound(bound: Any) -> None:

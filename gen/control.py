@@ -17,6 +17,7 @@ import numpy as np
 
 from dlvm.errors import CompilerError
 from dlvm.ir import (
+    F32,
     Array,
     Builder,
     Dim,
@@ -44,8 +45,7 @@ from dlvm.ops import (
     Recompute,
     Reshape,
     Scan,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Update,
     While,
 )
@@ -270,19 +270,10 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     return results
 
 
-FAMILIES: dict[type[Op], str] = {
-    ScatterAdd: "scatter",
-    ScatterSet: "scatter",
-    Update: "scatter",
-    Matmul: "product",
-}
-
-
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """An operation outside every kernel is one by itself."""
-    family = FAMILIES.get(type(op), "loops")
-    if family == "product" and op.dtype.name != "f32":
-        family = "loops"
+    product = isinstance(op, Matmul) and op.dtype is F32
+    family = "scatter" if isinstance(op, Scatter | Update) else "product" if product else "loops"
     params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
     with Builder() as b:
         inner = op.rebuild(params)

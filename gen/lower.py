@@ -14,9 +14,18 @@ from dataclasses import dataclass, replace
 
 from dlvm.ir import F32, F64, Dim, Function, Param, Value
 from dlvm.ir.dims import product, symbol, symbols
-from dlvm.ops import Elementwise, Kernel, Matmul, Permute, Reduction, ScatterAdd, Update
-from dlvm.ops.indexing import Scatter
-from dlvm.ops.movement import Broadcast
+from dlvm.ops import (
+    Broadcast,
+    Elementwise,
+    Exchange,
+    Kernel,
+    Matmul,
+    Permute,
+    Reduction,
+    Scatter,
+    Update,
+    overwriter,
+)
 
 from .fold import Team
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
@@ -55,10 +64,11 @@ def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKe
 
 def target_of(kernel: Kernel, result: Value) -> Param | None:
     """The parameter that a result is written over: one that the kernel reads nowhere else."""
-    if kernel.family != "scatter" or not isinstance(result, Scatter | Update):
+    over = overwriter(result) if kernel.family == "scatter" else None
+    if over is None or not isinstance(over.x, Param):
         return None
-    reads = sum(op.operands.count(result.x) for op in kernel.body.ops)
-    return result.x if isinstance(result.x, Param) and reads == 1 else None
+    reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
+    return over.x if reads == 1 else None
 
 
 def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
@@ -149,15 +159,14 @@ class _Lowering:
 
     def results(self) -> None:
         """Everything that is not in place first, as it may read what will be overwritten."""
-        in_place = [isinstance(v, Scatter | Update) for v, _ in self.targets]
-        if self.kernel.family != "scatter":
-            in_place = [False] * len(in_place)
-        fresh = [t for t, over in zip(self.targets, in_place, strict=True) if not over]
+        writing = self.kernel.family == "scatter"
+        over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
+        beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
+        fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
         if fresh and not (self.kernel.family == "product" and self._product(fresh)):
             self._nests(fresh)
-        for (value, buffer), over in zip(self.targets, in_place, strict=True):
-            if over:
-                self._overwrite(value, buffer)
+        for value, buffer in over.items():
+            self._overwrite(value, buffer)
 
     # -- element-wise kernels and reductions -----------------------------------------------
 
@@ -285,10 +294,11 @@ class _Lowering:
 
     # -- in place --------------------------------------------------------------------------
 
-    def _overwrite(self, op: Value, buffer: Buffer) -> None:
+    def _overwrite(self, value: Value, buffer: Buffer) -> None:
         """Write the window or the indexed elements into the buffer of the first operand."""
-        assert isinstance(op, Update | Scatter)
-        if target_of(self.kernel, op) is None:
+        op = overwriter(value)
+        assert op is not None
+        if target_of(self.kernel, value) is None:
             self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
         if isinstance(op, Update):
             self._window(op, buffer)
@@ -304,20 +314,24 @@ class _Lowering:
 
     def _scatter(self, op: Scatter, buffer: Buffer) -> None:
         """In the order of the indices; vectors only along what follows the indexed axis."""
-        shape, axis, words = op.updates.shape, op.axis, self.pull.words
+        shape, axis = op.updates.shape, op.axis
+        found = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
         after = axis + op.indices.type.rank - op.batch
         with (
             self._loops(shape, range(after), "serial", None) as outer,
             self._loops(shape, range(after, len(shape)), "serial", _last(shape)) as inner,
         ):
+            if isinstance(op, Exchange) and op.reverse:
+                outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
             index = (*outer, *inner)
             raw = self.pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))
             spot, inside = self.pull.resolve(op, raw, ())
-            at = flatten((*index[:axis], spot, *index[after:]), op.shape)
+            at = flatten((*index[:axis], spot, *index[after:]), op.x.shape)
             x = self.pull.element(op.updates, At(index))
-            if isinstance(op, ScatterAdd):
-                x = words.binary("add", self.nest.load(buffer, at, inside), x)
-            self.nest.store(buffer, at, x, inside)
+            before = self.nest.load(buffer, at, inside)
+            if found is not None:
+                self.nest.store(found, flatten(index, shape), before)
+            self.nest.store(buffer, at, op.combine(self.pull.words, before, x), inside)
 
 
 def _frame(body: Function) -> Frame | None:

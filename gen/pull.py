@@ -16,11 +16,13 @@ from dlvm.ops import (
     Broadcast,
     Concat,
     Constant,
+    Diagonal,
     DimSize,
     Elementwise,
     Gather,
     Iota,
     Matmul,
+    Pad,
     Permute,
     Reduction,
     Reshape,
@@ -129,6 +131,10 @@ class Pull:
             case Slice(x, starts, _, steps):
                 moved = zip(starts, index, steps, strict=True)
                 return _same(x, At(tuple(b + i * s for b, i, s in moved), where))
+            case Diagonal(x):
+                return _same(x, At((*index, index[-1]), where))
+            case Pad():
+                return self._pad(value, at)
             case Concat():
                 return self._concat(value, at)
             case Update():
@@ -162,6 +168,14 @@ class Pull:
         for piece, before in reversed(pieces[:-1]):
             out = self.words.select(self.nest.inside(before), piece, out)
         return (out,)
+
+    def _pad(self, op: Pad, at: At) -> Rule:
+        index = tuple(i - low for i, low in zip(at.index, op.low, strict=True))
+        ends = zip(index, op.x.shape, strict=True)
+        inside = guarded((), *(d for i, size in ends for d in (i, size - 1 - i)))
+        x = yield op.x, At(index, guarded(at.where, *inside))
+        zero = self.words.constant(0, op.dtype)
+        return (self.words.select(self.nest.inside(inside), x, zero) if inside else x,)
 
     def _update(self, op: Update, at: At) -> Rule:
         index: list[Dim] = []

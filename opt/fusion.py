@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Fold, Kernel
+from dlvm.ops import Exchange, Fold, Kernel
 from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
@@ -72,6 +72,9 @@ class Writer:
             self.exports.setdefault(group, {})
             for key in self.keys[group]:
                 self._needed(key)
+            for op in group.members:
+                if isinstance(op, Exchange):  # what it finds depends on what it wrote before
+                    self._needed(op.results[0])
         for result in self.fn.results:
             self._needed(self.groups.written.get(result, result))
 

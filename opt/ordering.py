@@ -11,8 +11,7 @@ from dlvm.cost import size_in_bytes
 from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, Update, While
-from dlvm.ops.indexing import Scatter
+from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, While, overwriter
 from dlvm.passes import module_pass
 
 from .facts import acts
@@ -69,8 +68,8 @@ def overwritten(op: Op, owned: Owned) -> list[Value]:
     if not (isinstance(op, Kernel) and op.family == "scatter"):
         return replaced
     given = dict(zip(op.body.params, op.xs, strict=True))
-    targets = (r.x for r in op.body.results if isinstance(r, Scatter | Update))
-    return [*replaced, *(given[t] for t in targets if isinstance(t, Param))]
+    over = filter(None, map(overwriter, op.body.results))
+    return [*replaced, *(given[w.x] for w in over if isinstance(w.x, Param))]
 
 
 def readers_first(fn: Function, owned: Owned) -> Function:

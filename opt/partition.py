@@ -15,15 +15,16 @@ from dlvm.ops import (
     Broadcast,
     Concat,
     Constant,
+    Diagonal,
     DimSize,
     Gather,
     Iota,
     Matmul,
+    Pad,
     Permute,
     Reshape,
     Scan,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Slice,
     Update,
     While,
@@ -34,7 +35,8 @@ from .facts import acts
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
-Scattering = ScatterAdd | ScatterSet | Update
+Scattering = Scatter | Update
+Joining = Elementwise | Reduction | Gather | Concat | Pad | Matmul
 Place = tuple[Op, int]
 Key = Value | Group
 
@@ -72,7 +74,7 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul) and op.dtype == F32:
             self.product(op, place)
-        elif isinstance(op, Elementwise | Reduction | Gather | Concat | Matmul) or _far(op):
+        elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
         else:
             self.stay_outside(op, place)
@@ -91,7 +93,7 @@ class Partition:
         match op:
             case Constant():
                 repeatable = op.value.size == 1
-            case DimSize() | Iota() | Broadcast() | Permute() | Slice():
+            case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal():
                 repeatable = True
             case Reshape():
                 repeatable = not leaves
@@ -239,7 +241,7 @@ class Partition:
             aliased = x in self.through and op.x in self.leaves(x)
             needs += self.in_memory(op, i, place) if aliased else self.homes(self.leaves(x))
         group = self.new_group("scatter", needs, place)
-        group.frame = op.shape
+        group.frame = op.x.shape
         self.put(op, group, place)
 
     def join(self, op: Op, place: int) -> None:
@@ -291,7 +293,7 @@ class Partition:
 
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
-    return isinstance(op, Broadcast | Permute | Slice)
+    return isinstance(op, Broadcast | Permute | Slice | Diagonal)
 
 
 def _swaps_last(op: Permute) -> bool:

@@ -25,9 +25,11 @@ from dlvm.ops import (
     Cond,
     Constant,
     Creation,
+    Diagonal,
     DimSize,
     Elementwise,
     EmptyTape,
+    Exchange,
     Exp,
     Fold,
     Gather,
@@ -37,6 +39,7 @@ from dlvm.ops import (
     Matmul,
     Maximum,
     Movement,
+    Pad,
     Permute,
     Pop,
     Print,
@@ -45,8 +48,7 @@ from dlvm.ops import (
     Reduction,
     Reshape,
     Scan,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Select,
     Slice,
     Tanh,
@@ -241,14 +243,29 @@ def _gather(d: Draft, cls: type[Gather]) -> Op:
     return cls(x, indices, axis, batch, mode)
 
 
-@places(ScatterAdd, ScatterSet)
-def _scatter(d: Draft, cls: type[ScatterAdd]) -> Op | None:
+@places(Scatter)
+def _scatter(d: Draft, cls: type[Scatter]) -> Op | None:
     x = d.value("iuf", rank=1)
     axis, batch = axis_and_batch(d, x)
     indices, mode = indices_for(d, x, axis, batch)
     shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
     updates = d.like(x.type.with_shape(shape))
-    return cls(x, indices, updates, axis, batch, mode) if small(shape) else None
+    more = (d.flag(),) if cls is Exchange else ()
+    return cls(x, indices, updates, axis, batch, mode, *more) if small(shape) else None
+
+
+@places(Pad)
+def _pad(d: Draft, cls: type[Pad]) -> Op | None:
+    x = d.value()
+    low, high = (tuple(d.choose((0, 1, d.choose(d.sizes))) for _ in x.shape) for _ in range(2))
+    grown = tuple(a + n + b for a, n, b in zip(low, x.shape, high, strict=True))
+    return cls(x, low, high) if small(grown) else None
+
+
+@places(Diagonal)
+def _diagonal(d: Draft, cls: type[Diagonal]) -> Op:
+    x = d.value(rank=1)
+    return cls(d.like(x.type.with_shape((*x.shape, x.shape[-1]))))
 
 
 @places(Movement)

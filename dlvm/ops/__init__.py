@@ -28,12 +28,14 @@ from .families import (
     Movement,
     Reduction,
 )
-from .indexing import Gather, ScatterAdd, ScatterSet
+from .indexing import Gather, Scatter, ScatterAdd
 from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
 from .logic import And, Equal, Less, LessEqual, Not, Or, Select
-from .movement import Broadcast, Concat, Permute, Reshape, Slice, Update
+from .movement import Broadcast, Diagonal, Permute, Reshape
 from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
+from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .tape import Pop, Push
+from .windows import Concat, Pad, Slice, Update
 
 __all__ = [
     "Add",
@@ -50,12 +52,14 @@ __all__ = [
     "Contraction",
     "Control",
     "Creation",
+    "Diagonal",
     "DimSize",
     "Div",
     "Effect",
     "Elementwise",
     "EmptyTape",
     "Equal",
+    "Exchange",
     "Exp",
     "FloorDiv",
     "Fold",
@@ -75,6 +79,7 @@ __all__ = [
     "Neg",
     "Not",
     "Or",
+    "Pad",
     "Permute",
     "Pop",
     "Print",
@@ -83,7 +88,11 @@ __all__ = [
     "Reduction",
     "Reshape",
     "Scan",
+    "Scatter",
     "ScatterAdd",
+    "ScatterMax",
+    "ScatterMin",
+    "ScatterMul",
     "ScatterSet",
     "Select",
     "Slice",
@@ -95,6 +104,7 @@ __all__ = [
     "Update",
     "While",
     "is_splat",
+    "overwriter",
     "scalar_region",
     "scalar_value",
     "spread",

@@ -1,4 +1,4 @@
-"""Reading and writing at indices that are known only at run time.
+"""Reading at indices that are known only at run time, and adding there, which is its adjoint.
 
 An index wraps once when negative. Outside the axis, mode ``error`` ends the call with the
 user's line, ``clip`` takes the nearest element, ``drop`` reads zero and writes nothing.
@@ -13,12 +13,12 @@ import numpy as np
 
 from dlvm.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir.scalar import S, Scalars
 
 from .elementwise import Add
 from .families import Movement
 from .literals import Iota, is_splat
-from .logic import Equal, Select
-from .movement import Broadcast, Reshape
+from .movement import Reshape
 
 MODES = ("error", "clip", "drop")
 
@@ -141,7 +141,7 @@ def _grouped(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, int, i
 
 
 class Scatter(Indexed):
-    """What the two ways to write at indices share."""
+    """What the ways to write at indices share; each says how it combines old and new."""
 
     def infer(self) -> TensorType:
         """The type of ``x``; the updates have the type that a gather would give."""
@@ -171,8 +171,12 @@ class Scatter(Indexed):
         return out
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
-        """Write the rows into the target, in place."""
+        """Write the rows into the target, in place and in order."""
         raise IRError(f"{self.name} does not say how it writes")
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        """What stands at an index after an update, from what stood there before."""
+        raise IRError(f"{self.name} does not say what it writes")
 
 
 class ScatterAdd(Scatter):
@@ -189,6 +193,9 @@ class ScatterAdd(Scatter):
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered addition; half precision rounds after each."""
         np.add.at(target, at, rows)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return s.binary("add", old, new)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return dy[0], None, Gather(dy[0], self.indices, self.axis, self.batch, self.mode)
@@ -221,58 +228,15 @@ def accumulate_in_place(op: Add) -> Value | None:
 )
 def add_at_reshaped(op: ScatterAdd) -> Value | None:
     """The shape of indices is but the shape of the updates."""
-    return _at_flat(op)
+    return at_flat(op)
 
 
-class ScatterSet(Scatter):
-    """``x`` with ``updates`` in place of what the indices name; of equal indices the last wins."""
-
-    name = "scatter_set"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
-
-    def write(self, target: Array, at: Array, rows: Array) -> None:
-        """In order of the indices."""
-        for place, row in zip(at, rows, strict=True):
-            target[place] = row
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        where = (self.axis, self.batch, self.mode)
-        picked = Gather(dy[0], self.indices, *where)  # first, so that dy can be cleared in place
-        cleared = ScatterSet(dy[0], self.indices, zeros(self.updates.type), *where)
-        if self.indices.type.rank == self.batch:
-            return cleared, None, picked
-        return cleared, None, Select(self._winners(), picked, zeros(picked.type))
-
-    def _winners(self) -> Value:
-        """Which updates were not overwritten by a later one at the same index."""
-        axis, batch, mode = self.axis, self.batch, self.mode
-        rank = self.updates.type
-        order = Reshape(Iota(rank.size), rank.shape)
-        blank = Broadcast(Iota(1), (1,), (0,))
-        start = Broadcast(Reshape(blank, ()), self.x.shape, ())
-        last = ScatterSet(start, self.indices, order, axis, batch, mode)
-        return Equal(Gather(last, self.indices, axis, batch, mode), order)
-
-
-@rewrite(
-    ScatterSet,
-    example=lambda x, i, u: ScatterSet(x, Reshape(i, (*i.shape, 1)), u, 1, batch=1, mode="clip"),
-    given=("n[B,3,N]", "i[B,K]", "n[B,K,1,N]"),
-)
-def set_at_reshaped(op: ScatterSet) -> Value | None:
-    """The shape of indices is but the shape of the updates."""
-    return _at_flat(op)
-
-
-def _at_flat(op: ScatterAdd | ScatterSet) -> Value | None:
+def at_flat(op: Scatter) -> Value | None:
+    """A scatter at indices without the reshape that gave them their shape."""
     indices, batch = op.indices, op.batch
     if not isinstance(indices, Reshape) or indices.x.shape[:batch] != indices.shape[:batch]:
         return None
     before, after = op.x.shape[: op.axis], op.x.shape[op.axis + 1 :]
     updates = Reshape(op.updates, (*before, *indices.x.shape[batch:], *after))
-    return type(op)(op.x, indices.x, updates, op.axis, batch, op.mode)
+    (out,) = op.rebuild((op.x, indices.x, updates)).results
+    return out

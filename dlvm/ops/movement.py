@@ -1,4 +1,4 @@
-"""Operations that move elements: no arithmetic, an index map each; static offsets."""
+"""Operations that move whole axes: no arithmetic, an index map each."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import DTypeError, ShapeError
+from dlvm.errors import ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, when_positive
 
 from .families import Movement
+from .literals import Iota
+from .logic import Equal, Select
 from .reduction import Sum
 
 
@@ -156,160 +157,39 @@ def reshape_to_itself(op: Reshape) -> Value | None:
     return op.x if op.x.shape == op.shape_to else None
 
 
-class Window(Movement):
-    """What slices and updates share: ``starts``, ``sizes`` and ``steps`` inside a tensor.
+class Diagonal(Movement):
+    """The elements whose last two indices are equal: ``y[..., i] = x[..., i, i]``."""
 
-    Index ``i`` along an axis of the window is ``start + i * step`` of the whole; steps may be
-    negative. Every index must provably lie inside for every value of the symbols.
-    """
-
-    def check(self, whole: TensorType, starts: Any, sizes: Any, steps: Any) -> TensorType:
-        """The type of the window."""
-        if not len(starts) == len(sizes) == len(steps) == whole.rank:
-            raise ShapeError(
-                f"{self.name}: needs a start, a size and a step for each axis of {whole}"
-            )
-        for start, size, step, extent in zip(starts, sizes, steps, whole.shape, strict=True):
-            self._axis(whole, start, size, step, extent)
-        return whole.with_shape(tuple(sizes))
-
-    def _axis(self, whole: TensorType, start: Dim, size: Dim, step: int, extent: Dim) -> None:
-        if step == 0 or not at_least(size, 0):
-            raise ShapeError(f"{self.name}: step {step}, size {size} make no window of {whole}")
-        if size == 0:
-            return
-        last = start + (size - 1) * step
-        low, high = (start, last) if step > 0 else (last, start)
-        ranges = when_positive(size)
-        if not (at_least(low, 0, ranges) and at_least(extent - 1, high, ranges)):
-            raise ShapeError(
-                f"{self.name}: {size} elements from {start} by {step} do not fit an axis of "
-                f"size {extent} in {whole}"
-            )
-
-
-class Slice(Window):
-    """A window of ``x``: element ``i`` along each axis is ``x[start + i*step]``."""
-
-    name = "slice"
+    name = "diagonal"
     x: Value
-    starts: tuple[Dim, ...]
-    sizes: tuple[Dim, ...]
-    steps: tuple[int, ...]
 
     def infer(self) -> TensorType:
-        """The type of the window."""
-        return self.check(self.x.type, self.starts, self.sizes, self.steps)
+        """One axis for the last two, which must have one size."""
+        x = self.x.type
+        if x.rank < 2 or x.shape[-1] != x.shape[-2]:
+            raise ShapeError(f"diagonal: expected last two axes of one size, found {x}")
+        return x.with_shape(x.shape[:-1])
 
     def batched(self, size: Dim) -> dict[str, Any]:
-        sizes = (size, *self.sizes)
-        return {"starts": (0, *self.starts), "sizes": sizes, "steps": (1, *self.steps)}
+        return {}
 
     def reference(self, *operands: Array) -> Any:
-        return operands[0][window(self.starts, self.sizes, self.steps)]
+        return np.diagonal(operands[0], axis1=-2, axis2=-1)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (Update(zeros(self.x.type), dy[0], self.starts, self.steps),)
+        x, rank = self.x.type, self.x.type.rank
+        count = Iota(x.shape[-1])
+        row, column = (Broadcast(count, x.shape, (axis,)) for axis in (rank - 2, rank - 1))
+        repeated = Broadcast(dy[0], x.shape, tuple(range(rank - 1)))
+        return (Select(Equal(row, column), repeated, zeros(x)),)
 
 
-@rewrite(Slice, example=lambda x: Slice(x, (0, 0), x.shape, (1, 1)))
-def slice_of_everything(op: Slice) -> Value | None:
-    """A window of the whole size, taken forwards, is the tensor itself."""
-    forwards = all(step > 0 for step in op.steps)
-    return op.x if forwards and op.sizes == op.x.shape else None
-
-
-class Update(Window):
-    """``x`` with a window of it, as in ``Slice``, replaced by ``y``."""
-
-    name = "update"
-    x: Value
-    y: Value
-    starts: tuple[Dim, ...]
-    steps: tuple[int, ...]
-
-    def infer(self) -> TensorType:
-        """The type of ``x``; ``y`` must fit inside."""
-        if self.x.dtype != self.y.dtype:
-            raise DTypeError(
-                f"update: expected one element type, found {self.x.type}, {self.y.type}"
-            )
-        self.check(self.x.type, self.starts, self.y.shape, self.steps)
-        return self.x.type
-
-    def batched(self, size: Dim) -> dict[str, Any]:
-        return {"starts": (0, *self.starts), "steps": (1, *self.steps)}
-
-    def reference(self, *operands: Array) -> Any:
-        out = operands[0].copy()
-        out[window(self.starts, operands[1].shape, self.steps)] = operands[1]
-        return out
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        inside = Slice(dy[0], self.starts, self.y.shape, self.steps)  # read before dy is cleared
-        return Update(dy[0], zeros(self.y.type), self.starts, self.steps), inside
-
-
-@rewrite(Update, example=lambda x, y: Update(x, y, (0, 0), (1, 1)), given=("n[M,N]", "n[M,N]"))
-def update_of_everything(op: Update) -> Value | None:
-    """Nothing is left of what is replaced as a whole."""
-    forwards = all(step > 0 for step in op.steps)
-    return op.y if forwards and op.y.shape == op.x.shape else None
-
-
-def window(starts: Any, sizes: Any, steps: Any) -> tuple[slice, ...]:
-    """The NumPy slices of a window."""
-    out: list[slice] = []
-    for start, size, step in zip(starts, sizes, steps, strict=True):
-        stop = start + size * step
-        out.append(slice(start, None if stop < 0 else stop, step) if size else slice(0, 0))
-    return tuple(out)
-
-
-class Concat(Movement):
-    """Tensors one after the other along ``axis``; other sizes agree."""
-
-    name = "concat"
-    xs: tuple[Value, ...]
-    axis: int
-
-    def infer(self) -> TensorType:
-        """Sizes along the axis add up."""
-        if not self.xs:
-            raise ShapeError("concat: expected at least one tensor, found none")
-        first = self.xs[0].type
-        if not 0 <= self.axis < first.rank:
-            raise ShapeError(f"concat: no axis {self.axis} in {first}")
-        total: Dim = 0
-        for x in self.xs:
-            if x.dtype != first.dtype:
-                raise DTypeError(f"concat: expected one element type, found {first} and {x.type}")
-            if self._others(x.shape) != self._others(first.shape):
-                raise ShapeError(f"concat along {self.axis}: {first} and {x.type} differ elsewhere")
-            total = total + x.shape[self.axis]
-        return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
-
-    def _others(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        return shape[: self.axis] + shape[self.axis + 1 :]
-
-    def batched(self, size: Dim) -> dict[str, Any]:
-        return {"axis": self.axis + 1}
-
-    def reference(self, *operands: Array) -> Any:
-        return np.concatenate(operands, self.axis)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        out: list[Value] = []
-        offset: Dim = 0
-        for x in self.xs:
-            starts: list[Dim] = [0] * x.type.rank
-            starts[self.axis] = offset
-            out.append(Slice(dy[0], tuple(starts), x.shape, (1,) * x.type.rank))
-            offset = offset + x.shape[self.axis]
-        return tuple(out)
-
-
-@rewrite(Concat, example=lambda x: Concat((x,), 0))
-def concat_one(op: Concat) -> Value | None:
-    """One tensor concatenated is itself."""
-    return op.xs[0] if len(op.xs) == 1 else None
+@rewrite(Diagonal, example=lambda x: Diagonal(Permute(x, (1, 0))), given=("n[N,N]",))
+def diagonal_of_transpose(op: Diagonal) -> Value | None:
+    """A matrix and its transpose have one diagonal."""
+    rank = op.x.type.rank
+    match op.x:
+        case Permute(x, perm) if perm == (*range(rank - 2), rank - 1, rank - 2):
+            return Diagonal(x)
+        case _:
+            return None

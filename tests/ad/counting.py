@@ -12,7 +12,7 @@ import numpy as np
 
 from dlvm.ir import Module, Op
 from dlvm.ir.interpret import Interpreter, bind
-from dlvm.ops import Control, Elementwise, Matmul, Reduction, ScatterAdd, ScatterSet, Update
+from dlvm.ops import Control, Elementwise, Matmul, Reduction, Scatter, Update
 
 
 class _Counting(Interpreter):
@@ -34,7 +34,7 @@ class _Counting(Interpreter):
             self.total["flops"] += 2 * operands[0].size * operands[1].shape[-1]
         elif isinstance(op, Reduction):
             self.total["flops"] += operands[0].size
-        if isinstance(op, ScatterAdd | ScatterSet):
+        if isinstance(op, Scatter):
             self.total["writes"] += operands[2].size
         elif isinstance(op, Update):
             self.total["writes"] += operands[1].size

@@ -30,6 +30,8 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda a, b: ops.Update(a * a, b * b, (0, 1), (1, 2)),
     ),
     "concat": ("f64[N,2] f64[N,M]", lambda a, b: ops.Concat((a * a, b * b, a), 1)),
+    "pad": ("f64[N,M]", lambda a: ops.Pad(a * a, (1, N), (0, 2))),
+    "diagonal": ("f64[M,N,N]", lambda a: ops.Diagonal(a * a)),
     "sum": ("f64[N,M]", lambda a: ops.Sum(a * a, (0,))),
     "max": ("f64[N,M]", lambda a: ops.Max(a * a, (1,))),
     "logsumexp": ("f64[N,3]", lambda a: ops.LogSumExp(a, (1,))),
@@ -57,6 +59,22 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
     "scatter_set one": (
         "f64[5,N] i64 f64[N]",
         lambda a, i, u: ops.ScatterSet(a * a, i, u * u, 0, 0, "clip"),
+    ),
+    "exchange": (
+        "f64[N,5] i64[3] f64[N,3]",
+        lambda a, i, u: ops.Exchange(a * a, i * 0, u * u, 1).results,
+    ),
+    "scatter_mul": (
+        "f64[N,5] i64[3] f64[N,3]",
+        lambda a, i, u: ops.ScatterMul(a, i * 0, u, 1),
+    ),
+    "scatter_max": (
+        "f64[N,5] i64[3] f64[N,3]",
+        lambda a, i, u: ops.ScatterMax(a * a, i, u * u, 1),
+    ),
+    "scatter_min": (
+        "f64[N,5] i64[3] f64[N,3]",
+        lambda a, i, u: ops.ScatterMin(a * a, i * 2, u * u, 1, 0, "drop"),
     ),
 }
 

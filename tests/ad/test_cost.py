@@ -31,6 +31,19 @@ def test_updates_of_a_carried_array_and_their_gradient_cost_the_array_once() -> 
     assert per_element <= 2 and per_trip <= 60, found
 
 
+def test_the_gradient_of_assigned_elements_costs_as_many() -> None:
+    """Equal indices among them: the array itself is neither copied nor searched."""
+
+    def body(x: Value, i: Value, u: Value) -> Value:
+        return ops.ScatterSet(x, i, u, 0)
+
+    d = Declaration("adjoint", "d", "f", (0, 2), seeded=True)
+    module = checked(function("f", "f64[N] i64[M] f64[M]", body), d)
+    i, u = np.array([3, 5, 3]), RNG(0).normal(size=3)
+    counts = [work(module, "d", *(np.ones(n), i, u, np.ones(n)))["writes"] for n in (10, 1010)]
+    assert counts[0] == counts[1] <= 9, counts
+
+
 def test_no_residual_of_the_carried_arrays_size_is_kept() -> None:
     module = checked(updates(), Declaration("adjoint", "d", "f", (0, 2), seeded=True))
     forward = next(op for op in module.function("d").ops if isinstance(op, ops.Scan))

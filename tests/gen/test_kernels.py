@@ -10,8 +10,7 @@ from dlvm.errors import UserError
 from dlvm.gen.count import flops
 from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
 from dlvm.ir.dims import evaluate
-from dlvm.ops import EmptyTape, Kernel, Reduction
-from dlvm.ops.indexing import Scatter
+from dlvm.ops import EmptyTape, Kernel, Reduction, Scatter
 from dlvm.target import Target
 from tests.programs import STRAIGHT, programs
 
