@@ -1,0 +1,67 @@
+"""Two pictures as SVG text, written directly: a curve, and two texts side by side."""
+
+from __future__ import annotations
+
+import difflib
+import html
+from collections.abc import Sequence
+
+FONT = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"'
+
+
+def curve(values: Sequence[float], title: str, width: int = 640, height: int = 260) -> str:
+    """Values in order, with a running mean; the axis starts at 0."""
+    left, bottom, top = 44, height - 28, max(values)
+
+    def point(i: float, value: float) -> str:
+        x = left + (width - left - 12) * i / max(1, len(values) - 1)
+        return f"{x:.1f},{bottom - (bottom - 28) * value / top:.1f}"
+
+    window = max(1, len(values) // 30)
+    means = [sum(values[max(0, i - window) : i + 1]) for i in range(len(values))]
+    means = [m / (i + 1 - max(0, i - window)) for i, m in enumerate(means)]
+    thin = " ".join(point(i, v) for i, v in enumerate(values))
+    thick = " ".join(point(i, v) for i, v in enumerate(means))
+    ticks = [
+        f'<text x="{left - 6}" y="{point(0, top * part).partition(",")[2]}" '
+        f'text-anchor="end">{top * part:.2g}</text>'
+        for part in (0, 0.5, 1)
+    ]
+    return _svg(
+        width,
+        height,
+        f'<text x="{left}" y="16">{html.escape(title)}</text>',
+        f'<polyline points="{thin}" fill="none" stroke="#bcd" stroke-width="1"/>',
+        f'<polyline points="{thick}" fill="none" stroke="#247" stroke-width="2"/>',
+        *ticks,
+        f'<text x="{width - 12}" y="{height - 8}" text-anchor="end">{len(values)} steps</text>',
+    )
+
+
+def difference(before: str, after: str, line: int = 17, column: int = 640) -> str:
+    """Two texts beside one another; red is gone, green is new, the rest is on both sides."""
+    left, right = before.splitlines(), after.splitlines()
+    rows: list[tuple[str, str, bool]] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, False).get_opcodes():
+        for i in range(max(b - a, d - c)):
+            old = left[a + i] if a + i < b else ""
+            new = right[c + i] if c + i < d else ""
+            rows.append((old, new, tag != "equal"))
+    parts: list[str] = []
+    for i, (old, new, changed) in enumerate(rows):
+        y = line * (i + 1)
+        for text, x, colour in ((old, 0, "#fdd"), (new, column, "#dfd")):
+            if changed and text:
+                parts.append(f'<rect x="{x}" y="{y - 13}" width="{column - 8}" height="{line}" ')
+                parts.append(f'fill="{colour}"/>')
+            parts.append(
+                f'<text x="{x + 4}" y="{y}" xml:space="preserve">{html.escape(text[:88])}</text>'
+            )
+    return _svg(2 * column, line * (len(rows) + 1), *parts)
+
+
+def _svg(width: int, height: int, *parts: str) -> str:
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    white = f'<rect width="{width}" height="{height}" fill="white"/>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {FONT}>'
+    return "\n".join((head, white, *parts, "</svg>", ""))
