@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import html
+import re
 from collections.abc import Sequence
 
 FONT = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"'
@@ -39,10 +40,11 @@ def curve(values: Sequence[float], title: str, width: int = 640, height: int = 2
 
 
 def difference(before: str, after: str, line: int = 17, column: int = 640) -> str:
-    """Two texts beside one another; red is gone, green is new, the rest is on both sides."""
+    """Two programs beside one another; red is gone, green is new, whatever values are called."""
     left, right = before.splitlines(), after.splitlines()
+    plain = [[re.sub(r"%\d+", "%", text) for text in side] for side in (left, right)]
     rows: list[tuple[str, str, bool]] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
         for i in range(max(b - a, d - c)):
             old = left[a + i] if a + i < b else ""
             new = right[c + i] if c + i < d else ""
