@@ -23,6 +23,7 @@ from .memory import Arena, plan
 from .program import Launch, Program
 from .program_text import program_text
 from .report import Report, program_bytes, program_flops
+from .sizes import emit_sizes
 
 
 def build(module: Module, target: Target | None = None) -> Executable:
@@ -34,7 +35,8 @@ def build(module: Module, target: Target | None = None) -> Executable:
     with _timed(seconds, "memory"):
         arena = plan(program)
     with _timed(seconds, "llvm"):
-        text = emit(program, arena, target)
+        interface = Interface.of(program, arena)
+        text = emit(program, arena, interface, target)
     with _timed(seconds, "machine"):
         library = Library(object_code(text, target), target)
     report = Report(
@@ -50,11 +52,10 @@ def build(module: Module, target: Target | None = None) -> Executable:
         llvm=lambda: text,
         asm=lambda: assembly(text, target),
     )
-    interface = Interface.of(program, arena)
     return Executable(interface, library, module, texts, report, target.threads)
 
 
-def emit(program: Program, arena: Arena, target: Target) -> str:
+def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> str:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     text = Text(attributes(target))
     shared: dict[LoopKernel, frozenset[str]] = defaultdict(frozenset)
@@ -64,6 +65,7 @@ def emit(program: Program, arena: Arena, target: Target) -> str:
     for kernel in program.kernels():
         text.include(emit_kernel(kernel, target, shared[kernel]))
     emit_driver(program, arena, text)
+    emit_sizes(interface, text)
     return str(text)
 
 

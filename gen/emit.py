@@ -153,10 +153,10 @@ class Writer:
         for c in carried:
             c.now = self.value(f"phi {c.type} [ {c.start}, %{before} ], [ {c.next}, %{last} ]")
 
-    def function(self, header: str, attributes: str = "#0") -> str:
-        """The finished function."""
+    def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
+        """The finished function, after its last instruction."""
         body = "\n".join(_flat(self.head + self.lines))
-        return f"define {header} {attributes} {{\nentry:\n{body}\n  ret void\n}}"
+        return f"define {header} {attributes} {{\nentry:\n{body}\n  {last}\n}}"
 
 
 def _flat(lines: Lines) -> Iterator[str]:

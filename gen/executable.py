@@ -11,11 +11,11 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dlvm.errors import DonationError, IRError
+from dlvm.errors import DlvmError, DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
@@ -23,6 +23,7 @@ from dlvm.ir.interpret import bind
 from . import pool, status, tape
 from .arenas import Arenas
 from .driver import ENTRY
+from .entry import entry
 from .interface import Interface
 from .llvm import Library
 from .report import Report
@@ -30,6 +31,7 @@ from .report import Report
 REMEMBERED = 256
 """For how many lists of shapes the sizes of symbols are kept."""
 
+Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
 Printer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
@@ -66,8 +68,6 @@ class Executable:
     texts: Mapping[str, str]
     report: Report
     threads: int = 1
-    tape_bytes: int = 0
-    """The most memory that the tape of one call took so far."""
     _arenas: Arenas = field(default_factory=Arenas)
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
@@ -76,9 +76,29 @@ class Executable:
         return Call(self.library.address(ENTRY))
 
     @cached_property
-    def _threads(self) -> tuple[int, int]:
-        """The pool of threads, where the code forks, and how many of them a call may use."""
-        return (pool.address(self.threads) if self.interface.forks else 0), self.threads
+    def _context(self) -> Array:
+        """What the context of a call starts with: the pool of threads, where the code forks."""
+        words = np.zeros(tape.WORDS, np.int64)
+        words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
+        words[tape.THREADS] = self.threads
+        return words
+
+    @cached_property
+    def _tape(self) -> Array:
+        return np.zeros(1, np.int64)
+
+    @property
+    def tape_bytes(self) -> int:
+        """The most memory that the tape of one call took so far."""
+        return int(self._tape[0])
+
+    def entry(self, kinds: Sequence[type] = (), *, bare: bool = False) -> Entry | None:
+        """The fast way in for arguments of these types, where there is one; see ``entry``."""
+        return entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
+
+    @cached_property
+    def _enter(self) -> Entry | None:
+        return self.entry()
 
     def run(self, arrays: Sequence[Any], write: Callable[[str], None] = print) -> tuple[Array, ...]:
         """The results on these arguments; a donated one is the result that overwrites it."""
@@ -91,13 +111,27 @@ class Executable:
         symbols = self._sizes(given)
         self._check_donated(given)
         ready = [_readable(a) for a in given]
+        try:
+            found = NotImplemented if self._enter is None else self._enter(*ready)
+        except status.CallFailed as failed:
+            raise self.failure(failed.args) from None
+        return self._by_ctypes(ready, symbols, write) if found is NotImplemented else found
+
+    def failure(self, words: Sequence[int]) -> DlvmError | MemoryError:
+        """The error that the words of a status stand for."""
+        return status.error_of(words, self.module)
+
+    def _by_ctypes(
+        self, ready: list[Array], symbols: dict[str, int], write: Callable[[str], None]
+    ) -> tuple[Array, ...]:
+        """The call where machine code has no entry of its own, and where it prints."""
         results = self._results(ready, symbols)
         printing = Printing(self.interface.prints, symbols, write)
         words = self._run(ready, results, symbols, printing)
         if printing.error is not None:
             raise printing.error
         if words[0]:
-            raise status.error_of(words, self.module)
+            raise self.failure(words)
         return results
 
     def _sizes(self, arrays: list[Array]) -> dict[str, int]:
@@ -148,8 +182,7 @@ class Executable:
     ) -> list[int]:
         """Make the call; the words of its status."""
         words = (ctypes.c_int64 * status.WORDS)()
-        context = (ctypes.c_int64 * tape.WORDS)()
-        context[tape.POOL], context[tape.THREADS] = self._threads
+        context = (ctypes.c_int64 * tape.WORDS)(*self._context.tolist())
         printer = Printer(printing)
         context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
         sizes = (ctypes.c_int64 * len(self.interface.symbols))(
@@ -165,7 +198,7 @@ class Executable:
                 words,
                 context,
             )
-        self.tape_bytes = max(self.tape_bytes, context[tape.HELD])
+        self._tape[0] = max(self.tape_bytes, context[tape.HELD])
         return list(words)
 
 

@@ -20,6 +20,10 @@ UNTRACED = 1 << 62
 OUT_OF_MEMORY = -1
 
 
+class CallFailed(Exception):
+    """A call ended early; the arguments are the words of its status."""
+
+
 def code_of(op: Op) -> int:
     """What word 0 becomes when an operation fails."""
     return op.origin.ordinal + 1 if op.origin and op.origin.ordinal >= 0 else UNTRACED

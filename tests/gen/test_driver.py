@@ -25,10 +25,9 @@ def test_machine_code_means_what_the_function_means(case: Case):
 
 def test_the_tape_grows_by_chunks_as_needed_and_gives_back_what_was_pushed():
     module = next(c for c in CASES if c.name == "tape").module
-    executable = build(module)
     for trips, chunks in ((0, 0), (1, 1), (300, 1), (1000, 2), (3000, 4)):
+        executable = build(module)
         arrays = whole(40), np.int64(trips)
-        executable.tape_bytes = 0
         assert_same(executable.run(arrays), module.run("f", *arrays))
         assert executable.tape_bytes == (2**chunks - 1) * FIRST_CHUNK
 

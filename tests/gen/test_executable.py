@@ -20,6 +20,13 @@ def module(text: str) -> Module:
     return parse("dlvm 1\n" + text, "model.py").verify()
 
 
+@pytest.fixture(autouse=True, params=["entry", "ctypes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test holds with the entry in machine code, and where there is none."""
+    if request.param == "ctypes":
+        monkeypatch.setattr("dlvm.gen.entry.enter", lambda: None)
+
+
 def built(text: str) -> Executable:
     return build(module(text))
 
