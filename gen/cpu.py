@@ -17,6 +17,7 @@ from dlvm.target import Target
 
 from .access import Access, Place
 from .emit import Text, Writer
+from .forks import emit_fork
 from .lanes import Val, number, splat, stored_type, vector
 from .loops import (
     Bind,
@@ -53,7 +54,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
     """
     text = Text(attributes(target))
     w = Writer(text)
-    work = Emitter(w, kernel, target)
+    work = Emitter(w, kernel, target, shared)
     work.whole()
     pointers = [f"ptr {'' if b.name in shared else 'noalias '}%{b.name}" for b in kernel.buffers]
     sizes = [f"i64 %s.{s}" for s in kernel.symbols]
@@ -72,13 +73,29 @@ def attributes(target: Target) -> str:
 class Emitter:
     """One function: its statements, the values of scalars so far, and where memory lies."""
 
-    def __init__(self, w: Writer, kernel: LoopKernel, target: Target) -> None:
-        self.w, self.kernel, self.target = w, kernel, target
+    def __init__(
+        self,
+        w: Writer,
+        kernel: LoopKernel,
+        target: Target,
+        shared: frozenset[str] = frozenset(),
+    ) -> None:
+        self.w, self.kernel, self.target, self.shared = w, kernel, target, shared
+        self.parts = 0
         self.offsets = Offsets(w)
         self.access = Access(w, self.offsets)
         self.words = Words(w)
         self.scalars: dict[Scalar, Val] = {}
         self._tables(kernel.body)
+
+    def within(self, w: Writer) -> Emitter:
+        """Another function of the same kernel."""
+        return Emitter(w, self.kernel, self.target, self.shared)
+
+    def part_name(self) -> str:
+        """The name of one more function that threads share."""
+        self.parts += 1
+        return f"{self.kernel.name}.part{self.parts}"
 
     def _tables(self, body: Body) -> None:
         """Constant data, as globals of the module."""
@@ -173,16 +190,22 @@ class Emitter:
 
     def loop(self, s: Loop) -> None:
         """A loop of any kind that the target has."""
-        extent = self.offsets.known(s.extent)
-        lanes = s.width or self.lanes(s.body)
         if s.kind in ("block", "lane"):
             raise CompilerError(f"@{self.kernel.name}: a CPU has no {s.kind} loops")
-        if s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
-            self.counted(s, "0", self.offsets.first(extent), 1, None)
-        elif s.limit is not None:
-            self.unrolled(s, extent, lanes)
+        if s.grain != 0:
+            emit_fork(self, s)
         else:
-            self.strips(s, extent, lanes)
+            self.between(s, 0, self.offsets.known(s.extent))
+
+    def between(self, s: Loop, begin: Dim, end: Dim) -> None:
+        """The turns of a loop from one to before another."""
+        lanes = s.width or self.lanes(s.body)
+        if s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
+            self.counted(s, self.offsets.first(begin), self.offsets.first(end), 1, None)
+        elif s.limit is not None:
+            self.unrolled(s, end, lanes)
+        else:
+            self.strips(s, begin, end, lanes)
 
     def lanes(self, body: Body) -> int:
         """As many as a register holds of the widest floats, or of the widest type there is."""
@@ -200,14 +223,16 @@ class Emitter:
             self.body(s.body)
         self.offsets.vector = before
 
-    def strips(self, s: Loop, extent: Dim, lanes: int) -> None:
+    def strips(self, s: Loop, begin: Dim, end: Dim, lanes: int) -> None:
         """Whole vectors, then the rest under a mask."""
-        whole = extent - extent % lanes
-        if whole != 0:
+        whole = s.extent % lanes == 0 and s.grain % lanes == 0  # then parts are whole vectors
+        rest = 0 if whole and s.levels == 1 else (end - begin) % lanes
+        stop = end - rest
+        if stop != begin:
             v = Vector(s.var, symbol(s.var), lanes, None)
-            self.counted(s, "0", self.offsets.first(whole), lanes, v)
-        if (rest := extent % lanes) != 0:
-            self.piece(s, whole, rest, lanes)
+            self.counted(s, self.offsets.first(begin), self.offsets.first(stop), lanes, v)
+        if rest != 0:
+            self.piece(s, stop, rest, lanes)
 
     def unrolled(self, s: Loop, extent: Dim, lanes: int) -> None:
         """One vector after the other, at offsets that are known."""

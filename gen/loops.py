@@ -194,7 +194,9 @@ class Loop:
     """``0 <= var < extent``; turns of every kind but ``serial`` are independent.
 
     ``limit`` is a bound of the extent that is known, where one is; ``width`` is how many turns a
-    vector takes (0: as many as the target's registers hold).
+    vector takes (0: as many as the target's registers hold). With a ``grain``, several threads
+    share the turns, each taking so many or more; the turns of ``levels`` loops are then one
+    range, where each stands in the one before beside nothing but scalars.
     """
 
     var: str
@@ -203,6 +205,16 @@ class Loop:
     body: Body
     limit: int | None = None
     width: int = 0
+    grain: Dim = 0
+    levels: int = 1
+
+    @property
+    def chain(self) -> tuple[Loop, ...]:
+        """The loops whose turns are shared as one range, outermost first."""
+        chain: list[Loop] = [self]
+        while len(chain) < self.levels:
+            chain.append(next(s for s in chain[-1].body if isinstance(s, Loop)))
+        return tuple(chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +263,10 @@ class LoopKernel:
     @property
     def forks(self) -> bool:
         """Whether several threads can share the work."""
-        return any(isinstance(s, Product) for s in statements(self.body))
+        return any(
+            isinstance(s, Product) or (isinstance(s, Loop) and s.grain != 0)
+            for s in statements(self.body)
+        )
 
     def __str__(self) -> str:
         from .loops_text import kernel_text
@@ -272,8 +287,10 @@ def dims(s: Statement) -> Iterator[Dim]:
     match s:
         case Let(Load(_, _, offset, where)) | Store(_, offset, _, where):
             yield from (offset, *where)
-        case Let(Size(dim)) | Loop(_, dim) | Bind(_, _, dim):
+        case Let(Size(dim)) | Bind(_, _, dim):
             yield dim
+        case Loop():
+            yield from (s.extent, s.grain)
         case Define(_, dim, high, where):
             yield from (dim, high, *where)
         case Let(Inside(where)):

@@ -116,16 +116,31 @@ class _Run:
         extent = int(self.dim(s.extent))
         if extent <= 0:
             return
-        if s.kind in ("serial", "parallel"):
+        if s.kind == "serial":
             for i in range(extent):
                 self.index[s.var] = i
                 self.body(s.body)
+            return
+        if s.kind == "parallel":
+            self.parallel(s, extent)
             return
         before = self.lanes
         self.lanes = (extent, *before)
         self.index[s.var] = np.arange(extent).reshape(extent, *(1 for _ in before))
         self.body(s.body)
         self.lanes = before
+
+    def parallel(self, s: Loop, extent: int) -> None:
+        """In an order that nobody may rely on; the first turn that fails is the one that counts."""
+        outer, first = self.status, np.zeros_like(self.status)
+        for i in reversed(range(extent)):
+            self.status = np.zeros_like(outer)
+            self.index[s.var] = i
+            self.body(s.body)
+            first = self.status if self.status[0] else first
+        self.status = outer
+        if first[0] and not outer[0]:
+            outer[:] = first
 
     def product(self, s: Product) -> None:
         m, n, k = int(self.dim(s.m)), int(self.dim(s.n)), int(self.dim(s.k))

@@ -57,7 +57,7 @@ class _Page:
     def opening(self, s: Loop | Product) -> str:
         if isinstance(s, Loop):
             limit = "" if s.limit is None else f" limit {s.limit}"
-            return f"{s.kind} {s.var} < {s.extent}{limit}"
+            return f"{s.kind} {s.var} < {s.extent}{limit}{_grain(s)}"
         tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
         spot = "at ({}, {}) of ({}, {})".format(*s.spot)
         return f"product {_operand(s.x)} by {_operand(s.y)} m={s.m} n={s.n} k={s.k} {tile} {spot}"
@@ -101,6 +101,12 @@ class _Page:
 
 def _where(where: Where) -> str:
     return f" where ({', '.join(map(str, where))})" if where else ""
+
+
+def _grain(loop: Loop) -> str:
+    """How finely several threads share the turns."""
+    levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
+    return f" grain {loop.grain}{levels}" if loop.grain != 0 else ""
 
 
 def _operand(operand: Operand) -> str:

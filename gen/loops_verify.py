@@ -4,7 +4,9 @@
 2. bounds: every load and store is provably inside its memory wherever its guard holds;
 3. results: a store to an ``out`` buffer writes each element at most once;
 4. independence: in a loop that is not serial, no two turns write one element, and none reads
-   what another writes, unless a barrier stands between.
+   what another writes, unless a barrier stands between;
+5. threads: a loop with a grain is independent, as are the loops that are taken together with it,
+   each of which stands in the one before beside nothing but scalars.
 """
 
 from __future__ import annotations
@@ -160,6 +162,8 @@ class _Verifier:
 
     def loop(self, s: Loop, place: _Place) -> None:
         """A serial loop is gone through twice, as a turn follows the one before."""
+        if s.grain != 0 and not _can_be_shared(s):
+            raise self.fail(s, "threads can't share these loops")
         facts = place.facts.with_variable(s.var, s.extent - 1, s.extent - 1)
         if s.kind != "serial":
             self.recent.append((s, []))
@@ -223,6 +227,16 @@ class _Verifier:
         facts = place.facts_under(s.where)
         if not _distinct(s.offset, [v.var for v in loops], facts, place.defines):
             raise self.fail(s, "two turns may write one element")
+
+
+def _can_be_shared(loop: Loop) -> bool:
+    """Rule 5."""
+    for _ in range(loop.levels - 1):
+        inner = [s for s in loop.body if not isinstance(s, Let | Define | Bind)]
+        if loop.kind != "parallel" or len(inner) != 1 or not isinstance(inner[0], Loop):
+            return False
+        loop = inner[0]
+    return loop.kind in ("parallel", "vector")
 
 
 def _disjoint(a: Access, b: Access) -> bool:

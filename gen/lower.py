@@ -28,6 +28,7 @@ from dlvm.ops import (
 )
 
 from .fold import Team
+from .grains import grained
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
 from .loops import (
     Bind,
@@ -59,6 +60,8 @@ def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKe
     work = _Lowering(kernel, buffers, schedule or cpu())
     work.results()
     body = _used(tuple(work.nest.scopes[0].body), set(), set())
+    if work.how.work:
+        body = grained(body, work.how.work)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
 

@@ -9,26 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+WORK = 1 << 16
+"""Units of work, some two microseconds, that are worth a thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Vectors of ``width`` on a CPU (0: as the target has), blocks of ``width`` lanes on a GPU.
 
-    ``tile`` are the rows and columns of a product that are handed to its epilogue at once.
+    ``tile`` are the rows and columns of a product that are handed to its epilogue at once;
+    ``work`` is how much of it is worth a thread (see ``grains``; 0: one thread does all).
     """
 
     processor: Literal["cpu", "gpu"] = "cpu"
     width: int = 0
     tile: tuple[int, int] = (192, 192)
+    work: int = 0
 
     def __str__(self) -> str:
         width = self.width or "target"
-        return f"{self.processor} width={width} tile={self.tile[0]}x{self.tile[1]}"
+        return f"{self.processor} width={width} tile={self.tile[0]}x{self.tile[1]} work={self.work}"
 
 
-def cpu(width: int = 0) -> Schedule:
-    """Rows one after the other, vectors along the innermost axis that is contiguous."""
-    return Schedule("cpu", width)
+def cpu(width: int = 0, work: int = WORK) -> Schedule:
+    """Rows shared among threads, vectors along the innermost axis that is contiguous."""
+    return Schedule("cpu", width, work=work)
 
 
 def gpu_elementwise(lanes: int = 128) -> Schedule:

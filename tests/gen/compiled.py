@@ -13,6 +13,7 @@ from dlvm.gen.llvm import Library, object_code
 from dlvm.gen.loops_run import Counts, run_kernel
 from dlvm.gen.loops_verify import verify
 from dlvm.gen.lower import lower
+from dlvm.gen.status import WORDS
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
@@ -56,7 +57,7 @@ def interpret(op, arrays, schedule=None):
     """Results by the loop interpreter, the status, and what was counted."""
     lowered = loops(op, schedule)
     buffers, found = arguments(lowered, op, arrays)
-    status, counts = np.zeros(3, np.int64), Counts()
+    status, counts = np.zeros(WORDS, np.int64), Counts()
     run_kernel(lowered, buffers, found, status, counts)
     return written(lowered, buffers), status, counts
 
@@ -77,7 +78,7 @@ class Compiled:
     def __call__(self, *arrays, threads=1):
         """Results and the status."""
         buffers, found = arguments(self.lowered, self.op, arrays)
-        status = np.zeros(3, np.int64)
+        status = np.zeros(WORDS, np.int64)
         words = [b.ctypes.data for b in buffers]
         words += [found[s] for s in self.lowered.symbols] + [status.ctypes.data]
         packed = np.array(words, np.int64)

@@ -14,7 +14,7 @@ def test_a_fold_on_a_cpu():
         == """\
 kernel @k(%b0: in f32[B,5], %b1: out f32[B]) symbols (B) {
   %0 = constant 0.0 : f32
-  parallel %i1 < B {
+  parallel %i1 < B grain 136 {
     local %acc2: f32[4]
     local %total3: f32[1]
     store %total3[0] = %0

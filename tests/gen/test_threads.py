@@ -1,0 +1,169 @@
+"""Kernels that several threads share: the same bits on any number of them, the same errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.errors import CompilerError
+from dlvm.gen.loops import Loop, LoopKernel, statements
+from dlvm.gen.loops_verify import verify
+from dlvm.gen.schedule import cpu
+
+from .compiled import Compiled, interpret, kernel, loops
+from .test_kernels import CENTRED, SOFTMAX
+from .values import same_bits
+
+FINE = cpu(work=64)
+"""A schedule that shares loops of any size."""
+ALONE = cpu(work=0)
+THREADS = (1, 2, 3, 7)
+
+FLAT = """func @f(%x: f32[N], %k: f32) -> (f32[N], f64[N]) {
+  %e = exp %x : f32[N]
+  %kb = broadcast %k shape=(N) axes=() : f32[N]
+  %y = mul %e, %kb : f32[N]
+  %z = cast %y dtype=f64 : f64[N]
+  return %y, %z
+}"""
+ADDED = """func @f(%x: f32[N,M], %y: f32[M]) -> f32[N,M] {
+  %b = broadcast %y shape=(N,M) axes=(1) : f32[N,M]
+  %z = add %x, %b : f32[N,M]
+  return %z
+}"""
+PERMUTED = """func @f(%x: i16[A,B,C]) -> i16[C,A,B] {
+  %t = permute %x perm=(2,0,1) : i16[C,A,B]
+  %z = add %t, %t : i16[C,A,B]
+  return %z
+}"""
+COLUMNS = """func @f(%x: f32[N,M]) -> f32[M] {
+  %s = sum %x axes=(0) : f32[M]
+  return %s
+}"""
+BOTH = """func @f(%x: f32[N,M]) -> (f32[M], f32[N,M], f32) {
+  %s = sum %x axes=(0) : f32[M]
+  %t = exp %s : f32[M]
+  %y = mul %x, %x : f32[N,M]
+  %z = max %t axes=(0) : f32
+  return %t, %y, %z
+}"""
+PICKED = """func @f(%x: f32[N,M], %i: i64[K]) -> f32[K,M] {
+  %g = gather %x, %i axis=0 : f32[K,M]
+  return %g
+}"""
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def whole(*shape):
+    return np.random.default_rng(1).integers(-99, 99, shape).astype(np.int16)
+
+
+CASES = {
+    "flat": (FLAT, [(normal(n), np.float32(2)) for n in (0, 1, 17, 64, 1000, 4099)]),
+    "rows and columns": (
+        ADDED,
+        [(normal(n, m), normal(m)) for n, m in ((0, 5), (3, 0), (7, 67), (2, 3001), (501, 3))],
+    ),
+    "three axes": (PERMUTED, [(whole(*s),) for s in ((3, 4, 5), (1, 67, 2), (70, 1, 3))]),
+    "softmax": (SOFTMAX, [(normal(n, m), np.float32(2)) for n, m in ((1, 9), (40, 67), (3, 5000))]),
+    "centred": (CENTRED, [(normal(n, m), normal(m)) for n, m in ((1, 9), (41, 130), (2, 4200))]),
+    "columns": (COLUMNS, [(normal(n, m),) for n, m in ((3, 9), (130, 67), (4200, 33))]),
+    "several nests": (BOTH, [(normal(n, m),) for n, m in ((3, 9), (37, 33), (2, 150))]),
+    "picked": (
+        PICKED,
+        [(normal(9, m), np.arange(k) % 9) for k, m in ((5, 1), (150, 3), (2, 900))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_number_of_threads_changes_no_bit(name):
+    text, calls = CASES[name]
+    op, _ = kernel(text)
+    compiled, alone = Compiled(op, FINE), Compiled(op, ALONE)
+    assert compiled.lowered.forks and not alone.lowered.forks
+    for arrays in calls:
+        expected, _ = alone(*arrays)
+        for found, here in zip(interpret(op, arrays, FINE)[0], expected, strict=True):
+            np.testing.assert_allclose(found, here, rtol=1e-5)
+        for threads in THREADS:
+            found, _ = compiled(*arrays, threads=threads)
+            assert all(map(same_bits, found, expected)), threads
+
+
+def test_small_kernels_are_not_shared():
+    for text in (FLAT, CENTRED):
+        small = kernel(text.replace("N", "32").replace("B", "4"))[0]
+        assert not loops(small).forks
+        assert loops(kernel(text)[0]).forks
+
+
+def test_a_grain_is_enough_work_where_sizes_are_known():
+    """Cheap turns are taken by the thousand, dear ones one by one; short rows as whole rows."""
+
+    def shared(text):
+        (found,) = (s for s in statements(loops(kernel(text)[0]).body) if getattr(s, "grain", 0))
+        return found
+
+    cheap = shared(ADDED.replace("M", "1024").replace("N", "4096"))
+    assert cheap.kind == "parallel" and cheap.levels == 1 and 2 <= cheap.grain <= 32
+    wide = shared(ADDED.replace("M", "1000000").replace("N", "3"))
+    assert wide.levels == 2 and 2048 <= wide.grain <= 65536
+    assert shared(SOFTMAX.replace("N", "30000")).grain == 1
+
+
+def test_the_first_error_is_that_of_one_thread():
+    """Whichever thread meets one first."""
+    op, _ = kernel(PICKED)
+    compiled = Compiled(op, FINE)
+    x, good = normal(9, 3), np.arange(700) % 9
+    assert not compiled(x, good, threads=2)[1].any()
+    for bad in ({699: 9}, {200: -10, 500: 44}, {i: 100 + i for i in range(13, 700, 7)}):
+        indices = good.copy()
+        indices[list(bad)] = list(bad.values())
+        expected = interpret(op, (x, indices), FINE)[1]
+        assert tuple(expected[1:3]) == (bad[min(bad)], 9)
+        for threads in THREADS:
+            for _ in range(5):
+                assert np.array_equal(compiled(x, indices, threads=threads)[1], expected)
+
+
+def test_an_error_before_the_loop_comes_first():
+    """The second nest of a kernel that has failed leaves the status as it is."""
+    op, _ = kernel("""func @f(%x: f32[N], %i: i64[K], %j: i64[L]) -> (f32[K], f32[L]) {
+      %g = gather %x, %i axis=0 : f32[K]
+      %h = gather %x, %j axis=0 : f32[L]
+      return %g, %h
+    }""")
+    compiled = Compiled(op, FINE)
+    i, j = np.zeros(900, np.int64), np.zeros(800, np.int64)
+    i[899], j[0] = 70, 71
+    for threads in THREADS:
+        assert compiled(normal(9), i, j, threads=threads)[1][1] == 70
+        assert compiled(normal(9), 0 * i, j, threads=threads)[1][1] == 71
+
+
+def with_grain(op, **changes):
+    """The loops of a kernel, with other ones on their first loop."""
+    lowered = loops(op, ALONE)
+    at = next(i for i, s in enumerate(lowered.body) if isinstance(s, Loop))
+    loop = lowered.body[at]
+    fields = {n: getattr(loop, n) for n in loop.__dataclass_fields__}
+    body = (*lowered.body[:at], Loop(**{**fields, **changes}), *lowered.body[at + 1 :])
+    return LoopKernel("k", lowered.buffers, lowered.symbols, body, False)
+
+
+def test_the_verifier_lets_no_dependent_loop_be_shared():
+    total = kernel(
+        COLUMNS.replace("axes=(0) : f32[M]", "axes=(0,1) : f32").replace("f32[M]", "f32")
+    )
+    with pytest.raises(CompilerError, match="threads can't share"):
+        verify(with_grain(total[0], grain=1))
+    verify(with_grain(kernel(ADDED)[0], grain=1, levels=2))
+    with pytest.raises(CompilerError, match="threads can't share"):
+        verify(with_grain(kernel(ADDED)[0], grain=1, levels=3))
+    with pytest.raises(CompilerError, match="threads can't share"):
+        verify(with_grain(kernel(CENTRED)[0], grain=1, levels=2))
