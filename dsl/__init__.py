@@ -2,17 +2,20 @@
 
 Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
-not), the functions (``elementwise``, ``arithmetic``, ``reductions``, ``creation``, ``arrays``,
-``shapes``, ``joining``, ``products``, ``picking``), ``tracing``, ``function`` and ``staging``,
-``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
+not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
+``creation``, ``arrays``, ``shapes``, ``joining``, ``products``, ``picking``), ``tracing``,
+``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
+Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
 from . import arrays as arrays
+from . import comparison as comparison
 from . import creation as creation
 from . import joining as joining
 from . import numpy_dispatch as numpy_dispatch
 from . import picking as picking
 from . import placing as placing
+from . import powers as powers
 from . import products as products
 from . import reductions as reductions

@@ -12,9 +12,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm.errors import UserError
-from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
+from dlvm.ir import F64, OPS, DType, Op, Value
 from dlvm.ir.dims import numbers
-from dlvm.ops import Add, Div, Elementwise, FloorDiv, Mul, Neg, Sub
+from dlvm.ops import (
+    Abs,
+    Add,
+    And,
+    Div,
+    Elementwise,
+    FloorDiv,
+    Mul,
+    Neg,
+    Not,
+    Or,
+    Remainder,
+    ShiftLeft,
+    ShiftRight,
+    Sub,
+    Xor,
+)
 
 from .eager import public
 from .names import DERIVERS, LISTERS, PUBLIC, named
@@ -32,7 +48,10 @@ from .operands import (
 from .scopes import user_origin
 from .tensor import Tensor
 
-PYTHON = {Add, Sub, Mul, Div, FloorDiv, Neg}
+PYTHON = {
+    *(Add, Sub, Mul, Div, FloorDiv, Remainder, Neg, Abs),
+    *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
+}
 """What Python does itself on two Python scalars: the result is a weak scalar again."""
 
 
@@ -43,8 +62,6 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
     dtypes = promoted(cls.public or cls.name, kinds)
-    if cls.accepts == "b":
-        dtypes = (BOOL,) * len(xs)
     note_widening(cls.name, xs, dtypes)
     shape = broadcast_shapes([shape_of(x) for x in xs])
     op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
@@ -62,7 +79,7 @@ def results(op: Op, weak: bool) -> Any:
 def _alike(cls: type[Elementwise], xs: Sequence[Any]) -> list[Value] | None:
     """The operands as they are, where all are staged floats of one type: the common case."""
     first = xs[0]
-    if type(first) is not Tensor or first.weak or not first.element.is_float or cls.accepts == "b":
+    if type(first) is not Tensor or first.weak or not first.element.is_float:
         return None
     t = first.type
     if any(type(x) is not Tensor or x.weak or x.type != t for x in xs[1:]):

@@ -23,9 +23,14 @@ from .scopes import user_origin
 RENAMED = {
     "concatenate": "concat",
     "amax": "max",
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "invert": "logical_not",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "absolute": "abs",
+    "fabs": "abs",
+    "conjugate": "conj",
+    "around": "round",
+    "fix": "trunc",
 }
 
 

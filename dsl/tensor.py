@@ -247,15 +247,33 @@ class Tensor:
     __itruediv__ = _in_place("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __pow__, __ipow__ = _binary("power"), _in_place("power")
+    __pow__, __rpow__, __ipow__ = _binary("pow"), _reflected("pow"), _in_place("pow")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __imatmul__ = _in_place("matmul")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
-    __and__, __rand__ = _binary("logical_and"), _reflected("logical_and")
-    __or__, __ror__ = _binary("logical_or"), _reflected("logical_or")
-    __neg__, __invert__, __pos__ = _unary("negative"), _unary("logical_not"), _unary("positive")
+    __mod__, __rmod__, __imod__ = (
+        _binary("remainder"),
+        _reflected("remainder"),
+        _in_place("remainder"),
+    )
+    __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
+    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
+    __iand__ = _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = (
+        _binary("bitwise_or"),
+        _reflected("bitwise_or"),
+        _in_place("bitwise_or"),
+    )
+    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
+    __ixor__ = _in_place("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift"), _reflected("bitwise_left_shift")
+    __ilshift__ = _in_place("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift"), _reflected("bitwise_right_shift")
+    __irshift__ = _in_place("bitwise_right_shift")
+    __neg__, __invert__, __pos__ = _unary("negative"), _unary("bitwise_invert"), _unary("positive")
+    __abs__ = _unary("abs")
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Any:

@@ -20,7 +20,7 @@ def flops_of(scalar: Scalar) -> int:
     """Floating-point operations of one evaluation."""
     if not isinstance(scalar, Word) or not scalar.dtype.is_float:
         return 0
-    return {"fma": 2, "select": 0, "cast": 0}.get(scalar.word, 1)
+    return {"fma": 2, "select": 0, "cast": 0, "reinterpret": 0}.get(scalar.word, 1)
 
 
 def flops(body: Body) -> Dim:

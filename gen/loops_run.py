@@ -251,6 +251,8 @@ class _Run:
                 return fma(*(self.scalars[x] for x in xs))
             case Word(word="cast", operands=(x,)):
                 return _cast(x.dtype, s.dtype).reference(self.scalars[x])
+            case Word(word="reinterpret", operands=(x,)):
+                return np.asarray(self.scalars[x]).view(s.dtype.numpy)
             case Word(word=word, operands=xs):
                 return WORDS[word](*(self.scalars[x] for x in xs))
             case _:
@@ -278,7 +280,7 @@ def _smaller(x: Array, y: Array) -> Array:
 WORDS: dict[str, Any] = {
     "neg": np.negative,
     "abs": np.abs,
-    "not": np.logical_not,
+    "not": np.invert,
     "exp": np.exp,
     "log": np.log,
     "tanh": np.tanh,
@@ -297,8 +299,14 @@ WORDS: dict[str, Any] = {
     "le": np.less_equal,
     "eq": np.equal,
     "ne": np.not_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "fmod": np.fmod,
+    "ceil": np.ceil,
+    "round": np.rint,
     "select": np.where,
 }
 

@@ -253,6 +253,10 @@ class Words:
         """Another type; none where it is that already."""
         return x if x.dtype == dtype else self._word("cast", x, dtype=dtype)
 
+    def reinterpret(self, x: Scalar, dtype: DType) -> Scalar:
+        """The same bits in another type."""
+        return self._word("reinterpret", x, dtype=dtype)
+
     def multiply_add(self, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
         """``x * y + z``, rounded once if these are floats."""
         if x.dtype.is_float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dlvm.errors import CompilerError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
-from . import math
+from . import math, remainder
 from .emit import Writer
 from .lanes import Lanes, Val, llvm_type, number, splat_text, suffix, vector
 
@@ -20,7 +20,13 @@ MATH: dict[str, Callable[[Lanes, str], str]] = {
     "log": math.log,
     "tanh": math.tanh,
 }
-ROUNDINGS = {"sqrt": "sqrt", "trunc": "trunc", "floor": "floor"}
+ROUNDINGS = {
+    "sqrt": "sqrt",
+    "trunc": "trunc",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "roundeven",
+}
 ARITHMETIC = {"add", "sub", "mul", "div"}
 RELATIONS = {"lt": ("olt", "lt"), "le": ("ole", "le"), "eq": ("oeq", "eq"), "ne": ("une", "ne")}
 
@@ -37,6 +43,8 @@ class Words:
         match word:
             case "cast":
                 text = self.cast(xs[0], dtype)
+            case "reinterpret":
+                text = self._reinterpreted(xs[0], dtype)
             case "select":
                 text = self._do("select", *xs)
             case "fma":
@@ -90,7 +98,7 @@ class Words:
         if word in ROUNDINGS:
             return self._intrinsic(ROUNDINGS[word], x)
         if word == "not":
-            return self._on("xor", x, self._number(True, x))
+            return self._on("xor", x, self._number(1 if x.dtype is BOOL else -1, x))
         if word == "neg":
             return self._on("fneg", x) if x.dtype.is_float else self._negative(x)
         if word == "abs":
@@ -115,7 +123,22 @@ class Words:
             return self._extreme("lt" if word == "min" else "gt", x, y)
         if word == "copysign":
             return self._intrinsic("copysign", x, y)
+        if word in ("shl", "shr"):
+            return self._shifted(word, x, y)
+        if word == "fmod":
+            return remainder.fmod(Lanes(self.w, x.dtype, x.lanes), x.text, y.text)
         return self._floordiv(x, y) if word == "floordiv" else self._on(word, x, y)
+
+    def _shifted(self, word: str, x: Val, y: Val) -> str:
+        """Shifted by a count that is in range, as LLVM demands; further out all bits are alike."""
+        far = self._number(x.dtype.bits - 1, x)
+        inside = self._on("icmp ule", y, far)
+        if word == "shr" and x.dtype.kind == "i":
+            return self._on("ashr", x, self._select(inside, y, far))
+        zero = self._number(0, x)
+        op = "shl" if word == "shl" else "lshr"
+        moved = Val(self._on(op, x, self._select(inside, y, zero)), x.dtype, x.lanes)
+        return self._select(inside, moved, zero).text
 
     def _extreme(self, relation: str, x: Val, y: Val) -> str:
         """``x != x ? x : x > y ? x : y``: a NaN on either side passes, in three instructions."""
@@ -188,6 +211,10 @@ class Words:
         ends = f"{suffix(llvm_type(to), x.lanes)}.{suffix(llvm_type(x.dtype), x.lanes)}"
         result = vector(llvm_type(to), x.lanes)
         return self.w.call(result, f"llvm.{kind}.sat.{ends}", (x.type, x.text))
+
+    def _reinterpreted(self, x: Val, to: DType) -> str:
+        kind = vector(llvm_type(to), x.lanes)
+        return x.text if kind == x.type else self.w.value(f"bitcast {x.type} {x.text} to {kind}")
 
     def _widened(self, x: Val) -> Val:
         wide = vector("float", x.lanes)

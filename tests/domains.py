@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dlvm.ir import Op, Value
-from dlvm.ops import Div, Elementwise, Tanh
+from dlvm.ops import Div, Elementwise, Fmod, Remainder, Tanh
 
 
 def within(cls: type[Op], x: Value) -> Value:
@@ -22,4 +22,8 @@ def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
     """Operands that an operation is defined and moderate for."""
     if cls is Div:
         return [*operands[:-1], operands[-1] * operands[-1] + 0.5]
+    if cls in (Remainder, Fmod) and operands[0].dtype.is_float:  # between two whole quotients
+        x, y = operands
+        y = y * y + 0.5
+        return [y * (Tanh(x) * 0.4 + 2.5), y]
     return [within(cls, x) for x in operands]

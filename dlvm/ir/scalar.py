@@ -41,17 +41,23 @@ class Scalars(Protocol[S]):
         """Conversion: floats round to nearest even, float to integer saturates, NaN to 0."""
         ...
 
+    def reinterpret(self, x: S, dtype: DType) -> S:
+        """The same bits read as another type of the same width."""
+        ...
+
 
 UNARY = {
     "neg": "0 - x, with the sign of zero flipped",
     "abs": "magnitude",
-    "not": "logical negation of a bool",
+    "not": "negation of a bool, or of every bit of an integer",
     "exp": "e to the x",
     "log": "natural logarithm; NaN below 0, -inf at 0",
     "tanh": "hyperbolic tangent",
     "sqrt": "square root, correctly rounded",
     "trunc": "nearest integer towards zero",
     "floor": "nearest integer below",
+    "ceil": "nearest integer above",
+    "round": "nearest integer, halves to the even one",
 }
 BINARY = {
     "add": "sum; integers wrap",
@@ -66,6 +72,10 @@ BINARY = {
     "le": "x <= y",
     "eq": "x == y",
     "ne": "x != y",
-    "and": "both, of bools",
-    "or": "either, of bools",
+    "and": "both, of bools or of every bit of integers",
+    "or": "either, of bools or of every bit of integers",
+    "xor": "one of the two, of bools or of every bit of integers",
+    "shl": "bits of an integer y places up; 0 where y is negative or at least the width",
+    "shr": "y places down, the sign coming in; only the sign where y is negative or too large",
+    "fmod": "what is left of x after y is taken away as often as fits, with the sign of x; floats",
 }

@@ -1,16 +1,18 @@
 """Every operation, by family: one class each, with all its facts in one place."""
 
+from .bits import IntegerPower, ShiftLeft, ShiftRight
 from .casting import Cast
 from .contraction import Matmul, transposed
 from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
+from .division import FloorDiv, Fmod, Remainder
 from .effects import Assert, Print
 from .elementwise import (
     Add,
     Div,
     Exp,
-    FloorDiv,
     Log,
     Maximum,
+    Minimum,
     Modf,
     Mul,
     Neg,
@@ -30,14 +32,17 @@ from .families import (
 )
 from .indexing import Gather, Scatter, ScatterAdd
 from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
-from .logic import And, Equal, Less, LessEqual, Not, Or, Select
+from .logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
+from .magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, SignBit
 from .movement import Broadcast, Diagonal, Permute, Reshape
 from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
+from .rounding import Ceil, Floor, Round, Trunc
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .tape import Pop, Push
 from .windows import Concat, Pad, Slice, Update
 
 __all__ = [
+    "Abs",
     "Add",
     "And",
     "ArgMax",
@@ -45,12 +50,14 @@ __all__ = [
     "Broadcast",
     "Call",
     "Cast",
+    "Ceil",
     "Checkpoint",
     "Concat",
     "Cond",
     "Constant",
     "Contraction",
     "Control",
+    "CopySign",
     "Creation",
     "Diagonal",
     "DimSize",
@@ -61,10 +68,16 @@ __all__ = [
     "Equal",
     "Exchange",
     "Exp",
+    "Floor",
     "FloorDiv",
+    "Fmod",
     "Fold",
     "Gather",
+    "IntegerPower",
     "Iota",
+    "IsFinite",
+    "IsInf",
+    "IsNan",
     "Kernel",
     "Less",
     "LessEqual",
@@ -73,10 +86,12 @@ __all__ = [
     "Matmul",
     "Max",
     "Maximum",
+    "Minimum",
     "Modf",
     "Movement",
     "Mul",
     "Neg",
+    "NextAfter",
     "Not",
     "Or",
     "Pad",
@@ -86,7 +101,9 @@ __all__ = [
     "Push",
     "Recompute",
     "Reduction",
+    "Remainder",
     "Reshape",
+    "Round",
     "Scan",
     "Scatter",
     "ScatterAdd",
@@ -95,14 +112,20 @@ __all__ = [
     "ScatterMul",
     "ScatterSet",
     "Select",
+    "ShiftLeft",
+    "ShiftRight",
+    "Sign",
+    "SignBit",
     "Slice",
     "Sqrt",
     "StopGradient",
     "Sub",
     "Sum",
     "Tanh",
+    "Trunc",
     "Update",
     "While",
+    "Xor",
     "is_splat",
     "overwriter",
     "scalar_region",

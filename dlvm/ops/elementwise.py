@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -169,25 +169,6 @@ def divide_by_one(op: Div) -> Value | None:
     return op.x if is_splat(op.y, 1) else None
 
 
-class FloorDiv(Elementwise):
-    """Floor of the integer quotient; x // 0 is 0 and MIN // -1 is MIN (it wraps)."""
-
-    name = "floordiv"
-    public = "floor_divide"
-    accepts = "iu"
-    nondifferentiable = "it works on integers"
-    x: Value
-    y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        x, y = operands
-        quotient = np.floor_divide(x, np.where(y == 0, 1, y).astype(y.dtype))
-        return np.where(y == 0, np.zeros_like(x), quotient)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("floordiv", *x)
-
-
 class Neg(Elementwise):
     """``-x``: the sign bit of a float flips; integers wrap."""
 
@@ -303,26 +284,46 @@ class StopGradient(Elementwise):
         return x[0]
 
 
-class Maximum(Elementwise):
+class Extremum(Elementwise):
+    """One of two, by order; NaN if either is. A tie shares the cotangent evenly."""
+
+    accepts = "biuf"
+    word: ClassVar[str]
+    x: Value
+    y: Value
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        share, zero = Select(Equal(self.x, self.y), dy[0] * 0.5, dy[0]), zeros(self.type)
+        x_is_less, y_is_less = LessEqual(self.x, self.y), LessEqual(self.y, self.x)
+        mine, other = (y_is_less, x_is_less) if self.word == "max" else (x_is_less, y_is_less)
+        return Select(mine, share, zero), Select(other, share, zero)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary(self.word, *x)
+
+
+class Maximum(Extremum):
     """The larger of two; NaN if either is. A tie shares the cotangent evenly."""
 
     name = "maximum"
-    accepts = "iuf"
+    word = "max"
     x: Value
     y: Value
 
     def reference(self, *operands: Array) -> Any:
         return np.maximum(*operands)
 
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        share, zero = Select(Equal(self.x, self.y), dy[0] * 0.5, dy[0]), zeros(self.type)
-        return (
-            Select(LessEqual(self.y, self.x), share, zero),
-            Select(LessEqual(self.x, self.y), share, zero),
-        )
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("max", *x)
+class Minimum(Extremum):
+    """The smaller of two; NaN if either is. A tie shares the cotangent evenly."""
+
+    name = "minimum"
+    word = "min"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.minimum(*operands)
 
 
 class Modf(Elementwise):

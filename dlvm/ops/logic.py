@@ -70,50 +70,67 @@ class Equal(Comparison):
 
 
 class And(Elementwise):
-    """Both, of bools."""
+    """Both: of bools, or of every bit of integers."""
 
     name = "and"
-    public = "logical_and"
-    accepts = "b"
-    nondifferentiable = "it works on bool"
+    public = "bitwise_and"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
     x: Value
     y: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.logical_and(*operands)
+        return np.bitwise_and(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.binary("and", *x)
 
 
 class Or(Elementwise):
-    """Either or both, of bools."""
+    """Either or both: of bools, or of every bit of integers."""
 
     name = "or"
-    public = "logical_or"
-    accepts = "b"
-    nondifferentiable = "it works on bool"
+    public = "bitwise_or"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
     x: Value
     y: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.logical_or(*operands)
+        return np.bitwise_or(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.binary("or", *x)
 
 
+class Xor(Elementwise):
+    """One of the two and not the other: of bools, or of every bit of integers."""
+
+    name = "xor"
+    public = "bitwise_xor"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.bitwise_xor(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("xor", *x)
+
+
 class Not(Elementwise):
-    """Negation of bools."""
+    """The other truth of a bool; every bit of an integer flipped."""
 
     name = "not"
-    public = "logical_not"
-    accepts = "b"
-    nondifferentiable = "it works on bool"
+    public = "bitwise_invert"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
     x: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.logical_not(*operands)
+        return np.invert(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.unary("not", *x)
