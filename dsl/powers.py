@@ -32,7 +32,10 @@ def pow(x: Any, y: Any) -> Any:
         return apply(Sqrt, base)
     if dtype.is_integer:
         return apply(IntegerPower, base, y)
-    raise DTypeError("no pow yet")
+    raise DTypeError(
+        f"pow: expected a known whole exponent or integers, found {y!r:.40}",
+        remedy="write dlvm.exp(y * dlvm.log(x)) for other exponents",
+    )
 
 
 def _whole(base: Tensor, n: int) -> Any:
