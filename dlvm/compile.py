@@ -97,12 +97,12 @@ class Road:
 
     @cached_property
     def executable(self) -> Executable | Interpreted:
-        """Machine code, or the interpreter in its place."""
+        """Machine code, from the disk if another process made it; or the interpreter."""
         if interpreting():
             return Interpreted(self.differentiated)
-        from dlvm.gen.build import build
+        from dlvm.gen.warm import compiled
 
-        return build(self.kernels, self.options.machine())
+        return compiled(self.traced, self.options.machine(), lambda: self.kernels)
 
     @property
     def report(self) -> Report:

@@ -43,7 +43,7 @@ def function_pass(run: Callable[[Function], Function]) -> Pass:
     def over_module(module: Module) -> Module:
         return module.map(lambda fn: everywhere(fn, run))
 
-    over_module.__doc__ = run.__doc__
+    over_module.__doc__, over_module.__module__ = run.__doc__, run.__module__
     return _registered(run.__name__, over_module)
 
 

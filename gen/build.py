@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.ir import Module
@@ -26,8 +26,11 @@ from .report import Report, program_bytes, program_flops
 from .sizes import emit_sizes
 
 
-def build(module: Module, target: Target | None = None) -> Executable:
-    """Compile the first function of a module without calls."""
+Keep = Callable[[Interface, Report, Sequence[bytes]], None]
+
+
+def build(module: Module, target: Target | None = None, keep: Keep | None = None) -> Executable:
+    """Compile the first function of a module without calls; ``keep`` is shown what was made."""
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
@@ -38,7 +41,8 @@ def build(module: Module, target: Target | None = None) -> Executable:
         interface = Interface.of(program, arena)
         text = emit(program, arena, interface, target)
     with _timed(seconds, "machine"):
-        library = Library(object_code(text, target), target)
+        objects = (object_code(text, target),)
+        library = Library(objects[0], target, *objects[1:])
     report = Report(
         seconds=seconds,
         kernels=len(program.kernels()),
@@ -52,6 +56,8 @@ def build(module: Module, target: Target | None = None) -> Executable:
         llvm=lambda: text,
         asm=lambda: assembly(text, target),
     )
+    if keep is not None:
+        keep(interface, report, objects)
     return Executable(interface, library, module, texts, report, target.threads)
 
 

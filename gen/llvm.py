@@ -82,13 +82,17 @@ def object_code(text: str, target: Target, *, jit: bool = True) -> bytes:
 
 
 class Library:
-    """Machine code in this process's memory, for as long as the object lives."""
+    """Machine code in this process's memory, for as long as the object lives.
 
-    def __init__(self, code: bytes, target: Target) -> None:
+    The object files may call one another's external functions.
+    """
+
+    def __init__(self, code: bytes, target: Target, *others: bytes) -> None:
         empty = parse(f'target triple = "{target.triple}"')
         own = _machine(target, jit=True)  # an engine deletes its machine when it goes
         self._engine = binding.create_mcjit_compiler(empty, own)
-        self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        for file in (code, *others):
+            self._engine.add_object_file(binding.ObjectFileRef.from_data(file))
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:

@@ -239,4 +239,7 @@ def test_memory_that_two_buffers_share_is_not_promised_to_be_apart():
 }
 """
     )
-    assert "@k0(ptr %b0, ptr noalias %b1, ptr %b2, ptr %status, ptr %context)" in build(found).texts["llvm"]
+    assert (
+        "@k0(ptr %b0, ptr noalias %b1, ptr %b2, ptr %status, ptr %context)"
+        in build(found).texts["llvm"]
+    )

@@ -1,0 +1,141 @@
+"""A whole program from the disk: a process that traces what another has compiled runs no pass.
+
+The key says all that a program depends on: the traced text, the target, dlvm's own sources, and
+the versions of what they use. What is kept under it is what a call needs (``interface``), the
+report, and the object files. Whatever else may be asked of a program, such as its text at some
+stop of the road, is made anew then.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numpy as np
+
+import dlvm
+from dlvm import environment, passes
+from dlvm.ir import Dim, Module
+from dlvm.ir.core import OPS
+from dlvm.ir.line import Line, parse_dim
+from dlvm.ir.rewrite import RULES
+from dlvm.target import Target
+
+from .build import build
+from .cache import store
+from .executable import Executable, Texts
+from .interface import Interface
+from .llvm import Library
+from .report import Report
+from .status import culprits
+from .store import digest
+
+ROOMS = (".", "ir", "ops", "ad", "opt", "gen")
+"""Where the sources stand that decide what becomes of a trace."""
+STAGES = ("loops", "llvm", "asm")
+
+
+def compiled(traced: Module, target: Target, kernels: Callable[[], Module]) -> Executable:
+    """The program of a trace, from the disk or made of its kernels."""
+    start = time.perf_counter()
+    kept, key = store(), key_of(traced, target)
+    if kept is None or key is None:
+        return build(kernels(), target)
+
+    def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
+        kept.put(key, packed(interface, report, objects))
+
+    found = None if environment.enabled("DLVM_VERIFY") else kept.get(key)
+    if found is None:
+        return build(kernels(), target, keep)
+    interface, report, objects = unpacked(found)
+    library = Library(objects[0], target, *objects[1:])
+    cold = cache(lambda: build(kernels(), target).texts)
+    texts = Texts(**{stage: _later(cold, stage) for stage in STAGES})
+    warm = {"load": time.perf_counter() - start}
+    return Executable(interface, library, traced, texts, report(warm), target.threads)
+
+
+def _later(texts: Callable[[], Any], stage: str) -> Callable[[], str]:
+    return lambda: texts()[stage]
+
+
+# -- the key ---------------------------------------------------------------------------------------
+
+
+def key_of(traced: Module, target: Target) -> str | None:
+    """All that a program depends on; None where that can't be known."""
+    if (own := _sources()) is None or _extended():
+        return None
+    versions = (llvmlite.__version__, np.__version__, sys.version)
+    ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
+    return digest("program", own, *versions, repr(target), str(traced), repr(ordinals))
+
+
+@cache
+def _sources() -> bytes | None:
+    """Every line of ours that a program goes through; None where the files aren't there."""
+    root = Path(dlvm.__file__).parent
+    files = sorted(f for room in ROOMS for f in (root / room).glob("*.py"))
+    try:
+        parts = [part for f in files for part in (str(f.relative_to(root)), f.read_bytes())]
+    except OSError:
+        return None
+    return bytes.fromhex(digest(*parts)) if parts else None
+
+
+def _extended() -> bool:
+    """Whether operations, laws or passes are at work whose sources are not ours."""
+    owners = {op.__module__ for op in OPS.values()}
+    owners |= {rule.apply.__module__ for laws in RULES.values() for rule in laws}
+    owners |= {known.run.__module__ for known in passes.PASSES.values()}
+    return not all(name.startswith("dlvm.") for name in owners)
+
+
+# -- the bytes -------------------------------------------------------------------------------------
+
+
+def packed(interface: Interface, report: Report, objects: Sequence[bytes]) -> bytes:
+    """One line of JSON, then constants and object files, whose lengths it holds."""
+    call, constants = interface.plain()
+    figures: dict[str, Any] = {**report.to_dict(), "seconds": {}}
+    blocks = [*constants, *objects]
+    lengths = [len(b) for b in blocks]
+    head: dict[str, Any] = {
+        "call": call,
+        "report": figures,
+        "constants": len(constants),
+        "lengths": lengths,
+    }
+    return b"".join([json.dumps(head).encode(), b"\n", *blocks])
+
+
+def unpacked(
+    found: bytes,
+) -> tuple[Interface, Callable[[dict[str, float]], Report], list[bytes]]:
+    """What ``packed`` wrote; the report still lacks its seconds."""
+    line, _, rest = found.partition(b"\n")
+    head: dict[str, Any] = json.loads(line)
+    blocks: list[bytes] = []
+    start = 0
+    for length in head["lengths"]:
+        blocks.append(rest[start : start + length])
+        start += length
+    count = head["constants"]
+    interface = Interface.from_plain(head["call"], blocks[:count])
+    return interface, lambda seconds: _report(head["report"], seconds), blocks[count:]
+
+
+def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:
+    sizes = {name: _dim(figures[name]) for name in ("flops", "bytes", "peak_bytes")}
+    return Report(seconds, figures["kernels"], **sizes, target=figures["target"])
+
+
+def _dim(written: int | str) -> Dim:
+    return written if isinstance(written, int) else parse_dim(Line(written, 1))

@@ -1,0 +1,247 @@
+"""A program from the disk is the program that was made: no pass runs, and nothing differs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm import passes
+from dlvm.compile import Options, Road
+from dlvm.errors import IndexOutOfRange
+from dlvm.gen import cache, warm
+from dlvm.gen.llvm import Library
+from dlvm.ir import parse, rewrite
+from dlvm.ir.rewrite import RULES
+from dlvm.ops import Neg
+from dlvm.target import Target
+from tests.test_house import ROOT
+
+from .control_cases import CASES
+from .test_interface import CONSTANTS
+
+HOST = Target.host()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """From now on nothing can be compiled."""
+
+    def forbid():
+        def refuse(*_, **__):
+            raise AssertionError("a pass runs")
+
+        for owner, name in ((passes, "run"), (warm, "build"), (dlvm.compile, "expand")):
+            monkeypatch.setattr(owner, name, refuse)
+
+    return forbid
+
+
+def road(text: str) -> Road:
+    return Road(parse(text), Options())
+
+
+def copies(arrays):
+    return [np.array(a) for a in arrays]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_programs_give_the_same_from_the_disk(case, no_compiler):
+    cold = road(str(case.module))
+    expected = [cold.executable.run(copies(call)) for call in case.calls]
+    figures = cold.report
+    no_compiler()
+    again = road(str(case.module))
+    for call, results in zip(case.calls, expected, strict=True):
+        for a, b in zip(again.executable.run(copies(call)), results, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+    assert replace(again.report, seconds={}) == replace(figures, seconds={})
+    assert list(again.report.seconds) == ["load"]
+
+
+def test_constants_donation_prints_and_symbols_come_back(no_compiler):
+    def answer():
+        lines: list[str] = []
+        x, y = np.ones((3, 3), np.float32), np.ones(2, dlvm.ir.BF16.numpy)
+        found = road(CONSTANTS).executable.run((x, y, np.arange(1)), lines.append)
+        assert found[0] is x
+        return [(a.dtype, a.tolist()) for a in found], lines
+
+    expected = answer()
+    no_compiler()
+    assert answer() == expected
+
+
+def test_every_stop_can_still_be_shown():
+    cold = road(CONSTANTS)
+    shown = {stage: cold.text(stage) for stage in dlvm.compile.STAGES}
+    again = road(CONSTANTS)
+    assert "load" in again.report.seconds
+    assert {stage: again.text(stage) for stage in dlvm.compile.STAGES} == shown
+
+
+def pick(x, i):
+    return (dlvm.tanh(x)[i] ** 2).sum()  # the line that fails
+
+
+@pytest.mark.parametrize("f", [pick, dlvm.grad(pick)], ids=["value", "gradient"])
+def test_an_error_names_the_line_of_this_trace(f, no_compiler):
+    x, good, bad = np.ones(3, np.float32), np.array([0, 2]), np.array([0, 3])
+
+    def message():
+        with pytest.raises(IndexOutOfRange, match="the line that fails") as info:
+            compiled(x, bad)
+        return str(info.value)
+
+    compiled = dlvm.function(lambda x, i: f(x, i)).compile(x, good)
+    expected = message()
+    no_compiler()
+    compiled = dlvm.function(lambda x, i: f(x, i)).compile(x, good)
+    assert message() == expected
+
+
+def key(text=CONSTANTS, target=HOST):
+    return warm.key_of(parse(text), target)
+
+
+def test_all_that_a_program_depends_on_is_in_its_key(monkeypatch):
+    keys = [
+        key(),
+        key(CONSTANTS.replace("1.5", "1.75")),
+        key(CONSTANTS.replace("donated", "")),
+        key(target=replace(HOST, threads=HOST.threads + 1)),
+        key(target=replace(HOST, features="")),
+        key(target=replace(HOST, vector_bits=128)),
+    ]
+    monkeypatch.setattr(np, "__version__", "another")
+    keys.append(key())
+    monkeypatch.setattr("llvmlite.__version__", "another")
+    keys.append(key())
+    monkeypatch.setattr(warm, "_sources", lambda: b"other sources")
+    keys.append(key())
+    assert len(set(keys)) == len(keys)
+    assert key() == key()
+
+
+def test_the_place_in_the_trace_is_in_the_key():
+    module = dlvm.trace(lambda x, i: x[i], dlvm.spec("f32[3]"), dlvm.spec("i64"))
+    (op,) = (op for op in module.main.ops if op.may_raise)
+    text, first = str(module), warm.key_of(module, HOST)
+    assert op.origin is not None
+    op.origin = replace(op.origin, ordinal=op.origin.ordinal + 1)
+    assert str(module) == text
+    assert warm.key_of(module, HOST) != first
+
+
+def test_any_changed_line_of_the_sources_changes_the_key(tmp_path, monkeypatch):
+    found = set()
+    for room in warm.ROOMS:
+        (tmp_path / room).mkdir(exist_ok=True)
+        for text in ("x = 1\n", "x = 2\n"):
+            (tmp_path / room / "file.py").write_text(text)
+            monkeypatch.setattr(dlvm, "__file__", str(tmp_path / "__init__.py"))
+            found.add(warm._sources.__wrapped__())
+    assert len(found) == 2 * len(warm.ROOMS)
+    monkeypatch.setattr(dlvm, "__file__", str(tmp_path / "missing.zip" / "__init__.py"))
+    assert warm._sources.__wrapped__() is None
+
+
+def test_with_a_law_from_outside_nothing_whole_is_kept():
+    assert key() is not None
+
+    @rewrite(Neg, example=lambda x: -x)
+    def strange(op: Neg) -> None:
+        """A law of nobody we know."""
+
+    try:
+        assert key() is None
+        assert "load" not in road(CONSTANTS).report.seconds
+    finally:
+        RULES[Neg].pop()
+    assert key() is not None
+
+
+def test_passes_know_who_wrote_them():
+    assert {p.run.__module__.split(".")[1] for p in passes.PASSES.values()} >= {"ad", "opt"}
+
+
+def test_with_passes_to_verify_they_run(monkeypatch):
+    for verify, warmed in (("", False), ("1", False), ("", True)):
+        monkeypatch.setenv("DLVM_VERIFY", verify)
+        assert ("load" in road(CONSTANTS).report.seconds) is warmed
+
+
+def test_a_damaged_program_is_made_again(folder, caplog):
+    def answer():
+        x, y = np.ones((1, 3), np.float32), np.ones(2, dlvm.ir.BF16.numpy)
+        return [a.tolist() for a in road(CONSTANTS).executable.run((x, y, np.arange(0)), str)]
+
+    expected = answer()
+    for file in (folder / "v1").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert answer() == expected
+    assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
+    assert cache.store().damaged() == []
+
+
+def test_code_in_several_files_is_linked(no_compiler):
+    from dlvm.gen.llvm import object_code
+
+    one = "define i64 @one() {\n  ret i64 1\n}\n"
+    two = "declare i64 @one()\ndefine i64 @two() {\n  %x = call i64 @one()\n  ret i64 %x\n}\n"
+    objects = [object_code(text, HOST) for text in (two, one)]
+    road(CONSTANTS).executable  # noqa: B018
+    kept = cache.store().get(key())
+    interface, report, _ = warm.unpacked(kept)
+    again = warm.unpacked(warm.packed(interface, report({}), objects))
+    assert again[2] == objects
+    assert Library(again[2][0], HOST, *again[2][1:]).address("two")
+
+
+PROGRAM = """
+import numpy as np, dlvm
+@dlvm.function(donate=("params",))
+def step(params, x, y):
+    def loss(params, x, y):
+        h = dlvm.tanh(x @ params["w1"] + params["b1"])
+        return dlvm.nn.cross_entropy(h @ params["w2"] + params["b2"], y).mean()
+    value, g = dlvm.value_and_grad(loss)(params, x, y)
+    return dlvm.tree.map(lambda p, d: p - 0.1 * d, params, g), value
+dice = np.random.default_rng(0)
+shapes = {"w1": (20, 9), "b1": (9,), "w2": (9, 4), "b2": (4,)}
+params = {n: dice.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+x, y = dice.normal(size=(8, 20)).astype(np.float32), dice.integers(0, 4, 8)
+made = step.compile(params, x, y)
+for _ in range(3):
+    params, value = made(params, x, y)
+print("load" in made.report.seconds, *(params[n].tobytes().hex() for n in sorted(params)))
+"""
+
+
+def test_another_process_starts_warm_and_computes_the_same_bits(folder):
+    def run(seed):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=ROOT, env=env
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    first, *bits = run("1")
+    second, *others = run("2")
+    assert (first, second) == ("False", "True")
+    assert bits == others
