@@ -25,7 +25,6 @@ from .program_text import program_text
 from .report import Report, program_bytes, program_flops
 from .sizes import emit_sizes
 
-
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 
 
