@@ -70,13 +70,18 @@ def assembly(text: str, target: Target) -> str:
     return machine(target).emit_assembly(prepare(text, target))
 
 
+def version() -> str:
+    """That of the library, which brings LLVM with it."""
+    return llvmlite.__version__
+
+
 def object_code(text: str, target: Target, *, jit: bool = True) -> bytes:
     """The machine code of a module, as an object file; made once for all processes.
 
     Its text may hold no address of this process.
     """
     recipe = source("dlvm.gen", "llvm.py")  # how code is made of text stands in this file alone
-    facts = (text, target.triple, target.cpu, target.features, str(jit), llvmlite.__version__)
+    facts = (text, target.triple, target.cpu, target.features, str(jit), version())
     key = None if recipe is None else digest("object", recipe, *facts)
     return remembered(key, lambda: machine(target, jit=jit).emit_object(prepare(text, target)))
 

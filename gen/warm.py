@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 import dlvm
@@ -31,7 +30,7 @@ from .build import build
 from .cache import store
 from .executable import Executable, Texts
 from .interface import Interface
-from .llvm import Library
+from .llvm import Library, version
 from .report import Report
 from .status import culprits
 from .store import digest
@@ -73,7 +72,7 @@ def key_of(traced: Module, target: Target) -> str | None:
     """All that a program depends on; None where that can't be known."""
     if (own := _sources()) is None or _extended():
         return None
-    versions = (llvmlite.__version__, np.__version__, sys.version)
+    versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
     return digest("program", own, *versions, repr(target), str(traced), repr(ordinals))
 
