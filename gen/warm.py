@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-import dlvm
 from dlvm import environment, passes
 from dlvm.ir import Dim, Module
 from dlvm.ir.core import OPS
@@ -80,7 +79,7 @@ def key_of(traced: Module, target: Target) -> str | None:
 @cache
 def _sources() -> bytes | None:
     """Every line of ours that a program goes through; None where the files aren't there."""
-    root = Path(dlvm.__file__).parent
+    root = Path(environment.__file__).parent
     files = sorted(f for room in ROOMS for f in (root / room).glob("*.py"))
     try:
         parts = [part for f in files for part in (str(f.relative_to(root)), f.read_bytes())]

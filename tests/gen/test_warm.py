@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm import passes
+from dlvm import environment, passes
 from dlvm.compile import Options, Road
 from dlvm.errors import IndexOutOfRange
 from dlvm.gen import cache, warm
@@ -152,10 +152,10 @@ def test_any_changed_line_of_the_sources_changes_the_key(tmp_path, monkeypatch):
         (tmp_path / room).mkdir(exist_ok=True)
         for text in ("x = 1\n", "x = 2\n"):
             (tmp_path / room / "file.py").write_text(text)
-            monkeypatch.setattr(dlvm, "__file__", str(tmp_path / "__init__.py"))
+            monkeypatch.setattr(environment, "__file__", str(tmp_path / "x.py"))
             found.add(warm._sources.__wrapped__())
     assert len(found) == 2 * len(warm.ROOMS)
-    monkeypatch.setattr(dlvm, "__file__", str(tmp_path / "missing.zip" / "__init__.py"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "missing.zip" / "x.py"))
     assert warm._sources.__wrapped__() is None
 
 
