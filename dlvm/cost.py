@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least
 from dlvm.ops import Cond, Matmul, Scan, While
-from dlvm.ops.families import Elementwise, Reduction
+from dlvm.ops.families import Elementwise, Reduction, Running
 
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
@@ -64,6 +64,8 @@ def flops(op: Op) -> Dim:
             return _formula(op) * op.result_types[0].size
         case Reduction():
             return _monoid(op)
+        case Running():
+            return _steps(op)
         case Matmul(x):
             return op.type.size * x.shape[-1] * (2 if op.dtype.is_float else 0)
         case Scan():
@@ -89,6 +91,13 @@ def _monoid(op: Reduction) -> Dim:
     op.combine(each, state, lifted)
     op.project(once, state)
     return op.operands[0].type.size * each.flops + op.result_types[0].size * once.flops
+
+
+def _steps(op: Running) -> Dim:
+    each = Count()
+    state = op.step(each, BOOL, op.states(), *(x.dtype.compute for x in op.operands))
+    op.project(each, state)
+    return op.type.size * each.flops
 
 
 def _dearer(a: Dim, b: Dim) -> Dim:

@@ -22,6 +22,7 @@ from dlvm.ops import (
     Matmul,
     Permute,
     Reduction,
+    Running,
     Scatter,
     Update,
     overwriter,
@@ -51,6 +52,7 @@ from .loops import (
 )
 from .nest import At
 from .pull import Pull
+from .running import Carried, against, scans
 from .schedule import Schedule, cpu
 
 
@@ -167,7 +169,10 @@ class _Lowering:
         beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
         if fresh and not (self.kernel.family == "product" and self._product(fresh)):
-            self._nests(fresh)
+            if running := scans(self.body):
+                self._running(running, fresh)
+            else:
+                self._nests(fresh)
         for value, buffer in over.items():
             self._overwrite(value, buffer)
 
@@ -258,6 +263,52 @@ class _Lowering:
                 kind = self.inner if a == along else outer
                 index.append(stack.enter_context(self.nest.loop(kind, shape[a])))
             yield tuple(index)
+
+    # -- running scans ---------------------------------------------------------------------
+
+    def _running(self, scans: Sequence[Running], targets: Sequence[Target]) -> None:
+        """Lines beside one another, each from one end to the other."""
+        first = scans[0]
+        axis, size = first.axis, first.shape[first.axis]
+        with self._lines(first.shape, axis) as (line, where):
+            carried = [Carried(self.pull, op) for op in scans]
+            with self.nest.loop("serial", size) as turn:
+                index = (*line[:axis], against(first, size, turn), *line[axis:])
+                at = At(index, where)
+                for scan in carried:
+                    self.nest.remember(scan.op, at, (scan.turn(at),))
+                for value, buffer in targets:
+                    self._write(value, buffer, at, where)
+
+    @contextmanager
+    def _lines(self, shape: Index, axis: int) -> Generator[tuple[Index, Where]]:
+        """A line along an axis: its index among the other axes, and where it exists."""
+        before, after = Frame(shape[:axis], ()), Frame(shape[axis + 1 :], ())
+        if self.how.processor == "cpu":
+            beside = (*before.shape, *after.shape)
+            along = None if after.last is None else axis + after.last
+            with self._loops(beside, range(len(beside)), "parallel", along) as line:
+                yield line, ()
+        elif after.last is None:
+            with self._lanes(before) as (line, where, _):
+                yield (*line, *(0 for _ in after.shape)), where
+        else:
+            with self._across(before, after) as found:
+                yield found
+
+    @contextmanager
+    def _across(self, before: Frame, after: Frame) -> Generator[tuple[Index, Where]]:
+        """On a GPU: a block for each index before an axis, lanes beside one another behind it."""
+        with (
+            self.nest.loop("block", product(before.shape), "block") as block,
+            self.nest.loop("lane", self.how.width, "lane") as lane,
+            self.nest.loop("serial", ceildiv(product(after.shape), self.how.width)) as turn,
+        ):
+            count = product(after.shape)
+            at = turn * self.how.width + lane
+            e = self.nest.define("e", at, count - 1, (count - 1 - at,))
+            line = (*split(block, before.shape), *split(e, after.shape))
+            yield line, guarded((), count - 1 - e)
 
     # -- products --------------------------------------------------------------------------
 

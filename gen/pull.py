@@ -26,6 +26,7 @@ from dlvm.ops import (
     Permute,
     Reduction,
     Reshape,
+    Running,
     Slice,
     Update,
 )
@@ -35,6 +36,7 @@ from .fold import Fold
 from .index import Index, flatten, guarded, reshaped
 from .loops import Buffer, Local, Scalar, Table, Where
 from .nest import At, Nest, Words
+from .running import alone
 from .schedule import Schedule
 from .status import code_of
 
@@ -104,6 +106,8 @@ class Pull:
                 return (self.words.cast(self.nest.size(at.index[0]), dtype),)
             case Reduction():
                 return self.fold.alone(value, at)
+            case Running():
+                return (alone(self, value, at),)
             case Matmul():
                 return (self.fold.dot(value, at),)
             case _:

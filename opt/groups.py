@@ -2,11 +2,12 @@
 
 A group has a *frame*, the shape of its loops, and once it holds a reduction the *axes* that
 all its reductions run along. Its values have the shape of the frame, or are *rows*: the frame
-without the axes. The three families are the contract with gen/:
+without the axes. The four families are the contract with gen/:
 
 - ``product``: one f32 matmul, then element-wise operations of its shape (the epilogue), which
   read broadcasts of other parameters;
 - ``scatter``: an update at the root, written into its first operand;
+- ``running``: scans one way along an axis, and element-wise operations of their shape;
 - ``loops``: everything else; products of other types than f32 stand alone.
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import BOOL, F32, Dim, Op, Value
 from dlvm.ops import Broadcast, Cast, Permute, Reshape
-from dlvm.ops.families import Elementwise, Reduction
+from dlvm.ops.families import Elementwise, Reduction, Running
 
 MOST_OPS = 200
 SWEEPS = 2  # as in a layer norm: the mean, then the squares around it
@@ -61,6 +62,8 @@ class Group:
         (self.rows if shape == "row" else self.whole).update(op.results)
         if shape == "row" and isinstance(op, Reduction):
             self.axes = op.axes
+        if isinstance(op, Running) and self.family == "loops":
+            self.family = "running"
 
     def absorb(self, other: Group, rows: bool = False) -> None:
         """Take over the members of another group, whose values may all be rows here."""
@@ -141,10 +144,12 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
     family = group.groups[0].family
     if family == "product":
         return "frame" if _is_epilogue(op, operands, group) else None
-    if family != "loops":
+    if family not in ("loops", "running"):
         return None
+    if isinstance(op, Running):
+        return "frame" if _runs_along(op, operands, group) else None
     if isinstance(op, Reduction):
-        return "row" if _reduces(op, operands, group) else None
+        return "row" if family == "loops" and _reduces(op, operands, group) else None
     if not isinstance(op, Elementwise):
         return None
     shape = op.result_types[0].shape
@@ -152,6 +157,21 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
         return "frame"
     row = None if group.axes is None else without(group.frame, group.axes)
     return "row" if shape == row and all(_at_row(o, group) for o in operands) else None
+
+
+def along_rows(op: Running) -> bool:
+    """Whether a scan goes along the elements that lie beside one another: no lanes are free."""
+    return all(d == 1 for d in op.shape[op.axis + 1 :])
+
+
+def _runs_along(op: Running, operands: Sequence[Operand], group: Shared) -> bool:
+    """The scans of a kernel go the same way along the same axis, with vectors across it."""
+    (one, *more) = group.groups
+    if more or along_rows(op) or group.axes is not None or op.shape != group.frame:
+        return False
+    scans = (m for m in one.members if isinstance(m, Running))
+    same = all((m.axis, m.reverse) == (op.axis, op.reverse) for m in scans)
+    return same and all(_at_frame(o, group) for o in operands)
 
 
 def _reduces(op: Reduction, operands: Sequence[Operand], group: Shared) -> bool:

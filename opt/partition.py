@@ -29,14 +29,14 @@ from dlvm.ops import (
     Update,
     While,
 )
-from dlvm.ops.families import Elementwise, Reduction
+from dlvm.ops.families import Elementwise, Reduction, Running
 
 from .facts import acts
-from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
+from .groups import OUTSIDE, Group, Operand, Shared, along_rows, as_one, fits
 
 DEEPEST = 24
 Scattering = Scatter | Update
-Joining = Elementwise | Reduction | Gather | Concat | Pad | Matmul
+Joining = Elementwise | Reduction | Running | Gather | Concat | Pad | Matmul
 Place = tuple[Op, int]
 Key = Value | Group
 
@@ -288,6 +288,8 @@ class Partition:
         group.frame = op.operands[0].shape if reduction else op.result_types[0].shape
         if isinstance(op, Matmul) or (reduction and not op.axes):
             group.family = "closed"
+        if isinstance(op, Running):
+            group.family = "closed" if along_rows(op) else "running"
         self.put(op, group, place, "row" if reduction else "frame")
 
 

@@ -26,6 +26,8 @@ from dlvm.ops import (
     Constant,
     Creation,
     Diagonal,
+    CumulativeLogSumExp,
+    CumulativeMax,
     DimSize,
     Elementwise,
     EmptyTape,
@@ -47,6 +49,7 @@ from dlvm.ops import (
     Recompute,
     Reduction,
     Reshape,
+    Running,
     Scan,
     Scatter,
     Select,
@@ -287,6 +290,15 @@ def _reduction(d: Draft, cls: Any) -> Op | None:
         return found
     x = d.value("f")
     return cls(x, d.subset(range(x.type.rank)))
+
+
+@places(Running)
+def _running(d: Draft, cls: Any) -> Op:
+    kinds = "f" if getattr(cls, "accepts", "iuf") == "f" else "iuf"
+    x = d.value(kinds, rank=1)
+    xs = [x, *(d.like(x.type) for s in cls.layout[1:] if s.kind == "operand")]
+    infinite = cls in (CumulativeMax, CumulativeLogSumExp)  # of nothing: no slope to be had there
+    return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
 
 
 @places(Fold)

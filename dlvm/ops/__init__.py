@@ -29,6 +29,7 @@ from .families import (
     Elementwise,
     Movement,
     Reduction,
+    Running,
 )
 from .indexing import Gather, Scatter, ScatterAdd
 from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
@@ -38,6 +39,7 @@ from .movement import Broadcast, Diagonal, Permute, Reshape
 from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
 from .tape import Pop, Push
 from .windows import Concat, Pad, Slice, Update
 
@@ -60,6 +62,9 @@ __all__ = [
     "CopySign",
     "Creation",
     "Diagonal",
+    "CumulativeLogSumExp",
+    "CumulativeMax",
+    "CumulativeSum",
     "DimSize",
     "Div",
     "Effect",
@@ -82,6 +87,7 @@ __all__ = [
     "Less",
     "LessEqual",
     "Log",
+    "LinearRecurrence",
     "LogSumExp",
     "Matmul",
     "Max",
@@ -104,6 +110,7 @@ __all__ = [
     "Remainder",
     "Reshape",
     "Round",
+    "Running",
     "Scan",
     "Scatter",
     "ScatterAdd",

@@ -122,6 +122,52 @@ class Reduction(HasAxes, Op):
         raise _unstated(self)
 
 
+class RunningFields:
+    """What the fields of every running scan include; each class says where among its own."""
+
+    axis: int
+    reverse: bool
+    exclusive: bool
+
+
+class Running(RunningFields, Op):
+    """What a fold along ``axis`` has become at each element, in order.
+
+    Element i of the result is the state after element i, or before it if ``exclusive``;
+    ``reverse`` goes from the last element to the first. The order is part of the meaning: one
+    step after the other from the identity on, with no tree.
+    """
+
+    def along(self, t: TensorType) -> TensorType:
+        """The type of the result, after checking the axis."""
+        if not 0 <= self.axis < t.rank:
+            raise ShapeError(f"{self.name}: axis {self.axis} does not fit {t}")
+        for other in self.operands:
+            if other.type != t:
+                raise ShapeError(f"{self.name}: expected one type, found {t} and {other.type}")
+        return t
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """The same axis, one further."""
+        return {"axis": self.axis + 1}
+
+    def states(self) -> tuple[DType, ...]:
+        """The types of the scalars that are carried along."""
+        raise _unstated(self)
+
+    def identity(self, s: Scalars[S]) -> State[S]:
+        """The state before the first element."""
+        raise _unstated(self)
+
+    def step(self, s: Scalars[S], index: S, state: State[S], *x: S) -> State[S]:
+        """The state after one more element, given its position (i64) along the axis."""
+        raise _unstated(self)
+
+    def project(self, s: Scalars[S], state: State[S]) -> S:
+        """The result at a state."""
+        raise _unstated(self)
+
+
 class Movement(Op):
     """Each result element is an operand's element, found by an index map."""
 

@@ -35,6 +35,26 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
     "sum": ("f64[N,M]", lambda a: ops.Sum(a * a, (0,))),
     "max": ("f64[N,M]", lambda a: ops.Max(a * a, (1,))),
     "logsumexp": ("f64[N,3]", lambda a: ops.LogSumExp(a, (1,))),
+    "cumulative_sum": ("f64[N,M]", lambda a: ops.CumulativeSum(a * a, 0)),
+    "cumulative_sum exclusive": (
+        "f64[N,M]",
+        lambda a: ops.CumulativeSum(a * a, 1, reverse=True, exclusive=True),
+    ),
+    "cumulative_max": ("f64[N,M]", lambda a: ops.CumulativeMax(a * a, 0)),
+    "cumulative_max exclusive": (
+        "f64[2,N]",
+        lambda a: ops.Exp(ops.CumulativeMax(a * a, 1, True, True)),
+    ),
+    "cumulative_logsumexp": ("f64[N,M]", lambda a: ops.CumulativeLogSumExp(a, 0)),
+    "cumulative_logsumexp exclusive": (
+        "f64[N,M]",
+        lambda a: ops.Exp(ops.CumulativeLogSumExp(a, 0, True, True)),
+    ),
+    "linear_recurrence": (AB, lambda a, b: ops.LinearRecurrence(a, b, 0)),
+    "linear_recurrence exclusive": (
+        AB,
+        lambda a, b: ops.LinearRecurrence(a, b, 1, reverse=True, exclusive=True),
+    ),
     "matmul": ("f64[N,2,M] f64[N,M,3]", ops.Matmul),
     "gather": (
         "f64[N,5] i64[3]",
