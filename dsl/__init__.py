@@ -6,6 +6,10 @@ not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``
 ``creation``, ``arrays``, ``shapes``, ``joining``, ``products``, ``picking``), ``tracing``,
 ``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
 Importing this registers the names.
+not), the functions (``elementwise``, ``arithmetic``, ``reductions``, ``creation``, ``arrays``,
+``shapes``, ``joining``, ``products``, ``picking``, ``running``), ``tracing``, ``function`` and
+``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
+registers the names.
 """
 
 from . import arithmetic as arithmetic
@@ -19,3 +23,4 @@ from . import placing as placing
 from . import powers as powers
 from . import products as products
 from . import reductions as reductions
+from . import running as running

@@ -53,7 +53,8 @@ def reduce(
     return keep_axes(cls(x.read(), axes), x, axes, keepdims)
 
 
-def _widened(x: Tensor, dtype: Any) -> Tensor:
+def widened(x: Tensor, dtype: Any) -> Tensor:
+    """An operand in the type in which sums and products of it are formed."""
     if dtype is not None:
         return fresh(element(x, known_dtype(dtype)))
     small = x.element.kind in "biu"
@@ -71,7 +72,7 @@ def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
         refuse_out(out)
         x = staged(x)
         if cls.widens:
-            x = _widened(x, dtype)
+            x = widened(x, dtype)
         elif dtype is not None:
             raise DTypeError(f"{cls.name} takes no dtype=")
         return reduce(cls, x, axis, bool(keepdims))

@@ -357,6 +357,7 @@ METHODS = frozenset(
         "transpose",
         "dot",
         "take",
+        "cumsum",
     ]
 )
 """Methods of NumPy's arrays that are public functions of the same name."""

@@ -7,13 +7,14 @@ without the axes. The four families are the contract with gen/:
 - ``product``: one f32 matmul, then element-wise operations of its shape (the epilogue), which
   read broadcasts of other parameters;
 - ``scatter``: an update at the root, written into its first operand;
-- ``running``: scans one way along an axis, and element-wise operations of their shape;
+- ``running``: scans one way along an axis, with element-wise operations of their shape, or one
+  scan alone where it goes along elements that lie beside one another;
 - ``loops``: everything else; products of other types than f32 stand alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import BOOL, F32, Dim, Op, Value
@@ -144,7 +145,7 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
     family = group.groups[0].family
     if family == "product":
         return "frame" if _is_epilogue(op, operands, group) else None
-    if family not in ("loops", "running"):
+    if family not in ("loops", "running") or _along_rows(group.groups[0].members):
         return None
     if isinstance(op, Running):
         return "frame" if _runs_along(op, operands, group) else None
@@ -159,15 +160,16 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
     return "row" if shape == row and all(_at_row(o, group) for o in operands) else None
 
 
-def along_rows(op: Running) -> bool:
-    """Whether a scan goes along the elements that lie beside one another: no lanes are free."""
-    return all(d == 1 for d in op.shape[op.axis + 1 :])
+def _along_rows(ops: Iterable[Op]) -> bool:
+    """Whether a scan goes along elements that lie beside one another: no lanes are free."""
+    scans = (op for op in ops if isinstance(op, Running))
+    return any(all(d == 1 for d in op.shape[op.axis + 1 :]) for op in scans)
 
 
 def _runs_along(op: Running, operands: Sequence[Operand], group: Shared) -> bool:
     """The scans of a kernel go the same way along the same axis, with vectors across it."""
     (one, *more) = group.groups
-    if more or along_rows(op) or group.axes is not None or op.shape != group.frame:
+    if more or _along_rows((op,)) or group.axes is not None or op.shape != group.frame:
         return False
     scans = (m for m in one.members if isinstance(m, Running))
     same = all((m.axis, m.reverse) == (op.axis, op.reverse) for m in scans)

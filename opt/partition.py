@@ -32,7 +32,7 @@ from dlvm.ops import (
 from dlvm.ops.families import Elementwise, Reduction, Running
 
 from .facts import acts
-from .groups import OUTSIDE, Group, Operand, Shared, along_rows, as_one, fits
+from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
 Scattering = Scatter | Update
@@ -289,7 +289,7 @@ class Partition:
         if isinstance(op, Matmul) or (reduction and not op.axes):
             group.family = "closed"
         if isinstance(op, Running):
-            group.family = "closed" if along_rows(op) else "running"
+            group.family = "running"
         self.put(op, group, place, "row" if reduction else "frame")
 
 

@@ -9,12 +9,13 @@ No factor is divided by, so zeros are no special case, and the cost is that of o
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from dlvm.errors import DTypeError
-from dlvm.ir import Array, Builder, DType, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
 from .elementwise import Exp
@@ -36,14 +37,15 @@ class Cumulative(Running):
             raise DTypeError(f"{self.name}: not defined for {self.x.type}")
         return self.along(self.x.type)
 
-    def reduction(self) -> Any:
+    def reduction(self) -> Reduction:
         """The reduction along the axis, written nowhere: it lends its monoid."""
+        make = cast("Callable[..., Reduction]", self.folds)
         with Builder():
-            return self.folds(self.x, (self.axis,))
+            return make(self.x, (self.axis,))
 
     def other(self) -> Value:
         """The same scan, exclusive if this one is not and the reverse."""
-        return type(self)(self.x, self.axis, self.reverse, not self.exclusive)
+        return self.rebuild((self.x,), exclusive=not self.exclusive)
 
     def states(self) -> tuple[DType, ...]:
         return self.reduction().states()

@@ -29,7 +29,7 @@ from dlvm.ops import (
     spread,
     transposed,
 )
-from dlvm.ops.families import Creation, Elementwise, Movement, Reduction
+from dlvm.ops.families import Creation, Elementwise, Movement, Reduction, Running
 from dlvm.opt import DEFAULT
 from dlvm.passes import run
 from tests.programs import EVERY, Program, programs
@@ -231,6 +231,10 @@ def check_kernel(kernel: Kernel) -> None:
         case "scatter":
             (root,) = (op for op in body.ops if op.name in ("scatter_add", "scatter_set", "update"))
             assert root.x in body.params and body.results == (root,)
+        case "running":
+            scans = [op for op in body.ops if isinstance(op, Running)]
+            assert len({(op.axis, op.reverse) for op in scans}) == 1
+            assert {v.shape for v in (*scans, *body.results)} == {scans[0].shape}
         case "loops" if "matmul" in names:
             rest = [op for op in body.ops if not isinstance(op, Matmul)]
             assert all(isinstance(op, Creation | Movement) or not op.shape for op in rest)
