@@ -40,6 +40,7 @@ from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
+from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .tape import Pop, Push
 from .windows import Concat, Pad, Slice, Update
 
@@ -61,10 +62,10 @@ __all__ = [
     "Control",
     "CopySign",
     "Creation",
-    "Diagonal",
     "CumulativeLogSumExp",
     "CumulativeMax",
     "CumulativeSum",
+    "Diagonal",
     "DimSize",
     "Div",
     "Effect",
