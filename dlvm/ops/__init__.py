@@ -38,7 +38,6 @@ from .magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, S
 from .movement import Broadcast, Diagonal, Permute, Reshape
 from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
-from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .tape import Pop, Push
