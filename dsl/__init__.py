@@ -3,13 +3,9 @@
 Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
-``creation``, ``arrays``, ``shapes``, ``joining``, ``products``, ``picking``), ``tracing``,
-``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
-Importing this registers the names.
-not), the functions (``elementwise``, ``arithmetic``, ``reductions``, ``creation``, ``arrays``,
-``shapes``, ``joining``, ``products``, ``picking``, ``running``), ``tracing``, ``function`` and
-``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
-registers the names.
+``creation``, ``arrays``, ``shapes``, ``joining``, ``products``, ``picking``,
+``running``), ``tracing``, ``function`` and ``staging``, ``control`` and ``loops``, ``transforms``
+and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
