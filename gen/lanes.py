@@ -163,6 +163,64 @@ class Lanes:
         """An instruction on bits."""
         return self._do(op, self.bits_type, x, y)
 
+    # -- what functions are made of ---------------------------------------------------------
+
+    def both(self, a: str, b: str) -> str:
+        """Two conditions at once."""
+        return self._do("and", self.truth, a, b)
+
+    def either(self, a: str, b: str) -> str:
+        """One condition or the other."""
+        return self._do("or", self.truth, a, b)
+
+    def neither(self, a: str, b: str) -> str:
+        """Not one condition nor the other."""
+        return self._do(
+            "xor", self.truth, self.either(a, b), splat_text(self.w, "i1", "true", self.lanes)
+        )
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """Between two numbers; NaN stays."""
+        least, most = self.number(low), self.number(high)
+        x = self.select(self.is_("olt", x, least), least, x)
+        return self.select(self.is_("ogt", x, most), most, x)
+
+    def where_tiny(self, x: str, y: str) -> str:
+        """x where it is so small that its square is lost beside it, else y; keeps the zeros."""
+        small = self.number(2.0 ** -(self.mantissa + 2))
+        return self.select(self.is_("olt", self.call("fabs", x), small), x, y)
+
+    def nearest(self, x: str) -> tuple[str, str]:
+        """The nearest integer, as bits and as a float; |x| stays below 2**(mantissa - 2).
+
+        Adding 1.5 * 2**mantissa leaves it in the low bits.
+        """
+        magic = self.number(1.5 * 2.0**self.mantissa)
+        shifted = self.add(x, magic)
+        n = self.whole_do("sub", self.bits(shifted), self.bits(magic))
+        return n, self.sub(shifted, magic)
+
+    def power_of_two(self, n: str) -> str:
+        """``2**n`` for a normal result."""
+        biased = self.whole_do("add", n, self.whole(self.bias))
+        return self.float(self.whole_do("shl", biased, self.whole(self.mantissa)))
+
+    def two_sum(self, x: str, y: str) -> tuple[str, str]:
+        """x + y and what its rounding lost (Knuth 1969)."""
+        total = self.add(x, y)
+        part = self.sub(total, x)
+        return total, self.add(self.sub(x, self.sub(total, part)), self.sub(y, part))
+
+    def fast_two_sum(self, x: str, y: str) -> tuple[str, str]:
+        """The same where y is no larger than x (Dekker 1971)."""
+        total = self.add(x, y)
+        return total, self.sub(y, self.sub(total, x))
+
+    def two_product(self, x: str, y: str) -> tuple[str, str]:
+        """x * y and what its rounding lost."""
+        product = self.mul(x, y)
+        return product, self.fma(x, y, self.neg(product))
+
     def horner(self, x: str, coefficients: Sequence[float]) -> str:
         """A polynomial, lowest coefficient first, with few registers."""
         highest, *rest = (self.number(c) for c in reversed(coefficients))

@@ -6,7 +6,7 @@ large for an integer. Half precisions are only ever converted, with the one righ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dlvm.errors import CompilerError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
@@ -15,11 +15,6 @@ from . import math, remainder
 from .emit import Writer
 from .lanes import Lanes, Val, llvm_type, number, splat_text, suffix, vector
 
-MATH: dict[str, Callable[[Lanes, str], str]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "tanh": math.tanh,
-}
 ROUNDINGS = {
     "sqrt": "sqrt",
     "trunc": "trunc",
@@ -93,8 +88,8 @@ class Words:
     # -- words -----------------------------------------------------------------------------
 
     def _unary(self, word: str, x: Val) -> str:
-        if word in MATH:
-            return MATH[word](Lanes(self.w, x.dtype, x.lanes), x.text)
+        if word in math.UNARY:
+            return math.UNARY[word](Lanes(self.w, x.dtype, x.lanes), x.text)
         if word in ROUNDINGS:
             return self._intrinsic(ROUNDINGS[word], x)
         if word == "not":
@@ -117,6 +112,8 @@ class Words:
     def _binary(self, word: str, x: Val, y: Val) -> str:
         if word in RELATIONS:
             return self._compare(word, x, y)
+        if word in math.BINARY:
+            return math.BINARY[word](Lanes(self.w, x.dtype, x.lanes), x.text, y.text)
         if word in ARITHMETIC:
             return self._on(f"f{word}" if x.dtype.is_float else word, x, y)
         if word in ("max", "min"):
