@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm.errors import UserError
 from dlvm.ir import F64, OPS, DType, Op, Value
 from dlvm.ir.dims import numbers
@@ -61,11 +63,19 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
         return results(cls(*alike), weak=False)
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
-    dtypes = promoted(cls.public or cls.name, kinds)
+    dtypes = promoted(_promotes_as(cls), kinds)
     note_widening(cls.name, xs, dtypes)
     shape = broadcast_shapes([shape_of(x) for x in xs])
     op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
     return results(op, weak=cls in PYTHON and all(is_weak(x) for x in xs))
+
+
+def _promotes_as(cls: type[Elementwise]) -> str:
+    """The function of NumPy's whose promotion holds; where it has none, one like it."""
+    name = cls.public or cls.name
+    if cls.accepts != "f" or hasattr(np, name):
+        return name
+    return "exp" if len(cls.layout) == 1 else "arctan2"
 
 
 def results(op: Op, weak: bool) -> Any:

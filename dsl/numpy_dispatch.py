@@ -31,6 +31,7 @@ RENAMED = {
     "conjugate": "conj",
     "around": "round",
     "fix": "trunc",
+    **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
 
 

@@ -1,4 +1,4 @@
-"""``x ** y``: by squaring where the exponent is a known whole number or both are integers."""
+"""``x ** y``: by squaring where the exponent is a small whole number or both are integers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 from dlvm.errors import DTypeError
 from dlvm.ir import F64
-from dlvm.ops import Div, IntegerPower, Mul, Sqrt
+from dlvm.ops import Div, IntegerPower, Mul, Pow, Sqrt
 
 from .eager import public
 from .elementwise import apply, note_widening
 from .operands import element, fit, here, is_weak, kind_of, number, plain, promoted
 from .tensor import Tensor
+
+SQUARED = 16  # a whole power of floats up to here is a product, which rounds at each step
 
 
 @public("power")
@@ -26,16 +28,13 @@ def pow(x: Any, y: Any) -> Any:
         dtype = F64  # as Python does
     note_widening("pow", (x, y), (dtype, dtype))
     base = Tensor(element(x, dtype), here(), weak)
-    if known and float(y).is_integer():
+    if known and float(y).is_integer() and (dtype.is_integer or abs(y) <= SQUARED):
         return _whole(base, int(y))
     if known and y == 0.5:
         return apply(Sqrt, base)
     if dtype.is_integer:
         return apply(IntegerPower, base, y)
-    raise DTypeError(
-        f"pow: expected a known whole exponent or integers, found {y!r:.40}",
-        remedy="write dlvm.exp(y * dlvm.log(x)) for other exponents",
-    )
+    return apply(Pow, base, y)
 
 
 def _whole(base: Tensor, n: int) -> Any:

@@ -96,7 +96,7 @@ class Lanes:
         element, bits = llvm_type(dtype), f"i{dtype.bits}"
         self.type, self.bits_type = vector(element, lanes), vector(bits, lanes)
         self.truth = vector("i1", lanes)
-        self._element, self._bits, self._suffix = element, bits, suffix(element, lanes)
+        self._element, self._bits, self.suffix = element, bits, suffix(element, lanes)
         self.mantissa, self.bias = (23, 127) if self.f32 else (52, 1023)
 
     def number(self, x: float) -> str:
@@ -133,7 +133,7 @@ class Lanes:
     def call(self, name: str, *xs: str) -> str:
         """An intrinsic whose operands and result have one type."""
         arguments = ((self.type, x) for x in xs)
-        return self.w.call(self.type, f"llvm.{name}.{self._suffix}", *arguments)
+        return self.w.call(self.type, f"llvm.{name}.{self.suffix}", *arguments)
 
     def fma(self, x: str, y: str, z: str) -> str:
         """x*y + z, rounded once."""
@@ -178,6 +178,47 @@ class Lanes:
         return self._do(
             "xor", self.truth, self.either(a, b), splat_text(self.w, "i1", "true", self.lanes)
         )
+
+    def any(self, condition: str) -> str:
+        """Whether it holds in any lane, as one bit."""
+        if self.lanes == 1:
+            return condition
+        name = f"llvm.vector.reduce.or.v{self.lanes}i1"
+        return self.w.call("i1", name, (self.truth, condition))
+
+    def is_odd(self, n: str) -> str:
+        """Whether the last bit is set."""
+        last = self.whole_do("and", n, self.whole(1))
+        return self._do("icmp ne", self.bits_type, last, self.whole(0))
+
+    def select_whole(self, condition: str, n: str, m: str) -> str:
+        """One of two, of bits."""
+        kind = self.bits_type
+        return self.w.value(f"select {self.truth} {condition}, {kind} {n}, {kind} {m}")
+
+    def broadcast(self, x: str) -> str:
+        """One number in every lane."""
+        return splat_text(self.w, self._element, x, self.lanes)
+
+    def widened(self, x: str) -> str:
+        """The same numbers as f64."""
+        wide = vector("double", self.lanes)
+        return self.w.value(f"fpext {self.type} {x} to {wide}") if self.f32 else x
+
+    def narrowed(self, x: str, low: str) -> tuple[str, str]:
+        """A sum of two f64 as one of two numbers of this type."""
+        if not self.f32:
+            return x, low
+        wide = vector("double", self.lanes)
+        high = self.w.value(f"fptrunc {wide} {x} to {self.type}")
+        rest = self.w.value(f"fsub {wide} {x}, {self.widened(high)}")
+        return high, self.w.value(f"fptrunc {wide} {rest} to {self.type}")
+
+    def saturated(self, x: str) -> str:
+        """f64 as bits of this type's width; NaN is 0."""
+        wide = vector("double", self.lanes)
+        name = f"llvm.fptosi.sat.{suffix(self._bits, self.lanes)}.{suffix('double', self.lanes)}"
+        return self.w.call(self.bits_type, name, (wide, x))
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """Between two numbers; NaN stays."""

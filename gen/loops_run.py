@@ -16,8 +16,10 @@ import numpy as np
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Array, Dim, DType, Expr, Param, TensorType
-from dlvm.ir.dims import FUNCTIONS
+from dlvm.ir.dims import FUNCTIONS as OF_INDICES
+from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import Cast
+from dlvm.ops.meanings import meaning
 
 from .count import flops_of
 from .loops import (
@@ -184,7 +186,7 @@ class _Run:
     def call(self, call: Any) -> Any:
         a, b = self.dim(call.lhs), self.dim(call.rhs)
         if isinstance(a, int) and isinstance(b, int):
-            return FUNCTIONS[call.function](a, b) if b or call.function in ("min", "max") else 0
+            return OF_INDICES[call.function](a, b) if b or call.function in ("min", "max") else 0
         named = {"floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum}
         return named[call.function](a, b)
 
@@ -281,9 +283,6 @@ WORDS: dict[str, Any] = {
     "neg": np.negative,
     "abs": np.abs,
     "not": np.invert,
-    "exp": np.exp,
-    "log": np.log,
-    "tanh": np.tanh,
     "sqrt": np.sqrt,
     "trunc": np.trunc,
     "floor": np.floor,
@@ -308,6 +307,8 @@ WORDS: dict[str, Any] = {
     "ceil": np.ceil,
     "round": np.rint,
     "select": np.where,
+    "pow": np.power,
+    **{word: meaning(word) for word in FUNCTIONS},
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import error_function, exponential, logarithm
+from . import arcs, circular, error_function, exponential, logarithm
 from .lanes import Lanes
 
 UNARY: dict[str, Callable[[Lanes, str], str]] = {
@@ -22,6 +22,13 @@ UNARY: dict[str, Callable[[Lanes, str], str]] = {
     "log1p": logarithm.log1p,
     "log2": logarithm.log2,
     "log10": logarithm.log10,
+    "sin": circular.sin,
+    "cos": circular.cos,
+    "tan": circular.tan,
+    "asin": arcs.asin,
+    "acos": arcs.acos,
+    "atan": arcs.atan,
+    "cbrt": arcs.cbrt,
     "erf": error_function.erf,
     "erfc": error_function.erfc,
 }

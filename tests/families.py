@@ -32,7 +32,6 @@ from dlvm.ops import (
     Elementwise,
     EmptyTape,
     Exchange,
-    Exp,
     Fold,
     Gather,
     Iota,
@@ -54,7 +53,6 @@ from dlvm.ops import (
     Scatter,
     Select,
     Slice,
-    Tanh,
     Update,
     While,
 )
@@ -102,8 +100,6 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     extra = (
         {"dtype_to": d.choose(d.dtypes)} if any(s.name == "dtype_to" for s in cls.layout) else {}
     )
-    if cls is Exp:
-        first = Tanh(first)  # keeps values moderate
     return cls(*tamed(cls, [first, *others]), **extra)
 
 

@@ -46,18 +46,39 @@ class Scalars(Protocol[S]):
         ...
 
 
+FUNCTIONS = {
+    "exp": "e to the x",
+    "exp2": "2 to the x, exact at integers",
+    "expm1": "e to the x, less 1, with all digits near 0",
+    "log": "natural logarithm; NaN below 0, -inf at 0",
+    "log2": "logarithm to the base 2, exact at powers of 2",
+    "log10": "logarithm to the base 10",
+    "log1p": "logarithm of 1 + x, with all digits near 0",
+    "sinh": "hyperbolic sine",
+    "cosh": "hyperbolic cosine",
+    "tanh": "hyperbolic tangent",
+    "sin": "sine, for arguments of any size; NaN at infinities",
+    "cos": "cosine, likewise",
+    "tan": "tangent, likewise",
+    "asin": "arc sine; NaN outside of -1 and 1",
+    "acos": "arc cosine; NaN outside of -1 and 1",
+    "atan": "arc tangent",
+    "cbrt": "cube root, of either sign",
+    "erf": "error function",
+    "erfc": "1 - erf(x), with all digits where that is small",
+}
+"""Functions of one float."""
+
 UNARY = {
     "neg": "0 - x, with the sign of zero flipped",
     "abs": "magnitude",
     "not": "negation of a bool, or of every bit of an integer",
-    "exp": "e to the x",
-    "log": "natural logarithm; NaN below 0, -inf at 0",
-    "tanh": "hyperbolic tangent",
     "sqrt": "square root, correctly rounded",
     "trunc": "nearest integer towards zero",
     "floor": "nearest integer below",
     "ceil": "nearest integer above",
     "round": "nearest integer, halves to the even one",
+    **FUNCTIONS,
 }
 BINARY = {
     "add": "sum; integers wrap",
@@ -65,6 +86,7 @@ BINARY = {
     "mul": "product; integers wrap",
     "div": "quotient of floats",
     "floordiv": "floor of the integer quotient; x // 0 is 0 and MIN // -1 is MIN",
+    "pow": "x to the y, of floats, with IEEE's edges",
     "copysign": "the magnitude of x with the sign of y",
     "max": "the larger; NaN if either is",
     "min": "the smaller; NaN if either is",

@@ -9,17 +9,13 @@ from .effects import Assert, Print
 from .elementwise import (
     Add,
     Div,
-    Exp,
-    Log,
     Maximum,
     Minimum,
     Modf,
     Mul,
     Neg,
-    Sqrt,
     StopGradient,
     Sub,
-    Tanh,
 )
 from .families import (
     Contraction,
@@ -31,6 +27,7 @@ from .families import (
     Reduction,
     Running,
 )
+from .hyperbolic import Acosh, Asinh, Atanh, Cosh, Sinh, Tanh
 from .indexing import Gather, Scatter, ScatterAdd
 from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
 from .logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
@@ -40,18 +37,43 @@ from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .special import Erf, Erfc
 from .tape import Pop, Push
+from .transcendental import (
+    Cbrt,
+    Exp,
+    Exp2,
+    Expm1,
+    Hypot,
+    Log,
+    Log1p,
+    Log2,
+    Log10,
+    LogAddExp,
+    Pow,
+    Sigmoid,
+    Sqrt,
+)
+from .trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .windows import Concat, Pad, Slice, Update
 
 __all__ = [
     "Abs",
+    "Acos",
+    "Acosh",
     "Add",
     "And",
     "ArgMax",
+    "Asin",
+    "Asinh",
     "Assert",
+    "Atan",
+    "Atan2",
+    "Atanh",
     "Broadcast",
     "Call",
     "Cast",
+    "Cbrt",
     "Ceil",
     "Checkpoint",
     "Concat",
@@ -60,6 +82,8 @@ __all__ = [
     "Contraction",
     "Control",
     "CopySign",
+    "Cos",
+    "Cosh",
     "Creation",
     "CumulativeLogSumExp",
     "CumulativeMax",
@@ -71,13 +95,18 @@ __all__ = [
     "Elementwise",
     "EmptyTape",
     "Equal",
+    "Erf",
+    "Erfc",
     "Exchange",
     "Exp",
+    "Exp2",
+    "Expm1",
     "Floor",
     "FloorDiv",
     "Fmod",
     "Fold",
     "Gather",
+    "Hypot",
     "IntegerPower",
     "Iota",
     "IsFinite",
@@ -88,6 +117,10 @@ __all__ = [
     "LessEqual",
     "LinearRecurrence",
     "Log",
+    "Log1p",
+    "Log2",
+    "Log10",
+    "LogAddExp",
     "LogSumExp",
     "Matmul",
     "Max",
@@ -103,6 +136,7 @@ __all__ = [
     "Pad",
     "Permute",
     "Pop",
+    "Pow",
     "Print",
     "Push",
     "Recompute",
@@ -121,13 +155,17 @@ __all__ = [
     "Select",
     "ShiftLeft",
     "ShiftRight",
+    "Sigmoid",
     "Sign",
     "SignBit",
+    "Sin",
+    "Sinh",
     "Slice",
     "Sqrt",
     "StopGradient",
     "Sub",
     "Sum",
+    "Tan",
     "Tanh",
     "Trunc",
     "Update",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -194,79 +193,6 @@ def negate_twice(op: Neg) -> Value | None:
             return x
         case _:
             return None
-
-
-class Exp(Elementwise):
-    """``e**x``; exp(-inf) is 0."""
-
-    name = "exp"
-    accepts = "f"
-    ulp = 2.6
-    x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.exp(*operands)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] * self,)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.unary("exp", *x)
-
-
-class Log(Elementwise):
-    """Natural logarithm; log(0) is -inf, NaN below 0."""
-
-    name = "log"
-    accepts = "f"
-    ulp = 2.6
-    domain = (0.0, math.inf)
-    x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.log(*operands)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] / self.x,)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.unary("log", *x)
-
-
-class Tanh(Elementwise):
-    """Hyperbolic tangent ``(e**x - e**-x) / (e**x + e**-x)``."""
-
-    name = "tanh"
-    accepts = "f"
-    ulp = 2.6
-    x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.tanh(*operands)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] * (1 - self * self),)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.unary("tanh", *x)
-
-
-class Sqrt(Elementwise):
-    """Square root, correctly rounded; NaN below 0."""
-
-    name = "sqrt"
-    accepts = "f"
-    domain = (0.0, math.inf)
-    x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.sqrt(*operands)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] / (self * 2.0),)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.unary("sqrt", *x)
 
 
 class StopGradient(Elementwise):

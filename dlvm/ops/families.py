@@ -36,12 +36,15 @@ def _unstated(op: Op) -> IRError:
 class Elementwise(Op):
     """Each result element from one element of each operand, all of one shape.
 
-    Users call it ``public``, where that is not its name in IR text.
+    Users call it ``public``, where that is not its name in IR text. ``ulp`` is how far machine
+    code may be from the exact result, in units of its last place; where ``cancels`` gives a
+    reason for it, in those of the largest of the result, the operands and 1.
     """
 
     public: ClassVar[str] = ""
     accepts: ClassVar[str] = "iuf"
     ulp: ClassVar[float] = 0.5
+    cancels: ClassVar[str] = ""
     domain: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:

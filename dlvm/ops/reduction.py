@@ -15,10 +15,10 @@ from dlvm.ir import I64, Array, DType, Function, TensorType, Value, as_tuple, re
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
 
-from .elementwise import Exp
 from .families import Elementwise, Reduction, State, check_region, wide
 from .literals import Constant
 from .logic import Equal, Select
+from .transcendental import Exp
 
 
 class Sum(Reduction):

@@ -182,7 +182,7 @@ def chunks(kept, count, scale):
 def tables():
     """Every table of the page, by name."""
     with mp.workprec(1600):
-        pieces = {32: chunks(28, 8, 0), 64: chunks(53, 24, 200)}
+        pieces = {64: chunks(53, 24, 200)}
     with mp.workprec(160):
         tens = [1 / mp.log(10), mp.log(2) / mp.log(10)]
         half_pi = mp.pi / 2 * 1
