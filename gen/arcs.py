@@ -63,10 +63,17 @@ def cbrt(v: Lanes, x: str) -> str:
 
     ``t * (t**3 + 2x) / (2t**3 + x)`` cubes the error, which starts at 4 %.
     """
-    size, zero = v.call("fabs", x), v.number(0.0)
+    size, zero, one = v.call("fabs", x), v.number(0.0), v.number(1.0)
     up = 24 if v.f32 else 54
     tiny = v.is_("olt", size, v.number(2.0 ** (1 - v.bias)))
-    big = v.select(tiny, v.mul(size, v.number(2.0**up)), size)
+    huge = v.is_("oge", size, v.number(2.0 ** (v.bias - 3)))
+
+    def scale(power: int) -> str:
+        """By as much up where x is tiny, down where it is huge."""
+        other = v.select(huge, v.number(2.0**-power), one)
+        return v.select(tiny, v.number(2.0**power), other)
+
+    big = v.mul(size, scale(up))
     third = v.whole_do("udiv", v.bits(big), v.whole(3))
     t = v.float(v.whole_do("add", third, v.whole(0x2A5119F2 if v.f32 else 0x2A9F7893782DA1CE)))
     for _ in range(1 if v.f32 else 2):
@@ -74,7 +81,7 @@ def cbrt(v: Lanes, x: str) -> str:
         step = v.div(v.add(cube, v.add(big, big)), v.add(v.add(cube, cube), big))
         t = v.mul(t, step)
     t = _corrected(v, t, big)
-    t = v.select(tiny, v.mul(t, v.number(2.0 ** (-up // 3))), t)
+    t = v.mul(t, scale(-up // 3))
     plain = v.either(v.is_("oeq", size, zero), v.is_("ueq", size, v.number(float("inf"))))
     return v.select(plain, x, v.call("copysign", t, x))
 

@@ -154,8 +154,8 @@ def test_activations_and_losses():
 
 
 def test_names_that_do_not_exist():
-    with pytest.raises(AttributeError, match=r"no attribute 'tahn'; did you mean 'tanh'"):
-        dlvm.tahn(1)
+    with pytest.raises(AttributeError, match=r"no attribute 'tnah'; did you mean 'tanh'"):
+        dlvm.tnah(1)
     assert {"exp", "sum", "grad", "where", "modf"} <= set(dir(dlvm))
 
 
