@@ -253,7 +253,7 @@ def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
 
 @lowers(Kernel)
 def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
-    """What a kernel updates in place is copied first; its other results get fresh room."""
+    """What a kernel updates in place is copied first; other results and scratch get fresh room."""
     kernel = low.kernel(op)
     views = [
         low.copied(x) if buffer.role == "inout" else x
@@ -266,6 +266,7 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
             views.append(results[-1])
         else:
             results.append(View(views[target].storage, type_))
+    views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
     low.steps.append(p.Launch(kernel, tuple(views)))
     return results
 

@@ -20,7 +20,7 @@ from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
 from .index import ceildiv, split
-from .loops import Barrier, Local, Scalar, Where
+from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
 from .schedule import Schedule
 
@@ -39,19 +39,25 @@ class Team:
 
 
 class Fold:
-    """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold."""
+    """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold.
+
+    While ``apart``, threads are free as well: chunks are folded in any order, each into a place
+    of its own, and their results then as always, from first to last.
+    """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
         self.pull, self.nest, self.words = pull, pull.nest, pull.words
         self.tree, self.lanes = tree, tree[1]
         self.how = how
         self.team: Team | None = None
+        self.apart = False
 
     def alone(self, op: Reduction, at: At) -> State:
         """One reduction where it is needed, by whoever needs it."""
-        team, self.team = self.team, None
+        before = self.team, self.apart
+        self.team, self.apart = None, False
         self.together([op], at)
-        self.team = team
+        self.team, self.apart = before
         found = self.nest.known(op, at)
         assert found is not None
         return found
@@ -69,8 +75,16 @@ class Fold:
         sizes = tuple(shape[a] for a in axes)
         folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
         extent, size = product(sizes), self.tree[0]
-        with self.nest.loop("serial", ceildiv(extent, size), "chunk") as c:
-            self._chunk(folds, extent, c * size)
+        chunks = ceildiv(extent, size)
+        if apart := self.apart and chunks != 1:
+            for fold in folds:
+                fold.keep(chunks)
+        with self.nest.loop("parallel" if apart else "serial", chunks, "chunk") as c:
+            self._chunk(folds, extent, c)
+        if apart:
+            with self.nest.loop("serial", chunks, "chunk") as c, self.nest.uncounted():
+                for fold in folds:
+                    fold.take_back(c)
         for fold, op in zip(folds, ops, strict=True):
             self.nest.remember(op, at, fold.result())
 
@@ -87,7 +101,10 @@ class Fold:
 
         return index
 
-    def _chunk(self, folds: Sequence[_Running], extent: Dim, first: Dim) -> None:
+    def _chunk(self, folds: Sequence[_Running], extent: Dim, c: Dim) -> None:
+        first = c * self.tree[0]
+        for fold in folds:
+            fold.open()
         with self.across(self.lanes, meet=False) as (lane, where):
             for fold in folds:
                 fold.reset(lane, where)
@@ -106,7 +123,7 @@ class Fold:
                         fold.halve(lane, half, where)
             self._meet()
             for fold in folds:
-                fold.finish()
+                fold.finish(c)
         self._meet()
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
@@ -163,16 +180,27 @@ class _Running:
     def __init__(self, fold: Fold, op: Reduction, index: Callable[[Dim], At]) -> None:
         self.fold, self.op, self.index = fold, op, index
         self.nest, self.words = fold.nest, fold.words
-        self.lanes = [fold.array("acc", t) for t in op.states()]
+        self.lanes: list[Local] = []
+        self.chunks: list[Buffer] = []
         self.totals = [fold.nest.local("total", t, 1) for t in op.states()]
         self._store(self.totals, 0, op.identity(self.words))
 
-    def _store(self, memory: Sequence[Local], offset: Dim, state: State, where: Where = ()) -> None:
+    def _store(
+        self, memory: Sequence[Local | Buffer], offset: Dim, state: State, where: Where = ()
+    ) -> None:
         for local, x in zip(memory, state, strict=True):
             self.nest.store(local, offset, x, where)
 
-    def _load(self, memory: Sequence[Local], offset: Dim, where: Where = ()) -> State:
+    def _load(self, memory: Sequence[Local | Buffer], offset: Dim, where: Where = ()) -> State:
         return tuple(self.nest.load(local, offset, where) for local in memory)
+
+    def keep(self, chunks: Dim) -> None:
+        """Room for the result of each chunk."""
+        self.chunks = [self.nest.room("chunks", t, chunks) for t in self.op.states()]
+
+    def open(self) -> None:
+        """Accumulators for a chunk."""
+        self.lanes = [self.fold.array("acc", t) for t in self.op.states()]
 
     def reset(self, lane: Dim, where: Where) -> None:
         """Start a chunk."""
@@ -198,10 +226,21 @@ class _Running:
         )
         self._store(self.lanes, lane, self.op.combine(self.words, left, right), where)
 
-    def finish(self) -> None:
-        """Fold a chunk into the total."""
-        total = self._load(self.totals, 0), self._load(self.lanes, 0)
-        self._store(self.totals, 0, self.op.combine(self.words, *total))
+    def finish(self, c: Dim) -> None:
+        """Fold a chunk into the total, or keep it until all are there."""
+        chunk = self._load(self.lanes, 0)
+        if self.chunks:
+            self._store(self.chunks, c, chunk)
+        else:
+            self._add(chunk)
+
+    def take_back(self, c: Dim) -> None:
+        """Fold a chunk that was kept into the total."""
+        self._add(self._load(self.chunks, c))
+
+    def _add(self, chunk: State) -> None:
+        total = self._load(self.totals, 0)
+        self._store(self.totals, 0, self.op.combine(self.words, total, chunk))
 
     def result(self) -> State:
         """The results of the reduction."""

@@ -16,7 +16,20 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum, substitute, symbols
 
 from .count import count
-from .loops import Bind, Body, Define, Let, Load, Loop, Product, Statement, Store, Word, statements
+from .loops import (
+    Bind,
+    Body,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Product,
+    Statement,
+    Store,
+    Word,
+    statements,
+)
 
 LANES = 16
 """What a statement costs outside of vectors, where one inside costs a unit."""
@@ -94,6 +107,8 @@ def _own(s: Statement) -> Dim:
     match s:
         case Let(Word(_, word)):
             return WEIGHTS.get(word, 1)
+        case Let(Load(memory=Local())) | Store(memory=Local()):
+            return 0  # a register
         case Let(Load()) | Store():
             return 2
         case Product(m=m, n=n, k=k):

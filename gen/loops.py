@@ -19,7 +19,7 @@ from dlvm.ir.dims import product
 
 Where: TypeAlias = tuple[Dim, ...]
 Kind: TypeAlias = Literal["serial", "parallel", "vector", "block", "lane"]
-Role: TypeAlias = Literal["in", "out", "inout"]
+Role: TypeAlias = Literal["in", "out", "inout", "scratch"]
 
 
 # -- memory -----------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ Role: TypeAlias = Literal["in", "out", "inout"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A dense row-major tensor that the caller hands over."""
+    """A dense row-major tensor that the caller hands over; ``scratch`` means nothing to it."""
 
     name: str
     type: TensorType
@@ -252,7 +252,7 @@ Body: TypeAlias = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopKernel:
-    """Buffers in the order of arguments, then the symbols of their sizes, then a status."""
+    """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes."""
 
     name: str
     buffers: tuple[Buffer, ...]

@@ -55,6 +55,9 @@ from .pull import Pull
 from .running import Carried, against, scans
 from .schedule import Schedule, cpu
 
+FEW, SHORT = 16, 4
+"""Of so many rows at most, each is shared among threads; but not one of so few chunks."""
+
 
 def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKernel:
     """The loops of a kernel: its operands, then a buffer for each result that is not in place."""
@@ -64,6 +67,7 @@ def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKe
     body = _used(tuple(work.nest.scopes[0].body), set(), set())
     if work.how.work:
         body = grained(body, work.how.work)
+    buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
 
@@ -194,7 +198,7 @@ class _Lowering:
         with self._row(frame) as (row, where, first):
             for level in _levels(self.body) if frame.axes else ():
                 self.pull.fold.together(level, At(row, where))
-            self.pull.fold.team = None
+            self.pull.fold.team, self.pull.fold.apart = None, False
             for value, buffer in small:
                 self._write(value, buffer, At(row, where), first)
             if whole:
@@ -216,8 +220,18 @@ class _Lowering:
                 yield found
             return
         self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
-        with self._loops(frame.shape, frame.rows, "parallel", frame.last) as row:
+        self.pull.fold.apart = long = self._long(frame)
+        kind = "serial" if long else "parallel"
+        with self._loops(frame.shape, frame.rows, kind, frame.last) as row:
             yield row, (), ()
+
+    def _long(self, frame: Frame) -> bool:
+        """Whether threads share each row: there are few, and they are or may be long."""
+        if not (self.how.work and frame.axes and frame.contiguous):
+            return False
+        rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
+        short = isinstance(extent, int) and extent <= SHORT * self.kernel.tree[0]
+        return isinstance(rows, int) and rows <= FEW and not short
 
     @contextmanager
     def _lanes(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
@@ -241,7 +255,7 @@ class _Lowering:
     def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
         """The elements of a row."""
         if self.how.processor == "cpu" or not frame.axes:
-            with self._loops(frame.shape, frame.axes, "serial", frame.last) as inner:
+            with self._loops(frame.shape, frame.axes, "parallel", frame.last) as inner:
                 yield inner, ()
             return
         sizes, width = frame.sizes(frame.axes), self.how.width

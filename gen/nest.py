@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dlvm.errors import CompilerError
-from dlvm.ir import BOOL, Dim, DType, Expr, Value
+from dlvm.ir import BOOL, Dim, DType, Expr, TensorType, Value
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.scalar import BINARY, UNARY
 
@@ -70,6 +70,7 @@ class Nest:
         self.width = width
         self.scopes = [Scope(set())]
         self.counting = True
+        self.scratch: list[Buffer] = []
         self._home: dict[Scalar, int] = {}
         self._bound: dict[tuple[Scalar, Dim], Dim] = {}
         self._names = 0
@@ -114,6 +115,12 @@ class Nest:
         """Declare an array, in an outer scope if that is asked for: then lanes share it."""
         found = Local(self.fresh(hint), dtype, size, shared=depth >= 0)
         self.scopes[depth].body.append(found)
+        return found
+
+    def room(self, hint: str, dtype: DType, size: Dim) -> Buffer:
+        """Memory for what is too large, or lives too long, for an array of the kernel's own."""
+        found = Buffer(self.fresh(hint), TensorType(dtype, (size,)), "scratch")
+        self.scratch.append(found)
         return found
 
     def define(self, hint: str, dim: Dim, high: Dim, where: Where = ()) -> Dim:

@@ -249,7 +249,7 @@ def writes(step: Step) -> list[View]:
     """What a step by itself writes."""
     match step:
         case Launch():
-            return step.roles("out", "inout")
+            return step.roles("out", "inout", "scratch")
         case Copy(target=target):
             return [target]
         case Push(result=result):

@@ -50,7 +50,7 @@ def arguments(lowered, op, arrays):
 
 def written(lowered, buffers):
     """Results: what was updated in place and what was made, as the buffers stand."""
-    return [a for b, a in zip(lowered.buffers, buffers, strict=True) if b.role != "in"]
+    return [a for b, a in zip(lowered.buffers, buffers, strict=True) if b.role in ("out", "inout")]
 
 
 def interpret(op, arrays, schedule=None):

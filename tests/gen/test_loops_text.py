@@ -14,38 +14,38 @@ def test_a_fold_on_a_cpu():
         == """\
 kernel @k(%b0: in f32[B,5], %b1: out f32[B]) symbols (B) {
   %0 = constant 0.0 : f32
-  parallel %i1 < B grain 136 {
-    local %acc2: f32[4]
-    local %total3: f32[1]
-    store %total3[0] = %0
+  parallel %i1 < B grain 521 {
+    local %total2: f32[1]
+    store %total2[0] = %0
+    local %acc3: f32[4]
     vector %lane4 < 4 limit 4 {
-      store %acc2[%lane4] = %0
+      store %acc3[%lane4] = %0
     }
     vector %lane5 < 4 limit 4 {
       %1 = load %b0[5*%i1+%lane5] : f32
-      %2 = load %acc2[%lane5] : f32
+      %2 = load %acc3[%lane5] : f32
       %3 = add %2, %1 : f32
-      store %acc2[%lane5] = %3
+      store %acc3[%lane5] = %3
     }
     %4 = load %b0[5*%i1+4] : f32
-    %5 = load %acc2[0] : f32
+    %5 = load %acc3[0] : f32
     %6 = add %5, %4 : f32
-    store %acc2[0] = %6
+    store %acc3[0] = %6
     vector %lane6 < 2 limit 4 {
-      %7 = load %acc2[%lane6] : f32
-      %8 = load %acc2[%lane6+2] : f32
+      %7 = load %acc3[%lane6] : f32
+      %8 = load %acc3[%lane6+2] : f32
       %9 = add %7, %8 : f32
-      store %acc2[%lane6] = %9
+      store %acc3[%lane6] = %9
     }
-    %10 = load %acc2[0] : f32
-    %11 = load %acc2[1] : f32
+    %10 = load %acc3[0] : f32
+    %11 = load %acc3[1] : f32
     %12 = add %10, %11 : f32
-    store %acc2[0] = %12
-    %13 = load %total3[0] : f32
-    %14 = load %acc2[0] : f32
-    %15 = add %13, %14 : f32
-    store %total3[0] = %15
-    %16 = load %total3[0] : f32
+    store %acc3[0] = %12
+    %13 = load %acc3[0] : f32
+    %14 = load %total2[0] : f32
+    %15 = add %14, %13 : f32
+    store %total2[0] = %15
+    %16 = load %total2[0] : f32
     store %b1[%i1] = %16
   }
 }"""
@@ -58,7 +58,7 @@ def test_a_fold_on_a_gpu():
     assert (
         """\
   block %block1 < B {
-    shared %acc3: f32[4]
+    shared %acc4: f32[4]
     lane %lane2 < 4 {
 """
         in text
@@ -66,10 +66,10 @@ def test_a_fold_on_a_gpu():
     assert (
         """\
       barrier
-      %7 = load %acc3[%lane2] where (-%lane2+1) : f32
-      %8 = load %acc3[%lane2+2] where (-%lane2+1) : f32
+      %7 = load %acc4[%lane2] where (-%lane2+1) : f32
+      %8 = load %acc4[%lane2+2] where (-%lane2+1) : f32
       %9 = add %7, %8 : f32
-      store %acc3[%lane2] = %9 where (-%lane2+1)
+      store %acc4[%lane2] = %9 where (-%lane2+1)
       barrier
 """
         in text

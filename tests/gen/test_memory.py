@@ -56,8 +56,9 @@ def test_a_chain_of_unknown_size_needs_two_rooms_as_well():
     program, arena = planned(chain(30, "f32[N]"))
     assert set(symbols(arena.bytes)) == {"N"}
     assert_apart(program, arena, {"N": 3})
-    assert evaluate(arena.bytes, {"N": 1000}) <= 2 * (4000 + 64)
-    assert evaluate(arena.bytes, {"N": 0}) <= 128
+    sums = 4 + 2 * 64  # those of the chunks, and room to align them
+    assert evaluate(arena.bytes, {"N": 1000}) <= 2 * (4000 + 64) + sums
+    assert evaluate(arena.bytes, {"N": 0}) <= 128 + sums
 
 
 def test_branches_share_and_trips_reuse():

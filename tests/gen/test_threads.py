@@ -61,6 +61,38 @@ def whole(*shape):
     return np.random.default_rng(1).integers(-99, 99, shape).astype(np.int16)
 
 
+NORMALISED = """func @f(%x: f32[N]) -> (f32, f32[N]) {
+  %s = sum %x axes=(0) : f32
+  %b = broadcast %s shape=(N) axes=() : f32[N]
+  %c = sub %x, %b : f32[N]
+  %q = mul %c, %c : f32[N]
+  %t = sum %q axes=(0) : f32
+  %tb = broadcast %t shape=(N) axes=() : f32[N]
+  %y = div %x, %tb : f32[N]
+  return %s, %y
+}"""
+FEW_ROWS = """func @f(%x: f64[3,N]) -> (i64[3], f64[3]) {
+  %i = argmax %x axes=(1) : i64[3]
+  %s = sum %x axes=(1) : f64[3]
+  return %i, %s
+}"""
+IN_ORDER = """func @f(%x: f32[N], %y: f32[N]) -> (f32, f32) {
+  %m, %c = fold [%x, %y] identities=(1.0, 0.0) axes=(0) : f32, f32
+    combine(%a: f32, %b: f32, %c: f32, %d: f32) -> (f32, f32) {
+      %m = mul %a, %c : f32
+      %e = mul %b, %c : f32
+      %f = add %e, %d : f32
+      return %m, %f
+    }
+  return %m, %c
+}"""
+
+
+def affine(n):
+    """Maps x -> a x + b, which do not commute."""
+    return np.where(np.arange(n) % 2, np.float32(0.5), np.float32(2)), normal(n)
+
+
 CASES = {
     "flat": (FLAT, [(normal(n), np.float32(2)) for n in (0, 1, 17, 64, 1000, 4099)]),
     "rows and columns": (
@@ -72,6 +104,9 @@ CASES = {
     "centred": (CENTRED, [(normal(n, m), normal(m)) for n, m in ((1, 9), (41, 130), (2, 4200))]),
     "columns": (COLUMNS, [(normal(n, m),) for n, m in ((3, 9), (130, 67), (4200, 33))]),
     "several nests": (BOTH, [(normal(n, m),) for n, m in ((3, 9), (37, 33), (2, 150))]),
+    "long": (NORMALISED, [(normal(n),) for n in (0, 1, 64, 65, 1003)]),
+    "a few long rows": (FEW_ROWS, [(normal(3, n).astype(np.float64),) for n in (1, 64, 1003)]),
+    "in order": (IN_ORDER, [affine(n) for n in (0, 1, 64, 65, 1003)]),
     "picked": (
         PICKED,
         [(normal(9, m), np.arange(k) % 9) for k, m in ((5, 1), (150, 3), (2, 900))],
@@ -82,7 +117,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_number_of_threads_changes_no_bit(name):
     text, calls = CASES[name]
-    op, _ = kernel(text)
+    op, _ = kernel(text, tree=(64, 32))
     compiled, alone = Compiled(op, FINE), Compiled(op, ALONE)
     assert compiled.lowered.forks and not alone.lowered.forks
     for arrays in calls:
