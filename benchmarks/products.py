@@ -1,59 +1,164 @@
-"""Products of square f32 matrices beside NumPy's, both on one thread, rounds taken in turn.
+"""Matrix products beside the peak of fused multiply-adds and beside NumPy, rounds taken in turn.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/products.py [--sizes 64 256 512 1024]
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.products [--threads 1] [--dtype f32] [--skinny]
 
-Prints NumPy's median time over ours: above 1, ours is faster. Results are compared first.
+For each shape and transposition: percent of the peak that independent chains of fma reach in the
+same run, and NumPy's time over ours (above 1, ours is faster), each from the best rounds and from
+the medians. Ours is timed inside of machine code, as it is when a program calls it; NumPy's
+includes its call, some 0.5 us. Results are compared with NumPy's first. NumPy's BLAS must have
+as many threads: set the variable to the same number.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import os
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-import dlvm
+from benchmarks.floors import fma_peak
+from dlvm.gen import pool, tape
+from dlvm.gen.cpu import attributes
+from dlvm.gen.emit import Text
+from dlvm.gen.llvm import Library, object_code
+from dlvm.gen.product import WORDS, Generic, use
+from dlvm.gen.schedule import Schedule
+from dlvm.ir import F32, F64, Array, DType
+from dlvm.target import Target
 
-ROUNDS = 9
-KINDS: dict[str, Callable[[Any, Any], Any]] = {
-    "A B": lambda a, b: a @ b,
-    "A' B": lambda a, b: a.T @ b,
-    "A B'": lambda a, b: a @ b.T,
-}
+SQUARES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048)]
+SKINNY = [
+    (4, 1024, 1024),
+    (16, 1024, 1024),
+    (32, 512, 512),
+    (128, 10, 784),
+    (128, 784, 10),
+    (10000, 16, 16),
+    (1024, 1024, 8),
+    (8, 8, 65536),
+    (64, 256, 784),
+    (50000, 64, 32),
+]
+KINDS = {"A B": (False, False), "A' B": (True, False), "A B'": (False, True), "A' B'": (True, True)}
+ROUNDS = 15
+SECONDS = 0.01
+"""About how long one timing of a round takes."""
 
 
-def seconds(run: Callable[[], Any], times: int) -> float:
+@dataclass(frozen=True)
+class Timed:
+    """Our product, called many times in machine code."""
+
+    dtype: DType
+    transposed: tuple[bool, bool]
+    threads: int
+
+    def __post_init__(self) -> None:
+        target = Target.host()
+        text = Text(attributes(target))
+        height, bytes_ = Schedule().tile
+        width = bytes_ // self.dtype.bytes
+        name = use(text, Generic(self.dtype, *self.transposed, height, width), target)
+        text.functions["repeat"] = f"""
+define void @repeat(ptr %context, ptr %call, i64 %times) #0 {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @{name}(ptr %context, ptr %call)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %times
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}}"""
+        library = Library(object_code(str(text), target), target, *text.others())
+        address = library.address("repeat")
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
+        object.__setattr__(self, "_library", library)
+        object.__setattr__(self, "_repeat", call)
+
+    def prepare(self, x: Array, y: Array, out: Array) -> Callable[[int], None]:
+        """The product of these arrays as they lie in memory, so many times."""
+        m, n = out.shape
+        k = x.shape[0] if self.transposed[0] else x.shape[1]
+        facts = dict(m=m, n=n, k=k, x=x.ctypes.data, y=y.ctypes.data, out=out.ctypes.data)
+        steps = {"x.step": x.shape[1], "y.step": y.shape[1], "out.step": n}
+        call = np.array([{**facts, **steps}.get(word, 0) for word in WORDS], np.int64)
+        context = np.zeros(tape.WORDS, np.int64)
+        context[tape.POOL], context[tape.THREADS] = pool.address(self.threads), self.threads
+        return lambda times: self._repeat(context.ctypes.data, call.ctypes.data, times)  # type: ignore
+
+
+def seconds(run: Callable[[int], None], times: int) -> float:
+    """Of one of so many."""
     start = time.perf_counter()
-    for _ in range(times):
-        run()
+    run(times)
     return (time.perf_counter() - start) / times
 
 
-def ratio(product: Callable[[Any, Any], Any], n: int) -> float:
-    """How many of our products fit into one of NumPy's."""
+def measure(ours: Timed, shape: tuple[int, int, int]) -> tuple[list[float], list[float]]:
+    """Seconds of each round, ours and NumPy's."""
+    m, n, k = shape
+    x_t, y_t = ours.transposed
     rng = np.random.default_rng(0)
-    a, b = (rng.normal(size=(n, n)).astype(np.float32) for _ in range(2))
-    compiled = dlvm.function(product).compile(a, b)
-    np.testing.assert_allclose(compiled(a, b), product(a, b), rtol=1e-3, atol=1e-3)
-    times = max(1, int(2e8 / n**3))
-    rounds = [
-        (seconds(lambda: compiled(a, b), times), seconds(lambda: product(a, b), times))
-        for _ in range(ROUNDS)
-    ]
-    ours, theirs = (statistics.median(r) for r in zip(*rounds, strict=True))
-    return theirs / ours
+    kind = ours.dtype.numpy
+    x = rng.normal(size=(k, m) if x_t else (m, k)).astype(kind)
+    y = rng.normal(size=(n, k) if y_t else (k, n)).astype(kind)
+    out, expected = np.empty((m, n), kind), np.empty((m, n), kind)
+    a, b = x.T if x_t else x, y.T if y_t else y
+    run = ours.prepare(x, y, out)
+
+    def theirs(times: int) -> None:
+        for _ in range(times):
+            np.matmul(a, b, out=expected)
+
+    run(1)
+    theirs(1)
+    atol = k * float(np.finfo(kind).eps)
+    np.testing.assert_allclose(out, expected, rtol=1e-3 if kind == np.float32 else 1e-9, atol=atol)
+    times = max(1, int(SECONDS / max(seconds(theirs, 1), 1e-7)))
+    rounds = [(seconds(run, times), seconds(theirs, times)) for _ in range(ROUNDS)]
+    mine, other = zip(*rounds, strict=True)
+    return list(mine), list(other)
+
+
+def report(ours: Timed, name: str, shapes: Sequence[tuple[int, int, int]]) -> None:
+    """One line for each shape."""
+    for m, n, k in shapes:
+        peak = fma_peak.__wrapped__(ours.dtype, ours.threads)
+        mine, theirs = measure(ours, (m, n, k))
+        peak = max(peak, fma_peak.__wrapped__(ours.dtype, ours.threads))
+        line = f"{ours.dtype} {name:6} {m:>6}x{n}x{k:<6}"
+        for of in (min, statistics.median):
+            share = 2 * m * n * k / of(mine) / peak
+            line += f"  {share:6.1%} of peak, {of(theirs) / of(mine):5.2f} of NumPy"
+        print(line + f"  {2 * m * n * k / min(mine) / 1e9:7.1f} GFLOP/s", flush=True)
 
 
 def main() -> None:
+    """Every kind of every shape."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 512, 1024])
-    sizes = parser.parse_args().sizes
-    print(f"{'NumPy / ours':14}" + "".join(f"{n:>8}" for n in sizes))
-    for name, product in KINDS.items():
-        print(f"{name:14}" + "".join(f"{ratio(product, n):8.2f}" for n in sizes))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--dtype", choices=["f32", "f64"], nargs="+", default=["f32", "f64"])
+    parser.add_argument("--sizes", type=int, nargs="+")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS))
+    parser.add_argument("--skinny", action="store_true")
+    options = parser.parse_args()
+    if os.environ.get("OPENBLAS_NUM_THREADS") != str(options.threads):
+        parser.error(f"set OPENBLAS_NUM_THREADS={options.threads}, so that NumPy has as many")
+    shapes = SKINNY if options.skinny else SQUARES
+    if options.sizes:
+        shapes = [(n, n, n) for n in options.sizes]
+    print("best rounds, then medians")
+    for dtype in (F32, F64):
+        for name in options.kinds if str(dtype) in options.dtype else ():
+            report(Timed(dtype, KINDS[name], options.threads), name, shapes)
 
 
 if __name__ == "__main__":

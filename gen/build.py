@@ -38,9 +38,10 @@ def build(module: Module, target: Target | None = None, keep: Keep | None = None
         arena = plan(program)
     with _timed(seconds, "llvm"):
         interface = Interface.of(program, arena)
-        text = emit(program, arena, interface, target)
+        made = emit(program, arena, interface, target)
+        text = str(made)
     with _timed(seconds, "machine"):
-        objects = (object_code(text, target),)
+        objects = (object_code(text, target), *made.others())
         library = Library(objects[0], target, *objects[1:])
     report = Report(
         seconds=seconds,
@@ -60,7 +61,7 @@ def build(module: Module, target: Target | None = None, keep: Keep | None = None
     return Executable(interface, library, module, texts, report, target.threads)
 
 
-def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> str:
+def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     text = Text(attributes(target))
     shared: dict[LoopKernel, frozenset[str]] = defaultdict(frozenset)
@@ -71,7 +72,7 @@ def emit(program: Program, arena: Arena, interface: Interface, target: Target) -
         text.include(emit_kernel(kernel, target, shared[kernel]))
     emit_driver(program, arena, text)
     emit_sizes(interface, text)
-    return str(text)
+    return text
 
 
 @contextmanager

@@ -23,6 +23,11 @@ def flops_of(scalar: Scalar) -> int:
     return {"fma": 2, "select": 0, "cast": 0, "reinterpret": 0}.get(scalar.word, 1)
 
 
+def flops_of_product(p: Product) -> Dim:
+    """Floating-point operations of the sums alone."""
+    return 2 * p.m * p.n * p.k if p.tile.dtype.is_float else 0
+
+
 def flops(body: Body) -> Dim:
     """Floating-point operations of a body."""
     return count(body, _flops)
@@ -30,7 +35,7 @@ def flops(body: Body) -> Dim:
 
 def _flops(s: Statement) -> Dim:
     if isinstance(s, Product):
-        return 2 * s.m * s.n * s.k
+        return flops_of_product(s)
     return flops_of(s.scalar) if isinstance(s, Let) and s.counted else 0
 
 

@@ -15,6 +15,7 @@ from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import symbol
 from dlvm.target import Target
 
+from . import tiles
 from .access import Access, Place
 from .emit import Text, Writer
 from .forks import emit_fork
@@ -41,7 +42,6 @@ from .loops import (
     statements,
 )
 from .offsets import Offsets, Vector
-from .product import product_function
 from .words import Words
 
 WIDEST = 32  # lanes of one vector, even of bytes
@@ -137,7 +137,7 @@ class Emitter:
             case Check():
                 self.check(s)
             case Product():
-                self.product(s)
+                tiles.product(self, s)
             case _:
                 raise CompilerError(f"@{self.kernel.name}: a CPU has no {s}")
 
@@ -316,63 +316,6 @@ class Emitter:
         mask = self.w.value(f"bitcast {vector('i1', index.lanes)} {bad} to {bits}")
         lane = self.w.call(bits, f"llvm.cttz.{bits}", (bits, mask), ("i1", "true"))
         return self.w.value(f"extractelement {index.type} {index.text}, {bits} {lane}")
-
-    # -- products --------------------------------------------------------------------------
-
-    def product(self, s: Product) -> None:
-        """Call the generic product with a function that finishes each tile."""
-        outer = [n for scope in self.offsets.scopes for n in scope.names]
-        environment = self._environment(outer)
-        tile = f"{self.kernel.name}.{s.tile.name}"
-        self._tile(s, tile, outer)
-        sides = (s.x, s.y)
-        name = product_function(
-            self.w.text, s.tile, s.width, (s.x.transposed, s.y.transposed), self.target
-        )
-        pointers: list[str] = []
-        for side in sides:
-            place = self.access.places[side.buffer.name]
-            at = self.offsets.first(self.offsets.known(side.offset))
-            pointers.append(
-                self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
-            )
-        m, n, k = (self.offsets.first(self.offsets.known(d)) for d in (s.m, s.n, s.k))
-        sizes = f"i64 {m}, i64 {n}, i64 {k}"
-        rest = f"ptr @{tile}, ptr {environment}"
-        self.w.do(f"call void @{name}({sizes}, ptr {pointers[0]}, ptr {pointers[1]}, {rest})")
-
-    def _environment(self, outer: Sequence[str]) -> str:
-        """An array of what the tile function must know: buffers, the status, indices."""
-        buffers = [f"%{b.name}" for b in self.kernel.buffers]
-        values = [("ptr", p) for p in (*buffers, "%status")]
-        values += [("i64", self.offsets.first(symbol(n))) for n in outer]
-        array = self.w.array(f"[{len(values)} x i64]")
-        for i, (type_, value) in enumerate(values):
-            slot = self.w.value(f"getelementptr i64, ptr {array}, i64 {i}")
-            self.w.do(f"store {type_} {value}, ptr {slot}, align 8")
-        return array
-
-    def _tile(self, s: Product, name: str, outer: Sequence[str]) -> None:
-        """The body of a product as a function of one tile."""
-        w = Writer(self.w.text)
-        inner = Emitter(w, self.kernel, self.target)
-        loads = [("ptr", b.name) for b in self.kernel.buffers] + [("ptr", "status")]
-        loads += [("i64", n.replace("%", "s.")) for n in outer]
-        for i, (type_, local) in enumerate(loads):
-            slot = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
-            w.do(f"%{local} = load {type_}, ptr {slot}, align 8")
-        w.head += w.lines
-        w.lines = []
-        places = inner.access.places
-        places.update({b.name: Place(f"%{b.name}", b.dtype) for b in self.kernel.buffers})
-        places[s.tile.name] = Place("%tile", s.tile.dtype)
-        names = inner.offsets.scopes[0].names
-        names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
-        names.update(zip(s.spot, ("%row", "%col", "%rows", "%cols"), strict=True))
-        inner.body(s.body)
-        spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
-        header = f"internal void @{name}(ptr noalias %tile, {spot}, ptr noalias %environment)"
-        self.w.text.functions[name] = w.function(header)
 
 
 def _first_lanes(count: int, lanes: int) -> str:

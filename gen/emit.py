@@ -22,12 +22,19 @@ class Text:
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    objects: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
+    """What gives the machine code of a function that is declared here only, by its name."""
 
     def include(self, other: Text) -> None:
         """Take over the pieces of another module for the same target."""
         self.declarations.update(other.declarations)
         self.globals.update(other.globals)
         self.functions.update(other.functions)
+        self.objects.update(other.objects)
+
+    def others(self) -> list[bytes]:
+        """The object files that this module is linked with."""
+        return [make() for make in self.objects.values()]
 
     def __str__(self) -> str:
         pieces = (self.globals, self.declarations, self.functions)
@@ -117,13 +124,20 @@ class Writer:
 
     def maybe(self, condition: str, type_: str, otherwise: str, make: Callable[[], str]) -> str:
         """What ``make`` gives where the condition holds, made only there; else the other."""
+        return self.maybe_all(condition, type_, [otherwise], lambda: [make()])[0]
+
+    def maybe_all(
+        self, condition: str, type_: str, otherwise: list[str], make: Callable[[], list[str]]
+    ) -> list[str]:
+        """The same for several values of a type."""
         then, end, before = self.name("then"), self.name("end"), self._block
         self.branch(condition, then, end)
         self.label(then)
         made, last = make(), self._block
         self.jump(end)
         self.label(end)
-        return self.value(f"phi {type_} [ {made}, %{last} ], [ {otherwise}, %{before} ]")
+        pairs = zip(made, otherwise, strict=True)
+        return [self.value(f"phi {type_} [ {m}, %{last} ], [ {o}, %{before} ]") for m, o in pairs]
 
     @contextmanager
     def loop(

@@ -219,11 +219,21 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix of a product: where it starts, and whether it lies transposed."""
+    """A matrix of a product: where it starts, and how far its rows are apart.
+
+    Elements of a row lie beside one another; ``transposed``, those of a column do, and ``step``
+    is from column to column.
+    """
 
     buffer: Buffer
     offset: Dim
     transposed: bool
+    step: Dim
+
+    def at(self, row: Dim, col: Dim) -> Dim:
+        """The offset of an element."""
+        far, near = (col, row) if self.transposed else (row, col)
+        return self.offset + far * self.step + near
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -231,8 +241,8 @@ class Product:
     """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
 
     In the body the first two of ``spot`` name the corner of the tile and the last two its rows
-    and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order,
-    by fma.
+    and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order, in
+    the type of the tile: by fma, or modulo 2**bits.
     """
 
     x: Operand
@@ -298,7 +308,7 @@ def dims(s: Statement) -> Iterator[Dim]:
         case Check(_, _, size, _, where):
             yield from (size, *where)
         case Product():
-            yield from (s.m, s.n, s.k, s.x.offset, s.y.offset)
+            yield from (s.m, s.n, s.k, s.x.offset, s.x.step, s.y.offset, s.y.step)
         case _:
             return
 

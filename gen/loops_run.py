@@ -21,7 +21,7 @@ from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import Cast
 from dlvm.ops.meanings import meaning
 
-from .count import flops_of
+from .count import flops_of, flops_of_product
 from .loops import (
     Barrier,
     Bind,
@@ -149,17 +149,22 @@ class _Run:
         x, y = self.matrix(s.x, m, k), self.matrix(s.y, k, n)
         total = np.zeros((m, n), s.tile.dtype.numpy)
         for i in range(k):
-            total = fma(x[:, i : i + 1], y[i : i + 1], total)
-        self.counts.flops += 2 * m * n * k
+            total = multiply_add(x[:, i : i + 1], y[i : i + 1], total)
+        self.counts.flops += int(self.dim(flops_of_product(s)))
         height = s.tile.size // s.width
         for row in range(0, m, height):
             for col in range(0, n, s.width):
                 self.tile(s, row, col, total[row : row + height, col : col + s.width])
 
     def matrix(self, x: Operand, rows: int, cols: int) -> Array:
-        start = int(self.dim(x.offset))
-        flat = self.memory[x.buffer.name][0][start : start + rows * cols]
-        return flat.reshape(cols, rows).T if x.transposed else flat.reshape(rows, cols)
+        """The matrix in the type of the sum."""
+        row, col = np.ogrid[:rows, :cols]
+        start, step = int(self.dim(x.offset)), int(self.dim(x.step))
+        far, near = (col, row) if x.transposed else (row, col)
+        flat, place = self.memory[x.buffer.name][0], start + far * step + near
+        if place.size and not (place.min() >= 0 and place.max() < flat.size):
+            raise CompilerError(f"a matrix goes outside of the {flat.size} of %{x.buffer.name}")
+        return flat[place].astype(x.buffer.dtype.compute.numpy)
 
     def tile(self, s: Product, row: int, col: int, part: Array) -> None:
         memory, lanes = self.blank(s.tile)
@@ -310,6 +315,11 @@ WORDS: dict[str, Any] = {
     "pow": np.power,
     **{word: meaning(word) for word in FUNCTIONS},
 }
+
+
+def multiply_add(x: Array, y: Array, z: Array) -> Array:
+    """``x * y + z`` as a product takes it."""
+    return fma(x, y, z) if z.dtype.kind == "f" else x * y + z
 
 
 def fma(x: Array, y: Array, z: Array) -> Array:

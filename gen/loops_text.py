@@ -111,4 +111,4 @@ def _grain(loop: Loop) -> str:
 
 def _operand(operand: Operand) -> str:
     transposed = " transposed" if operand.transposed else ""
-    return f"%{operand.buffer.name}[{operand.offset}]{transposed}"
+    return f"%{operand.buffer.name}[{operand.offset}] step {operand.step}{transposed}"

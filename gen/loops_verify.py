@@ -30,6 +30,7 @@ from .loops import (
     Loop,
     LoopKernel,
     Memory,
+    Operand,
     Product,
     Scalar,
     Statement,
@@ -180,10 +181,22 @@ class _Verifier:
         for name, high in zip(s.spot, (s.m - 1, s.n - 1, down, across), strict=True):
             facts = facts.with_variable(name, high)
         facts = facts.given(s.m - row - rows, s.n - col - cols, s.m - 1, s.n - 1)
+        for x, down, across in ((s.x, s.m, s.k), (s.y, s.k, s.n)):
+            self.matrix(s, x, down, across, place)
         inner = place.inner(facts, None, *s.spot)
         self.sizes[s.tile.name] = s.tile.size
         inner.homes[s.tile.name] = len(place.loops)
         self.body(s.body, inner)
+
+    def matrix(self, s: Product, x: Operand, rows: Dim, cols: Dim, place: _Place) -> None:
+        """All of it lies inside of its buffer."""
+        names = (f"{s.spot[0]}.row", f"{s.spot[1]}.col")
+        facts = place.facts
+        for name, size in zip(names, (rows, cols), strict=True):
+            facts = facts.with_variable(name, size - 1, size - 1)
+        at = place.plain(x.at(*map(symbol, names)))
+        if not (facts.nonnegative(at) and facts.nonnegative(x.buffer.size - 1 - at)):
+            raise self.fail(s, f"a matrix is not provably inside of %{x.buffer.name}")
 
     # -- accesses --------------------------------------------------------------------------
 

@@ -12,15 +12,14 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from dlvm.ir import F32, F64, Dim, Function, Param, Value
-from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir import Dim, Function, Param, Value
+from dlvm.ir.dims import product, substitute, symbol, symbols
 from dlvm.ops import (
     Broadcast,
     Elementwise,
     Exchange,
     Kernel,
     Matmul,
-    Permute,
     Reduction,
     Running,
     Scatter,
@@ -38,6 +37,7 @@ from .loops import (
     Define,
     Kind,
     Let,
+    Load,
     Local,
     Loop,
     LoopKernel,
@@ -336,13 +336,16 @@ class _Lowering:
         ):
             return False
         *batch, m, n = op.shape
-        k, (height, width) = op.x.shape[-1], self.how.tile
-        tile = Local(self.nest.fresh("tile"), op.dtype, height * width)
+        k, dtype = op.x.shape[-1], op.dtype.compute
+        height, width = self.how.tile[0], self.how.tile[1] // max(dtype.bytes, 4)
+        tile = Local(self.nest.fresh("tile"), dtype, height * width)
         names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
         row, col, rows, cols = map(symbol, names)
         self.pull.tiles[op] = (tile, (row, col), width)
         with self._loops(op.shape, range(len(batch)), "parallel", None) as at:
-            x, y = self._operand(op.x, at), self._operand(op.y, at)
+            x, y = self._matrix(op.x, at), self._matrix(op.y, at)
+            if x is None or y is None:
+                return False
             with (
                 self.nest.scope(*names, closed=True) as body,
                 self.nest.loop("serial", rows, "r") as r,
@@ -353,12 +356,22 @@ class _Lowering:
             self.nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(body)))
         return True
 
-    def _operand(self, x: Value, batch: Index) -> Operand:
-        stored = x.x if isinstance(x, Permute) else x
-        assert isinstance(stored, Param)
-        buffer = self.pull.buffers[stored]
-        offset = flatten((*batch, 0, 0), stored.shape)
-        return Operand(buffer, offset, stored is not x)
+    def _matrix(self, x: Value, batch: Index) -> Operand | None:
+        """A matrix whose rows or columns lie at one distance from one another, in memory."""
+        names = [self.nest.fresh(f"%{hint}") for hint in ("i", "j")]
+        i, j = map(symbol, names)
+        with self.nest.scope(*names, closed=True):
+            element = self.pull.element(x, At((*batch, i, j)))
+        if not (isinstance(element, Load) and isinstance(element.memory, Buffer)):
+            return None
+        offset = element.offset
+        down, across = (substitute(offset, {n: symbol(n) + 1}) - offset for n in names)
+        start = substitute(offset, dict.fromkeys(names, 0))
+        for transposed, near, step in ((False, across, down), (True, down, across)):
+            found = Operand(element.memory, start, transposed, step)
+            if near == 1 and found.at(i, j) == offset and not set(names) & set(symbols(step)):
+                return found
+        return None
 
     # -- in place --------------------------------------------------------------------------
 
@@ -441,17 +454,8 @@ def _position_only(body: Function, shape: Index) -> bool:
 
 
 def _one_product(body: Function) -> Matmul | None:
-    """The product of a body that is one, of parameters, with an element-wise rest."""
+    """The product of a body that holds one, with an element-wise rest."""
     products = [op for op in body.ops if isinstance(op, Matmul)]
     if len(products) != 1 or any(isinstance(op, Reduction) for op in body.ops):
         return None
-    op = products[0]
-    return op if op.dtype in (F32, F64) and all(map(_stored, (op.x, op.y))) else None
-
-
-def _stored(x: Value) -> bool:
-    """Whether a matrix lies in memory as it is or transposed."""
-    if isinstance(x, Permute):
-        rank = x.type.rank
-        return isinstance(x.x, Param) and x.perm == (*range(rank - 2), rank - 1, rank - 2)
-    return isinstance(x, Param)
+    return products[0]

@@ -93,7 +93,8 @@ class Pull:
         if value in self.tiles:
             memory, (row, col), width = self.tiles[value]
             i, j = at.index[-2:]
-            return (self.nest.load(memory, (i - row) * width + (j - col)),)
+            total = self.nest.load(memory, (i - row) * width + (j - col))
+            return (self.words.cast(total, value.type.dtype),)
         match value:
             case Param():
                 buffer = self.buffers[value]

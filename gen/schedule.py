@@ -17,18 +17,18 @@ WORK = 1 << 16
 class Schedule:
     """Vectors of ``width`` on a CPU (0: as the target has), blocks of ``width`` lanes on a GPU.
 
-    ``tile`` are the rows and columns of a product that are handed to its epilogue at once;
-    ``work`` is how much of it is worth a thread (see ``grains``; 0: one thread does all).
+    ``tile`` are the rows of a product that are handed to its epilogue at once, and the bytes of
+    each; ``work`` is how much of it is worth a thread (see ``grains``; 0: one thread does all).
     """
 
     processor: Literal["cpu", "gpu"] = "cpu"
     width: int = 0
-    tile: tuple[int, int] = (192, 192)
+    tile: tuple[int, int] = (96, 1024)
     work: int = 0
 
     def __str__(self) -> str:
-        width = self.width or "target"
-        return f"{self.processor} width={width} tile={self.tile[0]}x{self.tile[1]} work={self.work}"
+        width, tile = self.width or "target", f"{self.tile[0]}x{self.tile[1]}B"
+        return f"{self.processor} width={width} tile={tile} work={self.work}"
 
 
 def cpu(width: int = 0, work: int = WORK) -> Schedule:

@@ -4,12 +4,12 @@ A group has a *frame*, the shape of its loops, and once it holds a reduction the
 all its reductions run along. Its values have the shape of the frame, or are *rows*: the frame
 without the axes. The four families are the contract with gen/:
 
-- ``product``: one f32 matmul, then element-wise operations of its shape (the epilogue), which
-  read broadcasts of other parameters;
+- ``product``: one matmul, then element-wise operations of its shape (the epilogue), which read
+  broadcasts of other parameters;
 - ``scatter``: an update at the root, written into its first operand;
 - ``running``: scans one way along an axis, with element-wise operations of their shape, or one
   scan alone where it goes along elements that lie beside one another;
-- ``loops``: everything else; products of other types than f32 stand alone.
+- ``loops``: everything else.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import BOOL, F32, Dim, Op, Value
-from dlvm.ops import Broadcast, Cast, Permute, Reshape
+from dlvm.ir import Dim, Op, Value
+from dlvm.ops import Broadcast, Permute, Reshape
 from dlvm.ops.families import Elementwise, Reduction, Running
 
 MOST_OPS = 200
@@ -229,11 +229,11 @@ def _at_row(operand: Operand, group: Shared) -> bool:
 
 
 def _is_epilogue(op: Op, operands: Sequence[Operand], group: Shared) -> bool:
-    """Element-wise on f32, reading the product and broadcasts of what is in memory."""
-    if not isinstance(op, Elementwise) or isinstance(op, Cast):
+    """Element-wise, reading the product and broadcasts of what is in memory."""
+    if not isinstance(op, Elementwise):
         return False
     types = (*op.result_types, *(o.value.type for o in operands))
-    if any(t.shape != group.frame or t.dtype not in (F32, BOOL) for t in types):
+    if any(t.shape != group.frame for t in types):
         return False
     outside = (not any(h in group.groups for h in o.homes) for o in operands if not o.direct)
     return all(outside) and all(o.direct or o.plain for o in operands)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import F32, Function, Op, Value
+from dlvm.ir import Function, Op, Value
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -36,7 +36,7 @@ from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
 Scattering = Scatter | Update
-Joining = Elementwise | Reduction | Running | Gather | Concat | Pad | Matmul
+Joining = Elementwise | Reduction | Running | Gather | Concat | Pad
 Place = tuple[Op, int]
 Key = Value | Group
 
@@ -72,7 +72,7 @@ class Partition:
             self.through[op] = through
         elif isinstance(op, Scattering):
             self.scatter(op, place)
-        elif isinstance(op, Matmul) and op.dtype == F32:
+        elif isinstance(op, Matmul):
             self.product(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
@@ -219,11 +219,11 @@ class Partition:
             self.last_acting = group
 
     def product(self, op: Matmul, place: int) -> None:
-        """A product starts a kernel; it reads through the transposition of its operands."""
+        """A product starts a kernel; it reads through movements that leave a matrix a matrix."""
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            if isinstance(x, Permute) and x.x not in self.through and _swaps_last(x):
-                needs += self.homes((x.x,))
+            if x in self.through and strided(x, self.leaves(x)):
+                needs += self.homes(self.leaves(x))
             else:
                 needs += self.in_memory(op, i, place)
         group = self.new_group("product", needs, place)
@@ -286,7 +286,7 @@ class Partition:
         group = self.new_group("loops", needs, place)
         reduction = isinstance(op, Reduction)
         group.frame = op.operands[0].shape if reduction else op.result_types[0].shape
-        if isinstance(op, Matmul) or (reduction and not op.axes):
+        if reduction and not op.axes:
             group.family = "closed"
         if isinstance(op, Running):
             group.family = "running"
@@ -298,9 +298,35 @@ def _far(op: Op) -> bool:
     return isinstance(op, Broadcast | Permute | Slice | Diagonal)
 
 
-def _swaps_last(op: Permute) -> bool:
-    n = len(op.perm)
-    return op.perm == (*range(n - 2), n - 1, n - 2)
+def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
+    """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
+
+    Permutations, slices and broadcasts give each axis a stride or none. The leaf's last axis,
+    where neighbours are neighbours in memory, must be that of a row or of a column.
+    """
+    axes: list[int | None] = list(range(x.type.rank))
+    steps = [1] * x.type.rank
+    source: list[int | None]
+    while x not in leaves:
+        match x:
+            case Permute(y, perm):
+                source = [*perm]
+            case Slice(y, _, _, strides):
+                source = [*range(len(strides))]
+                steps = _times(steps, axes, strides)
+            case Broadcast(y, _, where):
+                source = [where.index(a) if a in where else None for a in range(x.type.rank)]
+            case _:
+                return False
+        axes = [None if a is None else source[a] for a in axes]
+        x = y
+    last = x.type.rank - 1
+    return any(a == last and s == 1 for a, s in zip(axes[-2:], steps[-2:], strict=True))
+
+
+def _times(steps: list[int], axes: list[int | None], strides: Sequence[int]) -> list[int]:
+    pairs = zip(steps, axes, strict=True)
+    return [s if a is None else s * strides[a] for s, a in pairs]
 
 
 def partition(fn: Function) -> Partition:

@@ -72,7 +72,7 @@ class Compiled:
         text.include(emit_kernel(self.lowered, self.target))
         text.functions["entry"] = _entry(self.lowered)
         self.text = str(text)
-        self.library = Library(object_code(self.text, self.target), self.target)
+        self.library = Library(object_code(self.text, self.target), self.target, *text.others())
         self.entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(self.library.address("entry"))
 
     def __call__(self, *arrays, threads=1):

@@ -88,13 +88,13 @@ def test_a_product_with_its_tile():
         "product",
     )
     lines = str(loops(op)).splitlines()
-    sides = "product %b0[0] by %b1[0] transposed m=M n=N k=K"
-    assert lines[1].strip().startswith(f"{sides} %tile1: f32[192,192] at (%row2, %col3)")
+    sides = "product %b0[0] step K by %b1[0] step K transposed m=M n=N k=K"
+    assert lines[1].strip().startswith(f"{sides} %tile1: f32[96,256] at (%row2, %col3)")
     assert [line.strip() for line in lines[2:8]] == [
-        "serial %r6 < %rows4 {",
-        "vector %c7 < %cols5 {",
-        "%0 = load %tile1[%c7+192*%r6] : f32",
-        "%1 = load %b2[%c7+%col3] : f32",
+        "serial %r10 < %rows4 {",
+        "vector %c11 < %cols5 {",
+        "%0 = load %tile1[%c11+256*%r10] : f32",
+        "%1 = load %b2[%c11+%col3] : f32",
         "%2 = add %0, %1 : f32",
-        "store %b3[%r6*N+%row2*N+%c7+%col3] = %2",
+        "store %b3[%r10*N+%row2*N+%c11+%col3] = %2",
     ]

@@ -1,0 +1,121 @@
+"""How the operands of a product are copied before they are used many times.
+
+What lies along far strides, or in another type than that of the sum, is copied piece by piece
+into small panels: rows into strips as wide as the widest micro kernel (``copy_rows``), columns
+into such strips by transposing squares in registers (``copy_columns``), and rows of a transposed
+``x`` into groups of neighbouring elements (``copy_groups``).
+"""
+
+from __future__ import annotations
+
+from dlvm.ir import DType
+
+from .emit import Text, Writer
+from .micro import GROUP, Vectors
+
+LINE = 8
+"""Elements from one k to the next in a panel of groups: GROUP of them and some room."""
+PANEL = "ptr noalias %from, i64 %step, i64 %rows, i64 %cols, ptr noalias %to, i64 %near, i64 %far"
+
+
+def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
+    """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros."""
+    w = Writer(text)
+    v = Vectors(w, stored, lanes)
+    whole = w.value(f"and i64 %cols, {-strip}")
+    rest = w.value(f"sub i64 %cols, {whole}")
+    masks = [v.mask(i, rest) for i in range(0, strip, lanes)]
+    some = w.value(f"icmp sgt i64 {rest}, 0")
+    last = w.value(f"mul i64 {w.value(f'sdiv i64 {whole}, {strip}')}, %far")
+    with w.loop("0", "%rows") as r:
+        source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
+        row = v.at("%to", w.value(f"mul i64 {r.index}, %near"))
+        with w.loop("0", whole, strip) as c:
+            piece = w.value(f"sdiv i64 {c.index}, {strip}")
+            to = v.at(row, w.value(f"mul i64 {piece}, %far"))
+            start = v.at(source, c.index, stored)
+            for i in range(0, strip, lanes):
+                v.store(v.fetch(v.at(start, i, stored)), v.at(to, i))
+        with w.when(some):
+            start, to = v.at(source, whole, stored), v.at(row, last)
+            for i, mask in zip(range(0, strip, lanes), masks, strict=True):
+                v.store(v.fetch(v.at(start, i, stored), mask), v.at(to, i))
+    text.functions[name] = w.function(f"internal void @{name}({PANEL})")
+
+
+def copy_columns(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
+    """``to[c // strip * far + r * near + c % strip] = from[c * step + r]``, a square at a time.
+
+    Columns past the end are the last one once more.
+    """
+    w = Writer(text)
+    v = Vectors(w, stored, lanes)
+    last = w.value("sub i64 %cols, 1")
+    whole = w.value(f"and i64 %rows, {-lanes}")
+    left = w.value(f"sub i64 %rows, {whole}")
+    with w.loop("0", "%cols", lanes) as g:
+        piece = w.value(f"sdiv i64 {g.index}, {strip}")
+        inside = w.value(f"sub i64 {g.index}, {w.value(f'mul i64 {piece}, {strip}')}")
+        to = v.at(v.at("%to", w.value(f"mul i64 {piece}, %far")), inside)
+        columns: list[str] = []
+        for i in range(lanes):
+            c = w.call(
+                "i64", "llvm.smin.i64", ("i64", w.value(f"add i64 {g.index}, {i}")), ("i64", last)
+            )
+            columns.append(v.at("%from", w.value(f"mul i64 {c}, %step"), stored))
+        with w.loop("0", whole, lanes) as r:
+            _square(v, columns, r.index, to, None)
+        with w.when(w.value(f"icmp sgt i64 {left}, 0")):
+            _square(v, columns, whole, to, left)
+    text.functions[name] = w.function(f"internal void @{name}({PANEL})")
+
+
+def _square(v: Vectors, columns: list[str], r: str, to: str, left: str | None) -> None:
+    """As many rows as columns; of the last square those that are there, and zeros."""
+    mask = None if left is None else v.mask(0, left)
+    rows = [v.fetch(v.at(c, r, v.stored), mask) for c in columns]
+    for q, row in enumerate(_transposed(v, rows)):
+        line = v.w.value(f"mul i64 {v.w.value(f'add i64 {r}, {q}')}, %near")
+        v.store(row, v.at(to, line))
+
+
+def _transposed(v: Vectors, rows: list[str]) -> list[str]:
+    """A square of vectors, transposed by exchanging neighbours, pairs, and so on."""
+    distance = 1
+    while distance < v.lanes:
+        out = list(rows)
+        for i in range(v.lanes):
+            if not i & distance:
+                j = i + distance
+                out[i] = _shuffle(v, rows[i], rows[j], distance, 0)
+                out[j] = _shuffle(v, rows[i], rows[j], distance, distance)
+        rows, distance = out, distance * 2
+    return rows
+
+
+def _shuffle(v: Vectors, x: str, y: str, distance: int, start: int) -> str:
+    lanes = v.lanes
+    picks = [(at & ~distance) + start + (lanes if at & distance else 0) for at in range(lanes)]
+    mask = f"<{lanes} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
+    return v.w.value(f"shufflevector {v.type} {x}, {v.type} {y}, {mask}")
+
+
+def copy_groups(text: Text, name: str, stored: DType) -> None:
+    """``to[c // GROUP * far + r * near + c % GROUP] = from[r * step + c]``, ``LINE`` at a time."""
+    w = Writer(text)
+    v = Vectors(w, stored, LINE)
+    with w.loop("0", "%rows") as r:
+        source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
+        row = v.at("%to", w.value(f"mul i64 {r.index}, %near"))
+        whole = w.value("sub i64 %cols, 7")
+        with w.loop("0", "%cols", GROUP) as c:
+            group = w.value(f"sdiv i64 {c.index}, {GROUP}")
+            to = v.at(row, w.value(f"mul i64 {group}, %far"))
+            start = v.at(source, c.index, stored)
+            inside = w.value(f"icmp slt i64 {c.index}, {whole}")
+            with w.when(inside):
+                v.store(v.fetch(start), to)
+            with w.when(w.value(f"xor i1 {inside}, true")):
+                left = w.value(f"sub i64 %cols, {c.index}")
+                v.store(v.fetch(start, v.mask(0, left)), to)
+    text.functions[name] = w.function(f"internal void @{name}({PANEL})")

@@ -1,0 +1,236 @@
+"""Products: every shape, type, transposition and layout, to the bit where that is possible."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.gen import product as products
+from dlvm.gen.llvm import assembly, object_code
+from dlvm.gen.product import Generic
+from dlvm.gen.tiles import plain_store
+from dlvm.ir import DTYPES
+from dlvm.target import Target
+
+from .compiled import Compiled, interpret, kernel
+from .values import same_bits
+
+SIDES = [(False, False), (True, False), (False, True), (True, True)]
+NUMERIC = [t for t in DTYPES.values() if t.kind in "iuf"]
+F32 = DTYPES["f32"]
+SMALL = [0, 1, 2, 5, 6, 7, 13, 17, 67]
+BLOCKS = [(97, 17, 5), (13, 257, 1030), (49, 65, 257), (1, 300, 3), (300, 1, 3), (2, 1100, 33)]
+
+
+def matrix(rows, cols, dtype, seed=0):
+    """Small whole numbers: every sum of products is exact."""
+    found = np.random.default_rng(seed).integers(0 if dtype.kind == "u" else -3, 4, (rows, cols))
+    return found.astype(dtype.numpy)
+
+
+def product(dtype, x_transposed, y_transposed, rest=""):
+    t = str(dtype)
+    x = f"{t}[K,M]" if x_transposed else f"{t}[M,K]"
+    y = f"{t}[N,K]" if y_transposed else f"{t}[K,N]"
+    xs, ys = ("%xt" if x_transposed else "%x"), ("%yt" if y_transposed else "%y")
+    return kernel(
+        f"""func @f(%x: {x}, %y: {y}) -> {t}[M,N] {{
+      {f"%xt = permute %x perm=(1,0) : {t}[M,K]" if x_transposed else ""}
+      {f"%yt = permute %y perm=(1,0) : {t}[K,N]" if y_transposed else ""}
+      %p = matmul {xs}, {ys} : {t}[M,N]
+      {rest}
+      return {"%q" if rest else "%p"}
+    }}""",
+        "product",
+    )
+
+
+def exact(x, y, dtype):
+    return (x.astype(np.int64) @ y.astype(np.int64)).astype(dtype.numpy)
+
+
+def operands(sides, m, n, k, dtype, seed=0):
+    x, y = matrix(m, k, dtype, seed), matrix(k, n, dtype, seed + 1)
+    stored = [np.ascontiguousarray(a.T) if t else a for a, t in zip((x, y), sides, strict=True)]
+    return stored, exact(x, y, dtype)
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("dtype", NUMERIC, ids=str)
+def test_every_type_and_transposition_in_exact_arithmetic(dtype, sides):
+    """Sizes of nothing, of less than a vector, and just over every block."""
+    compiled = Compiled(product(dtype, *sides)[0])
+    rng = np.random.default_rng(0)
+    sizes = [tuple(rng.choice(SMALL, 3)) for _ in range(12)]
+    for m, n, k in [*sizes, (0, 5, 3), (5, 0, 3), (5, 3, 0), *BLOCKS]:
+        arrays, expected = operands(sides, m, n, k, dtype)
+        np.testing.assert_array_equal(compiled(*arrays)[0][0], expected, err_msg=f"{m} {n} {k}")
+
+
+@pytest.mark.parametrize("rest", ["", "%q = neg %p : f32[M,N]"], ids=["stored", "finished"])
+@pytest.mark.parametrize("sides", SIDES)
+def test_operands_of_every_alignment(sides, rest):
+    op, _ = product(F32, *sides, rest)
+    compiled = Compiled(op)
+    (x, y), expected = operands(sides, 31, 70, 40, F32)
+    for start in (1, 3, 7, 16):
+        moved = [np.empty(a.size + start, a.dtype)[start:].reshape(a.shape) for a in (x, y)]
+        for a, b in zip(moved, (x, y), strict=True):
+            a[...] = b
+        found = compiled(*moved)[0][0]
+        np.testing.assert_array_equal(found, -expected if rest else expected)
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("name", ["f32", "f64", "f16", "bf16"])
+def test_the_sum_is_one_chain_over_k(name, sides):
+    """To the bit what the interpreter of loops computes, over blocks, tails and panels of k."""
+    dtype = DTYPES[name]
+    op, _ = product(dtype, *sides)
+    compiled, rng = Compiled(op), np.random.default_rng(0)
+    for m, n, k in ((7, 33, 300), (50, 20, 67), (26, 70, 600)):
+        x = rng.standard_normal((k, m) if sides[0] else (m, k)).astype(dtype.numpy)
+        y = rng.standard_normal((n, k) if sides[1] else (k, n)).astype(dtype.numpy)
+        assert same_bits(compiled(x, y)[0][0], interpret(op, (x, y))[0][0])
+
+
+@pytest.mark.parametrize("rest", ["", "%q = neg %p : f32[M,N]"], ids=["stored", "finished"])
+@pytest.mark.parametrize("sides", SIDES)
+def test_threads_change_no_bit(sides, rest):
+    op, _ = product(F32, *sides, rest)
+    compiled, rng = Compiled(op), np.random.default_rng(0)
+    for m, n, k in ((200, 70, 300), (20, 700, 300), (1, 5000, 64), (5000, 1, 64)):
+        x = rng.standard_normal((k, m) if sides[0] else (m, k)).astype(np.float32)
+        y = rng.standard_normal((n, k) if sides[1] else (k, n)).astype(np.float32)
+        alone = compiled(x, y)[0][0]
+        for threads in (2, 3):
+            assert same_bits(compiled(x, y, threads=threads)[0][0], alone)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_the_error_is_within_its_bound(name):
+    """``|error| <= k * eps / (1 - k * eps) * |x| @ |y|``, whatever the order of the sum."""
+    dtype = DTYPES[name]
+    compiled, rng = Compiled(product(dtype, False, True)[0]), np.random.default_rng(0)
+    for k in (3, 700, 5000):
+        x, y = (rng.standard_normal((9, k)).astype(dtype.numpy) for _ in range(2))
+        wide = np.longdouble if name == "f64" else np.float64
+        error = np.abs(compiled(x, y)[0][0] - x.astype(wide) @ y.T.astype(wide))
+        unit = k * float(np.finfo(dtype.numpy).eps) / 2
+        assert (error <= unit / (1 - unit) * (np.abs(x) @ np.abs(y).T)).all()
+        assert error.max() > 0
+
+
+# -- layouts --------------------------------------------------------------------------------------
+
+HEADS = """func @f(%x: f32[T,5,D+3], %y: f32[S,4,D]) -> f32[2,T,S] {
+  %0 = slice %x starts=(0,1,2) sizes=(T,2,D) steps=(1,2,1) : f32[T,2,D]
+  %1 = permute %0 perm=(1,0,2) : f32[2,T,D]
+  %2 = slice %y starts=(0,3,0) sizes=(S,2,D) steps=(1,-2,1) : f32[S,2,D]
+  %3 = permute %2 perm=(1,2,0) : f32[2,D,S]
+  %4 = matmul %1, %3 : f32[2,T,S]
+  return %4
+}"""
+ONE_FOR_ALL = """func @f(%x: f32[B,M,K], %y: f32[K,N]) -> f32[B,M,N] {
+  %0 = broadcast %y shape=(B,K,N) axes=(1,2) : f32[B,K,N]
+  %1 = matmul %x, %0 : f32[B,M,N]
+  return %1
+}"""
+
+
+def test_slices_and_heads_are_multiplied_where_they_lie():
+    op, module = kernel(HEADS, "product")
+    compiled = Compiled(op)
+    assert "step 5*D+15 " in str(compiled.lowered) and "transposed" in str(compiled.lowered)
+    for t, s, d in ((0, 1, 2), (3, 5, 4), (33, 70, 20)):
+        x, y = matrix(t, 5 * (d + 3), F32).reshape(t, 5, d + 3), matrix(s, 4 * d, F32, 1)
+        arrays = x, y.reshape(s, 4, d)
+        expected = module.run("f", *arrays)[0]
+        assert same_bits(compiled(*arrays)[0][0], expected)
+        assert same_bits(interpret(op, arrays)[0][0], expected)
+
+
+def test_a_matrix_for_all_of_a_batch_is_not_repeated():
+    op, module = kernel(ONE_FOR_ALL, "product")
+    arrays = matrix(6, 35, F32).reshape(6, 5, 7), matrix(7, 9, F32, 1)
+    assert same_bits(Compiled(op)(*arrays)[0][0], module.run("f", *arrays)[0])
+
+
+# -- epilogues ------------------------------------------------------------------------------------
+
+
+def epilogue(dtype):
+    t = str(dtype)
+    operands = f"%x: {t}[M,K], %y: {t}[K,N], %c: {t}[M,N], %b: {t}[N], %d: bool[M,N]"
+    out = f"{t}[M,N], bool[M,N], f32[M,N]"
+    return kernel(
+        f"""func @f({operands}) -> ({out}) {{
+      %p = matmul %x, %y : {t}[M,N]
+      %s = add %c, %p : {t}[M,N]
+      %bb = broadcast %b shape=(M,N) axes=(1) : {t}[M,N]
+      %q = add %s, %bb : {t}[M,N]
+      %z = constant value=0 : {t}
+      %zb = broadcast %z shape=(M,N) axes=() : {t}[M,N]
+      %r = maximum %q, %zb : {t}[M,N]
+      %w = select %d, %r, %zb : {t}[M,N]
+      %h = less %zb, %q : bool[M,N]
+      %f = cast %w dtype=f32 : f32[M,N]
+      return %w, %h, %f
+    }}""",
+        "product",
+    )
+
+
+@pytest.mark.parametrize("dtype", NUMERIC, ids=str)
+def test_epilogues_of_every_type(dtype):
+    """C + A B, a bias, a kink, a mask; results of other types beside it."""
+    op, module = epilogue(dtype)
+    compiled = Compiled(op)
+    assert "product" in str(compiled.lowered)
+    for m, n, k in ((5, 17, 3), (97, 70, 33), (3, 2, 0)):
+        keep = np.random.default_rng(2).random((m, n)) < 0.5
+        arrays = [matrix(m, k, dtype), matrix(k, n, dtype, 1), matrix(m, n, dtype, 2)]
+        arrays += [matrix(1, n, dtype, 3)[0], keep]
+        expected = module.run("f", *arrays)
+        assert all(map(same_bits, compiled(*arrays)[0], expected))
+        assert all(map(same_bits, interpret(op, arrays)[0], expected))
+
+
+def test_only_a_plain_store_needs_no_function():
+    for rest, plain in (("", True), ("%q = neg %p : f32[M,N]", False)):
+        compiled = Compiled(product(F32, False, False, rest)[0])
+        (statement,) = compiled.lowered.body
+        assert (plain_store(statement) is not None) == plain
+        assert ("define internal void @k.tile" in compiled.text) != plain
+
+
+# -- the objects ----------------------------------------------------------------------------------
+
+
+def test_a_product_is_compiled_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(products, "object_code", lambda *a: (made.append(a), object_code(*a))[1])
+    products.machine_code.cache_clear()
+    first = Compiled(product(F32, False, False)[0])
+    second = Compiled(product(F32, False, False, "%q = neg %p : f32[M,N]")[0])
+    assert len(made) == 1
+    assert "llvm.fma" not in first.text + second.text
+
+
+MACHINES = {
+    "x86-64-v3": Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, 1),
+    "x86-64-v4": Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, 1),
+    "neoverse": Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", 128, 32, 1),
+}
+FUSED = {"x86-64-v3": "vfmadd231ps", "x86-64-v4": "vfmadd231ps", "neoverse": "fmla"}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", ["f32", "bf16", "i16"])
+def test_other_processors_have_tiles_that_fit_their_registers(machine, name):
+    """No accumulator is spilt in the loop over k: it has as many fma as the tile has vectors."""
+    target = MACHINES[machine]
+    text = assembly(products.code(Generic(DTYPES[name], True, True, 96, 256), target), target)
+    if name != "i16":
+        assert text.count(FUSED[machine]) >= 24 if target.registers == 32 else 12
+    assert "micro" in text and "fmaf" not in text
