@@ -3,16 +3,18 @@
 Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
-``creation``, ``arrays``, ``shapes``, ``joining``, ``products``, ``picking``,
-``running``), ``tracing``, ``function`` and ``staging``, ``control`` and ``loops``, ``transforms``
-and ``derivatives``. Importing this registers the names.
+``creation``, ``arrays``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
+``picking``, ``placing``, ``running``), ``tracing``, ``function`` and ``staging``, ``control`` and
+``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
 from . import arrays as arrays
 from . import comparison as comparison
 from . import creation as creation
+from . import diagonals as diagonals
 from . import joining as joining
+from . import moving as moving
 from . import numpy_dispatch as numpy_dispatch
 from . import picking as picking
 from . import placing as placing

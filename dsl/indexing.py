@@ -63,12 +63,12 @@ def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     if mode not in MODES:
         raise UserError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
     items = expand(t, index)
-    mixed = any(_rank(item) for item in items)
+    mixed = any(isinstance(item, Tensor) or is_array(item) for item in items)
     axes = _Axes([], [], [], [], [], [])
     for at, item in enumerate(items):
         if item is None:
             axes.shape.append(1)
-        else:
+        elif item is not Ellipsis:
             _axis(t, axes, at, item, mixed, mode)
     block = Block(tuple(axes.starts), tuple(axes.sizes), tuple(axes.steps), tuple(axes.shape))
     trivial = block.covers(t) and block.shape == t.shape
@@ -85,7 +85,10 @@ def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
 
 
 def expand(t: TensorType, index: Any) -> list[Any]:
-    """One item for each axis and each new axis; the ellipsis becomes full slices."""
+    """One item for each axis and each new axis; the ellipsis becomes full slices.
+
+    One that stands for no axis stays, as it keeps the arrays around it apart.
+    """
     items = items_of(index)
     taken = sum(map(takes, items))
     if taken > t.rank:
@@ -93,7 +96,7 @@ def expand(t: TensorType, index: Any) -> list[Any]:
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
         raise ShapeError("an index can have only one ellipsis ('...')")
-    fill = [slice(None)] * (t.rank - taken)
+    fill: list[Any] = [slice(None)] * (t.rank - taken) or [Ellipsis]
     at = dots[0] if dots else len(items)
     items = [*items[:at], *fill, *items[at + 1 :]]
     found: list[Any] = []
@@ -149,10 +152,6 @@ def check_mask(mask: Any, t: TensorType, axis: int) -> None:
 
 def _is_slice(item: Any) -> TypeGuard[slice[Any, Any, Any]]:
     return isinstance(item, slice)
-
-
-def _rank(item: Any) -> int:
-    return item.ndim if isinstance(item, Tensor) or is_array(item) else 0
 
 
 def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str) -> None:

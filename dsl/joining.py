@@ -1,23 +1,30 @@
-"""Several arrays made one."""
+"""Several arrays made one, and one made several."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from dlvm.errors import ShapeError
+from dlvm.ir import Expr
+from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod
 from dlvm.ops import Concat
 
 from .eager import public
 from .elementwise import note_widening
+from .mistakes import unknown_length
 from .operands import (
     common,
     element,
     fresh,
     kind_of,
     plain,
+    staged,
 )
-from .shapes import expand_dims, ravel
+from .picking import getitem
+from .reductions import axes_of
+from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel
 from .tensor import Tensor
 
 
@@ -46,3 +53,96 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Any:
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in alike(arrays)], axis)
+
+
+@public("hstack")
+def hstack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside one another: along the second axis, vectors along their only one."""
+    xs = [atleast_1d(a) for a in arrays]
+    return concat(xs, 0 if xs and xs[0].ndim == 1 else 1)
+
+
+@public("vstack")
+def vstack(arrays: Sequence[Any]) -> Any:
+    """Arrays below one another; a vector is a row."""
+    return concat([atleast_2d(a) for a in arrays], 0)
+
+
+@public("dstack")
+def dstack(arrays: Sequence[Any]) -> Any:
+    """Arrays one behind the other, along the third axis."""
+    return concat([atleast_3d(a) for a in arrays], 2)
+
+
+@public("column_stack")
+def column_stack(arrays: Sequence[Any]) -> Any:
+    """Vectors as columns, beside matrices."""
+    xs = [staged(a) for a in arrays]
+    return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in xs], 1)
+
+
+@public("append")
+def append(x: Any, values: Any, axis: int | None = None) -> Any:
+    """``values`` behind ``x``; both flattened without an axis."""
+    return concat([x, values], axis)
+
+
+@public("unstack")
+def unstack(x: Any, axis: int = 0) -> Any:
+    """The slices along an axis of known size, as a tuple."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise unknown_length(x, "unstack")
+    return tuple(getitem(x, (*(slice(None),) * axis, i)) for i in range(size))
+
+
+@public("split")
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Equal parts along an axis, as many as given, or parts that end at the positions given."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not isinstance(indices_or_sections, int):
+        return _cut(x, axis, indices_or_sections)
+    part = divide_exactly(x.shape[axis], indices_or_sections) if indices_or_sections > 0 else None
+    if part is None:
+        raise ShapeError(
+            f"split: axis {axis} of {x.type} has no {indices_or_sections} equal parts",
+            remedy="dlvm.array_split makes parts of different sizes",
+        )
+    return _cut(x, axis, [part * i for i in range(1, indices_or_sections)])
+
+
+@public("array_split")
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Parts along an axis, of which the first are longer by one where they can't be equal."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not isinstance(indices_or_sections, int):
+        return _cut(x, axis, indices_or_sections)
+    size, count = x.shape[axis], indices_or_sections
+    if count < 1:
+        raise ShapeError(f"array_split: expected at least one part, found {count}")
+    each, longer = floordiv(size, count), mod(size, count)
+    return _cut(x, axis, [each * i + minimum(longer, i) for i in range(1, count)])
+
+
+def _cut(x: Tensor, axis: int, stops: Sequence[Any]) -> list[Tensor]:
+    """Views from each position to the next."""
+    ends = [*(s if isinstance(s, Expr) else operator.index(s) for s in stops), None]
+    full = (slice(None),) * axis
+    return [getitem(x, (*full, slice(a, b))) for a, b in zip((0, *ends), ends, strict=False)]
+
+
+@public("vsplit")
+def vsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Parts below one another."""
+    return split(x, indices_or_sections, 0)
+
+
+@public("hsplit")
+def hsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Parts beside one another."""
+    x = staged(x)
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)

@@ -150,6 +150,11 @@ def _resolved(index: Tensor, size: Dim, mode: str) -> Tensor:
 MODES = {"raise": "error"}
 
 
+def modulo(index: Any, size: Any) -> Any:
+    """Positions modulo a size, never negative."""
+    return index - index // size * size
+
+
 @public("take")
 def take(
     x: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "error"
@@ -165,7 +170,7 @@ def take(
     index = staged(plain(indices))
     (axis,) = axes_of(x, axis)
     if mode == "wrap":
-        index, mode = named("remainder")(index, x.shape[axis]), "error"
+        index, mode = modulo(index, x.shape[axis]), "error"
     return fresh(Gather(x.read(), index.read(), axis, 0, MODES.get(mode, mode)))
 
 

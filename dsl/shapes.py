@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from .operands import (
 )
 from .reductions import axes_of
 from .scopes import is_sequence
+from .tensor import Tensor
 from .views import Reordered, Reshaped
 
 
@@ -51,11 +51,20 @@ def ravel(x: Any) -> Any:
     return reshape(x, -1)
 
 
+@public("flatten")
+def flatten(x: Any) -> Any:
+    """All elements in row-major order as a vector of its own."""
+    return fresh(ravel(x).read())
+
+
 @public("permute_dims")
 def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     """Axis ``i`` of the result is axis ``axes[i]`` of ``x``."""
     x = staged(x)
-    return x.view(Reordered(tuple(a % builtins.max(x.ndim, 1) for a in axes)))
+    if len(axes) != x.ndim:
+        raise ShapeError(f"permute_dims: {len(axes)} axes for {x.type}")
+    axes_of(x, axes)
+    return x.view(Reordered(tuple(a % x.ndim for a in axes)))
 
 
 @public("transpose")
@@ -76,6 +85,35 @@ def matrix_transpose(x: Any) -> Any:
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+@public("swapaxes")
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged."""
+    x = staged(x)
+    (first,), (second,) = axes_of(x, axis1), axes_of(x, axis2)
+    exchanged = {first: second, second: first}
+    return permute_dims(x, [exchanged.get(a, a) for a in range(x.ndim)])
+
+
+@public("moveaxis")
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Axes moved to other places; the others stay in order."""
+    x = staged(x)
+    froms, tos = (_each(x, axes) for axes in (source, destination))
+    if len(froms) != len(tos):
+        raise ShapeError(f"moveaxis: {len(froms)} axes do not go to {len(tos)} places")
+    order = [a for a in range(x.ndim) if a not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return permute_dims(x, order)
+
+
+def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
+    """Axes in the order given, each once."""
+    given = [axes] if isinstance(axes, int) else list(axes)
+    axes_of(x, given)
+    return [a % x.ndim for a in given]
+
+
 @public("broadcast_to")
 def broadcast_to(x: Any, shape: Any) -> Any:
     """``x`` stretched to a shape."""
@@ -85,12 +123,25 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return fresh(spread(x.read(), wanted))
 
 
+@public("broadcast_arrays")
+def broadcast_arrays(*arrays: Any) -> Any:
+    """Arrays stretched to one shape."""
+    xs = [staged(a) for a in arrays]
+    shape = broadcast_shapes([x.shape for x in xs]) if xs else ()
+    return tuple(fresh(spread(x.read(), shape)) for x in xs)
+
+
 @public("expand_dims")
-def expand_dims(x: Any, axis: int = 0) -> Any:
-    """A new axis of size 1."""
+def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
+    """New axes of size 1, at these places of the result."""
     x = staged(x)
-    at = axis % (x.ndim + 1)
-    return x.view(Reshaped((*x.shape[:at], 1, *x.shape[at:])))
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(given)
+    places = {a % rank for a in given if -rank <= a < rank}
+    if len(places) != len(given):
+        raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
+    rest = iter(x.shape)
+    return x.view(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
 
 @public("squeeze")
@@ -108,3 +159,33 @@ def squeeze(x: Any, axis: Any = None) -> Any:
 def shape(x: Any) -> tuple[Dim, ...]:
     """The sizes of ``x``; unknown ones are symbols."""
     return shape_of(plain(x))
+
+
+def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    return x.view(Reshaped(shape)) if len(shape) > x.ndim else x
+
+
+def _single(xs: list[Tensor]) -> Any:
+    return xs[0] if len(xs) == 1 else tuple(xs)
+
+
+@public("atleast_1d")
+def atleast_1d(*arrays: Any) -> Any:
+    """Scalars as vectors of one element."""
+    return _single([_at_least(x, x.shape or (1,)) for x in map(staged, arrays)])
+
+
+@public("atleast_2d")
+def atleast_2d(*arrays: Any) -> Any:
+    """Vectors as one row, scalars as one of one element."""
+    return _single([_at_least(x, (*(1,) * (2 - x.ndim), *x.shape)) for x in map(staged, arrays)])
+
+
+@public("atleast_3d")
+def atleast_3d(*arrays: Any) -> Any:
+    """Vectors and matrices with new axes, as NumPy places them: ``(1, n, 1)``, ``(m, n, 1)``."""
+    return _single([_at_least(x, _as_three(x.shape)) for x in map(staged, arrays)])
+
+
+def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return (*(1,) * (len(shape) < 2), *shape, 1, 1)[: max(3, len(shape))]

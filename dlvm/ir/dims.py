@@ -411,6 +411,17 @@ def when_positive(size: Dim) -> dict[str, Range]:
     return {} if offset > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
 
 
+def where_positive(size: Dim) -> Dim:
+    """What a size is wherever it is not 0: ``a`` for ``max(0, a)``."""
+    terms = _terms(size)
+    if len(terms) != 1 or terms[0][1] != 1 or not _is_call(terms[0][0]):
+        return size
+    call = terms[0][0][0][0]
+    if not isinstance(call, Call) or call.function != "max" or 0 not in (call.lhs, call.rhs):
+        return size
+    return call.rhs if call.lhs == 0 else call.lhs
+
+
 def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
     """``floordiv(x, n) >= least`` is ``x >= n * least``."""
     call = mono[0][0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, when_positive
+from dlvm.ir.dims import at_least, when_positive, where_positive
 
 from .families import Movement
 from .movement import Broadcast
@@ -36,7 +36,7 @@ class Window(Movement):
             raise ShapeError(f"{self.name}: step {step}, size {size} make no window of {whole}")
         if size == 0:
             return
-        last = start + (size - 1) * step
+        last = start + (where_positive(size) - 1) * step
         low, high = (start, last) if step > 0 else (last, start)
         ranges = when_positive(size)
         if not (at_least(low, 0, ranges) and at_least(extent - 1, high, ranges)):

@@ -214,3 +214,12 @@ def test_a_size_has_no_truth_value_and_is_no_index():
 def test_evaluate_names_the_symbols_it_lacks():
     with pytest.raises(ShapeError, match=r"A\*B needs a value for B"):
         dims.evaluate(A * B, {"A": 2})
+
+
+def test_what_a_size_is_where_it_is_positive():
+    n = dims.symbol("N")
+    for inner in (n - 3, 2 - n, n * n - 5):
+        size = dims.maximum(inner, 0)
+        assert dims.where_positive(size) == inner
+        assert dims.where_positive(size + 1) == size + 1
+    assert dims.where_positive(n) == n and dims.where_positive(4) == 4
