@@ -22,3 +22,4 @@ from . import powers as powers
 from . import products as products
 from . import reductions as reductions
 from . import running as running
+from . import statistics as statistics

@@ -23,6 +23,7 @@ from .scopes import user_origin
 RENAMED = {
     "concatenate": "concat",
     "amax": "max",
+    "amin": "min",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",

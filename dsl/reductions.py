@@ -1,6 +1,7 @@
 """Reductions of any operand: axes as users write them, and names from classes.
 
-``derive`` makes the public function of a class; questions and means are compositions.
+``derive`` makes the public function of a class; questions and spans are compositions. A mask
+(``where=``) puts the reduction of nothing, which changes nothing, in the place of elements.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dlvm.errors import DTypeError, ShapeError
-from dlvm.ir import BOOL, F64, I64, OPS, U64, Dim, Op, Value
-from dlvm.ops import Div, Less, Not, Reduction, Reshape, Sum
+import numpy as np
+
+from dlvm.errors import DTypeError, ShapeError, UserError
+from dlvm.ir import BOOL, I64, OPS, U64, Dim, Op, Value, literal
+from dlvm.ops import Constant, Max, Min, Reduction, Reshape, Sub, Sum
 
 from .eager import public
-from .elementwise import apply, note_widening, refuse_out
-from .names import DERIVERS, LISTERS, PUBLIC
+from .elementwise import apply, refuse_out
+from .names import DERIVERS, LISTERS, PUBLIC, named
 from .operands import element, fresh, known_dtype, plain, staged
+from .scopes import user_origin
 from .tensor import Tensor
 
 
@@ -68,6 +72,8 @@ def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
         dtype: Any = None,
         out: None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
     ) -> Any:
         refuse_out(out)
         x = staged(x)
@@ -75,9 +81,30 @@ def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
             x = widened(x, dtype)
         elif dtype is not None:
             raise DTypeError(f"{cls.name} takes no dtype=")
-        return reduce(cls, x, axis, bool(keepdims))
+        if where is not None:
+            x = only_where(where, x, _of_nothing(cls, x))
+        found = reduce(cls, x, axis, bool(keepdims))
+        return found if initial is None else named(_pairwise(cls, "initial"))(found, initial)
 
     return call
+
+
+def only_where(where: Any, x: Tensor, otherwise: Any) -> Tensor:
+    """Elements where a mask holds, and a neutral one elsewhere."""
+    return x if where is True else named("where")(where, x, otherwise)
+
+
+def _of_nothing(cls: type[Reduction], x: Tensor) -> Tensor:
+    """What a reduction of no elements gives, which changes nothing."""
+    _pairwise(cls, "where")
+    nothing = Constant(literal(np.zeros(0), x.element))
+    return fresh(cls(nothing, (0,)))  # type: ignore[call-arg]
+
+
+def _pairwise(cls: type[Reduction], option: str) -> str:
+    if not cls.pairwise:
+        raise UserError(f"{cls.name} takes no {option}=", origin=user_origin())
+    return cls.pairwise
 
 
 def _derivable() -> dict[str, type[Op]]:
@@ -104,30 +131,37 @@ DERIVERS.append(derive)
 LISTERS.append(lambda: list(_derivable()))
 
 
-@public("mean")
-def mean(
-    x: Any, axis: int | Sequence[int] | None = None, dtype: Any = None, keepdims: bool = False
-) -> Any:
-    """The sum over the axes divided by how many elements there are; integers give f64."""
-    x = staged(x)
-    target = known_dtype(dtype) if dtype is not None else x.element if x.element.is_float else F64
-    note_widening("mean", (x,), (target,))
-    x = fresh(element(x, target))
-    count: Dim = 1
-    for a in axes_of(x, axis):
-        count = count * x.shape[a]
-    return apply(Div, reduce(Sum, x, axis, keepdims), count)
-
-
 @public("any")
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def any(
+    x: Any, axis: Any = None, out: None = None, keepdims: bool = False, where: Any = None
+) -> Any:
     """Whether some element along the axes holds; of nothing, false."""
-    count = fresh(element(fresh(element(plain(x), BOOL)), I64))
-    return apply(Less, 0, reduce(Sum, count, axis, keepdims))
+    refuse_out(out)
+    return reduce(Max, _truths(x, where, False), axis, keepdims)
 
 
 @public("all")
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def all(
+    x: Any, axis: Any = None, out: None = None, keepdims: bool = False, where: Any = None
+) -> Any:
     """Whether every element along the axes holds; of nothing, true."""
-    missing = apply(Not, fresh(element(plain(x), BOOL)))
-    return apply(Not, any(missing, axis, keepdims))
+    refuse_out(out)
+    return reduce(Min, _truths(x, where, True), axis, keepdims)
+
+
+def _truths(x: Any, where: Any, otherwise: bool) -> Tensor:
+    found = fresh(element(plain(x), BOOL))
+    return found if where is None else only_where(where, found, otherwise)
+
+
+@public("count_nonzero")
+def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many elements along the axes are anything but zero."""
+    return reduce(Sum, fresh(element(_truths(x, None, True), I64)), axis, keepdims)
+
+
+@public("ptp")
+def ptp(x: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The largest element less the smallest, along the axes."""
+    refuse_out(out)
+    return apply(Sub, reduce(Max, x, axis, keepdims), reduce(Min, x, axis, keepdims))

@@ -17,6 +17,7 @@ from .elementwise import (
     StopGradient,
     Sub,
 )
+from .extremes import ArgMax, ArgMin, Max, Min
 from .families import (
     Contraction,
     Control,
@@ -33,7 +34,7 @@ from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
 from .logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
 from .magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, SignBit
 from .movement import Broadcast, Diagonal, Permute, Reshape
-from .reduction import ArgMax, Fold, LogSumExp, Max, Sum, scalar_region, spread
+from .reduction import Fold, LogSumExp, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
@@ -64,6 +65,7 @@ __all__ = [
     "Add",
     "And",
     "ArgMax",
+    "ArgMin",
     "Asin",
     "Asinh",
     "Assert",
@@ -125,6 +127,7 @@ __all__ = [
     "Matmul",
     "Max",
     "Maximum",
+    "Min",
     "Minimum",
     "Modf",
     "Movement",

@@ -89,10 +89,12 @@ class HasAxes:
 class Reduction(HasAxes, Op):
     """Folds the elements along ``axes`` with a monoid over tuples of scalars.
 
-    ``widens`` says that users' bools and small integers are folded in 64 bits, as NumPy does.
+    ``widens`` says that users' bools and small integers are folded in 64 bits, as NumPy does;
+    ``pairwise`` is the public name of the same of two elements, where there is one.
     """
 
     widens: ClassVar[bool] = False
+    pairwise: ClassVar[str] = ""
 
     def reduced(self, t: TensorType) -> tuple[Dim, ...]:
         """The shape that is left, after checking the axes."""

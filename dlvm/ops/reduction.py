@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import I64, Array, DType, Function, TensorType, Value, as_tuple, rewrite, zeros
+from dlvm.ir import Array, DType, Function, TensorType, Value, as_tuple, rewrite, zeros
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
 
@@ -26,6 +26,7 @@ class Sum(Reduction):
 
     name = "sum"
     widens = True
+    pairwise = "add"
     x: Value
     axes: tuple[int, ...]
 
@@ -64,104 +65,6 @@ def sum_over_nothing(op: Sum) -> Value | None:
     return op.x if not op.axes else None
 
 
-class Max(Reduction):
-    """Largest element over ``axes``; NaN if any is; of nothing, the lowest value of the type.
-
-    Ties share the cotangent evenly.
-    """
-
-    name = "max"
-    x: Value
-    axes: tuple[int, ...]
-
-    def infer(self) -> TensorType:
-        """The shape without the axes."""
-        if self.x.dtype.kind not in "iuf":
-            raise DTypeError(f"max: not defined for {self.x.type}")
-        return self.x.type.with_shape(self.reduced(self.x.type))
-
-    def reference(self, *operands: Array) -> Any:
-        x = wide(operands[0])
-        return np.max(x, axis=self.axes, initial=self.x.dtype.lowest).astype(self.x.dtype.numpy)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        ties = Equal(self.x, spread(self, self.x.type, self.axes))
-        ones = Select(ties, zeros(self.x.type) + 1.0, zeros(self.x.type))
-        share = dy[0] / Sum(ones, self.axes)
-        return (Select(ties, spread(share, self.x.type, self.axes), zeros(self.x.type)),)
-
-    def states(self) -> tuple[DType, ...]:
-        return (self.x.dtype.compute,)
-
-    def identity(self, s: Scalars[S]) -> State[S]:
-        return (s.constant(self.x.dtype.lowest, self.x.dtype.compute),)
-
-    def lift(self, s: Scalars[S], index: S, *x: S) -> State[S]:
-        return x
-
-    def combine(self, s: Scalars[S], a: State[S], b: State[S]) -> State[S]:
-        return (s.binary("max", a[0], b[0]),)
-
-    def project(self, s: Scalars[S], state: State[S]) -> State[S]:
-        return state
-
-
-@rewrite(Max, example=lambda x: Max(x, ()))
-def maximum_over_nothing(op: Max) -> Value | None:
-    """A maximum over no axes is what it is taken of."""
-    return op.x if not op.axes else None
-
-
-class ArgMax(Reduction):
-    """Position of the largest element over ``axes`` in row-major order, as i64.
-
-    The first of equals wins, and the first NaN before all; of nothing, 0.
-    """
-
-    name = "argmax"
-    nondifferentiable = "its result is an integer"
-    x: Value
-    axes: tuple[int, ...]
-
-    def infer(self) -> TensorType:
-        """An index for each position that is left."""
-        if self.x.dtype.kind not in "biuf":
-            raise DTypeError(f"argmax: not defined for {self.x.type}")
-        return TensorType(I64, self.reduced(self.x.type))
-
-    def reference(self, *operands: Array) -> Any:
-        x = wide(operands[0])
-        kept = tuple(i for i in range(x.ndim) if i not in self.axes)
-        shape = tuple(x.shape[i] for i in kept)
-        count = int(np.prod([x.shape[a] for a in self.axes], dtype=np.int64))
-        flat = np.transpose(x, (*kept, *self.axes)).reshape(*shape, count)
-        return np.argmax(flat, -1) if count else np.zeros(shape, np.int64)
-
-    def states(self) -> tuple[DType, ...]:
-        return (self.x.dtype.compute, I64)
-
-    def identity(self, s: Scalars[S]) -> State[S]:
-        lowest = s.constant(self.x.dtype.lowest, self.x.dtype.compute)
-        return lowest, s.constant(I64.highest, I64)
-
-    def lift(self, s: Scalars[S], index: S, *x: S) -> State[S]:
-        return x[0], index
-
-    def combine(self, s: Scalars[S], a: State[S], b: State[S]) -> State[S]:
-        a_nan, b_nan = s.binary("ne", a[0], a[0]), s.binary("ne", b[0], b[0])
-        same = s.binary("or", s.binary("eq", a[0], b[0]), s.binary("and", a_nan, b_nan))
-        larger = s.binary("lt", b[0], a[0])
-        first = s.binary("lt", a[1], b[1])
-        a_wins = s.select(
-            same, first, s.binary("or", a_nan, s.binary("and", larger, s.unary("not", b_nan)))
-        )
-        return s.select(a_wins, a[0], b[0]), s.select(a_wins, a[1], b[1])
-
-    def project(self, s: Scalars[S], state: State[S]) -> State[S]:
-        nothing = s.binary("eq", state[1], s.constant(I64.highest, I64))
-        return (s.select(nothing, s.constant(0, I64), state[1]),)
-
-
 class LogSumExp(Reduction):
     """``log(sum(exp(x)))`` over ``axes`` in one pass, without overflow; of nothing, -inf.
 
@@ -170,6 +73,7 @@ class LogSumExp(Reduction):
     """
 
     name = "logsumexp"
+    pairwise = "logaddexp"
     x: Value
     axes: tuple[int, ...]
 

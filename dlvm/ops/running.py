@@ -18,9 +18,10 @@ from dlvm.errors import DTypeError
 from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
+from .extremes import Max
 from .families import Reduction, Running, State, wide
 from .logic import Equal, Less, Select
-from .reduction import LogSumExp, Max, Sum
+from .reduction import LogSumExp, Sum
 from .transcendental import Exp
 
 
