@@ -158,7 +158,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
     c = cov(x, y, rowvar)
     if not c.ndim:
         return apply(Div, c, c)
-    size = apply(Sqrt, reduce(Sum, c * named("eye")(c.shape[0]), 0, False))
+    size = apply(Sqrt, reduce(Sum, select(named("eye")(c.shape[0]), c, 0), 0, False))
     return c / size[:, None] / size[None, :]
 
 
