@@ -286,6 +286,8 @@ class Tensor:
 
     T = property(_unary("transpose"), doc="All axes in reverse order.")
     mT = property(_unary("matrix_transpose"), doc="The last two axes exchanged.")
+    real = property(_unary("real"), doc="The real part, which is the array itself.")
+    imag = property(_unary("imag"), doc="The imaginary part, zeros.")
     at = property(_unary("at"), doc="``x.at[i].set(v)`` and ``.add(v)``: a changed copy.")
 
     def __getattr__(self, name: str) -> Any:
@@ -363,6 +365,14 @@ METHODS = frozenset(
         "dot",
         "take",
         "cumsum",
+        "prod",
+        "min",
+        "argmin",
+        "var",
+        "std",
+        "clip",
+        "round",
+        "conj",
     ]
 )
 """Methods of NumPy's arrays that are public functions of the same name."""

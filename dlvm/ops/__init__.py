@@ -18,6 +18,7 @@ from .elementwise import (
     Sub,
 )
 from .extremes import ArgMax, ArgMin, Max, Min
+from .factors import Prod
 from .families import (
     Contraction,
     Control,
@@ -141,6 +142,7 @@ __all__ = [
     "Pop",
     "Pow",
     "Print",
+    "Prod",
     "Push",
     "Recompute",
     "Reduction",

@@ -58,7 +58,7 @@ def close(found, expected):
 
 
 @pytest.mark.parametrize("axis", [None, 1, (0, -1)], ids=str)
-@pytest.mark.parametrize("name", ["min", "max", "any", "all", "var", "std", "ptp"])
+@pytest.mark.parametrize("name", ["min", "max", "any", "all", "var", "std", "ptp", "prod"])
 def test_over_axes(name, axis):
     same(name, X, axis=axis)
     same(name, X, axis=axis, keepdims=True)
@@ -74,7 +74,7 @@ def test_over_one_axis(name):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_of_every_type(dtype):
     x = np.array([[3, 1, 0], [2, 2, 5]]).astype(dtype)
-    for name in ("sum", "mean", "var", "std", "max", "min", "any", "all"):
+    for name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all"):
         same(name, x)
         same(name, x, axis=1)
     for name in ("argmax", "argmin", "count_nonzero"):
@@ -94,7 +94,7 @@ def test_an_element_type_may_be_asked_for(name):
     same(name, np.arange(5, dtype=np.int8), dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "any", "all"])
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "any", "all"])
 def test_a_mask_leaves_elements_out(name):
     same(name, X, axis=1, where=MASK)
     same(name, X, axis=1, where=MASK[:, :1])
@@ -105,6 +105,7 @@ def test_extremes_and_sums_may_have_a_start(compiled):
     same("max", X, axis=0, initial=0.5, where=MASK)
     same("min", X, axis=0, initial=0.5, where=MASK)
     same("sum", X, axis=0, initial=3.0)
+    same("prod", X, axis=0, initial=3.0)
     with pytest.raises(UserError, match="argmax takes no where="):
         dlvm.argmax(X, where=MASK)
 
@@ -118,7 +119,7 @@ def test_degrees_of_freedom(compiled):
 
 
 @pytest.mark.parametrize("axis", [None, 1])
-@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "max", "min"])
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min"])
 def test_without_nan(name, axis):
     same(f"nan{name}", HOLES, axis=axis)
     same(f"nan{name}", np.arange(6).reshape(2, 3), axis=axis)
@@ -176,3 +177,23 @@ def test_derivatives(name):
 def test_what_is_left_out_has_no_derivative(compiled):
     g = dlvm.grad(lambda x: dlvm.nansum(x * x))(HOLES)
     np.testing.assert_allclose(g, np.where(np.isnan(HOLES), 0, 2 * HOLES))
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_the_derivatives_of_a_product_divide_by_nothing(zeros):
+    x = np.array([2.0, -3.0, 5.0, 0.5, 7.0])
+    x[:zeros] = 0
+    n = range(len(x))
+    others = [np.prod(np.delete(x, i)) for i in n]
+    np.testing.assert_allclose(dlvm.grad(dlvm.prod)(x), others, rtol=1e-14)
+    pairs = [[np.prod(np.delete(x, [i, j])) if i != j else 0 for j in n] for i in n]
+    np.testing.assert_allclose(dlvm.hessian(dlvm.prod)(x), pairs, rtol=1e-14)
+
+
+def test_the_derivative_of_a_product_over_some_axes(compiled):
+    x = np.round(X)
+    g = dlvm.grad(lambda x: (x.prod((0, 2)) * np.arange(4.0)).sum())(x)
+    for at in np.ndindex(x.shape):
+        rest = x[:, at[1]].copy()
+        rest[at[0], at[2]] = 1
+        assert g[at] == rest.prod() * at[1]

@@ -9,7 +9,7 @@ import pytest
 
 from dlvm.errors import IRError, ShapeError
 from dlvm.ir import BF16, F16, F32, F64, I64, NUMBERS, Builder, DType, Function, Param, TensorType
-from dlvm.ops import Add, ArgMax, Fold, LogSumExp, Max, Maximum, Mul, Sub, Sum
+from dlvm.ops import Add, ArgMax, ArgMin, Fold, LogSumExp, Max, Maximum, Min, Mul, Prod, Sub, Sum
 
 from .running import run_op, same_bits
 
@@ -22,7 +22,10 @@ def test_of_nothing_there_is_the_identity(dtype: DType):
     x = np.zeros((2, 0), dtype.numpy)
     same_bits(run_op(lambda v: Sum(v, (1,)), x), np.zeros(2, dtype.numpy))
     same_bits(run_op(lambda v: Max(v, (1,)), x), np.full(2, dtype.lowest, dtype.numpy))
-    same_bits(run_op(lambda v: ArgMax(v, (1,)), x), np.zeros(2, np.int64))
+    same_bits(run_op(lambda v: Min(v, (1,)), x), np.full(2, dtype.highest, dtype.numpy))
+    same_bits(run_op(lambda v: Prod(v, (1,)), x), np.ones(2, dtype.numpy))
+    for op in (ArgMax, ArgMin):
+        same_bits(run_op(lambda v, op=op: op(v, (1,)), x), np.zeros(2, np.int64))
     same_bits(run_op(lambda v: Sum(v, (0,)), x), np.zeros(0, dtype.numpy))
     if dtype.is_float:
         same_bits(run_op(lambda v: LogSumExp(v, (1,)), x), np.full(2, -INF, dtype.numpy))
@@ -35,6 +38,9 @@ def test_over_any_axes(axes: tuple[int, ...]):
     rows = np.transpose(x, (*kept, *axes)).reshape(*[x.shape[i] for i in kept], -1)
     same_bits(run_op(lambda v: Sum(v, axes), x), np.array(np.add.reduce(rows, -1)))
     same_bits(run_op(lambda v: Max(v, axes), x), np.array(np.sort(rows, -1)[..., -1]))
+    same_bits(run_op(lambda v: Min(v, axes), x), np.array(np.sort(rows, -1)[..., 0]))
+    same_bits(run_op(lambda v: Prod(v, axes), x), np.array(np.multiply.reduce(rows, -1)))
+    same_bits(run_op(lambda v: ArgMin(v, axes), x), run_op(lambda v: ArgMax(v, axes), -x))
     best = np.array(
         [int(np.flatnonzero(r == r.max())[0]) for r in rows.reshape(-1, rows.shape[-1])]
     )
@@ -60,11 +66,16 @@ def test_nan_is_the_largest(dtype: DType):
     x = np.array([[1, NAN, INF, NAN], [-INF, -INF, -INF, -INF], [1, 3, 3, 2]], dtype.numpy)
     same_bits(run_op(lambda v: Max(v, (1,)), x), np.array([NAN, -INF, 3], dtype.numpy))
     assert run_op(lambda v: ArgMax(v, (1,)), x).tolist() == [1, 0, 1]
+    same_bits(run_op(lambda v: Min(v, (1,)), x), np.array([NAN, -INF, 1], dtype.numpy))
+    assert run_op(lambda v: ArgMin(v, (1,)), x).tolist() == [1, 0, 0]
 
 
 def test_the_largest_of_truths_is_the_first_that_holds():
     x = np.array([[False, True, True], [False, False, False]])
     assert run_op(lambda v: ArgMax(v, (1,)), x).tolist() == [1, 0]
+    assert run_op(lambda v: ArgMin(v, (1,)), x).tolist() == [0, 0]
+    assert run_op(lambda v: Max(v, (1,)), x).tolist() == [True, False]
+    assert run_op(lambda v: Min(v, (1,)), x).tolist() == [False, False]
 
 
 @pytest.mark.parametrize(
