@@ -31,6 +31,8 @@ from dlvm.dsl.staging import function, trace
 from dlvm.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, parse
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CompilerError",
     "DlvmError",
