@@ -19,7 +19,7 @@ from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .index import ceildiv, split
+from .index import ceildiv, flatten, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
 from .schedule import Schedule
@@ -42,7 +42,8 @@ class Fold:
     """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold.
 
     While ``apart``, threads are free as well: chunks are folded in any order, each into a place
-    of its own, and their results then as always, from first to last.
+    of its own, and their results then as always, from first to last. Operands in ``keep`` are
+    written on the way.
     """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
@@ -51,6 +52,7 @@ class Fold:
         self.how = how
         self.team: Team | None = None
         self.apart = False
+        self.keep: dict[Value, Buffer] = {}
 
     def alone(self, op: Reduction, at: At) -> State:
         """One reduction where it is needed, by whoever needs it."""
@@ -211,6 +213,9 @@ class _Running:
         at = self.index(k)
         at = At(at.index, (*at.where, *where))
         elements = [self.fold.pull.element(x, at) for x in self.op.operands]
+        for x, element in zip(self.op.operands, elements, strict=True):
+            if (room := self.fold.keep.get(x)) is not None:
+                self.nest.store(room, flatten(at.index, x.shape), element, at.where)
         state = self.op.lift(self.words, self.nest.size(k), *map(self._wide, elements))
         before = self._load(self.lanes, lane, where)
         self._store(self.lanes, lane, self.op.combine(self.words, before, state), where)

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum, substitute, symbols
+from dlvm.ir.scalar import FUNCTIONS
 
 from .count import count
 from .loops import (
@@ -33,7 +34,7 @@ from .loops import (
 
 LANES = 16
 """What a statement costs outside of vectors, where one inside costs a unit."""
-WEIGHTS = {"exp": 14, "log": 20, "tanh": 16, "div": 4, "sqrt": 6, "floordiv": 20}
+WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
 """Units of the words that cost more than one."""
 WIDEST = 64
 """Lanes of the widest vectors there are."""

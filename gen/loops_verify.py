@@ -224,7 +224,7 @@ class _Verifier:
                 continue
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
-                if both and old.offset != new.offset and not _disjoint(old, new):
+                if both and old.offset != new.offset and not _apart(old, new, loop):
                     raise self.fail(s, f"turns of {loop.var} share an element")
             accesses.append(new)
 
@@ -252,6 +252,20 @@ def _can_be_shared(loop: Loop) -> bool:
     return loop.kind in ("parallel", "vector")
 
 
+def _apart(a: Access, b: Access, loop: Loop) -> bool:
+    """Whether different turns of a loop touch different elements."""
+    stretch = _stretch(a, loop.var)
+    return (stretch is not None and stretch == _stretch(b, loop.var)) or _disjoint(a, b)
+
+
+def _stretch(a: Access, name: str) -> Dim | None:
+    """How many elements in a row are a turn's own, where one turn's follow another's."""
+    step = substitute(a.offset, {name: symbol(name) + 1}) - a.offset
+    rest = a.offset - step * symbol(name)
+    inside = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
+    return step if name not in symbols(step) and inside else None
+
+
 def _disjoint(a: Access, b: Access) -> bool:
     """Whether all offsets of one lie below all of the other, whoever asks."""
     renamed = {n: f"{n}'" for n in a.facts.highest}
@@ -270,10 +284,28 @@ def _disjoint(a: Access, b: Access) -> bool:
 def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]) -> bool:
     """Whether an offset is different for different values of these variables.
 
-    Each variable must step over all that the variables before it span, as digits do.
+    Each variable must step over all that the variables before it span, as digits do; or else
+    there is one whose steps span all the rest, and for each value of it the rest is distinct.
     """
     digits = _digits(offset, names, facts, defines)
-    return digits is not None and _stepping(digits, 1, facts)
+    if digits is not None:
+        return _stepping(digits, 1, facts)
+    for name in names:
+        step = _slope(offset, name)
+        rest = offset - step * symbol(name)
+        if facts.nonnegative(rest) and facts.nonnegative(step - 1 - rest):
+            return _distinct(rest, [n for n in names if n != name], facts, defines)
+    return False
+
+
+def _slope(offset: Dim, name: str) -> Dim:
+    """What a variable is multiplied by where it stands by itself, not within a call."""
+    total: Dim = 0
+    for mono, k in offset.terms if isinstance(offset, Expr) else ():
+        if (name, 1) in mono:
+            others = tuple(pair for pair in mono if pair != (name, 1))
+            total = total + (Expr(((others, k),)) if others else k)
+    return total
 
 
 def _stepping(digits: list[Digit], span: Dim, facts: Facts) -> bool:

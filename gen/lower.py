@@ -30,6 +30,7 @@ from dlvm.ops import (
 from .fold import Team
 from .grains import grained
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
+from .keeping import keeping
 from .loops import (
     Bind,
     Body,
@@ -195,9 +196,12 @@ class _Lowering:
         """One turn for each row: what is folded, then what is written of it."""
         small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
         whole = [t for t in targets if t not in small]
+        keep = self._keeping(frame, whole)
         with self._row(frame) as (row, where, first):
             for level in _levels(self.body) if frame.axes else ():
+                self.pull.fold.keep = {v: b for v, b in keep.items() if _folds(level, v)}
                 self.pull.fold.together(level, At(row, where))
+                self.pull.kept |= self.pull.fold.keep
             self.pull.fold.team, self.pull.fold.apart = None, False
             for value, buffer in small:
                 self._write(value, buffer, At(row, where), first)
@@ -207,6 +211,11 @@ class _Lowering:
                     for value, buffer in whole:
                         at = reshaped(index, frame.shape, value.shape)
                         self._write(value, buffer, At(at, (*where, *here)), (*where, *here))
+
+    def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
+        """What is kept from one sweep to the next, where rows lie beside one another."""
+        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        return keeping(self.body, frame.shape, whole) if alone else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At, where: Where) -> None:
         x = self.pull.element(value, at)
@@ -439,6 +448,10 @@ def _levels(body: Function) -> list[list[Reduction]]:
             level += 1
         depth.update((r, level) for r in op.results)
     return levels
+
+
+def _folds(level: Sequence[Reduction], value: Value) -> bool:
+    return any(value in op.operands for op in level)
 
 
 def _position_only(body: Function, shape: Index) -> bool:

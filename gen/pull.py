@@ -47,7 +47,8 @@ Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
 class Pull:
     """Elements of the values of one kernel body, whose parameters are buffers.
 
-    Values in ``tiles`` lie in a local array, from a corner on, with a row length.
+    Values in ``tiles`` lie in a local array, from a corner on, with a row length; those in
+    ``kept`` in the room of a result, since the sweep that computed them.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Pull:
         self.fold = Fold(self, tree, how)
         self.tiles: dict[Value, tuple[Local, Index, int]] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
+        self.kept: dict[Value, Buffer] = {}
         self._tables: dict[Constant, Table] = {}
         self._checked: set[tuple[Scalar, Where]] = set()
 
@@ -90,6 +92,8 @@ class Pull:
         return None if known is None else known[value.index if isinstance(value, Part) else 0]
 
     def _direct(self, value: Value, at: At) -> tuple[Scalar, ...] | None:
+        if value in self.kept:
+            return (self.nest.load(self.kept[value], flatten(at.index, value.shape), at.where),)
         if value in self.tiles:
             memory, (row, col), width = self.tiles[value]
             i, j = at.index[-2:]

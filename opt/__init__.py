@@ -15,7 +15,7 @@ from .ordering import order
 from .pipelines import DEFAULT, KERNELS, MEANING
 from .sharing import share
 from .simplification import fold_constants, simplify
-from .streaming import stream_softmax
+from .softmax import open_softmax
 
 __all__ = [
     "DEFAULT",
@@ -30,10 +30,10 @@ __all__ = [
     "keep_reachable",
     "open_checkpoints",
     "open_recompute",
+    "open_softmax",
     "order",
     "propagate",
     "select_branches",
     "share",
     "simplify",
-    "stream_softmax",
 ]

@@ -12,7 +12,7 @@ from .inlining import inline_calls, open_checkpoints, open_recompute
 from .ordering import order
 from .sharing import share
 from .simplification import fold_constants, simplify
-from .streaming import stream_softmax
+from .softmax import open_softmax
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
@@ -31,7 +31,7 @@ MEANING: tuple[Pass, ...] = (
 )
 
 KERNELS: tuple[Pass, ...] = (
-    stream_softmax,  # after the last simplification: laws do not look into a fold
+    open_softmax,  # after the last simplification: laws do not look into a fold
     drop,  # nothing is shared from here on, so recomputation may be opened
     open_checkpoints,
     fuse,  # recomputations are still closed, so that no kernel computes them too early
