@@ -22,4 +22,5 @@ from . import powers as powers
 from . import products as products
 from . import reductions as reductions
 from . import running as running
+from . import special as special
 from . import statistics as statistics

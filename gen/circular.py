@@ -43,6 +43,14 @@ def tan(v: Lanes, x: str) -> str:
     return v.where_tiny(x, v.div(over, v.select(odd, sine, cosine)))
 
 
+def sin_cos_of_turns(v: Lanes, x: str) -> tuple[str, str]:
+    """``sin(pi*x)`` and ``cos(pi*x)`` but for the sign of both, up to 2**52."""
+    part = v.mul(v.sub(x, v.call("rint", x)), v.number(math.pi))
+    half = v.mul(part, v.number(0.5))
+    sine, cosine = _sin_cos(v, half, v.number(0.0))
+    return v.mul(v.add(sine, sine), cosine), v.fma(cosine, cosine, v.neg(v.mul(sine, sine)))
+
+
 def _quarter(v: Lanes, q: str, sine: str, cosine: str) -> str:
     found = v.select(v.is_odd(q), cosine, sine)
     half = v.whole_do("and", q, v.whole(2))

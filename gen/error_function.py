@@ -6,9 +6,12 @@ x >= 0 (Shepherd and Laframboise 1981); x*x is taken to twice the digits.
 
 from __future__ import annotations
 
-from .coefficients import ERF, ERF_FAR, ERFC
+import math
+
+from .coefficients import ERF, ERF_FAR, ERFC, ERFINV_FAR, ERFINV_MIDDLE, ERFINV_NEAR
 from .exponential import exp, exp_of_sum
 from .lanes import Lanes
+from .logarithm import log
 
 
 def erf(v: Lanes, x: str) -> str:
@@ -61,3 +64,19 @@ def _ratio(v: Lanes, x: str) -> tuple[str, str]:
     over, under = v.sub(x, four), v.add(x, four)
     u = v.div(over, under)
     return u, v.div(v.fma(v.neg(u), under, over), under)
+
+
+def erfinv(v: Lanes, x: str) -> str:
+    """``x + x*p(w)`` with ``w = -log(1 - x*x)``, or sqrt(w) where that is large (Giles 2010)."""
+    one, bits = v.number(1.0), v.dtype.bits
+    size = v.call("fabs", x)
+    w = v.neg(log(v, v.mul(v.sub(one, size), v.add(one, size))))
+    root = v.call("sqrt", w)
+    found = v.estrin(v.sub(w, v.number(2.5)), ERFINV_NEAR[bits])
+    middle = v.estrin(v.sub(root, v.number(3.125)), ERFINV_MIDDLE[bits])
+    found = v.select(v.is_("ogt", w, v.number(5.0)), middle, found)
+    if not v.f32:
+        far = v.estrin(v.sub(root, v.number(5.0)), ERFINV_FAR[bits])
+        found = v.select(v.is_("ogt", w, v.number(16.0)), far, found)
+    end = v.is_("oeq", size, one)
+    return v.select(end, v.call("copysign", v.number(math.inf), x), v.fma(x, found, x))

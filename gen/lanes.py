@@ -8,11 +8,11 @@ instruction of a single processor.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from dlvm.ir import BF16, DType
+from dlvm.ir import BF16, F64, DType
 
 from .emit import Writer
 
@@ -214,6 +214,11 @@ class Lanes:
         rest = self.w.value(f"fsub {wide} {x}, {self.widened(high)}")
         return high, self.w.value(f"fptrunc {wide} {rest} to {self.type}")
 
+    def in_f64(self, function: Callable[[Lanes, str], str], x: str) -> str:
+        """A function computed in f64, its result rounded."""
+        found = function(Lanes(self.w, F64, self.lanes), self.widened(x))
+        return self.narrowed(found, found)[0] if self.f32 else found
+
     def saturated(self, x: str) -> str:
         """f64 as bits of this type's width; NaN is 0."""
         wide = vector("double", self.lanes)
@@ -269,10 +274,15 @@ class Lanes:
 
     def estrin(self, x: str, coefficients: Sequence[float]) -> str:
         """A polynomial, lowest coefficient first, with a short chain of dependences."""
-        level = [self.number(c) for c in coefficients]
+        return self.estrin_of(x, [self.number(c) for c in coefficients])
+
+    def estrin_of(self, x: str, level: Sequence[str]) -> str:
+        """The same of coefficients that are values; the first is added last, so it keeps digits."""
+        first, *level = level
+        power = x
         while len(level) > 1:
             odd = [level[-1]] if len(level) % 2 else []
             pairs = zip(level[::2], level[1::2], strict=False)
-            level = [self.fma(high, x, low) for low, high in pairs] + odd
-            x = self.mul(x, x) if len(level) > 1 else x
-        return level[0]
+            level = [self.fma(high, power, low) for low, high in pairs] + odd
+            power = self.mul(power, power) if len(level) > 1 else power
+        return self.fma(x, level[0], first) if level else first

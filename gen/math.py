@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import arcs, circular, error_function, exponential, logarithm
+from . import arcs, circular, error_function, exponential, gamma, logarithm
 from .lanes import Lanes
 
 UNARY: dict[str, Callable[[Lanes, str], str]] = {
@@ -31,5 +31,8 @@ UNARY: dict[str, Callable[[Lanes, str], str]] = {
     "cbrt": arcs.cbrt,
     "erf": error_function.erf,
     "erfc": error_function.erfc,
+    "erfinv": error_function.erfinv,
+    "lgamma": gamma.lgamma,
+    "digamma": gamma.digamma,
 }
 BINARY: dict[str, Callable[[Lanes, str, str], str]] = {"pow": logarithm.pow}

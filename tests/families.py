@@ -100,6 +100,8 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     extra = (
         {"dtype_to": d.choose(d.dtypes)} if any(s.name == "dtype_to" for s in cls.layout) else {}
     )
+    if any(s.name == "order" for s in cls.layout):
+        extra = {"order": d.integer(1, 3)}
     return cls(*tamed(cls, [first, *others]), **extra)
 
 

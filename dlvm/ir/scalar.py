@@ -66,6 +66,9 @@ FUNCTIONS = {
     "cbrt": "cube root, of either sign",
     "erf": "error function",
     "erfc": "1 - erf(x), with all digits where that is small",
+    "erfinv": "inverse of erf; infinite at 1 and -1, NaN beyond",
+    "lgamma": "logarithm of the magnitude of the gamma function; infinite at its poles",
+    "digamma": "derivative of lgamma; NaN at negative poles",
 }
 """Functions of one float."""
 

@@ -39,7 +39,7 @@ from .reduction import Fold, LogSumExp, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
-from .special import Erf, Erfc
+from .special import Digamma, Erf, Erfc, Erfinv, LGamma, Polygamma
 from .tape import Pop, Push
 from .transcendental import (
     Cbrt,
@@ -92,6 +92,7 @@ __all__ = [
     "CumulativeMax",
     "CumulativeSum",
     "Diagonal",
+    "Digamma",
     "DimSize",
     "Div",
     "Effect",
@@ -100,6 +101,7 @@ __all__ = [
     "Equal",
     "Erf",
     "Erfc",
+    "Erfinv",
     "Exchange",
     "Exp",
     "Exp2",
@@ -116,6 +118,7 @@ __all__ = [
     "IsInf",
     "IsNan",
     "Kernel",
+    "LGamma",
     "Less",
     "LessEqual",
     "LinearRecurrence",
@@ -139,6 +142,7 @@ __all__ = [
     "Or",
     "Pad",
     "Permute",
+    "Polygamma",
     "Pop",
     "Pow",
     "Print",

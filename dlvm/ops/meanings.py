@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,95 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
     return np.vectorize(function, otypes=[np.float64])
 
 
+def _lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
+
+
+def _erfinv(x: float) -> float:
+    """By the normal quantile, then one step of Newton's iteration on what that leaves."""
+    if not abs(x) < 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    rest = 1 - abs(x)
+    if rest < 0.5:
+        z = -NormalDist().inv_cdf(rest / 2) / math.sqrt(2)
+        step = (math.erfc(z) - rest) * math.sqrt(math.pi) / 2 * math.exp(z * z)
+    else:
+        z = NormalDist().inv_cdf((1 + abs(x)) / 2) / math.sqrt(2)
+        step = (abs(x) - math.erf(z)) * math.sqrt(math.pi) / 2 * math.exp(z * z)
+    return math.copysign(z + step, x)
+
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+
+
+def _digamma(x: Array) -> Array:
+    """By its recurrence beyond 10, where the asymptotic series holds; reflected below 0."""
+    y = np.abs(x)
+    passed = sum(1 / (y + k) for k in range(1, 11))
+    z = y + 11
+    series = sum(b / (2 * k) / z ** (2 * k) for k, b in enumerate(BERNOULLI, 1))
+    after = np.log(z) - 1 / (2 * z) - series - passed  # digamma(y + 1)
+    below = after + np.pi / np.tan(np.pi * (y - np.rint(y)))
+    below = np.where((y == np.rint(y)) & (y > 0), np.nan, below)
+    found = np.where(x > 0, after - 1 / y, below)
+    found = np.where(np.isposinf(x), np.inf, found)
+    return np.where(x == 0, np.copysign(np.inf, -x), found)
+
+
+def polygamma(x: Array, order: int) -> Array:
+    """The derivative of digamma of this order >= 1, by its series; reflected below 1/2."""
+    with np.errstate(all="ignore"):
+        reflected = x < 0.5
+        y = np.where(reflected, 1 - x, x)
+        count = order + 10
+        total = sum((y + k) ** -(order + 1.0) for k in range(count))
+        total = math.factorial(order) * (total + hurwitz_tail(y + count, order))
+        total = total if order % 2 else -total
+        slope = cotangent_slope(order, 1 / np.tan(np.pi * (x - np.rint(x))))
+        below = (-total if order % 2 else total) - np.pi ** (order + 1.0) * slope
+        found = np.where(reflected, below, total)
+        found = np.where(np.isposinf(x), 0.0 if order % 2 else -0.0, found)
+        pole = (x <= 0) & (x == np.rint(x))
+        return np.where(pole, math.inf if order % 2 else math.nan, found)
+
+
+def hurwitz_tail(z: Array, order: int) -> Array:
+    """The sum of ``(z + k)**-(order + 1)`` over all k >= 0 for a large z (Euler and Maclaurin)."""
+    return sum(c * z ** (-float(p)) for p, c in tail_terms(order))
+
+
+def tail_terms(order: int) -> list[tuple[int, float]]:
+    """Of that sum: the powers of 1/z, and their coefficients."""
+    terms = [(order, 1 / order), (order + 1, 0.5)]
+    for k, b in enumerate(BERNOULLI, 1):
+        rising = math.prod(range(order + 1, order + 2 * k))
+        terms.append((order + 2 * k, b * rising / math.factorial(2 * k)))
+    return terms
+
+
+def cotangent_polynomial(order: int) -> list[int]:
+    """``d^n cot(u)/du^n`` as a polynomial in ``c = cot(u)``: that of c is ``-(1 + c*c)``."""
+    row = [0, 1]
+    for _ in range(order):
+        slope = [k * a for k, a in enumerate(row)][1:]
+        row = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return row
+
+
+def cotangent_slope(order: int, c: Array) -> Array:
+    """That polynomial's value."""
+    return np.polyval(cotangent_polynomial(order)[::-1], c)
+
+
 OWN: dict[str, Callable[[Array], Any]] = {
     "erf": _each(math.erf),
     "erfc": _each(math.erfc),
+    "erfinv": _each(_erfinv),
+    "lgamma": _each(_lgamma),
+    "digamma": _digamma,
 }

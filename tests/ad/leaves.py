@@ -20,6 +20,7 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
     "div": (AB, lambda a, b: a / b),
     "select": (AB, lambda a, b: ops.Select(ops.Less(a, b), a * b, a / b)),
     "cast": ("f64[N,M]", lambda a: ops.Cast(ops.Cast(a, F64), F64)),
+    "polygamma": ("f64[N,M]", lambda a: ops.Polygamma(a * a + 0.5, 1)),
     "modf": ("f64[N,M]", lambda a: ops.Modf(a * 0.5).results),
     "broadcast": ("f64[M]", lambda a: ops.Broadcast(a * a, (3, M, 2), (1,))),
     "permute": ("f64[N,M,2]", lambda a: ops.Permute(a * a, (2, 0, 1))),

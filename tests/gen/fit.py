@@ -1,5 +1,7 @@
 """Computes the coefficients of gen/coefficients.py: run it to print that file anew."""
 
+import textwrap
+
 import mpmath as mp
 import numpy as np
 
@@ -8,6 +10,7 @@ HEADER = '''"""Coefficients of the polynomials in the rooms of functions, lowest
 Chebyshev interpolation at 120 bits, rounded to the type; printed by tests/gen/fit.py, which
 says of each what it approximates and where, and a test holds the two equal.
 """
+# fmt: off
 
 from __future__ import annotations
 
@@ -97,9 +100,14 @@ def erfc_scaled(u):
     return (1 + 2 * x) / (x * mp.sqrt(mp.pi)) * mp.fsum(terms)
 
 
-def lgamma_near(d):
+def lgamma_two(d):
     """log(gamma(2 + d))/d."""
     return mp.loggamma(2 + d) / d if abs(d) > 1e-9 else mp.psi(0, 2) + d * mp.psi(1, 2) / 2
+
+
+def lgamma_one(d):
+    """log(gamma(1 + d))/d."""
+    return mp.loggamma(1 + d) / d if abs(d) > 1e-9 else mp.psi(0, 1) + d * mp.psi(1, 1) / 2
 
 
 def digamma_near(d):
@@ -113,6 +121,32 @@ def digamma_root():
     return mp.findroot(lambda t: mp.psi(0, t), mp.mpf("1.4616321449683623"))
 
 
+def erfinv_near(d):
+    """erfinv(x)/x - 1 for -log(1 - x**2) = 2.5 + d."""
+    w = mp.mpf(5) / 2 + d
+    if w < 1e-24:
+        return mp.sqrt(mp.pi) / 2 - 1
+    rest = mp.exp(-w)
+    x = mp.sqrt(-mp.expm1(-w))
+    return erfc_inverse(w, rest / (1 + x)) / x - 1
+
+
+def erfc_inverse(w, rest):
+    """z with erfc(z) = rest, by Newton's iteration; w says where to start."""
+    z = mp.sqrt(mp.pi * w) / 2 if w < 2 else mp.sqrt(w - mp.log(mp.sqrt(mp.pi * w)))
+    for _ in range(60):
+        step = (mp.erfc(z) - rest) * mp.sqrt(mp.pi) / 2 * mp.exp(z * z)
+        z += step
+        if abs(step) < mp.mpf(2) ** -70 * z:
+            return z
+    raise ArithmeticError(f"no root near {z}")
+
+
+def erfinv_far(centre):
+    """The same, for sqrt(-log(1 - x**2)) = centre + d."""
+    return lambda d: erfinv_near((centre + d) ** 2 - mp.mpf(5) / 2)
+
+
 def intervals():
     """For each name and width: what is approximated, where, and with how many coefficients."""
     half, root = mp.log(2) / 2 * 1.01, mp.sqrt(mp.mpf(2))
@@ -123,6 +157,7 @@ def intervals():
     sinh = even(mp.sinh, one / 6, one / 120)
     atan = even(mp.atan, -one / 3, one / 5)
     asin = even(mp.asin, one / 6, 3 * one / 40)
+    near, middle = [(32, 11), (64, 25)], [(32, 12), (64, 24)]
     return {
         "EXP": {32: (exp_rest, -half, half, 5), 64: (exp_rest, -half, half, 11)},
         "LOG": {
@@ -138,7 +173,11 @@ def intervals():
         "ERF": {32: (erf_near, zero, one, 7), 64: (erf_near, zero, one, 13)},
         "ERF_FAR": {32: (erf_far, 0.95 * one, 4 * one, 10)},
         "ERFC": {32: (erfc_scaled, -one, one, 15), 64: (erfc_scaled, -one, one, 28)},
-        "LGAMMA": {64: (lgamma_near, -one / 2, one / 2, 19)},
+        "ERFINV_NEAR": {b: (erfinv_near, -5 * one / 2, 5 * one / 2, n) for b, n in near},
+        "ERFINV_MIDDLE": {b: (erfinv_far(25 * one / 8), -0.9 * one, one, n) for b, n in middle},
+        "ERFINV_FAR": {64: (erfinv_far(5 * one), -1.02 * one, 1.1 * one, 18)},
+        "LGAMMA_ONE": {64: (lgamma_one, -0.31 * one, one / 2, 22)},
+        "LGAMMA_TWO": {64: (lgamma_two, -one / 2, 0.71 * one, 22)},
         "DIGAMMA": {64: (digamma_near, -one / 2, one / 2, 21)},
     }
 
@@ -215,7 +254,8 @@ def page():
     for name, widths in rows.items():
         lines.append(f"{name} = {{")
         for bits, row in widths.items():
-            lines += [f"    {bits}: (", *(f"        {c!r}," for c in row), "    ),"]
+            text = textwrap.wrap(", ".join(map(repr, row)) + ",", 88)
+            lines += [f"    {bits}: (", *(f"        {line}" for line in text), "    ),"]
         lines.append("}")
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ import pytest
 from dlvm.errors import CompilerError
 from dlvm.ir import BOOL, F16, F32, F64, NUMBERS, OPS, Builder, Function, Module, Param, TensorType
 from dlvm.ir.dims import symbol
-from dlvm.ops import Cast, Elementwise, Kernel, Neg, Select
+from dlvm.ops import Cast, Elementwise, Kernel, Neg, Polygamma, Select
 
 from .compiled import Compiled, interpret
 from .values import numbers, same_bits
@@ -28,6 +28,8 @@ def all_of(dtype):
                 continue
             if cls is Cast:
                 [Cast(x, to) for to in NUMBERS]
+            elif cls is Polygamma:
+                [Polygamma(x, order) for order in (1, 2)]
             elif cls is Select:
                 Select(c, x, y)
             else:
