@@ -13,7 +13,7 @@ from .operands import element, fresh, kind_of, plain, promoted
 
 
 @public("polygamma")
-def polygamma(n: int, x: Any) -> Any:
+def polygamma(n: Any, x: Any) -> Any:
     """``d^n digamma(x)/dx^n`` for a known whole number n."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise DTypeError(

@@ -69,7 +69,7 @@ def _digamma(x: Array) -> Array:
     z = y + 11
     series = sum(b / (2 * k) / z ** (2 * k) for k, b in enumerate(BERNOULLI, 1))
     after = np.log(z) - 1 / (2 * z) - series - passed  # digamma(y + 1)
-    below = after + np.pi / np.tan(np.pi * (y - np.rint(y)))
+    below = after + np.pi * cotangent(y)
     below = np.where((y == np.rint(y)) & (y > 0), np.nan, below)
     found = np.where(x > 0, after - 1 / y, below)
     found = np.where(np.isposinf(x), np.inf, found)
@@ -85,7 +85,7 @@ def polygamma(x: Array, order: int) -> Array:
         total = sum((y + k) ** -(order + 1.0) for k in range(count))
         total = math.factorial(order) * (total + hurwitz_tail(y + count, order))
         total = total if order % 2 else -total
-        slope = cotangent_slope(order, 1 / np.tan(np.pi * (x - np.rint(x))))
+        slope = np.polyval(cotangent_polynomial(order)[::-1], cotangent(x))
         below = (-total if order % 2 else total) - np.pi ** (order + 1.0) * slope
         found = np.where(reflected, below, total)
         found = np.where(np.isposinf(x), 0.0 if order % 2 else -0.0, found)
@@ -95,7 +95,7 @@ def polygamma(x: Array, order: int) -> Array:
 
 def hurwitz_tail(z: Array, order: int) -> Array:
     """The sum of ``(z + k)**-(order + 1)`` over all k >= 0 for a large z (Euler and Maclaurin)."""
-    return sum(c * z ** (-float(p)) for p, c in tail_terms(order))
+    return sum((c * z ** (-float(p)) for p, c in tail_terms(order)), np.zeros_like(z))
 
 
 def tail_terms(order: int) -> list[tuple[int, float]]:
@@ -116,9 +116,12 @@ def cotangent_polynomial(order: int) -> list[int]:
     return row
 
 
-def cotangent_slope(order: int, c: Array) -> Array:
-    """That polynomial's value."""
-    return np.polyval(cotangent_polynomial(order)[::-1], c)
+def cotangent(x: Array) -> Array:
+    """``cot(pi * x)``, near its zeros as a tangent."""
+    turn = x - np.rint(x)
+    size = np.abs(turn)
+    found = np.where(size < 0.25, 1 / np.tan(np.pi * size), np.tan(np.pi * (0.5 - size)))
+    return np.copysign(found, turn)
 
 
 OWN: dict[str, Callable[[Array], Any]] = {

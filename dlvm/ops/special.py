@@ -83,7 +83,8 @@ class Digamma(Curve):
 class Polygamma(Elementwise):
     """``d^n digamma(x)/dx^n`` for an order n from 1 to 100.
 
-    At 0 and the negative whole numbers it is infinite for odd orders, NaN for even ones.
+    At 0 and the negative whole numbers it is infinite for odd orders, NaN for even ones. Its error
+    grows with the order: ``ulp`` holds up to 3.
     """
 
     name = "polygamma"
@@ -151,7 +152,12 @@ def _tail(s: Scalars[S], z: S, n: int) -> S:
 def _slope(s: Scalars[S], x: S, n: int) -> S:
     """``pi * d^n cot(pi*x)/dx^n``."""
     turn = s.binary("sub", x, s.unary("round", x))
-    tangent = s.unary("tan", s.binary("mul", turn, s.constant(math.pi, F64)))
-    cotangent = s.binary("div", s.constant(1.0, F64), tangent)
+    size = s.unary("abs", turn)
+    steep = s.binary("lt", size, s.constant(0.25, F64))
+    other = s.binary("sub", s.constant(0.5, F64), size)
+    angle = s.binary("mul", s.select(steep, size, other), s.constant(math.pi, F64))
+    tangent = s.unary("tan", angle)
+    cotangent = s.select(steep, s.binary("div", s.constant(1.0, F64), tangent), tangent)
+    cotangent = s.binary("copysign", cotangent, turn)
     slope = _horner(s, cotangent, [float(c) for c in cotangent_polynomial(n)])
     return s.binary("mul", slope, s.constant(math.pi ** (n + 1), F64))
