@@ -18,11 +18,12 @@ from functools import cache
 from dlvm.ir import DType
 from dlvm.target import Target
 
+from .bands import DEPTH, Plan, write_bands
 from .emit import Text, Writer
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import BAND, GROUP, Shape, Vectors, micro_kernel, shapes
-from .packing import LINE, copy_columns, copy_groups, copy_rows
+from .micro import BAND, GROUP, Vectors
+from .packing import copy_columns, copy_rows
 from .pool import include_fork
 
 WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
@@ -30,13 +31,9 @@ WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish
 to be written, or (``finish`` is not null) the function that is called with each tile and the
 environment that it is given."""
 POINTERS = ("x", "y", "out", "finish", "environment")
-DEPTH = 1024
-"""Bytes of k in one panel of a row."""
 LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
 MANY = 24
-BATCH = 48
-"""Rows of a transposed x that are copied together: whole lines of a cache."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -87,36 +84,20 @@ class _Product:
 
     def __init__(self, text: Text, generic: Generic, target: Target) -> None:
         self.text, self.generic = text, generic
-        self.stored, self.dtype = generic.dtype, generic.dtype.compute
-        self.converts = self.stored != self.dtype
-        self.lanes = target.lanes(max(self.dtype.bytes, 4))
-        self.shapes = shapes(target)
-        self.strip = self.shapes[0].vectors * self.lanes
-        self.depth = DEPTH // self.dtype.bytes
-        self.group = self.depth * LINE + 2 * LINE  # apart by no power of two
-        self.y_far = self.depth * self.strip
+        sides = generic.x_transposed, generic.y_transposed
+        self.plan = Plan.of(generic.dtype, *sides, target)
+        self.y_far = DEPTH * self.plan.strip
 
     def write(self) -> None:
-        """Everything, those that are called first."""
-        stored, lanes = self.stored, self.lanes
-        for s in self.shapes:
-            name = self.micro(s)
-            micro_kernel(self.text, name, s, stored, lanes, self.generic.x_transposed)
-        copy_y = copy_columns if self.generic.y_transposed else copy_rows
-        copy_y(self.text, "copy.y", stored, lanes, self.strip)
-        if self.generic.x_transposed:
-            copy_groups(self.text, "copy.x", stored)
-        elif self.converts:
-            copy_rows(self.text, "copy.x", stored, lanes, self.strip)
-        self.bands()
-        self.rows()
+        """Everything, what is called first."""
+        plan = self.plan
+        copy_y = copy_columns if plan.y_transposed else copy_rows
+        copy_y(self.text, "copy.y", plan.stored, plan.lanes, plan.strip)
+        write_bands(self.text, plan)
+        self.panels()
         self.blocks()
         self.part()
         self.whole()
-
-    def micro(self, shape: Shape) -> str:
-        """The name of a micro kernel."""
-        return f"micro.{shape.rows}x{shape.vectors}"
 
     # -- the call ------------------------------------------------------------------------------
 
@@ -145,7 +126,7 @@ class _Product:
     def split(self, w: Writer) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
-        unit = w.value(f"select i1 {few}, i64 {self.strip}, i64 {BAND}")
+        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {BAND}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
         up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
         return few, unit, w.value(f"sdiv i64 {up}, {unit}")
@@ -179,10 +160,10 @@ class _Product:
         """Blocks of columns, in each all rows, or (where tiles are finished) some of them."""
         w = Writer(self.text)
         self.words(w, "finish", "out", "out.step", "environment")
-        v = Vectors(w, self.stored, self.lanes)
+        v = self.plan.vectors(w)
         height, width = self.generic.height, self.generic.width
         tile = w.array(f"[{height * width} x {v.element}]")
-        panel = w.array(f"[{self.depth * width} x {v.element}]")
+        panel = w.array(f"[{DEPTH * width} x {v.element}]")
         tiled = w.value("icmp ne ptr %finish, null")
         all_ = w.value("sub i64 %rows.end, %rows.start")
         step = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
@@ -199,7 +180,7 @@ class _Product:
             first = w.value(f"icmp eq i64 {r.index}, %rows.start")
             spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
             w.do(
-                f"call void @rows(ptr %call, {spot}, ptr {panel}, ptr {sums}, i64 {sums_step}, "
+                f"call void @panels(ptr %call, {spot}, ptr {panel}, ptr {sums}, i64 {sums_step}, "
                 f"i1 {first})"
             )
             with w.when(tiled):
@@ -207,142 +188,54 @@ class _Product:
         bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
         self.function(w, "blocks", f"ptr %call, {bounds}")
 
-    def rows(self) -> None:
-        """Rows of one block of columns, panel of k by panel; y is copied once if it is small."""
-        w = Writer(self.text)
-        self.words(w, "m", "n", "k", "y", "y.step")
-        v = Vectors(w, self.stored, self.lanes)
-        x_copied = "true" if self.converts else "false"
-        if self.generic.x_transposed and not self.converts:
-            x_copied = self.large(w, "%m", "%n")
-        y_copied = "true"
-        if not (self.generic.y_transposed or self.converts):
-            y_copied = self.large(w, "%n", "%m")
+    def panels(self) -> None:
+        """Rows of one block of columns, panel of k by panel; one panel of y is copied once."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step")
+        v = plan.vectors(w)
+        x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {self.depth}, i64 {depth}")
-        many = w.value(f"icmp sgt i64 {depth}, {step}")
-        needed = w.value(f"or i1 {many}, %new")
+        step = w.value(f"select i1 {copied}, i64 {DEPTH}, i64 {depth}")
+        several = w.value(f"icmp sgt i64 {depth}, {step}")
+        needed = w.value(f"or i1 {several}, %new")
         copies = w.value(f"and i1 {needed}, {y_copied}")
-        y_step = w.value(f"select i1 {y_copied}, i64 {self.strip}, i64 %y.step")
-        y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {self.strip}")
+        y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
+        y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
+        x_far = GROUP if plan.x_transposed else w.value(f"mul i64 %x.step, {GROUP}")
         with w.loop("0", depth, step) as p:
             left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
-            along, across = (
-                (p.index, "%col")
-                if self.generic.y_transposed is False
-                else (
-                    "%col",
-                    p.index,
-                )
-            )
-            start = w.value(f"add i64 {w.value(f'mul i64 {along}, %y.step')}, {across}")
-            source = v.at("%y", start, self.stored)
+            x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
+            source = self.start(w, v, "y", p.index, "%col", plan.y_transposed)
             with w.when(copies):
-                w.do(
-                    f"call void @copy.y(ptr {source}, i64 %y.step, i64 {left}, i64 %cols, "
-                    f"ptr %panel, i64 {self.strip}, i64 {self.y_far})"
-                )
+                to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"
+                w.do(f"call void @copy.y(ptr {source}, i64 %y.step, i64 {left}, i64 %cols, {to})")
             y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
             first = w.value(f"icmp eq i64 {p.index}, 0")
-            w.do(
-                f"call void @bands(ptr %call, i64 %row, i64 %rows, i64 %cols, i64 {p.index}, "
-                f"i64 {left}, i1 {x_copied}, ptr {y}, i64 {y_step}, i64 {y_far}, ptr %sums, "
-                f"i64 %sums.step, i1 {first})"
-            )
+            sides = f"ptr {x}, i64 %x.step, i64 {x_far}, ptr {y}, i64 {y_step}, i64 {y_far}"
+            rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
+            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied})")
         spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
-        self.function(
-            w, "rows", f"ptr %call, {spot}, ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
-        )
+        rest = "ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
+        self.function(w, "panels", f"ptr %call, {spot}, {rest}")
+
+    def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
+        """The address of an element of an operand."""
+        far, near = (col, row) if transposed else (row, col)
+        offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
+        return v.at(f"%{name}", offset, self.plan.stored)
+
+    def copied(self, w: Writer) -> tuple[str, str]:
+        """Whether x, and whether y, is read through copies."""
+        plan = self.plan
+        x = y = "true"
+        if not plan.converts:
+            x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
+            y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
+        return x, y
 
     def large(self, w: Writer, size: str, users: str) -> str:
         """Whether an operand with this many rows or columns is better copied."""
         elements = w.value(f"mul i64 %k, {size}")
-        large = w.value(f"icmp sgt i64 {elements}, {LARGE // self.stored.bytes}")
+        large = w.value(f"icmp sgt i64 {elements}, {LARGE // self.plan.stored.bytes}")
         return w.value(f"and i1 {large}, {w.value(f'icmp sge i64 {users}, {MANY}')}")
-
-    # -- bands ---------------------------------------------------------------------------------
-
-    def bands(self) -> None:
-        """Bands of rows, of which x is copied a batch at a time; in each, strips of columns."""
-        w = Writer(self.text)
-        self.words(w, "x", "x.step")
-        v = Vectors(w, self.stored, self.lanes)
-        transposed = self.generic.x_transposed
-        copying = transposed or self.converts
-        room = (BATCH // GROUP) * self.group + LINE if transposed else BATCH * self.depth
-        lines = w.array(f"[{room} x {v.element}]") if copying else "null"
-        step = w.value(f"select i1 %copied, i64 {BATCH}, i64 {BAND}")
-        near = w.value(f"select i1 %copied, i64 {LINE if transposed else self.depth}, i64 %x.step")
-        own = GROUP if transposed else w.value(f"mul i64 %x.step, {GROUP}")
-        far_copied = self.group if transposed else GROUP * self.depth
-        far = w.value(f"select i1 %copied, i64 {far_copied}, i64 {own}")
-        with w.loop("0", "%rows", step) as b:
-            rows = self.least(w, w.value(f"sub i64 %rows, {b.index}"), step)
-            at = w.value(f"add i64 %row, {b.index}")
-            along, across = ("%p", at) if transposed else (at, "%p")
-            start = w.value(f"add i64 {w.value(f'mul i64 {along}, %x.step')}, {across}")
-            x = source = v.at("%x", start, self.stored)
-            if copying:
-                sizes = f"i64 %depth, i64 {rows}" if transposed else f"i64 {rows}, i64 %depth"
-                to = (
-                    f"i64 {LINE}, i64 {self.group}"
-                    if transposed
-                    else (f"i64 {self.depth}, i64 {self.strip}")
-                )
-                with w.when("%copied"):
-                    w.do(
-                        f"call void @copy.x(ptr {source}, i64 %x.step, {sizes}, ptr {lines}, {to})"
-                    )
-                x = w.value(f"select i1 %copied, ptr {lines}, ptr {source}")
-            with w.loop("0", rows, BAND) as i:
-                here = self.least(w, w.value(f"sub i64 {rows}, {i.index}"), str(BAND))
-                band = w.value(f"mul i64 {w.value(f'sdiv i64 {i.index}, {GROUP}')}, {far}")
-                line = w.value(f"add i64 {b.index}, {i.index}")
-                sums = v.at("%sums", w.value(f"mul i64 {line}, %sums.step"))
-                side = f"ptr {v.at(x, band)}, i64 {near}, i64 {far}"
-                self.strips(w, v, side, sums, here)
-        self.function(
-            w,
-            "bands",
-            "ptr %call, i64 %row, i64 %rows, i64 %cols, i64 %p, i64 %depth, i1 %copied, ptr %y, "
-            "i64 %y.step, i64 %y.far, ptr %sums, i64 %sums.step, i1 %first",
-        )
-
-    def strips(self, w: Writer, v: Vectors, x: str, sums: str, rows: str) -> None:
-        """Strips of columns, the last as wide as is left."""
-        with w.loop("0", "%cols", self.strip) as c:
-            left = w.value(f"sub i64 %cols, {c.index}")
-            piece = w.value(f"sdiv i64 {c.index}, {self.strip}")
-            y = v.at("%y", w.value(f"mul i64 {piece}, %y.far"))
-            self.strip_of(w, v, 0, x, f"ptr {y}, i64 %y.step", v.at(sums, c.index), rows, left)
-
-    def strip_of(
-        self, w: Writer, v: Vectors, which: int, x: str, y: str, sums: str, rows: str, left: str
-    ) -> None:
-        """One strip, by the narrowest micro kernel that covers what is left."""
-        shape = self.shapes[which]
-        if which + 1 == len(self.shapes):
-            self.band(w, v, shape, x, y, sums, rows, left)
-            return
-        narrower = self.shapes[which + 1].vectors * self.lanes
-        wide = w.value(f"icmp sgt i64 {left}, {narrower}")
-        with w.when(wide):
-            self.band(w, v, shape, x, y, sums, rows, left)
-        with w.when(w.value(f"xor i1 {wide}, true")):
-            self.strip_of(w, v, which + 1, x, y, sums, rows, left)
-
-    def band(
-        self, w: Writer, v: Vectors, shape: Shape, x: str, y: str, sums: str, rows: str, left: str
-    ) -> None:
-        """The rows of a band, as many at a time as the micro kernel takes."""
-        pointer, near, far = x.split(", ")
-        with w.loop("0", rows, shape.rows) as r:
-            group = w.value(f"sdiv i64 {r.index}, {GROUP}")
-            start = v.at(pointer.split()[1], w.value(f"mul {far.replace(' ', ' ', 1)}, {group}"))
-            to = v.at(sums, w.value(f"mul i64 {r.index}, %sums.step"))
-            here = w.value(f"sub i64 {rows}, {r.index}")
-            w.do(
-                f"call void @{self.micro(shape)}(ptr {start}, {near}, {far}, {y}, ptr {to}, "
-                f"i64 %sums.step, i64 %depth, i64 {here}, i64 {left}, i1 %first)"
-            )
