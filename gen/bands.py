@@ -16,8 +16,8 @@ from .emit import Text, Writer
 from .micro import BAND, GROUP, Shape, Vectors, micro_kernel, shapes
 from .packing import LINE, copy_groups, copy_rows
 
-DEPTH = 256
-"""Steps of k in one panel."""
+PANEL = 1 << 19
+"""Bytes of a copied panel of y, which stays in the second cache."""
 BATCH = 48
 """Rows of x that are copied together: of a transposed x whole lines of a cache."""
 SIDES = "ptr %x, i64 %x.step, i64 %x.far, ptr %y, i64 %y.step, i64 %y.far"
@@ -56,15 +56,25 @@ class Plan:
         return self.shapes[0].vectors * self.lanes
 
     @property
+    def depth(self) -> int:
+        """Steps of k in a panel: fewer where x is copied for each block of columns anew."""
+        return 128 if self.x_transposed else 512
+
+    @property
+    def width(self) -> int:
+        """Columns of a block: as many as a panel holds."""
+        return PANEL // self.depth // max(self.dtype.bytes, 4)
+
+    @property
     def x_copied(self) -> tuple[int, int, int]:
         """Of a copied x: elements from row to row or k to k, from group to group, in all.
 
         Groups are apart by no power of two.
         """
         if self.x_transposed:
-            far = (DEPTH + 2) * LINE
+            far = (self.depth + 2) * LINE
             return LINE, far, BATCH // GROUP * far
-        return DEPTH, GROUP * DEPTH, BATCH * DEPTH
+        return self.depth, GROUP * self.depth, BATCH * self.depth
 
     def vectors(self, w: Writer) -> Vectors:
         """Who writes their loads and sums."""

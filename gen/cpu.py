@@ -86,6 +86,7 @@ class Emitter:
         self.access = Access(w, self.offsets)
         self.words = Words(w)
         self.scalars: dict[Scalar, Val] = {}
+        self.instead: dict[Scalar, Scalar] = {}
         self._tables(kernel.body)
 
     def within(self, w: Writer) -> Emitter:
@@ -123,7 +124,7 @@ class Emitter:
         """One statement."""
         match s:
             case Let(scalar):
-                self.scalars[scalar] = self.scalar(scalar)
+                self.scalars[scalar] = self.scalar(self.instead.get(scalar, scalar))
             case Define(name, dim):
                 self.offsets.defined[name] = dim
             case Bind(name, scalar):

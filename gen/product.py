@@ -3,9 +3,9 @@
 A product is compiled once for a process and linked with each program that calls it. It cuts the
 result into blocks of columns, a block into panels of k, and a panel into bands of rows, which
 micro kernels sum. What is read along far strides, in another type or many times is copied first.
-The sums lie in the result itself, or in a tile of which the program makes its results (an
-epilogue, a rounding) while it is in the cache. Every element is one chain over k in order, so
-neither blocks nor threads nor copies change its bits.
+The sums lie in the result itself, or in a tile where that is not possible; of them the program
+makes its results (an epilogue, a rounding) while they are in the cache. Every element is one chain
+over k in order, so neither blocks nor threads nor copies change its bits.
 
 ``void @NAME(ptr %context, ptr %call)``: the words of ``%call`` are named in ``WORDS``.
 """
@@ -18,7 +18,7 @@ from functools import cache
 from dlvm.ir import DType
 from dlvm.target import Target
 
-from .bands import DEPTH, Plan, write_bands
+from .bands import Plan, write_bands
 from .emit import Text, Writer
 from .lanes import llvm_type
 from .llvm import object_code
@@ -27,9 +27,9 @@ from .packing import copy_columns, copy_rows
 from .pool import include_fork
 
 WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
-"""Sizes; where the operands lie and how far their rows in memory are apart; where the product is
-to be written, or (``finish`` is not null) the function that is called with each tile and the
-environment that it is given."""
+"""Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
+lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
+is null, and the environment that it is given."""
 POINTERS = ("x", "y", "out", "finish", "environment")
 LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
@@ -40,7 +40,7 @@ PIECE = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Generic:
-    """What a product depends on before its sizes are known; ``width`` is that of a tile."""
+    """What a product depends on before its sizes are known, with the sizes of a tile."""
 
     dtype: DType
     x_transposed: bool
@@ -86,7 +86,7 @@ class _Product:
         self.text, self.generic = text, generic
         sides = generic.x_transposed, generic.y_transposed
         self.plan = Plan.of(generic.dtype, *sides, target)
-        self.y_far = DEPTH * self.plan.strip
+        self.y_far = self.plan.depth * self.plan.strip
 
     def write(self) -> None:
         """Everything, what is called first."""
@@ -157,67 +157,88 @@ class _Product:
         return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
 
     def blocks(self) -> None:
-        """Blocks of columns, in each all rows, or (where tiles are finished) some of them."""
+        """Blocks of columns, in each all rows, or (where there is a tile) some of them."""
         w = Writer(self.text)
-        self.words(w, "finish", "out", "out.step", "environment")
+        self.words(w, "out", "out.step")
         v = self.plan.vectors(w)
         height, width = self.generic.height, self.generic.width
         tile = w.array(f"[{height * width} x {v.element}]")
-        panel = w.array(f"[{DEPTH * width} x {v.element}]")
-        tiled = w.value("icmp ne ptr %finish, null")
+        panel = w.array(f"[{self.plan.depth * self.plan.width} x {v.element}]")
+        tiled = w.value("icmp eq ptr %out, null")
         all_ = w.value("sub i64 %rows.end, %rows.start")
-        step = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
-        sums_step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
+        down = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
+        across = w.value(f"select i1 {tiled}, i64 {width}, i64 {self.plan.width}")
+        step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
         with (
-            w.loop("%cols.start", "%cols.end", width) as c,
-            w.loop("%rows.start", "%rows.end", step) as r,
+            w.loop("%cols.start", "%cols.end", across) as c,
+            w.loop("%rows.start", "%rows.end", down) as r,
         ):
-            cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(width))
-            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), step)
+            cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), across)
+            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
             there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
-            direct = v.at("%out", there)
-            sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {direct}")
+            sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {v.at('%out', there)}")
             first = w.value(f"icmp eq i64 {r.index}, %rows.start")
             spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
-            w.do(
-                f"call void @panels(ptr %call, {spot}, ptr {panel}, ptr {sums}, i64 {sums_step}, "
-                f"i1 {first})"
-            )
-            with w.when(tiled):
-                w.do(f"call void %finish(ptr {tile}, {spot}, ptr %environment)")
+            rest = f"ptr {panel}, ptr {sums}, i64 {step}, i1 {first}"
+            w.do(f"call void @panels(ptr %call, {spot}, {rest})")
         bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
         self.function(w, "blocks", f"ptr %call, {bounds}")
 
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; one panel of y is copied once."""
         w, plan = Writer(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step")
+        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step", "finish", "environment")
+        w.do("%ends = icmp ne ptr %finish, null")
         v = plan.vectors(w)
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {DEPTH}, i64 {depth}")
+        step = w.value(f"select i1 {copied}, i64 {plan.depth}, i64 {depth}")
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         copies = w.value(f"and i1 {needed}, {y_copied}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
         y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
-        x_far = GROUP if plan.x_transposed else w.value(f"mul i64 %x.step, {GROUP}")
         with w.loop("0", depth, step) as p:
             left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
-            x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
             source = self.start(w, v, "y", p.index, "%col", plan.y_transposed)
             with w.when(copies):
                 to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"
                 w.do(f"call void @copy.y(ptr {source}, i64 %y.step, i64 {left}, i64 %cols, {to})")
             y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
             first = w.value(f"icmp eq i64 {p.index}, 0")
-            sides = f"ptr {x}, i64 %x.step, i64 {x_far}, ptr {y}, i64 {y_step}, i64 {y_far}"
-            rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
-            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied})")
+            last = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
+            sides = f"ptr {y}, i64 {y_step}, i64 {y_far}"
+            with w.loop("0", "%rows", self.generic.height) as r:
+                self.finished(w, v, p.index, r.index, sides, left, f"i1 {first}", x_copied, last)
         spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
         rest = "ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
         self.function(w, "panels", f"ptr %call, {spot}, {rest}")
+
+    def finished(
+        self,
+        w: Writer,
+        v: Vectors,
+        p: str,
+        r: str,
+        y: str,
+        left: str,
+        first: str,
+        x_copied: str,
+        last: str,
+    ) -> None:
+        """Some rows of a panel, finished while they are in the cache if it is the last."""
+        row = w.value(f"add i64 %row, {r}")
+        rows = self.least(w, w.value(f"sub i64 %rows, {r}"), str(self.generic.height))
+        sums = v.at("%sums", w.value(f"mul i64 {r}, %sums.step"))
+        x = self.start(w, v, "x", row, p, self.plan.x_transposed)
+        far = GROUP if self.plan.x_transposed else w.value(f"mul i64 %x.step, {GROUP}")
+        rest = f"ptr {sums}, i64 %sums.step, i64 {left}, i64 {rows}, i64 %cols, {first}"
+        sides = f"ptr {x}, i64 %x.step, i64 {far}, {y}"
+        w.do(f"call void @bands({sides}, {rest}, i1 {x_copied})")
+        with w.when(w.value(f"and i1 %ends, {last}")):
+            spot = f"i64 {row}, i64 %col, i64 {rows}, i64 %cols"
+            w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
 
     def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
         """The address of an element of an operand."""

@@ -1,22 +1,35 @@
 """A product in a kernel: the call of its generic object, and the function that finishes a tile.
 
 The function knows the kernel's buffers, its status and the indices around the product from an
-environment in memory. A body that only stores the product needs no such function: then the
-sums go where it stores them.
+environment in memory. Where one of its results is of the type of the sums and alone in its
+memory, the sums are made there (``place_of_sums``) and overwritten by the result; a body that
+only stores the product then needs no function at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol, symbols
 
 from .access import Place
 from .emit import Writer
-from .loops import Buffer, Let, Load, Loop, Operand, Product, Store
+from .loops import (
+    Body,
+    Buffer,
+    Define,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Product,
+    Scalar,
+    Statement,
+    Store,
+    statements,
+)
 from .product import POINTERS, WORDS, Generic, use
 
 if TYPE_CHECKING:
@@ -29,20 +42,19 @@ def product(e: Emitter, s: Product) -> None:
     values = {d: e.offsets.first(e.offsets.known(getattr(s, d))) for d in ("m", "n", "k")}
     for name, side in (("x", s.x), ("y", s.y)):
         values[name], values[f"{name}.step"] = _address(e, side)
-    if (out := plain_store(s)) is not None:
-        values["out"], values["out.step"] = _address(e, out)
-        values["finish"] = values["environment"] = "null"
-    else:
-        tile = f"{e.kernel.name}.{s.tile.name}"
-        _tile(e, s, tile, outer)
-        values["out"], values["out.step"] = "null", "0"
-        values["finish"], values["environment"] = f"@{tile}", _environment(e, outer)
+    values |= {"out": "null", "out.step": "0", "finish": "null", "environment": "null"}
+    if (sums := place_of_sums(s, e.shared)) is not None:
+        values["out"], values["out.step"] = _address(e, sums.place)
+    if sums is None or not sums.plain:
+        name = f"{e.kernel.name}.{s.tile.name}"
+        _tile(e, s, name, outer, {} if sums is None else sums.instead)
+        values["finish"], values["environment"] = f"@{name}", _environment(e, outer)
     words = [("ptr" if name in POINTERS else "i64", values[name]) for name in WORDS]
     generic = Generic(
         s.x.buffer.dtype, s.x.transposed, s.y.transposed, s.tile.size // s.width, s.width
     )
-    name = use(e.w.text, generic, e.target)
-    e.w.do(f"call void @{name}(ptr %context, ptr {_array(e, words)})")
+    function = use(e.w.text, generic, e.target)
+    e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
 
 
 def _address(e: Emitter, side: Operand) -> tuple[str, str]:
@@ -69,10 +81,13 @@ def _environment(e: Emitter, outer: Sequence[str]) -> str:
     return _array(e, values)
 
 
-def _tile(e: Emitter, s: Product, name: str, outer: Sequence[str]) -> None:
-    """The body of a product as a function of one tile."""
+def _tile(
+    e: Emitter, s: Product, name: str, outer: Sequence[str], instead: Mapping[Scalar, Scalar]
+) -> None:
+    """The body of a product as a function of one tile, with other loads instead of some."""
     w = Writer(e.w.text)
-    inner = type(e)(w, e.kernel, e.target)
+    inner = e.within(w)
+    inner.instead.update(instead)
     loads = [("ptr", b.name) for b in e.kernel.buffers] + [("ptr", "status")]
     loads += [("i64", n.replace("%", "s.")) for n in outer]
     for i, (type_, local) in enumerate(loads):
@@ -92,49 +107,71 @@ def _tile(e: Emitter, s: Product, name: str, outer: Sequence[str]) -> None:
     e.w.text.functions[name] = w.function(header)
 
 
-# -- bodies that only store -----------------------------------------------------------------------
+# -- sums in the place of a result ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
-    """One store of what one load gives, in loops over rows and columns."""
+class Sums:
+    """Where sums may lie, what reads them there, and whether they are all that is wanted."""
 
-    load: Load
-    store: Store
-    r: str
-    c: str
+    place: Operand
+    instead: Mapping[Scalar, Scalar]
+    plain: bool
 
 
-def plain_store(s: Product) -> Operand | None:
-    """Where the product itself is stored, as it is, if that is all that its body does."""
-    found = _copy(s)
-    if found is None or not isinstance(found.store.memory, Buffer):
+def place_of_sums(s: Product, shared: frozenset[str]) -> Sums | None:
+    """A result each element of which is stored once its sum has been read for the last time."""
+    if (nest := _nest(s)) is None:
         return None
-    row, col, _, _ = map(symbol, s.spot)
-    at, r, c = found.store.offset, symbol(found.r), symbol(found.c)
-    start = substitute(at, {found.r: 0, found.c: 0, s.spot[0]: 0, s.spot[1]: 0})
-    step = substitute(at, {found.r: 1, found.c: 0, s.spot[0]: 0, s.spot[1]: 0}) - start
-    own = {found.r, found.c, *s.spot}
-    if any(own & set(symbols(d)) for d in (start, step)):
+    r, c, inner = nest
+    at = symbol(r) * s.width + symbol(c)
+    loads = [x for t in statements(s.body) if isinstance(t, Let) if (x := _reads(t, s)) is not None]
+    if any(x.offset != at or x.where for x in loads):
         return None
-    if at - start != (row + r) * step + (col + c) or found.load.offset != r * s.width + c:
+    last = max((i for i, t in enumerate(inner) if _reads(t, s) is not None), default=-1)
+    if len(loads) != sum(_reads(t, s) is not None for t in inner):
         return None
-    return Operand(found.store.memory, start, False, step)
+    for i, t in enumerate(inner):
+        if isinstance(t, Store) and i > last and (place := _place(s, t, r, c)) is not None:
+            others = (o for o in statements(s.body) if isinstance(o, Store) and o is not t)
+            alone = place.buffer.name not in shared
+            if alone and all(o.memory != t.memory for o in others):
+                instead: dict[Scalar, Scalar] = {
+                    x: Load(x.dtype, place.buffer, t.offset) for x in loads
+                }
+                return Sums(place, instead, len(inner) == 2 and [t.scalar] == loads)
+    return None
 
 
-def _copy(s: Product) -> _Copy | None:
+def _nest(s: Product) -> tuple[str, str, Body] | None:
+    """Rows, and in them columns, of which all statements are about one element."""
     match s.body:
-        case (
-            Loop(
-                r,
-                rows,
-                body=(Loop(c, cols, body=(Let(Load() as x), Store(_, _, stored, ()) as y)),),
-            ),
-        ):
-            sizes: tuple[Dim, ...] = (rows, cols)
-            whole = sizes == (symbol(s.spot[2]), symbol(s.spot[3]))
-            same = stored is x and x.memory is s.tile
-            kind = isinstance(y.memory, Buffer) and y.memory.dtype == s.tile.dtype
-            return _Copy(x, y, r, c) if whole and same and kind else None
+        case (*above, Loop(r, rows, body=(*beside, Loop(c, cols, body=inner)))):
+            whole = (rows, cols) == (symbol(s.spot[2]), symbol(s.spot[3]))
+            simple = all(isinstance(t, Let | Define) for t in (*above, *beside))
+            return (r, c, inner) if whole and simple else None
         case _:
             return None
+
+
+def _reads(t: Statement, s: Product) -> Load | None:
+    """The load of a sum that a statement is."""
+    match t:
+        case Let(Load(memory=memory) as x) if memory is s.tile:
+            return x
+        case _:
+            return None
+
+
+def _place(s: Product, t: Store, r: str, c: str) -> Operand | None:
+    """The matrix that a store writes, if it is one of the type of the sums."""
+    if not isinstance(t.memory, Buffer) or t.memory.role != "out" or t.where:
+        return None
+    row, col, _, _ = map(symbol, s.spot)
+    corner = dict.fromkeys((r, c, *s.spot[:2]), 0)
+    start = substitute(t.offset, corner)
+    step = substitute(t.offset, {**corner, r: 1}) - start
+    found = Operand(t.memory, start, False, step)
+    own = {r, c, *s.spot} & {*symbols(start), *symbols(step)}
+    same = found.at(row + symbol(r), col + symbol(c)) == t.offset
+    return found if same and not own and t.memory.dtype == s.tile.dtype else None

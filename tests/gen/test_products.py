@@ -8,11 +8,11 @@ import pytest
 from dlvm.gen import product as products
 from dlvm.gen.llvm import assembly, object_code
 from dlvm.gen.product import Generic
-from dlvm.gen.tiles import plain_store
+from dlvm.gen.tiles import place_of_sums
 from dlvm.ir import DTYPES
 from dlvm.target import Target
 
-from .compiled import Compiled, interpret, kernel
+from .compiled import Compiled, interpret, kernel, loops
 from .values import same_bits
 
 SIDES = [(False, False), (True, False), (False, True), (True, True)]
@@ -196,12 +196,44 @@ def test_epilogues_of_every_type(dtype):
         assert all(map(same_bits, interpret(op, arrays)[0], expected))
 
 
+RESIDUAL = """func @f(%x: f32[M,K], %y: f32[K,N], %c: f32[M,N]) -> (f32[M,N], f32[M,N]) {
+  %p = matmul %x, %y : f32[M,N]
+  %s = add %c, %p : f32[M,N]
+  %t = mul %s, %p : f32[M,N]
+  return %s, %t
+}"""
+
+
+def statement(op):
+    (found,) = loops(op).body
+    return found
+
+
 def test_only_a_plain_store_needs_no_function():
     for rest, plain in (("", True), ("%q = neg %p : f32[M,N]", False)):
-        compiled = Compiled(product(F32, False, False, rest)[0])
-        (statement,) = compiled.lowered.body
-        assert (plain_store(statement) is not None) == plain
-        assert ("define internal void @k.tile" in compiled.text) != plain
+        op, _ = product(F32, False, False, rest)
+        found = place_of_sums(statement(op), frozenset())
+        assert found.place.buffer.name == "b2" and found.plain == plain
+        assert ("define internal void @k.tile" in Compiled(op).text) != plain
+
+
+def test_sums_lie_in_a_result_that_overwrites_each_after_its_last_use():
+    """Both results need the sum: it lies where the one is stored that is stored last."""
+    op, module = kernel(RESIDUAL, "product")
+    found = place_of_sums(statement(op), frozenset())
+    assert not found.plain and found.place.buffer.name in ("b3", "b4")
+    compiled = Compiled(op)
+    for m, n, k in ((100, 300, 600), (1, 1, 1), (5, 70, 0)):
+        arrays = matrix(m, k, F32), matrix(k, n, F32, 1), matrix(m, n, F32, 2)
+        for threads in (1, 2):
+            found = compiled(*arrays, threads=threads)[0]
+            assert all(map(same_bits, found, module.run("f", *arrays)))
+
+
+def test_sums_lie_in_tiles_where_no_result_is_alone_or_of_their_type():
+    op, _ = kernel(RESIDUAL, "product")
+    assert place_of_sums(statement(op), frozenset({"b3", "b4"})) is None
+    assert place_of_sums(statement(product(DTYPES["f16"], False, False)[0]), frozenset()) is None
 
 
 # -- the objects ----------------------------------------------------------------------------------
