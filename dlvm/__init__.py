@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlvm import linalg as linalg
 from dlvm import nn as nn
 from dlvm import ops as ops
 from dlvm import tree as tree
@@ -46,6 +47,7 @@ __all__ = [
     "hessian",
     "jacobian",
     "jvp",
+    "linalg",
     "linearize",
     "map",
     "nn",

@@ -4,13 +4,15 @@ Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
 ``creation``, ``arrays``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
-``picking``, ``placing``, ``running``), ``tracing``, ``function`` and ``staging``, ``control`` and
-``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
+``contraction``, ``picking``, ``placing``, ``running``), ``tracing``, ``function`` and
+``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
+registers the names.
 """
 
 from . import arithmetic as arithmetic
 from . import arrays as arrays
 from . import comparison as comparison
+from . import contraction as contraction
 from . import creation as creation
 from . import diagonals as diagonals
 from . import joining as joining

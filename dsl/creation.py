@@ -78,6 +78,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     if builtins.any(isinstance(v, float) for v in (begin, end, step)):
         values = np.arange(begin, end, step, dtype=dtype and known_dtype(dtype).numpy)
         return fresh(Constant(literal(values, known_dtype(values.dtype))))
+    begin, end, step = sizes((begin, end, step))
     if step == 0:
         raise ShapeError("arange: the step can't be zero")
     sign = 1 if step > 0 else -1

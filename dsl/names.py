@@ -37,9 +37,12 @@ def named(name: str) -> Function:
 
 
 def every_name() -> list[str]:
-    """All names for users, derived ones included; those of operators start with ``_``."""
+    """All names for users, derived ones included; those of operators start with ``_``.
+
+    Those of other modules, such as ``linalg.norm``, are found there.
+    """
     names = {*PUBLIC, *(n for names in LISTERS for n in names())}
-    return sorted(n for n in names if not n.startswith("_"))
+    return sorted(n for n in names if not n.startswith("_") and "." not in n)
 
 
 def suggestion(name: str) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 from dlvm.errors import ShapeError
 from dlvm.ir import Value
 from dlvm.ir.dims import product
-from dlvm.ops import Matmul
+from dlvm.ops import Matmul, Mul
 
+from .contraction import alike, contracted
 from .eager import public
-from .elementwise import note_widening
+from .elementwise import apply, note_widening, refuse_out
 from .operands import (
     broadcast_shapes,
     element,
@@ -21,6 +22,10 @@ from .operands import (
     spread,
     staged,
 )
+from .reductions import axes_of
+from .scopes import is_sequence
+from .shapes import moveaxis, ravel, reshape
+from .subscripts import Labels, Subscripts
 from .tensor import Tensor
 from .views import reshaped
 
@@ -62,7 +67,87 @@ def _unmatched(x: Tensor, y: Tensor) -> ShapeError:
     )
 
 
+def labelled(x: Any, y: Any, labels: Subscripts, name: str) -> Any:
+    """Two operands contracted by labels."""
+    return contracted(alike([x, y], None, name), labels)
+
+
+def _names(first: int, count: int) -> Labels:
+    return tuple(str(i) for i in range(first, first + count))
+
+
 @public("dot")
-def dot(x: Any, y: Any) -> Any:
-    """The product of vectors or matrices."""
-    return matmul(x, y)
+def dot(x: Any, y: Any, out: None = None) -> Any:
+    """The product of vectors or matrices; of more axes, over the last and the last but one."""
+    refuse_out(out)
+    x, y = staged(x), staged(y)
+    if not x.ndim or not y.ndim:
+        return apply(Mul, x, y)
+    return tensordot(x, y, ((-1,), (-2 if y.ndim > 1 else -1,)))
+
+
+@public("inner")
+def inner(x: Any, y: Any) -> Any:
+    """The sum of products over the last axes of both."""
+    x, y = staged(x), staged(y)
+    return tensordot(x, y, ((-1,), (-1,))) if x.ndim and y.ndim else apply(Mul, x, y)
+
+
+@public("tensordot")
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """The sum of products over some axes of both: as many last and first ones, or two lists."""
+    x, y = staged(x), staged(y)
+    if isinstance(axes, int):
+        if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
+            raise ShapeError(f"tensordot: {axes} axes of {x.type} and {y.type}")
+        axes = range(x.ndim - axes, x.ndim), range(axes)
+    mine, others = (list(a) if is_sequence(a) else [a] for a in map(_listed, axes))
+    if len(mine) != len(others):
+        raise ShapeError(f"tensordot: {len(mine)} axes of {x.type}, {len(others)} of {y.type}")
+    axes_of(x, mine)
+    axes_of(y, others)
+    left, right = list(_names(0, x.ndim)), list(_names(x.ndim, y.ndim))
+    for a, b in zip(mine, others, strict=True):
+        if x.shape[a] != y.shape[b]:
+            raise ShapeError(
+                f"tensordot: axis {a} of {x.type} has size {x.shape[a]}, "
+                f"axis {b} of {y.type} {y.shape[b]}"
+            )
+        right[b] = left[a]
+    kept = (*(n for n in left if n not in right), *(n for n in right if n not in left))
+    return labelled(x, y, Subscripts((tuple(left), tuple(right)), kept), "tensordot")
+
+
+def _listed(axes: Any) -> Any:
+    return list(axes) if isinstance(axes, range) else axes
+
+
+@public("vecdot")
+def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
+    """The sum of products along an axis; the others broadcast."""
+    x, y = staged(x), staged(y)
+    x, y = (moveaxis(v, axis, -1) for v in (x, y))
+    if x.shape[-1] != y.shape[-1]:
+        raise ShapeError(f"vecdot: vectors of {x.shape[-1]} and of {y.shape[-1]} elements")
+    terms = [(*reversed(_names(1, v.ndim - 1)), "0") for v in (x, y)]
+    kept = builtins.max(terms, key=len)[:-1]
+    return labelled(x, y, Subscripts((terms[0], terms[1]), kept), "vecdot")
+
+
+@public("outer")
+def outer(x: Any, y: Any, out: None = None) -> Any:
+    """Every element of one times every element of the other, as a matrix."""
+    refuse_out(out)
+    return labelled(ravel(x), ravel(y), Subscripts((("0",), ("1",)), ("0", "1")), "outer")
+
+
+@public("kron")
+def kron(x: Any, y: Any) -> Any:
+    """Every element of ``x`` times all of ``y``, as blocks where that element was."""
+    x, y = staged(x), staged(y)
+    rank = builtins.max(x.ndim, y.ndim)
+    x, y = (reshape(v, (*(1,) * (rank - v.ndim), *v.shape)) for v in (x, y))
+    left, right = _names(0, rank), _names(rank, rank)
+    woven = tuple(n for two in zip(left, right, strict=True) for n in two)
+    full = labelled(x, y, Subscripts((left, right), woven), "kron")
+    return reshape(full, tuple(a * b for a, b in zip(x.shape, y.shape, strict=True)))

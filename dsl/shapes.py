@@ -11,6 +11,7 @@ from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 from .eager import public
+from .names import PUBLIC
 from .operands import (
     broadcast_shapes,
     fresh,
@@ -20,7 +21,7 @@ from .operands import (
     staged,
 )
 from .reductions import axes_of
-from .scopes import is_sequence
+from .scopes import facing_users, is_sequence
 from .tensor import Tensor
 from .views import Reordered, Reshaped
 
@@ -155,10 +156,13 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     return x.view(Reshaped(tuple(d for i, d in enumerate(x.shape) if i not in axes)))
 
 
-@public("shape")
+@facing_users
 def shape(x: Any) -> tuple[Dim, ...]:
     """The sizes of ``x``; unknown ones are symbols."""
     return shape_of(plain(x))
+
+
+PUBLIC["shape"] = shape
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
