@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import TraceError
-from dlvm.ir import OPS
-from dlvm.ops import Elementwise
 
 from .elementwise import refuse_out
 from .names import PUBLIC, Function, lookup, suggestion
@@ -34,6 +32,8 @@ RENAMED = {
     "fix": "trunc",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
+
+ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
 
 
 def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -69,23 +69,8 @@ def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 def _found(name: str) -> Function:
     found = lookup(RENAMED.get(name, name))
     if found is None:
-        raise _unstaged(f"np.{name}", suggestion(name).removeprefix("; ") or _what_exists(name))
+        raise _unstaged(f"np.{name}", suggestion(name).removeprefix("; ") or ELSEWHERE)
     return found
-
-
-def _what_exists(name: str) -> str:
-    """The functions of one array, of which others can be composed."""
-    if not isinstance(getattr(np, name, None), np.ufunc):
-        return (
-            "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
-        )
-    kinds = (cls for cls in OPS.values() if issubclass(cls, Elementwise))
-    single = sorted(cls.public or cls.name for cls in kinds if _of_one_float(cls))
-    return f"compose it of what there is, such as {', '.join(single)}; dir(dlvm) lists it"
-
-
-def _of_one_float(cls: type[Elementwise]) -> bool:
-    return cls.accepts == "f" and [f.kind for f in cls.layout] == ["operand"]
 
 
 def _unstaged(what: str, remedy: str | None = None) -> TraceError:

@@ -192,7 +192,7 @@ def test_ill_typed_programs_are_refused_before_anything_runs():
         ran.append("traced")
         return x @ w
 
-    with pytest.raises(ShapeError, match="test_nnkit.py"):
+    with pytest.raises(ShapeError, match=r"test_nnkit\.py"):
         wrong(np.ones((2, 3)), np.ones((4, 5)))
     with pytest.raises(UserError):
         dlvm.function(lambda x: x + "text")(1.0)
