@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
+DLVM = ROOT / "docs/dlvm.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -35,3 +36,11 @@ def test_every_command_of_the_pages_is_a_target_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     named = {c for p in PAGES for c in re.findall(r"(?:`|    )make (\w+)", p.read_text("utf8"))}
     assert named <= targets
+
+
+def test_every_promise_of_dlvm_names_a_test_that_exists():
+    rows = re.findall(r"^\| (\d+) \|.*\| `([\w/.]+)(?:::(\w+))?` \|$", DLVM.read_text(), re.M)
+    assert [int(number) for number, _, _ in rows] == list(range(1, 34))
+    for _, path, name in rows:
+        assert (ROOT / path).exists(), path
+        assert not name or f"def {name}(" in (ROOT / path).read_text(), (path, name)
