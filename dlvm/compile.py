@@ -148,9 +148,8 @@ hooks.optimize = optimize
 # -- the interpreter in the place of machine code ------------------------------------------------
 
 
-def interpreting() -> bool:
-    """Whether staged code is to run by the interpreter."""
-    return environment.enabled("DLVM_INTERPRET")
+interpreting = environment.switch("DLVM_INTERPRET")
+"""Whether staged code is to run by the interpreter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ Variables are read when they are needed, not at import, so a program may set the
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 VARIABLES = {
     "DLVM_CACHE": "`0` keeps no compiled code on disk and reads none",
@@ -17,9 +19,20 @@ VARIABLES = {
 }
 
 
+_environ: Any = os.environ
+_raw: dict[Any, Any] = getattr(_environ, "_data", _environ)  # a look at each call must be quick
+
+
 def value(name: str) -> str:
     """What a variable of the table is set to, or nothing."""
     return os.environ.get(name, "") if name in VARIABLES else _undocumented(name)
+
+
+def switch(name: str) -> Callable[[], bool]:
+    """A quick look whether a variable that is off by default is on now."""
+    key = name if _raw is _environ else _environ.encodekey(name)
+    get, off = _raw.get, (None, "", "0", b"", b"0")
+    return lambda: get(key) not in off
 
 
 def enabled(name: str) -> bool:

@@ -30,7 +30,6 @@ from .guards import (
     Elements,
     Found,
     Guard,
-    Read,
     comparable,
     entries,
     pairs,
@@ -40,6 +39,7 @@ from .guards import (
     weakly,
 )
 from .methods import WeakMethod
+from .places import Attribute, Derived, Held, Item, Read
 from .scopes import is_array
 
 Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None
@@ -81,7 +81,7 @@ class Captures:
             self.unwatched: dict[str, str] = {}
             self._seen: dict[Any, Any] = {}
             for root in roots:
-                self._visit("", root, lambda root=root: root, 0)
+                self._visit("", root, Held(root), 0)
         self._seen.clear()
 
     def find(self, array: Array) -> str | None:
@@ -119,10 +119,9 @@ class Captures:
         return tuple(kept)
 
     def _elements(self, found: Found, base: Array) -> Guard:
-        read = found.read
         if base.nbytes > SMALL:
             self.unwatched[found.path] = "of what Python reads of it only a sample is compared"
-        return Guard(f"{ELEMENTS}{found.path}", lambda: Elements.of(read()), Elements.of(base))
+        return Guard(f"{ELEMENTS}{found.path}", Derived(found.read, Elements.of), Elements.of(base))
 
     # -- following names ----------------------------------------------------------------------
 
@@ -147,7 +146,7 @@ class Captures:
         if first.read is read:
             self.held.append(value)
         elif first.path != path:
-            same = lambda: read() is first.read()  # noqa: E731
+            same = Derived(read, lambda found: found is first.read())
             self._guard(f"whether {path} is {first.path}", same, True)
 
     def _held_by(self, path: str, value: Any, read: Read, depth: int) -> None:
@@ -157,37 +156,37 @@ class Captures:
             if not self._foreign(getattr(value, "__module__", value.__name__)):
                 self._attributes(path, value, read, depth)
         elif isinstance(value, types.MethodType | WeakMethod):
-            self._visit(path, value.__func__, lambda: read().__func__, depth)
+            self._visit(path, value.__func__, Attribute(read, "__func__"), depth)
             where = f"{path}.__self__" if path else "self"
-            self._visit(where, value.__self__, lambda: read().__self__, depth)
+            self._visit(where, value.__self__, Attribute(read, "__self__"), depth)
         elif isinstance(value, functools.partial):
             self._parts(path, value, read, depth)  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(value, CONTAINERS):
             self._items(path, value, read, depth)
         elif callable(inner):
             self._guard(path, read, value, by_identity=True)
-            self._visit(path, inner, lambda: inner, depth)
+            self._visit(path, inner, Held(inner), depth)
         elif _top(type(value).__module__) != "dlvm":
             self._object(path, value, read, depth)
 
     def _parts(self, path: str, value: functools.partial[Any], read: Read, depth: int) -> None:
-        self._visit(path, value.func, lambda: read().func, depth)
-        self._visit(f"{path}.args", value.args, lambda: read().args, depth)
-        self._visit(f"{path}.keywords", value.keywords, lambda: read().keywords, depth)
+        self._visit(path, value.func, Attribute(read, "func"), depth)
+        self._visit(f"{path}.args", value.args, Attribute(read, "args"), depth)
+        self._visit(f"{path}.keywords", value.keywords, Attribute(read, "keywords"), depth)
 
     def _object(self, path: str, value: Any, read: Read, depth: int) -> None:
         """An object: its type, and what the code mentions of it."""
         cls: Any = value.__class__
         unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
         if unpack is not None:
-            self._guard(path, lambda: unpack(read()), unpack(value))
+            self._guard(path, Derived(read, unpack), unpack(value))
         elif self._foreign(cls.__module__) and comparable(value):
             self._guard(path, read, value)
         elif callable(value) and self._foreign(cls.__module__):
             self._guard(path, read, value, by_identity=True)
             self._attributes(path, value, read, depth)
         elif hasattr(value, "__dict__") or any("__slots__" in vars(k) for k in cls.__mro__):
-            self._guard(f"the type of {path}", lambda: read().__class__, cls, by_identity=True)
+            self._guard(f"the type of {path}", Attribute(read, "__class__"), cls, by_identity=True)
             self._attributes(path, value, read, depth)
         else:
             self._guard(path, read, value, by_identity=True)
@@ -200,7 +199,7 @@ class Captures:
         own: dict[str, Any] = {} if isinstance(value, type) else getattr(value, "__dict__", {})
         for name in sorted(self._wanted(own, classes, constructing=of_class)):
             where = f"{path}.{name}" if path else name
-            reading = lambda n=name: getattr(read(), n)  # noqa: E731
+            reading = Attribute(read, name)
             if name in own:
                 self._visit(where, own[name], reading, depth)
             elif (home := _home(classes, name)) is not None:
@@ -238,7 +237,7 @@ class Captures:
             self._visit(where, static, reading, depth)
 
     def _items(self, path: str, value: Any, read: Read, depth: int) -> None:
-        self._guard(f"the structure of {path}", lambda: structure(read()), structure(value))
+        self._guard(f"the structure of {path}", Derived(read, structure), structure(value))
         scalar = {k for k, x in pairs(value) if isinstance(x, Scalar)}
         arrays = {k for k, x in pairs(value) if is_array(x)}
         places = [k for k, _ in pairs(value)]
@@ -254,7 +253,7 @@ class Captures:
             followed |= set(plain)
         for key, item in pairs(value):
             if key in followed:
-                self._visit(f"{path}[{key!r}]", item, lambda k=key: read()[k], depth)
+                self._visit(f"{path}[{key!r}]", item, Item(read, key), depth)
         if not self._foreign(type(value).__module__):
             self._attributes(path, value, read, depth)
 
@@ -274,18 +273,23 @@ class Captures:
         self.compares = self.compares or _compares(fn.__code__)
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             if filled(cell) and self._first(cell):
-                self._visit(name, cell.cell_contents, lambda c=cell: c.cell_contents, 0)
+                self._visit(name, cell.cell_contents, Attribute(Held(cell), "cell_contents"), 0)
         space = fn.__globals__
         for name in sorted(mentioned & space.keys()):
             if self._first(space, name):
-                self._visit(name, space[name], lambda n=name: space[n], 0)
+                self._visit(name, space[name], Item(Held(space), name), 0)
         for name in sorted((mentioned & sys.modules.keys()) - space.keys()):  # imported inside
             if self._first(sys.modules, name):
-                self._visit(name, sys.modules[name], lambda n=name: sys.modules[n], 0)
+                self._visit(name, sys.modules[name], Item(Held(sys.modules), name), 0)
         for name, value, read in _defaults(fn):
             self._visit(name, value, read, 0)
         for name in sorted(mentioned & vars(fn).keys()):
-            self._visit(f"{fn.__name__}.{name}", vars(fn)[name], lambda n=name: vars(fn)[n], 0)
+            self._visit(
+                f"{fn.__name__}.{name}",
+                vars(fn)[name],
+                Item(Attribute(Held(fn), "__dict__"), name),
+                0,
+            )
 
     def _first(self, *place: Any) -> bool:
         """Whether a variable is met for the first time; its path says nothing about that."""
@@ -327,7 +331,7 @@ def _space(of: Any) -> Mapping[str, Any]:
 
 
 def _standing(home: Any, name: str) -> Read:
-    return lambda: _space(home)[name]
+    return Item(Attribute(Held(home), "__dict__"), name)
 
 
 def _is_slot(x: Any) -> bool:
@@ -341,15 +345,15 @@ def _code_of(static: Any) -> types.FunctionType | None:
     return static if isinstance(static, types.FunctionType) else None
 
 
-def _defaults(fn: types.FunctionType) -> Iterator[tuple[str, Any, Callable[[], Any]]]:
+def _defaults(fn: types.FunctionType) -> Iterator[tuple[str, Any, Read]]:
     """The defaults of a function: name, value and how it is read."""
     positional = fn.__defaults__ or ()
     count = fn.__code__.co_argcount
     names = fn.__code__.co_varnames[count - len(positional) : count]
     for i, (name, value) in enumerate(zip(names, positional, strict=True)):
-        yield name, value, lambda i=i: (fn.__defaults__ or ())[i]
+        yield name, value, Item(Attribute(Held(fn), "__defaults__"), i)
     for name, value in (fn.__kwdefaults__ or {}).items():
-        yield name, value, lambda n=name: (fn.__kwdefaults__ or {})[n]
+        yield name, value, Item(Attribute(Held(fn), "__kwdefaults__"), name)
 
 
 def filled(cell: Any) -> bool:

@@ -16,6 +16,7 @@ from dlvm.ir.interpret import bind
 
 from .guards import Found
 from .scopes import user_origin
+from .short_cuts import Call, Form, short_cut
 from .specs import Parameters, as_array, given
 from .tracing import Input, Program
 from .trees import Spec as Tree
@@ -32,6 +33,7 @@ class Shape:
     """How a program is called: the structure of its arguments and what each leaf must be."""
 
     parameters: Parameters
+    names: tuple[str, ...]
     tree: Tree
     inputs: tuple[Input, ...]
     static: tuple[Any, ...]
@@ -43,52 +45,68 @@ class Compiled:
     def __init__(
         self, shape: Shape, program: Program, road: Road, captured: Sequence[Found]
     ) -> None:
-        self._shape = shape
-        self._program = program
-        self._road = road
-        self._captured = tuple(captured)
+        self.shape = shape
+        self.program = program
+        self.road = road
+        """The machine code and how it was made; also for a trace that gives the same program."""
+        self.captured = tuple(captured)
         params = program.module.main.params
         self._types = [p.type for p in params]
         self._labels = [*(i.label for i in shape.inputs), *(c.path for c in captured)]
         self._donated = sorted(program.module.main.donations().values())
+        self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
 
     @property
     def module(self) -> Module:
         """The traced module."""
-        return self._program.module
-
-    @property
-    def program(self) -> Program:
-        """What the trace gave."""
-        return self._program
-
-    @property
-    def road(self) -> Road:
-        """The machine code and how it was made; also for a trace that gives the same program."""
-        return self._road
+        return self.program.module
 
     @property
     def report(self) -> Report:
         """Time by phase, kernels, operations and memory."""
-        return self._road.report
+        return self.road.report
 
     def text(self, stage: str) -> str:
         """One stop of the road as text."""
-        return self._road.text(stage)
+        return self.road.text(stage)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; arguments that this code was not made for are an error."""
-        arguments = self._shape.parameters.bind(args, kwargs)
+        short = self._short.get((len(args), *kwargs) if kwargs else len(args))
+        if short is not None:
+            out = short((*args, *kwargs.values()) if kwargs else args)
+            if out is not NotImplemented:
+                return out
+        return self._slowly(args, kwargs)
+
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shape = self.shape
+        arguments = shape.parameters.bind(args, kwargs)
         leaves, tree = flatten(arguments.values)
-        if tree != self._shape.tree or arguments.static_key() != self._shape.static:
-            raise UserError(
-                f"compiled for arguments {shown(self._shape.tree)}, called with {shown(tree)}",
-                origin=user_origin(),
-                remedy="call the staged function itself, which compiles for each structure",
-            )
+        if arguments.names != shape.names:
+            raise self._unlike(", ".join(shape.names), ", ".join(arguments.names))
+        if tree != shape.tree or arguments.static_key() != shape.static:
+            raise self._unlike(shown(shape.tree), shown(tree))
         names = arguments.leaf_labels(tree)
-        return self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+        out = self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+        form = (len(args), *kwargs) if kwargs else len(args)
+        if form not in self._short and (
+            made := short_cut(self, form, leaves, self._read if self.captured else None)
+        ):
+            self._short[form] = made
+        return out
+
+    def _unlike(self, expected: str, found: str) -> UserError:
+        return UserError(
+            f"compiled for arguments {expected}, called with {found}",
+            origin=user_origin(),
+            remedy="call the staged function itself, which compiles for each structure",
+        )
+
+    def _read(self) -> list[Any]:
+        """The captured arrays as they are now."""
+        return [found.read() for found in self.captured]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run on leaves in parameter order; captured arrays are read now."""
@@ -96,14 +114,14 @@ class Compiled:
         arrays = [
             as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
         ]
-        arrays += [np.asarray(c.read()) for c in self._captured]
+        arrays += map(np.asarray, self._read())
         try:
             bind(self._types, arrays, labels)
             self._ready(arrays)
-            results = self._road.executable.run(arrays)
+            results = self.road.executable.run(arrays)
         except UserError as error:
             raise error.located(user_origin()) from None
-        return unflatten(self._program.tree, results)
+        return unflatten(self.program.tree, results)
 
     def _ready(self, arrays: list[Array]) -> None:
         """Donated arguments that can't be given away are copied, or refused."""

@@ -1,8 +1,7 @@
-"""``@dlvm.function``: a Python function that is traced, compiled and cached by signature.
+"""``@dlvm.function``: a Python function that compiles itself for the arguments it is called with.
 
-The cache key is what the code depends on: dtypes, shapes, weakness, structure and static
-values of the arguments. A cached program also holds its guards, the captured state that was
-read while tracing. Compiling happens under one lock; running does not.
+Here is how it is called, as a function, as a method, inside a trace; ``programs`` chooses and
+compiles what then runs, ``short_cuts`` take calls past both once they have been made.
 """
 
 from __future__ import annotations
@@ -10,50 +9,37 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import itertools
-import logging
-import re
-import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
-from dlvm.compile import Options, Road, interpreting
+from dlvm.compile import Options, interpreting
 from dlvm.errors import UserError
 from dlvm.ir import Module, TensorType
 
-from .captures import Captures, filled
-from .compiled import Compiled, Shape
-from .explain import Compile, Explanation
+from .captures import filled
+from .compiled import Compiled
+from .explain import Explanation
 from .methods import Methods, WeakMethod
-from .openness import check_dynamic, generalised, without
+from .openness import check_dynamic, without
 from .operands import here, staged
-from .scopes import Trace, current, facing_users, trimmed, trimmed_of_user
-from .specialisation import Signature, Specialisation, leaf_key, serves, shown_type
-from .specs import (
-    Arguments,
-    Parameters,
-    check_function,
-    check_lists,
-    given,
-    unlike_an_array,
-)
-from .tracing import Callee, Input, Program, call_function, trace_program, write_function
+from .programs import Programs
+from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
+from .short_cuts import Call, Form, short_cut
+from .source import Source
+from .specialisation import Specialisation
+from .specs import Arguments, Parameters, check_function, given
+from .tracing import Callee, call_function, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Names = Sequence[str | int] | str | int
-COMPILING = threading.RLock()
-KEPT = 256
-"""How many programs of one function are kept."""
-SHORT_CUTS = 4096
-PATIENCE = 16
-"""How many traces in vain before the elements of an array are no longer compared."""
-log = logging.getLogger("dlvm.compile")
+FORMS = 256
+TRIED = 8
+"""How many short cuts of one form of call are tried."""
 
 
 class Method:
@@ -97,40 +83,48 @@ class StagedFunction(Generic[P, R]):
         dynamic: Mapping[str, str] | bool = False,
         options: Options | None = None,
         roots: Sequence[Any] = (),
+        known: Sequence[Any] = (),
         inline: bool = False,
     ) -> None:
         check_function(fn, "function")
         functools.update_wrapper(self, fn)
-        self._fn = fn
-        self._roots = list(roots) or [fn]
+        parameters = Parameters(fn, static)
+        donated = frozenset(parameters.resolve(donate, "donate"))
+        check_dynamic(dynamic, parameters.names)
+        self.source = Source(
+            fn,
+            parameters,
+            donated,
+            dynamic,
+            options or Options(),
+            tuple(roots) or (fn,),
+            tuple(known),
+        )
         self._inline = inline
-        self.parameters = Parameters(fn, static)
-        self._donate = frozenset(self.parameters.resolve(donate, "donate"))
-        check_dynamic(dynamic, self.parameters.names)
-        self._dynamic = dynamic
-        self._options = options or Options()
-        self._cache: dict[Any, list[Specialisation]] = {}
-        self._known: dict[Any, list[Specialisation]] = {}
-        self._compiles: list[Compile] = []
-        self._vain: Counter[str] = Counter()
-        self._free: dict[str, str] = {}
-        self._matters: set[str] = set()
-        self._clock = itertools.count(1)
+        self._programs = Programs(self.source)
+        self._short: dict[Form, tuple[tuple[Specialisation, Call], ...]] = {}
         self._methods: Methods[StagedFunction[..., Any]] = Methods()
         self._owner: Any = None
 
     @property
     def python(self) -> Callable[P, R]:
         """The function as it was written."""
-        return self._fn
+        return self.source.fn
+
+    @property
+    def parameters(self) -> Parameters:
+        """How it is called."""
+        return self.source.parameters
 
     @property
     def label(self) -> str:
         """Its name in IR text and messages."""
-        return re.sub(r"\W", "_", getattr(self._fn, "__name__", "f")).strip("_") or "f"
+        return self.source.label
 
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
+
+    # -- as a method -----------------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a dataclass is an argument like others, other objects are captured."""
@@ -144,69 +138,101 @@ class StagedFunction(Generic[P, R]):
         return handle
 
     def _method(self, owner: Callable[[], Any]) -> StagedFunction[..., Any]:
-        names = self._names_without_self()
-        method = WeakMethod(self._fn, owner)
-        return StagedFunction(method, dynamic=self._dynamic, options=self._options, **names)
+        return self._again(WeakMethod(self.source.fn, owner))
 
     def __eq__(self, other: object) -> bool:
         """As with methods of Python: two that were taken from one object are equal."""
-        return isinstance(other, StagedFunction) and self._cache is other._cache
+        return isinstance(other, StagedFunction) and self._programs is other._programs
 
     def __hash__(self) -> int:
-        return id(self._cache)
+        return id(self._programs)
+
+    # -- other functions of it -------------------------------------------------------------------
+
+    def _again(
+        self, fn: Callable[..., Any], without_: Sequence[str] = (), **changed: Any
+    ) -> StagedFunction[..., Any]:
+        """Another function staged in the same way, which has not some of the parameters."""
+        source = self.source
+        options: dict[str, Any] = {
+            "static": tuple(n for n in source.parameters.static if n not in without_),
+            "donate": tuple(n for n in source.donate if n not in without_),
+            "dynamic": without(source.dynamic, without_),
+            "options": source.options,
+        }
+        return StagedFunction(fn, **(options | changed))
 
     def like(self, fn: Callable[..., Any]) -> StagedFunction[..., Any]:
         """Another function of the same arguments, staged in the same way."""
-        return StagedFunction(
-            fn,
-            static=tuple(self.parameters.static),
-            dynamic=self._dynamic,
-            options=self._options,
-            roots=[*self._roots, fn],
-            inline=True,
-        )
+        source = self.source
+        roots = [*source.roots, fn]
+        return self._again(fn, roots=roots, known=source.known, donate=(), inline=True)
 
-    def _names_without_self(self) -> dict[str, Any]:
-        return {"static": tuple(self.parameters.static), "donate": tuple(self._donate)}
+    @facing_users
+    def bind(self, **values: Any) -> StagedFunction[..., R]:
+        """The function with some arguments known for good: copied now, and part of the code."""
+        self.parameters.resolve(tuple(values), "bind")
+        fn, whole = self.source.fn, self.parameters.signature
+        frozen = {n: x if n in self.parameters.static else _frozen(x, n) for n, x in values.items()}
+        rest = whole.replace(parameters=[p for n, p in whole.parameters.items() if n not in frozen])
+
+        @functools.wraps(fn)
+        def bound(*args: Any, **kwargs: Any) -> R:
+            named = rest.bind(*args, **kwargs).arguments | frozen
+            ordered: Any = {n: named[n] for n in whole.parameters if n in named}
+            call = inspect.BoundArguments(whole, ordered)
+            return fn(*call.args, **call.kwargs)
+
+        bound.__signature__ = rest  # type: ignore[attr-defined]
+        copied = [x for n, x in frozen.items() if n not in self.parameters.static]
+        known = [*self.source.known, *filter(is_array, flatten(copied)[0])]
+        return self._again(bound, [*frozen], roots=self.source.roots, known=known)
 
     # -- calling ---------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run, after compiling if there is no program for such arguments yet."""
         try:
-            return self._call(args, kwargs)
+            found = self._short.get((len(args), *kwargs) if kwargs else len(args))
+            if found is not None and current() is None and not interpreting():
+                given = (*args, *kwargs.values()) if kwargs else args
+                for made, call in found:
+                    out = call(given)
+                    if out is not NotImplemented:
+                        made.taken = True
+                        return out
+            return self._slowly(args, kwargs)
         except UserError as error:
             raise trimmed(error) from error.__cause__
         except Exception as error:
             raise trimmed_of_user(error)  # noqa: B904  # it is that error
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)
         if current() is not None:
             return self._inside(arguments)
-        leaves, tree = flatten(arguments.values)
-        leaves = [
-            x if type(x) is np.ndarray else self._given(x, arguments, tree, i)
-            for i, x in enumerate(leaves)
-        ]
-        key = (tree, arguments.static_key(), tuple(map(leaf_key, leaves)), interpreting())
-        for found in self._known.get(key, ()):
-            if found.changed() is None:
-                found.used = next(self._clock)
-                return found.compiled.run(leaves)
-        return self._specialise(key, arguments, tree, leaves).compiled.run(leaves)
+        written, tree = flatten(arguments.values)
+        leaves = _readable(written, arguments, tree)
+        made = self._programs.find(arguments, tree, leaves)
+        out = made.compiled.run(leaves)
+        self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
+        return out
 
-    def _given(self, leaf: Any, arguments: Arguments, tree: Tree, i: int) -> Any:
-        return (
-            leaf
-            if type(leaf) in (float, int, bool)
-            else given(leaf, arguments.leaf_labels(tree)[i])
-        )
+    def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:
+        """Keep a short cut for calls that are written like this one."""
+        kept = [(m, call) for m, call in self._short.get(form, ()) if not m.dropped]
+        if any(m is made for m, _ in kept):
+            return
+        call = short_cut(made.compiled, form, leaves, made.watch())
+        if call is not None:
+            if len(self._short) >= FORMS:
+                self._short.clear()
+            self._short[form] = ((made, call), *kept[: TRIED - 1])
 
     def _inside(self, arguments: Arguments) -> Any:
         """A call inside a trace: a function of the module, written once for each signature."""
         if self._inline:
-            return self.parameters.call(self._fn, arguments, arguments.values)
+            return self.parameters.call(self.source.fn, arguments, arguments.values)
         leaves, tree = flatten(arguments.values)
         tensors = [staged(x) for x in leaves]
         callee = self.callee(arguments, tree, [x.type for x in tensors], [x.weak for x in tensors])
@@ -220,10 +246,11 @@ class StagedFunction(Generic[P, R]):
         weak: Sequence[bool],
     ) -> Callee:
         """The function of the module that is being traced, for operands of these types."""
-        trace = here().trace
-        inputs = self._inputs(arguments, tree, leaves, weak)
-        key = (id(self._fn), tree, arguments.static_key(), tuple((i.type, i.weak) for i in inputs))
-        cells = _cells(self._fn)
+        trace, fn = here().trace, self.source.fn
+        inputs = self.source.inputs(arguments, tree, leaves, weak)
+        types = tuple((i.type, i.weak) for i in inputs)
+        key = (id(fn), arguments.names, tree, arguments.static_key(), types)
+        cells = _cells(fn)
         kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
         if kept and kept[1].reusable and all(a is b for a, b in zip(kept[0], cells, strict=True)):
             return kept[1]
@@ -231,164 +258,21 @@ class StagedFunction(Generic[P, R]):
         trace.memo[key] = (cells, made)
         return made
 
-    def _inputs(
-        self, arguments: Arguments, tree: Tree, leaves: Sequence[TensorType], weak: Sequence[bool]
-    ) -> list[Input]:
-        names = [path for _, path in arguments.leaf_names(tree)]
-        labels = arguments.leaf_labels(tree)
-        held = f"an argument of {self.label}"
-        columns = zip(names, labels, leaves, weak, strict=True)
-        return [Input(name, label, t, w, held) for name, label, t, w in columns]
-
     def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
         """The Python function on staged leaves."""
-        return lambda tensors: self.parameters.call(self._fn, arguments, unflatten(tree, tensors))
-
-    # -- compiling -------------------------------------------------------------------------------
-
-    def _specialise(
-        self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]
-    ) -> Specialisation:
-        with COMPILING:
-            signature = self._signature(arguments, tree, leaves)
-            candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
-            candidates += [] if self._dynamic else self._open(signature)
-            found = next((c for c in candidates if c.changed() is None), None)
-            if found is None:
-                found = self._compile(signature, arguments)
-            found.used = next(self._clock)
-            if len(self._known) >= SHORT_CUTS:
-                self._known.clear()
-            self._known.setdefault(key, []).insert(0, found)
-            return found
-
-    def _open(self, wanted: Signature) -> list[Specialisation]:
-        """Programs with unknown sizes that serve such arguments, compiled from specs."""
-        return [s for kept in self._cache.values() for s in kept if serves(s.signature, wanted)]
-
-    def _signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
-        opened = generalised(leaves, arguments.leaf_names(tree), self._dynamic)
-        weak = [type(x) in (int, float) for x in leaves]
-        return Signature(tree, arguments.static_key(), tuple(zip(opened, weak, strict=True)))
-
-    def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
-        reason = self._reason(signature, arguments)
-        program, captures, inputs = self._trace(signature, arguments)
-        twin = self._twin(signature, program)
-        road = twin.compiled.road if twin else Road(program.module, self._options)
-        _ = road.executable
-        found = [captures.arrays[key] for key in program.trace.arrays]
-        shape = Shape(self.parameters, signature.tree, tuple(inputs), signature.static)
-        types_ = (c.param.type for c in program.trace.arrays.values())
-        made = Specialisation(
-            signature,
-            captures.settled(bool(program.trace.constants), self._free),
-            tuple(zip(found, types_, strict=True)),
-            Compiled(shape, program, road, found),
-            captures.unwatched,
-        )
-        self._keep(made)
-        if twin:
-            log.info("%s: traced again for the same program: %s", self.label, reason)
-            return made
-        self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
-        log.info("%s: compiled for %s: %s", self.label, self._compiles[-1].types, reason)
-        return made
-
-    def _twin(self, signature: Signature, program: Program) -> Specialisation | None:
-        """A program that is the same although its guards fail; this trace takes its place."""
-        kept = self._cache.get(signature, [])
-        other = kept[0].other_elements() if kept else set[str]()
-        twin = next((s for s in kept if s.compiled.module == program.module), None)
-        if twin is None:
-            self._matters |= other
-            return None
-        self._drop(twin)
-        for path in other - self._matters:
-            self._vain[path] += 1
-            if self._vain[path] >= PATIENCE:
-                self._free[path] = "its elements changed, never the program: not compared now"
-                log.warning("%s: %s: %s", self.label, path, self._free[path])
-        return twin
-
-    def _keep(self, made: Specialisation) -> None:
-        """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""
-        made.used = next(self._clock)
-        self._cache.setdefault(made.signature, []).insert(0, made)
-        if sum(map(len, self._cache.values())) > KEPT:
-            oldest = min((s for kept in self._cache.values() for s in kept), key=_last_use)
-            self._drop(oldest)
-            log.info("%s: dropped the program not used for longest; %d are kept", self.label, KEPT)
-
-    def _drop(self, old: Specialisation) -> None:
-        kept = self._cache[old.signature]
-        kept.remove(old)
-        if not kept:
-            del self._cache[old.signature]
-        self._known.clear()  # short cuts, found again in the cache
-
-    def _trace(
-        self, signature: Signature, arguments: Arguments
-    ) -> tuple[Program, Captures, list[Input]]:
-        for name, value in zip(arguments.names, arguments.values, strict=True):
-            check_lists(name, value)
-        captures = Captures(self._roots)
-        tree = signature.tree
-        inputs = self._inputs(
-            arguments, tree, [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
-        )
-        trace = Trace(self.label, captures.find)
-        try:
-            program = trace_program(trace, inputs, self.body(arguments, tree))
-        except TypeError as error:
-            if (explained := unlike_an_array(error, arguments)) is None:
-                raise
-            raise explained from error
-        self._mark_donated(program, arguments, tree)
-        return program, captures, inputs
-
-    def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
-        params = program.module.main.params
-        names = arguments.leaf_names(tree)
-        for param, (argument, _) in zip(params, names, strict=False):
-            param.donated = argument in self._donate
-        kept = set(program.module.main.donations().values())
-        for i, param in enumerate(params):
-            param.donated = i in kept
-
-    def _reason(self, signature: Signature, arguments: Arguments) -> str:
-        if not self._compiles:
-            return "first call"
-        for kept in self._cache.get(signature, ()):
-            if changed := kept.changed():
-                return changed
-        last = next(iter(reversed(self._cache)))
-        if last.tree != signature.tree:
-            return "the structure of the arguments differs"
-        if last.static != signature.static:
-            return f"static values differ: {signature.static}"
-        labels = arguments.leaf_labels(signature.tree)
-        pairs = zip(labels, last.leaves, signature.leaves, strict=True)
-        differing = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in pairs if a != b]
-        return ", ".join(differing[:3]) or "DLVM_INTERPRET changed"
+        return self.source.body(arguments, tree)
 
     # -- what users ask --------------------------------------------------------------------------
 
     @facing_users
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The traced module for such arguments, which may be specs."""
-        with COMPILING:
-            arguments, tree, leaves = self._read(args, kwargs)
-            return self._trace(self._signature(arguments, tree, leaves), arguments)[0].module
+        return self._programs.traced(*self._read(args, kwargs))
 
     @facing_users
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for such arguments, which may be specs; it never traces again."""
-        with COMPILING:
-            arguments, tree, leaves = self._read(args, kwargs)
-            signature = self._signature(arguments, tree, leaves)
-            kept = (c for c in self._cache.get(signature, ()) if c.changed() is None)
-            return (next(kept, None) or self._compile(signature, arguments)).compiled
+        return self._programs.compiled(*self._read(args, kwargs))
 
     def _read(self, args: Any, kwargs: Any) -> tuple[Arguments, Tree, list[Any]]:
         arguments = self.parameters.bind(args, kwargs)
@@ -398,40 +282,16 @@ class StagedFunction(Generic[P, R]):
 
     def explain(self) -> Explanation:
         """What was compiled and why, what was captured, widened and donated."""
-        made = [s for kept in self._cache.values() for s in kept]
-        return Explanation.of(self.label, self._compiles, made, self._donate)
-
-    def bind(self, **arrays: Any) -> StagedFunction[..., R]:
-        """The function with some arguments known for good: copied now, and frozen."""
-        self.parameters.resolve(tuple(arrays), "bind")
-        frozen = {name: _frozen(value) for name, value in arrays.items()}
-        fn = self._fn
-
-        whole = self.parameters.signature
-        kept = [p for n, p in whole.parameters.items() if n not in frozen]
-        rest = whole.replace(parameters=kept)
-
-        @functools.wraps(fn)
-        def bound(*args: Any, **kwargs: Any) -> R:
-            named = rest.bind(*args, **kwargs).arguments | frozen
-            ordered = {n: named[n] for n in whole.parameters if n in named}
-            call = inspect.BoundArguments(whole, ordered)  # type: ignore[arg-type]
-            return fn(*call.args, **call.kwargs)
-
-        bound.__signature__ = rest  # type: ignore[attr-defined]
-        names = {k: v for k, v in self._names_without_self().items()}
-        return StagedFunction(
-            bound,
-            static=tuple(n for n in names["static"] if n not in frozen),
-            donate=tuple(n for n in names["donate"] if n not in frozen),
-            dynamic=without(self._dynamic, frozen),
-            options=self._options,
-            roots=[fn, bound],
-        )
+        return self._programs.explain()
 
 
-def _last_use(made: Specialisation) -> int:
-    return made.used
+def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:
+    """Leaves as arrays and Python scalars; labels cost time, so they are made where needed."""
+    plain = (np.ndarray, float, int, bool)
+    return [
+        x if type(x) in plain else given(x, arguments.leaf_labels(tree)[i])
+        for i, x in enumerate(leaves)
+    ]
 
 
 def _cells(fn: Any) -> list[Any]:
@@ -440,9 +300,13 @@ def _cells(fn: Any) -> list[Any]:
     return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, name: str) -> Any:
+    """A copy that nobody can write to; Python's own numbers are known as they are."""
+
     def freeze(leaf: Any) -> Any:
-        array = np.array(leaf)
+        if type(leaf) in (bool, int, float):
+            return leaf
+        array = np.array(given(leaf, name))
         array.setflags(write=False)
         return array
 

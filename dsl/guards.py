@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 import weakref
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,9 +20,9 @@ from numpy.lib.array_utils import byte_bounds
 
 from dlvm.ir import Array
 
+from .places import Items, Read
 from .scopes import is_array
 
-Read = Callable[[], Any]
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
 SMALL = 4096
 """Bytes of an array, and entries of a container, that are compared in full."""
@@ -62,7 +61,10 @@ class Guard:
 
     def holds(self) -> bool:
         """Whether it is still the same."""
-        found = self.now()
+        return self.allows(self.now())
+
+    def allows(self, found: Any) -> bool:
+        """Whether this could stand there as well."""
         if self.by_identity:
             expected = self.expected
             return found is (expected() if isinstance(expected, weakref.ref) else expected)
@@ -82,8 +84,11 @@ def weakly(value: Any) -> Any:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and math.isnan(a):
-        return math.isnan(b)
+    """Whether two values of one type are the same: 0.0 is not -0.0, and NaN is NaN."""
+    if isinstance(a, np.generic):
+        return a.tobytes() == b.tobytes()
+    if isinstance(a, float | complex):
+        return repr(complex(a)) == repr(complex(b))
     try:
         return bool(a == b)
     except Exception:  # an == of the user's own
@@ -118,27 +123,25 @@ def structure(value: Any) -> Any:
     return tuple(value) if keyed else len(value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Entries:
     """Scalars of a container: their types and values."""
 
-    types: tuple[type, ...]
     values: tuple[Any, ...]
 
     def __repr__(self) -> str:
         return f"{self.values!r}"
 
-    @staticmethod
-    def of(values: Iterable[Any]) -> Entries:
-        """Of these values."""
-        kept = tuple(values)
-        return Entries(tuple(map(type, kept)), kept)
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entries) or len(self.values) != len(other.values):
+            return False
+        pairs = zip(self.values, other.values, strict=True)
+        return all(a is b or (type(a) is type(b) and _equal(a, b)) for a, b in pairs)
 
 
-def entries(keys: Sequence[Any], read: Read) -> Read:
+def entries(keys: Sequence[Any], read: Read) -> Items:
     """How the scalars at these places of a container are read."""
-    pick = operator.itemgetter(*keys)
-    return lambda: Entries.of(pick(read()))
+    return Items(read, tuple(keys), Entries)
 
 
 # -- arrays ----------------------------------------------------------------------------------------

@@ -170,15 +170,27 @@ class Captured:
 class Trace:
     """What all scopes of one trace share: functions made so far, and notes for the user."""
 
-    def __init__(self, label: str, find: Callable[[Array], str | None]) -> None:
+    def __init__(
+        self,
+        label: str,
+        find: Callable[[Array], str | None],
+        known: frozenset[int] = frozenset(),
+    ) -> None:
         self.label = label
         self.find = find
+        self.known = known
         self.entries: list[Entry] = []
         self.names: set[str] = set()
         self.arrays: dict[int, Captured] = {}
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
         self.memo: dict[Any, Any] = {}
+
+    def is_known(self, array: Array) -> bool:
+        """Whether an array, or what it is a view of, is known for good."""
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return id(array) in self.known
 
     def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
         """The functions written so far, to come back to."""
@@ -275,7 +287,8 @@ class Scope:
 
     def _constant(self, array: Array) -> Value:
         op = Constant(literal(array, type_of(array).dtype))
-        self.trace.constants.append((op.type, user_origin()))
+        if not self.trace.is_known(array):
+            self.trace.constants.append((op.type, user_origin()))
         return op
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,27 @@ from .compiled import Compiled
 from .guards import ELEMENTS, Elements, Found, Guard, present
 from .scopes import is_array, type_of
 from .trees import Spec as Tree
+from .trees import shown
+from .watch import Watch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
     """What a program was compiled for."""
 
+    names: tuple[str, ...]
     tree: Tree
     static: tuple[Any, ...]
     leaves: tuple[tuple[TensorType, bool], ...]
+    interpreted: bool
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Specialisation:
-    """A compiled program, the state outside its arguments that it holds for, and its last use."""
+    """A compiled program, the state outside its arguments that it holds for, and its last use.
+
+    ``taken`` says that a short cut led to it since it was last asked, ``dropped`` that none may.
+    """
 
     signature: Signature
     guards: tuple[Guard, ...]
@@ -36,6 +44,13 @@ class Specialisation:
     compiled: Compiled
     unwatched: dict[str, str]
     used: int = 0
+    taken: bool = False
+    dropped: bool = False
+
+    def watch(self) -> Watch | None:
+        """What reads and compares all that state at once, if there is any."""
+        state = self.guards or self.captured
+        return Watch(self.guards, [found for found, _ in self.captured]) if state else None
 
     def changed(self) -> str | None:
         """What is no longer as it was while tracing, if anything."""
@@ -70,9 +85,33 @@ def shown_type(leaf: tuple[TensorType, bool]) -> str:
     return f"a Python {'float' if leaf[0].dtype.is_float else 'int'}" if leaf[1] else str(leaf[0])
 
 
+def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]) -> str:
+    """What differs in a signature from the nearest of those known, the latest last."""
+    named = [s for s in known if s.names == new.names]
+    if not named:
+        return f"the arguments were {', '.join(known[-1].names)}, are {', '.join(new.names)}"
+    alike = [s for s in named if s.tree == new.tree]
+    if not alike:
+        return f"the structure of the arguments was {shown(named[-1].tree)}, is {shown(new.tree)}"
+    same = [s for s in alike if s.static == new.static]
+    if not same:
+        pairs = zip(alike[-1].static, new.static, strict=False)
+        differing = [f"{b[0]} was {a[2]!r:.60}, is {b[2]!r:.60}" for a, b in pairs if a != b]
+        return ", ".join(differing[:3]) or "other static arguments are given"
+    nearest = min(reversed(same), key=lambda s: _differing(s, new))
+    columns = zip(labels, nearest.leaves, new.leaves, strict=True)
+    texts = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in columns if a != b]
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return ", ".join(texts[:3]) + more
+
+
+def _differing(a: Signature, b: Signature) -> int:
+    return sum(x != y for x, y in zip(a.leaves, b.leaves, strict=True))
+
+
 def serves(made: Signature, wanted: Signature) -> bool:
     """Whether unknown sizes of a program can be those of other arguments."""
-    if made.tree != wanted.tree or made.static != wanted.static:
+    if dataclasses.replace(made, leaves=()) != dataclasses.replace(wanted, leaves=()):
         return False
     pairs = list(zip(made.leaves, wanted.leaves, strict=True))
     if any(a[1] != b[1] or a[0].dtype != b[0].dtype for a, b in pairs):

@@ -253,7 +253,7 @@ def check_lists(name: str, value: Any) -> None:
     """Refuse a list of lists of numbers, which would be an array of its own for each number."""
     if not isinstance(value, list):
         return
-    rows = [v for v in value if isinstance(v, list | tuple)]  # pyright: ignore[reportUnknownVariableType]
+    rows = [v for v in value if isinstance(v, list | tuple) and v]  # pyright: ignore[reportUnknownVariableType]
     if rows and all(is_numbers(row) for row in rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         raise TraceError(
             f"{name} is a list of lists of numbers, not an array",

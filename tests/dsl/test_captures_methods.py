@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.dsl import function
+from dlvm.dsl import programs
 
 X = np.ones(3)
 
@@ -102,7 +102,7 @@ def test_the_derivative_of_a_method_is_made_once():
 
 
 def test_programs_that_are_not_used_are_dropped(monkeypatch, caplog):
-    monkeypatch.setattr(function, "KEPT", 2)
+    monkeypatch.setattr(programs, "KEPT", 2)
     f = dlvm.function(lambda x: x + 1)
     with caplog.at_level(logging.INFO, logger="dlvm.compile"):
         for n in (1, 2, 1, 3, 1):
@@ -114,9 +114,9 @@ def test_programs_that_are_not_used_are_dropped(monkeypatch, caplog):
 
 
 def test_short_cuts_are_bounded(monkeypatch):
-    monkeypatch.setattr(function, "SHORT_CUTS", 3)
+    monkeypatch.setattr(programs, "SHORT_CUTS", 3)
     f = dlvm.function(dynamic=True)(lambda x: x + 1)
     for n in range(1, 9):
         assert f(np.ones(n)).shape == (n,)
-    assert len(f._known) <= 3
+    assert len(f._programs._known) <= 3
     assert len(f.explain().compiles) == 1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.dsl import function
+from dlvm.dsl import programs
 
 X = np.ones(2)
 
@@ -245,7 +245,7 @@ def test_what_python_computes_of_an_array(read, size):
 
 
 def test_an_array_that_changes_in_vain_is_not_compared_for_ever(monkeypatch, caplog):
-    monkeypatch.setattr(function, "PATIENCE", 3)
+    monkeypatch.setattr(programs, "PATIENCE", 3)
     w, first = np.ones(2), np.ones(3)
     f = dlvm.function(lambda x: x * w * float(first[0]))
     f(X)
@@ -261,7 +261,7 @@ def test_an_array_that_changes_in_vain_is_not_compared_for_ever(monkeypatch, cap
 
 
 def test_an_array_that_decided_once_is_compared_for_ever(monkeypatch):
-    monkeypatch.setattr(function, "PATIENCE", 3)
+    monkeypatch.setattr(programs, "PATIENCE", 3)
     w = np.zeros(2)
     f = dlvm.function(lambda x: x * 2 if w[0] > 5 else x)
     f(X)

@@ -287,6 +287,22 @@ def test_bind_copies_and_freezes():
         f.bind(v=w)
 
 
+def test_what_is_bound_is_a_constant_of_the_program():
+    f = dlvm.function(static=("kind",))(lambda w, x, rate, kind: x @ w["a"] * rate + len(kind))
+    w = np.ones((3, 2), np.float32)
+    bound = f.bind(w={"a": w}, rate=0.5, kind="long")
+    for _ in range(2):
+        found = bound(X)
+        assert found.dtype == np.float32 and np.array_equal(found, X @ w * 0.5 + 4)
+    module = bound.trace(X)
+    assert [p.name for p in module.main.params] == ["x"] and "constant" in str(module)
+    told = bound.explain()
+    assert not told.captures and not told.constants and not told.guards
+    again = bound.bind(x=X)
+    assert np.array_equal(again(), X @ w * 0.5 + 4)
+    assert np.array_equal(dlvm.grad(lambda x: bound(x).sum())(X), np.full((2, 3), 1, np.float32))
+
+
 def test_threads_compile_once_and_agree():
     f = dlvm.function(lambda x: dlvm.tanh(x).sum())
     results, gate = [], threading.Barrier(8)

@@ -1,0 +1,112 @@
+"""What a call costs beside its work: nanoseconds for one call, each measured in turn with others.
+
+python benchmarks/calls.py [--rounds 30] [--json calls.json]
+
+Every round times each contender once and the best round counts, as other programs only add time.
+An empty Python function and ``np.add`` on the same arrays are the measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import timeit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dlvm
+
+SMALL = (8, 8)
+BIG = 16_000_000
+
+
+def array() -> Any:
+    """A small array."""
+    return np.ones(SMALL, np.float32)
+
+
+def contenders() -> dict[str, Callable[[], Any]]:
+    """What is called, by name."""
+    x, w = array(), array()
+    found: dict[str, Callable[[], Any]] = {
+        "an empty Python function": lambda: None,
+        "np.empty((8, 8))": lambda: np.empty(SMALL, np.float32),
+        "np.add(x, x), x f32[8,8]": lambda: np.add(x, x),
+    }
+    for n in (1, 5, 10):
+        f = dlvm.function(lambda *xs: xs[0] + xs[-1])
+        arrays = [array() for _ in range(n)]
+        found[f"{n} arrays, one result"] = lambda f=f, arrays=arrays: f(*arrays)
+        compiled = f.compile(*arrays)
+        found[f"{n} arrays, one result, compiled"] = lambda c=compiled, arrays=arrays: c(*arrays)
+    captured = dlvm.function(lambda x: x + w)
+    found["1 array and a captured one"] = lambda: captured(x)
+    scaled = dlvm.function(lambda x, rate: x * rate)
+    found["1 array and a Python float"] = lambda: scaled(x, 0.5)
+    named = dlvm.function(lambda x, rate, kind: x * rate, static=("kind",))
+    found["by name, and a static one"] = lambda: named(x, rate=0.5, kind="a")
+    sizes = dlvm.function(dynamic={"x": "B,8"})(lambda x: x + 1)
+    found["1 array of an open size"] = lambda: sizes(x)
+    params = {f"w{i}": array() for i in range(10)}
+    first = dlvm.function(lambda p, x: p["w0"] + x)
+    found["a dict of 10 arrays and one"] = lambda: first(params, x)
+    layers = [{"w": array(), "b": array()} for _ in range(5)]
+    nested = dlvm.function(lambda p, x: p[0]["w"] + x)
+    found["a list of 5 dicts and one"] = lambda: nested(layers, x)
+    twice = dlvm.function(lambda p: {k: v + v for k, v in p.items()})
+    found["a dict of 10 arrays to another"] = lambda: twice(params)
+    step = dlvm.function(lambda p, x: {k: v + x for k, v in p.items()}, donate=("p",))
+    mine = {f"w{i}": array() for i in range(10)}
+    found["a step on 10 donated arrays"] = lambda: step(mine, x)
+    return found
+
+
+def large() -> dict[str, Callable[[], Any]]:
+    """Results of 64 MB, which die before the next one is made."""
+    x = np.ones(BIG, np.float32)
+    out = np.empty_like(x)
+    f = dlvm.function(lambda x: x + x)
+    g = dlvm.function(lambda x: x + x, donate=("x",))
+    y = x.copy()
+    return {
+        "np.add(x, x), 64 MB": lambda: np.add(x, x),
+        "np.add(x, x, out=out), 64 MB": lambda: np.add(x, x, out=out),
+        "x + x, 64 MB": lambda: f(x),
+        "x + x, 64 MB, donated": lambda: g(y),
+    }
+
+
+def measure(found: dict[str, Callable[[], Any]], rounds: int, number: int) -> dict[str, float]:
+    """Seconds of one call: the best of all rounds."""
+    for call in found.values():
+        call()
+        call()
+    best = dict.fromkeys(found, float("inf"))
+    for _ in range(rounds):
+        for name, call in found.items():
+            best[name] = min(best[name], timeit.timeit(call, number=number) / number)
+    return best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found = measure(contenders(), options.rounds, 1000)
+    beside = found["np.add(x, x), x f32[8,8]"]
+    for name, seconds in found.items():
+        print(f"{name:42} {seconds * 1e9:8.0f} ns   {seconds / beside:5.2f} np.add")
+    big = measure(large(), max(3, options.rounds // 3), 1)
+    for name, seconds in big.items():
+        print(f"{name:42} {seconds * 1e3:8.2f} ms")
+    if options.json:
+        options.json.write_text(json.dumps(found | big, indent=1))
+
+
+if __name__ == "__main__":
+    main()

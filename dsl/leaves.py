@@ -1,0 +1,175 @@
+"""Leaves of trees whose structure is known: taken out and put back without asking optree.
+
+A structure becomes a closure for each of its nodes, which checks types and keys as it goes; what
+does not fit is ``Unlike``, and the slow path decides. Nodes that optree knows and this room does
+not are left to optree, so every structure has a walk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from .trees import Spec, flatten, unflatten
+
+Take: TypeAlias = "Callable[[Any], Sequence[Any]]"
+Put: TypeAlias = "Callable[[Sequence[Any]], Any]"
+
+
+class Unlike(Exception):
+    """A tree is not of the structure that was expected."""
+
+
+class Leaf:
+    """The place of a leaf among all leaves of a structure."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def template(spec: Spec) -> Any:
+    """A tree of the structure, with the place of each leaf in the leaf's stead."""
+    return unflatten(spec, [Leaf(i) for i in range(spec.num_leaves)])
+
+
+def places(node: Any) -> list[int]:
+    """The places of the leaves of a template, in order."""
+    return [leaf.index for leaf in flatten(node)[0]]
+
+
+def picker(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
+    """What stands in a container at some keys."""
+    if len(keys) > 1:
+        return operator.itemgetter(*keys)
+    return lambda x: [x[k] for k in keys]
+
+
+# -- taking leaves out -----------------------------------------------------------------------------
+
+
+def taker(node: Any) -> Take | None:
+    """How the leaves of trees like a template are taken out, in order; None for a leaf itself."""
+    cls: Any = node.__class__
+    if cls is Leaf:
+        return None
+    if node is None:
+        return _take_none
+    if cls is dict:
+        keys = sorted(node, key=lambda k: places(node[k])[:1])
+        return _of_dict(keys, joined([taker(node[k]) for k in keys]))
+    if cls in (tuple, list) or _is_named(cls):
+        return _of_sequence(cls, len(node), joined([taker(x) for x in node]))
+    if dataclasses.is_dataclass(cls):
+        names = [f.name for f in dataclasses.fields(cls)]
+        return _of_fields(type(node), names, joined([taker(getattr(node, n)) for n in names]))
+    return _by_optree(flatten(node)[1])
+
+
+def _is_named(cls: Any) -> bool:
+    """Whether a class is a NamedTuple."""
+    return tuple in cls.__mro__ and hasattr(cls, "_fields")
+
+
+def _take_none(x: Any) -> Sequence[Any]:
+    if x is not None:
+        raise Unlike
+    return ()
+
+
+def _of_dict(keys: list[Any], join: Take | None) -> Take:
+    pick, size = picker(keys), len(keys)
+
+    def take(x: Any) -> Sequence[Any]:
+        if type(x) is not dict or len(x) != size:  # pyright: ignore[reportUnknownArgumentType]
+            raise Unlike
+        return pick(x) if join is None else join(pick(x))
+
+    return take
+
+
+def _of_sequence(cls: type, size: int, join: Take | None) -> Take:
+    def take(x: Any) -> Sequence[Any]:
+        if type(x) is not cls or len(x) != size:
+            raise Unlike
+        return x if join is None else join(x)
+
+    return take
+
+
+def _of_fields(cls: type, names: list[str], join: Take | None) -> Take:
+    getters = [operator.attrgetter(n) for n in names]
+
+    def take(x: Any) -> Sequence[Any]:
+        if type(x) is not cls:
+            raise Unlike
+        found = [get(x) for get in getters]
+        return found if join is None else join(found)
+
+    return take
+
+
+def _by_optree(spec: Spec) -> Take:
+    def take(x: Any) -> Sequence[Any]:
+        leaves, found = flatten(x)
+        if found != spec:
+            raise Unlike
+        return leaves
+
+    return take
+
+
+def joined(inner: Sequence[Take | None]) -> Take | None:
+    """The leaves of several trees one after the other; None where each is a leaf itself."""
+    if all(within is None for within in inner):
+        return None
+    if len(inner) == 1 and (only := inner[0]) is not None:
+        return lambda xs: only(xs[0])
+    plan = list(enumerate(inner))
+
+    def take(xs: Any) -> Sequence[Any]:
+        out: list[Any] = []
+        for i, within in plan:
+            if within is None:
+                out.append(xs[i])
+            else:
+                out += within(xs[i])
+        return out
+
+    return take
+
+
+# -- putting leaves back ---------------------------------------------------------------------------
+
+
+def putter(node: Any) -> Put:
+    """How a tree like a template is made of all leaves."""
+    cls: Any = node.__class__
+    if cls is Leaf:
+        return operator.itemgetter(node.index)
+    if node is None:
+        return lambda leaves: None
+    if cls is dict:
+        return _into_dict(tuple(node), _all(node.values()))
+    if cls in (tuple, list):
+        return _into(cls, _all(node))
+    spec, of = flatten(node)[1], places(node)
+    return lambda leaves: unflatten(spec, [leaves[i] for i in of])
+
+
+def _into(cls: type, inner: Put) -> Put:
+    return lambda leaves: cls(inner(leaves))
+
+
+def _into_dict(keys: tuple[Any, ...], inner: Put) -> Put:
+    return lambda leaves: dict(zip(keys, inner(leaves), strict=True))
+
+
+def _all(nodes: Iterable[Any]) -> Put:
+    """The parts of a node."""
+    listed = list(nodes)
+    if all(isinstance(x, Leaf) for x in listed):
+        return picker([x.index for x in listed])
+    inner = [putter(x) for x in listed]
+    return lambda leaves: [put(leaves) for put in inner]

@@ -1,0 +1,181 @@
+"""All captured state of one program, read at once at each call.
+
+What stands in one namespace is read together and compared by identity; only what is another
+object than last time is compared as its guard says. The objects through which names lead are
+read anew each time and never held: a program must not keep alive what it was taken from.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .guards import Found, Guard
+from .places import Attribute, Derived, Held, Item, Items, Read
+
+Pick = Callable[[Any], Sequence[Any]]
+Slot = tuple[int, int]
+"""A namespace, by its number, and one of the things read of it."""
+_GONE = (NameError, LookupError, AttributeError, TypeError, ValueError)
+_NEVER = object()
+_is = operator.is_
+
+
+@dataclass(slots=True)
+class Check:
+    """A guard on things read of one namespace."""
+
+    slots: tuple[int, ...]
+    guard: Guard
+    made: Callable[[tuple[Any, ...]], Any]
+
+    def holds(self, now: Sequence[Any]) -> bool:
+        """Whether what is there now is allowed."""
+        return self.guard.allows(self.made(tuple(now[i] for i in self.slots)))
+
+
+@dataclass(slots=True)
+class Namespace:
+    """What is read of one object, which is held, or was read of another namespace.
+
+    Some keys are compared with what was there last time, others only followed.
+    """
+
+    parent: Slot | None
+    held: Any
+    kind: type
+    compared: list[Any] = field(default_factory=list[Any])
+    followed: list[Any] = field(default_factory=list[Any])
+    checks: list[Check] = field(default_factory=list[Check])
+    expected: tuple[Any, ...] = ()
+    pick: Pick | None = None
+    follow: Pick | None = None
+
+    def finish(self) -> None:
+        """Know how to read; nothing counts as the same before it was looked at once."""
+        self.expected = (_NEVER,) * len(self.compared)
+        self.pick = _picker(self.kind, self.compared)
+        self.follow = _picker(self.kind, self.followed)
+
+    def allows(self, now: Sequence[Any]) -> bool:
+        """Whether the guards allow what is there now, which is then remembered."""
+        if all(check.holds(now) for check in self.checks):
+            self.expected = tuple(now[: len(self.compared)])
+            return True
+        return False
+
+
+def _index(keys: list[Any], key: Any) -> int:
+    """The place of a key among those that are read."""
+    for i, known in enumerate(keys):
+        if known is key or (type(known) is type(key) in (str, int) and known == key):
+            return i
+    keys.append(key)
+    return len(keys) - 1
+
+
+def _picker(kind: type, keys: list[Any]) -> Pick | None:
+    """Reads some keys into a tuple; a single one is read twice, which is quickest."""
+    if not keys:
+        return None
+    if kind is types.CellType:
+        contents = operator.attrgetter("cell_contents")
+        return lambda _: tuple(map(contents, keys))
+    twice = keys if len(keys) > 1 else keys * 2
+    return (operator.attrgetter if kind is Attribute else operator.itemgetter)(*twice)
+
+
+class Watch:
+    """Reads captured state: the captured arrays, or None where something else was expected."""
+
+    def __init__(self, guards: Sequence[Guard], captured: Sequence[Found]) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._spaces: list[Namespace] = []
+        self._derived: list[tuple[Slot, Callable[[Any], Any], Guard]] = []
+        self._computed: list[Guard] = []
+        for guard in guards:
+            self._add(guard)
+        self._arrays = [(self._slot(found.read), found.read) for found in captured]
+        for space in self._spaces:
+            space.finish()
+
+    def __call__(self) -> Sequence[Any] | None:
+        """Read and compare."""
+        try:
+            found: list[Sequence[Any]] = []
+            for space in self._spaces:
+                at = space.parent
+                x = space.held if at is None else found[at[0]][at[1]]
+                if (pick := space.pick) is not None:
+                    now = pick(x)
+                    if not all(map(_is, now, space.expected)) and not space.allows(now):
+                        return None
+                found.append(() if (follow := space.follow) is None else follow(x))
+            for (i, j), compute, guard in self._derived:
+                if not guard.allows(compute(found[i][j])):
+                    return None
+            for guard in self._computed:
+                if not guard.holds():
+                    return None
+            return [read() if at is None else found[at[0]][at[1]] for at, read in self._arrays]
+        except _GONE:
+            return None
+
+    # -- putting places together -------------------------------------------------------------------
+
+    def _add(self, guard: Guard) -> None:
+        read = guard.read
+        if isinstance(guard.expected, weakref.ref):
+            self._computed.append(guard)
+        elif isinstance(read, Derived) and (at := self._slot(read.of)) is not None:
+            self._derived.append((at, read.compute, guard))
+        elif isinstance(read, Items) and (number := self._space(read.of, Item)) is not None:
+            self._compare(number, read.keys, guard, read.made)
+        elif (place := self._place(read)) is not None:
+            self._compare(place[0], [place[1]], guard, operator.itemgetter(0))
+        else:
+            self._computed.append(guard)
+
+    def _compare(self, number: int, keys: Sequence[Any], guard: Guard, made: Any) -> None:
+        space = self._spaces[number]
+        slots = tuple(_index(space.compared, k) for k in keys)
+        space.checks.append(Check(slots, guard, made))
+
+    def _slot(self, read: Read) -> Slot | None:
+        """Where a place is followed along with others."""
+        place = self._place(read)
+        return place and (place[0], _index(self._spaces[place[0]].followed, place[1]))
+
+    def _place(self, read: Read) -> tuple[int, Any] | None:
+        """The namespace and the key of a place."""
+        if isinstance(read, Attribute) and _is_cell(read.of):
+            return self._numbered(types.CellType, None, None), read.of()
+        if isinstance(read, Attribute) and "." not in read.name:
+            number, key = self._space(read.of, Attribute), read.name
+        elif isinstance(read, Item):
+            number, key = self._space(read.of, Item), read.key
+        else:
+            return None
+        return None if number is None else (number, key)
+
+    def _space(self, of: Read, kind: type) -> int | None:
+        """The namespace of what stands at a place."""
+        if isinstance(of, Held):
+            return self._numbered(kind, None, of.value)
+        at = self._slot(of)
+        return None if at is None else self._numbered(kind, at, None)
+
+    def _numbered(self, kind: type, parent: Slot | None, held: Any) -> int:
+        key = (kind, parent, id(held))
+        if key not in self._numbers:
+            self._numbers[key] = len(self._spaces)
+            self._spaces.append(Namespace(parent, held, kind))
+        return self._numbers[key]
+
+
+def _is_cell(of: Read) -> bool:
+    return isinstance(of, Held) and isinstance(of.value, types.CellType)
