@@ -36,6 +36,7 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
     "sum": ("f64[N,M]", lambda a: ops.Sum(a * a, (0,))),
     "max": ("f64[N,M]", lambda a: ops.Max(a * a, (1,))),
     "min": ("f64[N,M]", lambda a: ops.Min(a * a, (1,))),
+    "prod": ("f64[N,M]", lambda a: ops.Prod(a, (1,))),
     "logsumexp": ("f64[N,3]", lambda a: ops.LogSumExp(a, (1,))),
     "cumulative_sum": ("f64[N,M]", lambda a: ops.CumulativeSum(a * a, 0)),
     "cumulative_sum exclusive": (
