@@ -13,6 +13,7 @@ from dlvm import nn as nn
 from dlvm import ops as ops
 from dlvm import tree as tree
 from dlvm.dsl.control import cond, switch
+from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.derivatives import (
     checkpoint,
     grad,
@@ -67,6 +68,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in NAMES or name in CONSTANTS:
+        return constant(name)
     found = None if name.startswith("_") else lookup(name)
     if found is None:
         raise AttributeError(f"module 'dlvm' has no attribute {name!r}{suggestion(name)}")
@@ -74,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *every_name()})
+    return sorted({*__all__, *NAMES, *CONSTANTS, *every_name()})

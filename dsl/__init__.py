@@ -3,18 +3,19 @@
 Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
-``creation``, ``arrays``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
-``contraction``, ``picking``, ``placing``, ``running``), ``tracing``, ``function`` and
-``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
-registers the names.
+``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
+``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``effects``), ``tracing``,
+``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
+Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
-from . import arrays as arrays
 from . import comparison as comparison
 from . import contraction as contraction
 from . import creation as creation
+from . import datatypes as datatypes
 from . import diagonals as diagonals
+from . import effects as effects
 from . import joining as joining
 from . import moving as moving
 from . import numpy_dispatch as numpy_dispatch

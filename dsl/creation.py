@@ -6,18 +6,22 @@ Element types default to NumPy's.
 from __future__ import annotations
 
 import builtins
+import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from dlvm.errors import ShapeError
-from dlvm.ir import F64, I64, DType, literal
+from dlvm.errors import ShapeError, UserError
+from dlvm.ir import F64, I64, DType, Expr
 from dlvm.ir.dims import floordiv, maximum
-from dlvm.ops import Constant, Iota
+from dlvm.ops import Iota
 
 from .eager import public
-from .operands import element, fit, fresh, kind_of, known_dtype, plain, staged
+from .names import named
+from .operands import common, element, fit, fresh, kind_of, known_dtype, plain, staged
 from .shapes import expand_dims, sizes
+from .tensor import Tensor
 
 
 @public("full")
@@ -73,14 +77,16 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 @public("arange")
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
-    """``start, start + step, ...`` below ``stop``; sizes may be symbolic."""
+    """``start, start + step, ...`` below ``stop``; whole sizes may be symbolic."""
     begin, end = (0, start) if stop is None else (start, stop)
-    if builtins.any(isinstance(v, float) for v in (begin, end, step)):
-        values = np.arange(begin, end, step, dtype=dtype and known_dtype(dtype).numpy)
-        return fresh(Constant(literal(values, known_dtype(values.dtype))))
-    begin, end, step = sizes((begin, end, step))
+    for given in (begin, end, step):
+        if isinstance(given, Tensor):
+            operator.index(given)  # the error that says where sizes come from
     if step == 0:
         raise ShapeError("arange: the step can't be zero")
+    if builtins.any(isinstance(v, float) for v in (begin, end, step)):
+        return _fractional(begin, end, step, F64 if dtype is None else known_dtype(dtype))
+    begin, end, step = sizes((begin, end, step))
     sign = 1 if step > 0 else -1
     count = maximum(floordiv(end - begin + step - sign, step), 0)
     target: DType = I64 if dtype is None else known_dtype(dtype)
@@ -89,9 +95,81 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     return scaled if isinstance(begin, int) and begin == 0 else scaled + begin
 
 
+def _fractional(begin: Any, end: Any, step: Any, dtype: DType) -> Tensor:
+    """NumPy's: the difference of the first two is rounded, then multiplied."""
+    if builtins.any(isinstance(v, Expr) for v in (begin, end, step)):
+        raise ShapeError("arange: a symbolic size goes with whole numbers only")
+    count = builtins.max(math.ceil((end - begin) / step), 0)
+    first, second = (np.asarray(v).astype(dtype.numpy) for v in (begin, begin + step))
+    wide = dtype.compute
+    difference = second.astype(wide.numpy) - first.astype(wide.numpy)
+    counted = fresh(Iota(count, wide)) * difference + first.astype(wide.numpy)
+    return fresh(element(counted, dtype))
+
+
+@public("linspace")
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """``num`` numbers from ``start`` to ``stop``, evenly apart; both may be arrays."""
+    start, stop = staged(start), staged(stop)
+    common_type = common((kind_of(start), kind_of(stop), float))
+    target = common_type if dtype is None else known_dtype(dtype)
+    start, stop = (fresh(element(v, common_type)) for v in (start, stop))
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / maximum(parts, 1)
+    place = fresh(Iota(num, common_type))
+    place = place[(slice(None), *(None,) * step.ndim)]
+    found = start + place * step
+    if endpoint:
+        found = named("where")((place == parts) & (place > 0), stop, found)
+    if target.is_integer:
+        found = named("floor")(found)
+    found = fresh(element(found, target))
+    found = found if axis == 0 else named("moveaxis")(found, 0, axis)
+    return (found, step) if retstep else found
+
+
 @public("eye")
-def eye(n: Any, m: Any = None, dtype: Any = None) -> Any:
-    """Ones on the diagonal, zeros elsewhere."""
+def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
     rows, columns = arange(n), arange(n if m is None else m)
-    diagonal = expand_dims(rows, 1) == expand_dims(columns, 0)
+    diagonal = expand_dims(rows + k, 1) == expand_dims(columns, 0)
     return fresh(element(diagonal, F64 if dtype is None else known_dtype(dtype)))
+
+
+@public("identity")
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The matrix that leaves every vector as it is."""
+    return eye(n, dtype=dtype)
+
+
+@public("tri")
+def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and left of the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
+    return named("tril")(ones((n, n if m is None else m), dtype), k)
+
+
+@public("meshgrid")
+def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
+    """Vectors as coordinates of a grid: one array for each, constant along all other axes.
+
+    With ``xy`` the first two axes are exchanged, as on a page; with ``ij`` they are not.
+    """
+    if indexing not in ("xy", "ij"):
+        raise UserError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
+    vectors = [named("ravel")(a) for a in arrays]
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[:2] = [1, 0]
+    grids = [
+        named("reshape")(v, [-1 if i == at else 1 for i in range(len(axes))])
+        for v, at in zip(vectors, axes, strict=True)
+    ]
+    return list(grids if sparse else named("broadcast_arrays")(*grids))

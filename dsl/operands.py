@@ -8,7 +8,7 @@ does not know. Broadcasting stretches a literal 1 only; a symbol is never stretc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -146,7 +146,11 @@ def common(kinds: tuple[Kind, ...]) -> DType:
     if _weak_half(kinds):
         return BF16
     samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]
-    return known_dtype(np.result_type(*samples))
+    try:
+        return known_dtype(np.result_type(*samples))
+    except TypeError:  # of bf16 with some others NumPy knows the sum, but no common type
+        dtypes = [k for k in kinds if isinstance(k, np.dtype)]
+        return known_dtype(reduce(lambda a, b: np.add.resolve_dtypes((a, b, None))[0], dtypes))
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,30 @@
+"""Effects that users ask for: assertions and printing, in the order they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.ops import Assert, Print
+
+from .eager import public
+from .operands import staged
+from .reductions import all
+
+
+@public("assert_")
+def assert_(condition: Any, message: str = "the assertion does not hold") -> None:
+    """End the call with an error at this line unless every element of the condition holds."""
+    holds = all(condition)
+    Assert(holds.read(), message)
+
+
+@public("print")
+def print(*values: Any) -> None:
+    """Write values when the call gets here; strings stand before the value that follows."""
+    label = ""
+    for value in values:
+        if isinstance(value, str):
+            label += f"{value} "
+            continue
+        Print(staged(value).read(), label)
+        label = ""
