@@ -14,7 +14,7 @@ from dlvm.ir import BF16, BOOL, DType
 
 from .eager import public
 from .names import PUBLIC
-from .operands import common, element, fresh, here, kind_of, known_dtype, plain, staged
+from .operands import Kind, common, element, fresh, here, kind_of, known_dtype, plain, staged
 from .scopes import is_array
 from .tensor import COPY, Tensor
 
@@ -79,11 +79,12 @@ def _of(x: Any) -> DType:
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The type that holds values of all of these: arrays, types, and Python scalars, weakly."""
-    kinds = (
-        known_dtype(x).numpy if isinstance(x, np.dtype | type | str | DType) else kind_of(plain(x))
-        for x in arrays_and_dtypes
-    )
-    return common(tuple(kinds)).numpy
+    return common(tuple(_kind(x) for x in arrays_and_dtypes)).numpy
+
+
+def _kind(x: Any) -> Kind:
+    named = isinstance(x, np.dtype | type | str | DType)
+    return known_dtype(x).numpy if named else kind_of(plain(x))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
@@ -120,7 +121,7 @@ def finfo(dtype: Any) -> Any:
     if found is BF16:
         import ml_dtypes
 
-        return ml_dtypes.finfo(found.numpy)
+        return ml_dtypes.finfo(found.numpy)  # pyright: ignore[reportUnknownVariableType]
     return np.finfo(found.numpy)
 
 

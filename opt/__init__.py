@@ -16,6 +16,8 @@ from .pipelines import DEFAULT, KERNELS, MEANING
 from .sharing import share
 from .simplification import fold_constants, simplify
 from .softmax import open_softmax
+from .stops import pass_stops
+from .streaming import stream_softmax
 
 __all__ = [
     "DEFAULT",
@@ -32,6 +34,7 @@ __all__ = [
     "open_recompute",
     "open_softmax",
     "order",
+    "pass_stops",
     "propagate",
     "select_branches",
     "share",

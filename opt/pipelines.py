@@ -13,9 +13,11 @@ from .ordering import order
 from .sharing import share
 from .simplification import fold_constants, simplify
 from .softmax import open_softmax
+from .stops import pass_stops
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
+    pass_stops,
     simplify,
     fold_constants,
     propagate,  # after folding, so that more is known to carry into regions

@@ -1,4 +1,4 @@
-"""Activations and losses, as functions on staged and on plain arrays."""
+"""Losses: how far predictions are from what they should be."""
 
 from __future__ import annotations
 
@@ -10,25 +10,7 @@ from dlvm.dsl.scopes import facing_users, user_origin
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import DType
 
-
-def relu(x: Any) -> Any:
-    """``max(x, 0)``; its derivative at 0 is 0, and NaN stays NaN."""
-    return xp.where(xp.less_equal(x, 0), 0, x)
-
-
-def sigmoid(x: Any) -> Any:
-    """``1 / (1 + exp(-x))``, which never overflows."""
-    return xp.sigmoid(x)
-
-
-def log_softmax(x: Any, axis: int = -1) -> Any:
-    """``x - log(sum(exp(x)))`` along an axis."""
-    return xp.subtract(x, xp.logsumexp(x, axis=axis, keepdims=True))
-
-
-def softmax(x: Any, axis: int = -1) -> Any:
-    """``exp(x) / sum(exp(x))`` along an axis."""
-    return xp.exp(log_softmax(x, axis))
+from .normalised import log_total, shifted
 
 
 def one_hot(x: Any, classes: Any, dtype: Any = None, axis: int = -1) -> Any:
@@ -40,11 +22,15 @@ def one_hot(x: Any, classes: Any, dtype: Any = None, axis: int = -1) -> Any:
 
 @facing_users
 def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
-    """For each example, minus the log-probability of its integer label."""
+    """For each example, minus the log-probability of its integer label.
+
+    Taken from logits less their maximum, so that large ones lose no digits.
+    """
     _check_labels(logits, labels, axis)
     places = xp.expand_dims(labels, axis)
-    picked = xp.squeeze(xp.take_along_axis(logits, places, axis), axis)
-    return xp.subtract(xp.logsumexp(logits, axis=axis), picked)
+    rest = shifted(logits, axis)
+    picked = xp.squeeze(xp.take_along_axis(rest, places, axis), axis)
+    return xp.subtract(log_total(rest, axis, keepdims=False), picked)
 
 
 def _check_labels(logits: Any, labels: Any, axis: int) -> None:

@@ -1,0 +1,44 @@
+"""What networks are made of: activations, probabilities, losses; on staged and plain arrays."""
+
+from .activations import (
+    elu,
+    gelu,
+    hard_sigmoid,
+    hard_silu,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+)
+from .losses import cross_entropy
+from .normalised import log_softmax, one_hot, softmax
+
+swish = silu
+
+__all__ = [
+    "cross_entropy",
+    "elu",
+    "gelu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "one_hot",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swish",
+]

@@ -1,0 +1,99 @@
+"""Activations: functions of one element, with the right value and slope far out, too.
+
+A formula here never subtracts two numbers that are close, nor multiplies one that overflows by
+one that vanishes. NaN stays NaN. Signatures are those of ``jax.nn``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dlvm.dsl.namespace import xp
+
+FLAT = 30.0
+"""Beyond this size of x the tanh of the approximate gelu is 1 in every precision."""
+
+
+def _float(x: Any) -> Any:
+    """Integers as floats; floats, weak ones too, as they are."""
+    return xp.multiply(x, 1.0)
+
+
+def relu(x: Any) -> Any:
+    """``max(x, 0)``; its derivative at 0 is 0, and NaN stays NaN."""
+    return xp.where(xp.less_equal(x, 0), 0, x)
+
+
+def relu6(x: Any) -> Any:
+    """``min(max(x, 0), 6)``; its derivative at 0 and 6 is 0."""
+    return xp.where(xp.greater_equal(x, 6), 6, relu(x))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """``x``, and below 0 ``negative_slope * x``."""
+    return xp.where(xp.less(x, 0), xp.multiply(x, negative_slope), x)
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """``x``, and below 0 ``alpha * (e**x - 1)``."""
+    below = xp.multiply(alpha, xp.expm1(xp.where(xp.less(x, 0), x, 0)))
+    return xp.where(xp.less(x, 0), below, x)
+
+
+def selu(x: Any) -> Any:
+    """``elu`` scaled so that layers keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    return xp.multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+
+
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + exp(-x))``, which never overflows."""
+    return xp.sigmoid(x)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """``log(sigmoid(x))``."""
+    return xp.negative(softplus(xp.negative(x)))
+
+
+def softplus(x: Any) -> Any:
+    """``log(1 + e**x)``."""
+    return xp.logaddexp(x, 0.0)
+
+
+def silu(x: Any) -> Any:
+    """``x * sigmoid(x)``, also called swish."""
+    return xp.multiply(x, sigmoid(x))
+
+
+def softsign(x: Any) -> Any:
+    """``x / (1 + |x|)``."""
+    return xp.divide(x, xp.add(1, xp.abs(x)))
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """``x`` times the probability that a normal number is below it.
+
+    By default that is ``(1 + tanh(u)) / 2 = sigmoid(2 u)`` with ``u = sqrt(2/pi) * (x + 0.044715
+    x**3)`` (Hendrycks and Gimpel, 2016); else ``erfc(-x / sqrt(2)) / 2``.
+    """
+    if not approximate:
+        return xp.multiply(x, xp.multiply(0.5, xp.erfc(xp.multiply(x, -math.sqrt(0.5)))))
+    near = xp.clip(_float(x), -FLAT, FLAT)
+    inner = near + 0.044715 * near * near * near
+    return xp.multiply(x, xp.sigmoid(2 * math.sqrt(2 / math.pi) * inner))
+
+
+def hard_tanh(x: Any) -> Any:
+    """``x``, no less than -1 and no more than 1."""
+    return xp.where(xp.greater_equal(x, 1), 1, xp.where(xp.less_equal(x, -1), -1, x))
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """``relu6(x + 3) / 6``."""
+    return xp.divide(relu6(xp.add(x, 3.0)), 6)
+
+
+def hard_silu(x: Any) -> Any:
+    """``x * hard_sigmoid(x)``."""
+    return xp.multiply(x, hard_sigmoid(x))

@@ -1,0 +1,40 @@
+"""Probabilities from scores, which are shifted so that the largest is 0.
+
+A shift changes no probability, so no derivative flows through it. Without it the logarithm of
+the sum would carry the rounding error of the largest score.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.dsl.namespace import xp
+
+
+def shifted(x: Any, axis: int) -> Any:
+    """``x - max(x)`` along an axis."""
+    return xp.subtract(x, xp.stop_gradient(xp.max(x, axis=axis, keepdims=True)))
+
+
+def log_total(rest: Any, axis: int, keepdims: bool = True) -> Any:
+    """``log(sum(exp(rest)))`` of shifted scores, among which there is a 0."""
+    return xp.log(xp.sum(xp.exp(rest), axis=axis, keepdims=keepdims))
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """``x - log(sum(exp(x)))`` along an axis."""
+    rest = shifted(x, axis)
+    return xp.subtract(rest, log_total(rest, axis))
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """``exp(x) / sum(exp(x))`` along an axis."""
+    powers = xp.exp(shifted(x, axis))
+    return xp.divide(powers, xp.sum(powers, axis=axis, keepdims=True))
+
+
+def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:
+    """1 at the class that each integer names and 0 at the others, along a new axis."""
+    found = xp.equal(xp.expand_dims(x, -1), xp.arange(num_classes))
+    found = xp.astype(found, "f32" if dtype is None else dtype)
+    return found if axis == -1 else xp.moveaxis(found, -1, axis)
