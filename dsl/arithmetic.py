@@ -5,6 +5,7 @@ Names follow the array API standard; ``numpy_dispatch`` knows NumPy's own spelli
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,18 @@ def _as_in(name: str, x: Any) -> Tensor:
     """An operand in the element type in which a function of NumPy's takes it."""
     x = plain(x)
     return fresh(element(x, promoted(name, (kind_of(x),))[0]))
+
+
+@public("degrees")
+def degrees(x: Any) -> Any:
+    """An angle in degrees, from radians."""
+    return apply(Mul, _as_in("degrees", x), 180 / math.pi)
+
+
+@public("radians")
+def radians(x: Any) -> Any:
+    """An angle in radians, from degrees."""
+    return apply(Mul, _as_in("radians", x), math.pi / 180)
 
 
 # -- what complex numbers would have -------------------------------------------------------------

@@ -71,7 +71,7 @@ class Captures:
         self._roots = roots
         self.names: set[str] = set()
         self.compares = False
-        self._home = {_top(getattr(root, "__module__", "")) for root in roots}
+        self._home = {_top(getattr(root, "__module__", "")) for root in roots} - {_top(__name__)}
         known = -1
         while known < len(self.names):  # until all names that reachable code mentions are known
             known = len(self.names)

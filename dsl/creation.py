@@ -68,6 +68,12 @@ def ones_like(x: Any, dtype: Any = None) -> Any:
     return _like(x, 1, dtype)
 
 
+@public("empty_like")
+def empty_like(x: Any, dtype: Any = None) -> Any:
+    """An array to be assigned into, in the shape and element type of ``x``; zeros."""
+    return _like(x, 0, dtype)
+
+
 @public("full_like")
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One value in the shape and element type of ``x``."""

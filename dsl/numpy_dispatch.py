@@ -29,6 +29,8 @@ RENAMED = {
     "fabs": "abs",
     "conjugate": "conj",
     "around": "round",
+    "deg2rad": "radians",
+    "rad2deg": "degrees",
     "fix": "trunc",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm.errors import DTypeError, UserError
-from dlvm.ir import OPS, Value, zeros
+from dlvm.ir import BOOL, OPS, Value, zeros
 from dlvm.ops import Concat, CumulativeSum, LinearRecurrence
 from dlvm.ops.running import Cumulative
 
 from .eager import public
 from .elementwise import refuse_out
-from .names import DERIVERS, LISTERS, PUBLIC
+from .names import DERIVERS, LISTERS, PUBLIC, named
 from .operands import broadcast_shapes, common, fit, fresh, kind_of, plain, shape_of, staged
 from .reductions import axes_of, widened
 from .shapes import ravel
@@ -113,3 +113,32 @@ def linear_recurrence(
     x, y = fit(a, dtype, shape), fit(b, dtype, shape)
     (along,) = axes_of(fresh(x), axis)
     return fresh(LinearRecurrence(x, y, along, reverse, exclusive))
+
+
+@public("diff")
+def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Each element less the one before it, ``n`` times over; what a running sum undoes.
+
+    Of bools, whether the two differ.
+    """
+    x = staged(x)
+    (along,) = axes_of(x, axis)
+    if n < 0:
+        raise UserError(f"diff: expected n >= 0, found {n}")
+    ends = [_end(x, end, along) for end in (prepend, append)]
+    parts = [part for part in (ends[0], x, ends[1]) if part is not None]
+    x = x if len(parts) == 1 else named("concat")(parts, along)
+    before = (slice(None),) * along
+    for _ in range(n):
+        later, earlier = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
+        x = later != earlier if x.element is BOOL else later - earlier
+    return x
+
+
+def _end(x: Tensor, given: Any, axis: int) -> Tensor | None:
+    """What stands before or after an array along an axis; a number for each row."""
+    if given is None:
+        return None
+    end = staged(given)
+    one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return end if end.ndim else named("broadcast_to")(end, one)

@@ -17,7 +17,6 @@ from .sharing import share
 from .simplification import fold_constants, simplify
 from .softmax import open_softmax
 from .stops import pass_stops
-from .streaming import stream_softmax
 
 __all__ = [
     "DEFAULT",

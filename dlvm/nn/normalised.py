@@ -30,7 +30,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 def softmax(x: Any, axis: int = -1) -> Any:
     """``exp(x) / sum(exp(x))`` along an axis."""
     powers = xp.exp(shifted(x, axis))
-    return xp.divide(powers, xp.sum(powers, axis=axis, keepdims=True))
+    return xp.multiply(powers, xp.divide(1, xp.sum(powers, axis=axis, keepdims=True)))
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:

@@ -137,7 +137,12 @@ class Pad(Movement):
         return {"low": (0, *self.low), "high": (0, *self.high)}
 
     def reference(self, *operands: Array) -> Any:
-        return np.pad(operands[0], [*zip(map(int, self.low), map(int, self.high), strict=True)])
+        (x,) = operands
+        before, behind = (tuple(map(int, sizes)) for sizes in (self.low, self.high))
+        columns = [*zip(before, x.shape, behind, strict=True)]
+        out = np.zeros([low + n + high for low, n, high in columns], x.dtype)
+        out[tuple(slice(low, low + n) for low, n, _ in columns)] = x
+        return out
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (Slice(dy[0], self.low, self.x.shape, (1,) * self.x.type.rank),)
