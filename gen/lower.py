@@ -208,9 +208,12 @@ class _Lowering:
             if whole:
                 with self._inside(frame) as (inner, here):
                     index = frame.index(row, inner)
-                    for value, buffer in whole:
-                        at = reshaped(index, frame.shape, value.shape)
-                        self._write(value, buffer, At(at, (*where, *here)), (*where, *here))
+                    here = (*where, *here)
+                    places = [At(reshaped(index, frame.shape, v.shape), here) for v, _ in whole]
+                    pairs = zip(whole, places, strict=True)
+                    found = [self.pull.element(v, at) for (v, _), at in pairs]
+                    for (_, buffer), at, x in zip(whole, places, found, strict=True):
+                        self._store(buffer, at, x, here)  # what was kept in a room is read by now
 
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
@@ -218,7 +221,9 @@ class _Lowering:
         return keeping(self.body, frame.shape, whole) if alone else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At, where: Where) -> None:
-        x = self.pull.element(value, at)
+        self._store(buffer, at, self.pull.element(value, at), where)
+
+    def _store(self, buffer: Buffer, at: At, x: Scalar, where: Where) -> None:
         self.nest.store(buffer, flatten(at.index, buffer.type.shape), x, where)
 
     @contextmanager

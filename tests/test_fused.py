@@ -107,3 +107,20 @@ def test_large_gradients_do_not_wait_for_one_another():
     weights = [normal(256, 256) * np.float32(0.05) for _ in range(layers)]
     peak = step.compile(weights, normal(8, 256)).report.peak_bytes
     assert peak < 2.5 * weights[0].nbytes
+
+
+def test_a_room_is_read_before_its_own_result_is_written():
+    """The exponentials are kept in the room of a result that is no function of them."""
+
+    @dlvm.function(dynamic={"x": "B,5"})
+    def f(x):
+        rest = x - x.max(1, keepdims=True)
+        powers = np.exp(rest)
+        total = powers.sum(1, keepdims=True)
+        return rest, np.log(total), powers * (1 / total)
+
+    x = np.random.default_rng(0).normal(size=(17, 5))
+    rest = x - x.max(1, keepdims=True)
+    total = np.exp(rest).sum(1, keepdims=True)
+    for found, expected in zip(f(x), (rest, np.log(total), np.exp(rest) / total), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
