@@ -74,12 +74,12 @@ def _square(v: Vectors, columns: list[str], r: str, to: str, left: str | None) -
     """As many rows as columns; of the last square those that are there, and zeros."""
     mask = None if left is None else v.mask(0, left)
     rows = [v.fetch(v.at(c, r, v.stored), mask) for c in columns]
-    for q, row in enumerate(_transposed(v, rows)):
+    for q, row in enumerate(transposed(v, rows)):
         line = v.w.value(f"mul i64 {v.w.value(f'add i64 {r}, {q}')}, %near")
         v.store(row, v.at(to, line))
 
 
-def _transposed(v: Vectors, rows: list[str]) -> list[str]:
+def transposed(v: Vectors, rows: list[str]) -> list[str]:
     """A square of vectors, transposed by exchanging neighbours, pairs, and so on."""
     distance = 1
     while distance < v.lanes:

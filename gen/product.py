@@ -25,6 +25,7 @@ from .llvm import object_code
 from .micro import BAND, GROUP, Vectors
 from .packing import copy_columns, copy_rows
 from .pool import include_fork
+from .thin import thin_across, thin_along
 
 WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
 """Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
@@ -114,14 +115,66 @@ class _Product:
     def whole(self) -> None:
         """All rows, or all columns where there are few rows, in parts for threads."""
         w = Writer(self.text)
-        self.words(w, "m", "n", "k")
-        _, _, count = self.split(w)
-        inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
-        total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {PIECE}')}, 1")
-        grain = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+        self.words(w, "m", "n", "k", "out", "out.step")
         include_fork(self.text)
-        w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
+        done = "false"
+        if not self.plan.converts:
+            done = self.thin(w)
+        with w.when(w.value(f"xor i1 {done}, true")):
+            _, _, count = self.split(w)
+            inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
+            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {PIECE}')}, 1")
+            grain = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+            w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
         self.function(w, self.generic.name, "ptr %context, ptr %call", "")
+
+    # -- vectors -------------------------------------------------------------------------------
+
+    def thin(self, w: Writer) -> str:
+        """Products of one row, or of one column as such of the transposes; whether it is one."""
+        there = w.value("icmp ne ptr %out, null")
+        row = w.value(f"and i1 {there}, {w.value('icmp eq i64 %m, 1')}")
+        dense = w.value(f"and i1 {there}, {w.value('icmp eq i64 %out.step, 1')}")
+        one = w.value(f"and i1 {dense}, {w.value('icmp eq i64 %n, 1')}")
+        column = w.value(f"and i1 {one}, {w.value(f'xor i1 {row}, true')}")
+        piece = w.value(f"sdiv i64 {PIECE}, {w.value('add i64 %k, 1')}")
+        grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
+        for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
+            self.vector(name)
+            with w.when(condition):
+                up = w.value(f"add i64 {size}, {self.plan.strip - 1}")
+                count = w.value(f"sdiv i64 {up}, {self.plan.strip}")
+                sizes = f"i64 {count}, i64 {grain}"
+                w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
+        return w.value(f"or i1 {row}, {column}")
+
+    def vector(self, name: str) -> None:
+        """Some columns of a row times a matrix, or some rows of a matrix times a column."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step", "out", "finish", "environment")
+        row = name == "row"
+        size = "%n" if row else "%m"
+        start = w.value(f"mul i64 %begin, {plan.strip}")
+        stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
+        across = plan.y_transposed if row else not plan.x_transposed
+        near = plan.x_transposed if row else not plan.y_transposed
+        function = f"thin.{'across' if across else 'along'}"
+        write = thin_across if across else thin_along
+        if function not in self.text.functions:
+            write(self.text, function, plan.dtype, plan.lanes)
+        v, y = ("x", "y") if row else ("y", "x")
+        step = f"%{v}.step" if near else "1"
+        sides = f"ptr %{v}, i64 {step}, ptr %{y}, i64 %{y}.step"
+        w.do(f"call void @{function}({sides}, i64 %k, i64 {start}, i64 {stop}, ptr %out)")
+        with w.when(w.value("icmp ne ptr %finish, null")):
+            count = w.value(f"sub i64 {stop}, {start}")
+            spots = (("0", start, "1", count), (start, "0", count, "1"))
+            spot = ", ".join(f"i64 {i}" for i in spots[0 if row else 1])
+            at = plan.vectors(w).at("%out", start)
+            w.do(f"call void %finish(ptr {at}, {spot}, ptr %environment)")
+        self.function(w, name, "ptr %call, i64 %begin, i64 %end")
+
+    # -- parts ---------------------------------------------------------------------------------
 
     def split(self, w: Writer) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
