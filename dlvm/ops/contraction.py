@@ -10,6 +10,7 @@ from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import product
 
+from .elementwise import Mul
 from .families import Contraction, wide
 from .literals import is_splat
 from .movement import Broadcast, Permute, Reshape
@@ -101,6 +102,21 @@ def one_factor_for_all(op: Matmul) -> Value | None:
             return Reshape(Matmul(rows, y), op.shape)
         case _:
             return None
+
+
+@rewrite(
+    Matmul,
+    example=lambda x, y: Matmul(x, y),
+    given=("n[B,1,K]", "n[B,K,1]"),
+    exact=False,
+)
+def product_of_vectors(op: Matmul) -> Value | None:
+    """x' y is the sum of x * y, which folds by a tree and fuses; halves multiply in f32."""
+    if op.shape[-2:] != (1, 1) or op.dtype.compute != op.dtype:
+        return None
+    flat = (*op.shape[:-2], op.x.shape[-1])
+    x, y = (Reshape(v, flat) for v in (op.x, op.y))
+    return Reshape(Sum(Mul(x, y), (len(flat) - 1,)), op.shape)
 
 
 @rewrite(
