@@ -13,7 +13,7 @@ from dlvm.ir import Dim, DType
 
 from .emit import Writer
 from .lanes import Val, splat, splat_text, stored_type, suffix, vector
-from .loops import Load, Local, Store
+from .loops import Load, Local, Memory, Store
 from .offsets import Offsets
 
 ZERO = "dlvm.zero"
@@ -66,6 +66,14 @@ class Access:
         if self.offsets.stride(offset) == 1:
             return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
         return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
+
+    def address(self, memory: Memory, offset: Dim) -> str:
+        """Where an element of memory lies."""
+        return self._address(self.places[memory.name], offset)
+
+    def stored(self, x: Val) -> str:
+        """A value as it would lie in memory."""
+        return self._storable(x)
 
     def _address(self, place: Place, offset: Dim) -> str:
         at = self.offsets.first(offset)

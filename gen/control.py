@@ -39,6 +39,7 @@ from dlvm.ops import (
     EmptyTape,
     Kernel,
     Matmul,
+    Ordering,
     Pop,
     Print,
     Push,
@@ -273,13 +274,24 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """An operation outside every kernel is one by itself."""
-    product = isinstance(op, Matmul) and op.dtype is F32
-    family = "scatter" if isinstance(op, Scatter | Update) else "product" if product else "loops"
     params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
     with Builder() as b:
         inner = op.rebuild(params)
     body = Function("body", params, tuple(b.ops), inner.results)
-    return launch(low, Kernel(op.operands, body, family), xs)
+    return launch(low, Kernel(op.operands, body, family_of(op)), xs)
+
+
+def family_of(op: Op) -> str:
+    """The family of a kernel that holds one operation."""
+    match op:
+        case Scatter() | Update():
+            return "scatter"
+        case Ordering():
+            return "ordering"
+        case Matmul() if op.dtype is F32:
+            return "product"
+        case _:
+            return "loops"
 
 
 # -- control ------------------------------------------------------------------------------------

@@ -13,7 +13,20 @@ from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, substitute, symbol, symbols
 
 from .index import ceildiv, recombine
-from .loops import Body, Let, Load, Loop, Memory, Product, Scalar, Statement, Store, Word
+from .loops import (
+    Body,
+    Let,
+    Load,
+    Loop,
+    Memory,
+    Product,
+    Scalar,
+    Search,
+    Sort,
+    Statement,
+    Store,
+    Word,
+)
 
 
 def flops_of(scalar: Scalar) -> int:
@@ -46,6 +59,10 @@ def accesses(body: Body, memory: Memory) -> Dim:
         match s:
             case Let(Load(memory=found)) | Store(memory=found):
                 return int(found is memory)
+            case Sort(count=count):
+                return 2 * count if memory in s.touched else 0
+            case Let(Search(memory=found, count=count)):
+                return count if found is memory else 0
             case Product(x, y, m, n, k):
                 return (x.buffer is memory) * m * k + (y.buffer is memory) * k * n
             case _:

@@ -15,7 +15,7 @@ from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import symbol
 from dlvm.target import Target
 
-from . import tiles
+from . import rows, tiles
 from .access import Access, Place
 from .emit import Text, Writer
 from .forks import emit_fork
@@ -34,7 +34,9 @@ from .loops import (
     Number,
     Product,
     Scalar,
+    Search,
     Size,
+    Sort,
     Statement,
     Store,
     Table,
@@ -139,6 +141,8 @@ class Emitter:
                 self.check(s)
             case Product():
                 tiles.product(self, s)
+            case Sort():
+                rows.sort(self, s)
             case _:
                 raise CompilerError(f"@{self.kernel.name}: a CPU has no {s}")
 
@@ -155,6 +159,8 @@ class Emitter:
                 return self.inside(where)
             case Load():
                 return self.access.load(s)
+            case Search():
+                return rows.search(self, s)
             case Word(dtype, word, operands):
                 xs = [self.scalars[x] for x in operands]
                 lanes = max(x.lanes for x in xs)

@@ -26,6 +26,8 @@ from .loops import (
     Local,
     Loop,
     Product,
+    Search,
+    Sort,
     Statement,
     Store,
     Word,
@@ -38,6 +40,8 @@ WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
 """Units of the words that cost more than one."""
 WIDEST = 64
 """Lanes of the widest vectors there are."""
+SORTING = 64
+"""Units of putting one element in its place, or of finding one."""
 MANY = 16
 """Products in a row are shared among threads from here on; fewer share each one's own work."""
 
@@ -112,6 +116,10 @@ def _own(s: Statement) -> Dim:
             return 0  # a register
         case Let(Load()) | Store():
             return 2
+        case Sort(count=n):
+            return n * SORTING
+        case Let(Search()):
+            return SORTING
         case Product(m=m, n=n, k=k):
             return floordiv(m * n * k, LANES)
         case _:

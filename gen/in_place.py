@@ -22,6 +22,7 @@ from .loops import (
     LoopKernel,
     Product,
     Scalar,
+    Search,
     Store,
     Word,
     statements,
@@ -41,7 +42,8 @@ def replaceable(kernel: LoopKernel) -> frozenset[tuple[int, int]]:
     loads = list(_loads(kernel.body))
     stores = list(_stores(kernel.body))
     products = [s for s in statements(kernel.body) if isinstance(s, Product)]
-    matrices = {m.buffer for p in products for m in (p.x, p.y)}
+    read_whole = {m.buffer for p in products for m in (p.x, p.y)}
+    read_whole |= {x.memory for x in _searches(kernel.body) if isinstance(x.memory, Buffer)}
     pairs = (
         (i, o)
         for i, source in enumerate(kernel.buffers)
@@ -49,7 +51,7 @@ def replaceable(kernel: LoopKernel) -> frozenset[tuple[int, int]]:
         if (source.role, target.role) == ("in", "out")
         and source.size == target.size
         and source.dtype == target.dtype
-        and source not in matrices
+        and source not in read_whole
         and _same_place(source, target, loads, stores)
     )
     return frozenset(pairs)
@@ -82,6 +84,11 @@ def _cone(scalar: Scalar) -> set[Scalar]:
             found.add(one)
             pending.extend(one.operands if isinstance(one, Word) else ())
     return found
+
+
+def _searches(body: Body) -> list[Search]:
+    lets = (s for s in statements(body) if isinstance(s, Let))
+    return [s.scalar for s in lets if isinstance(s.scalar, Search)]
 
 
 def _loads(body: Body) -> Iterator[tuple[int, Load]]:

@@ -126,6 +126,21 @@ class Load(Scalar):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Search(Scalar):
+    """How many of the ``count`` elements at an offset come before ``key``, by halving.
+
+    With ``right`` also those that equal it. The order is that of ``Sort``.
+    """
+
+    memory: Memory
+    offset: Dim
+    count: Dim
+    key: Scalar
+    right: bool
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Word(Scalar):
     """A word of ``dlvm.ir.scalar``, ``select``, ``cast`` or ``fma`` (x*y + z, rounded once)."""
 
@@ -256,7 +271,29 @@ class Product:
     body: Body
 
 
-Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Local | Product
+@dataclass(frozen=True, eq=False, slots=True)
+class Sort:
+    """Puts the ``count`` elements at an offset of ``values`` in order, those of ``order`` alike.
+
+    Stable; NaN is last, also where ``descending``. ``spare`` is scratch memory, laid out as
+    ``values`` and ``order`` are, of which the same part is spoilt.
+    """
+
+    values: Buffer
+    order: Buffer | None
+    spare: tuple[Buffer, ...]
+    offset: Dim
+    count: Dim
+    descending: bool
+    where: Where = ()
+
+    @property
+    def touched(self) -> tuple[Buffer, ...]:
+        """All that it reads and writes."""
+        return (self.values, *(() if self.order is None else (self.order,)), *self.spare)
+
+
+Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Local | Product | Sort
 Body: TypeAlias = tuple[Statement, ...]
 
 
@@ -318,6 +355,8 @@ def scalars(s: Statement) -> tuple[Scalar, ...]:
     match s:
         case Let(Word(_, _, operands)):
             return operands
+        case Let(Search(key=key)):
+            return (key,)
         case Bind(_, scalar) | Store(_, _, scalar):
             return (scalar,)
         case Check(ok, index):

@@ -7,13 +7,14 @@ its memory is an error here, whatever was proven.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from dlvm import ops
 from dlvm.errors import CompilerError
 from dlvm.ir import Array, Dim, DType, Expr, Param, TensorType
 from dlvm.ir.dims import FUNCTIONS as OF_INDICES
@@ -39,7 +40,9 @@ from .loops import (
     Operand,
     Product,
     Scalar,
+    Search,
     Size,
+    Sort,
     Statement,
     Store,
     Table,
@@ -107,6 +110,8 @@ class _Run:
                 self.memory[s.name] = self.blank(s)
             case Product():
                 self.product(s)
+            case Sort():
+                self.sort(s)
             case Check():
                 self.check(s)
             case Barrier():
@@ -172,6 +177,45 @@ class _Run:
         self.memory[s.tile.name] = memory, lanes
         self.index.update(zip(s.spot, (row, col, *part.shape), strict=True))
         self.body(s.body)
+
+    # -- order -----------------------------------------------------------------------------
+
+    def rows(self, s: Sort | Search) -> Iterator[tuple[tuple[int, ...], slice]]:
+        """Each lane in which it takes place, and the elements that it is about."""
+        count, active = int(self.dim(s.count)), self.inside(s.where)
+        starts = np.broadcast_to(np.asarray(self.dim(s.offset)), self.lanes)
+        for lane in np.ndindex(*self.lanes):
+            if active[lane]:
+                yield lane, slice(int(starts[lane]), int(starts[lane]) + count)
+
+    def sort(self, s: Sort) -> None:
+        """By the meaning of the operation; what is spare is spoilt."""
+        flat = {b: self.memory[b.name][0] for b in s.touched}
+        for _, row in self.rows(s):
+            values = flat[s.values][row]
+            if row.start < 0 or row.stop > flat[s.values].size:
+                raise CompilerError(f"%{s.values.name}[{s.offset}] goes outside of its elements")
+            x = Param(TensorType(s.values.dtype, values.shape))
+            in_order, order = ops.Sort(x, s.descending).reference(values)
+            values[...] = in_order
+            if s.order is not None:
+                flat[s.order][row] = flat[s.order][row][order]
+            for b in s.spare:
+                flat[b][row] = np.zeros((), flat[b].dtype)
+
+    def search(self, s: Search) -> Array:
+        """By the meaning of the operation."""
+        flat = (
+            s.memory.array.reshape(-1)
+            if isinstance(s.memory, Table)
+            else self.memory[s.memory.name][0]
+        )
+        out, keys = np.zeros(self.lanes, np.int64), np.broadcast_to(self.scalars[s.key], self.lanes)
+        for lane, place in self.rows(s):
+            a, v = flat[place], np.asarray(keys[lane])
+            row, one = (Param(TensorType(s.memory.dtype, x.shape)) for x in (a, v))
+            out[lane] = ops.SearchSorted(row, one, s.right).reference(a, v)
+        return out
 
     # -- indices ---------------------------------------------------------------------------
 
@@ -254,6 +298,8 @@ class _Run:
                 return self.inside(where)
             case Load():
                 return self.load(s)
+            case Search():
+                return self.search(s)
             case Word(word="fma", operands=xs):
                 return fma(*(self.scalars[x] for x in xs))
             case Word(word="cast", operands=(x,)):

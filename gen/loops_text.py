@@ -20,7 +20,9 @@ from .loops import (
     Operand,
     Product,
     Scalar,
+    Search,
     Size,
+    Sort,
     Statement,
     Store,
     Where,
@@ -78,6 +80,8 @@ class _Page:
                 return f"check {found} code {code}{_where(where)}"
             case Local(name, dtype, size, shared):
                 return f"{'shared' if shared else 'local'} %{name}: {dtype}[{size}]"
+            case Sort():
+                return _sort(s)
             case Barrier():
                 return "barrier"
             case _:
@@ -93,6 +97,9 @@ class _Page:
                 return f"inside ({', '.join(map(str, where))})"
             case Load(_, memory, offset, where):
                 return f"load %{memory.name}[{offset}]{_where(where)}"
+            case Search(_, memory, offset, count, key, right, where):
+                among = f"%{memory.name}[{offset}] count {count} key {self.names[key]}"
+                return f"search {among}{' right' if right else ''}{_where(where)}"
             case Word(_, word, operands):
                 return f"{word} {', '.join(self.names[o] for o in operands)}"
             case _:
@@ -107,6 +114,14 @@ def _grain(loop: Loop) -> str:
     """How finely several threads share the turns."""
     levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
     return f" grain {loop.grain}{levels}" if loop.grain != 0 else ""
+
+
+def _sort(s: Sort) -> str:
+    order = "" if s.order is None else f" with %{s.order.name}"
+    spare = ", ".join(f"%{b.name}" for b in s.spare)
+    down = " descending" if s.descending else ""
+    row = f"%{s.values.name}[{s.offset}] count {s.count}{order} spare ({spare})"
+    return f"sort {row}{down}{_where(s.where)}"
 
 
 def _operand(operand: Operand) -> str:

@@ -33,6 +33,8 @@ from .loops import (
     Operand,
     Product,
     Scalar,
+    Search,
+    Sort,
     Statement,
     Store,
     Table,
@@ -56,6 +58,7 @@ class Access:
 
     memory: Memory
     offset: Dim
+    plain: Dim
     facts: Facts
     writes: bool
 
@@ -126,6 +129,8 @@ class _Verifier:
             case Let(scalar):
                 if isinstance(scalar, Load):
                     self.inside(s, scalar, place)
+                if isinstance(scalar, Search):
+                    self.stretch(s, scalar, (scalar.memory,), place)
                 place.scalars.add(scalar)
             case Store():
                 if s not in self.proven:
@@ -143,6 +148,8 @@ class _Verifier:
                 self.loop(s, place)
             case Product():
                 self.product(s, place)
+            case Sort():
+                self.stretch(s, s, s.touched, place)
             case Barrier():
                 for _, accesses in self.recent:
                     accesses.clear()
@@ -200,6 +207,25 @@ class _Verifier:
 
     # -- accesses --------------------------------------------------------------------------
 
+    def stretch(
+        self, s: Statement, x: Search | Sort, memories: Sequence[Memory], place: _Place
+    ) -> None:
+        """``count`` elements from an offset on: each of them is inside and nobody else's."""
+        element = f"%element of {x.offset}"
+        facts = place.facts_under(x.where).with_variable(element, x.count - 1, x.count - 1)
+        for memory in memories:
+            size = memory.size if isinstance(memory, Table) else self.sizes[memory.name]
+            offset = x.offset + symbol(element)
+            if not (facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset)):
+                raise self.fail(s, f"not provably inside of the {size} elements of %{memory.name}")
+            self.apart(
+                s, Access(memory, offset, place.plain(offset), facts, isinstance(x, Sort)), place
+            )
+        loops = [*(v.var for v in place.loops), element]
+        offset = x.offset + symbol(element)
+        if isinstance(x, Sort) and not _distinct(offset, loops, facts, place.defines):
+            raise self.fail(s, "two turns may sort one element")
+
     def inside(self, s: Statement, x: Load | Store, place: _Place) -> None:
         facts, offset = place.facts_under(x.where), x.offset
         if isinstance(x.memory, Table):
@@ -215,10 +241,13 @@ class _Verifier:
         else:
             raise self.fail(s, f"not provably inside of the {size} elements of %{x.memory.name}")
         if isinstance(x, Load) or not isinstance(x.memory, Table):
-            self.apart(s, Access(x.memory, offset, facts, isinstance(x, Store)), place)
+            self.apart(
+                s, Access(x.memory, offset, place.plain(offset), facts, isinstance(x, Store)), place
+            )
 
-    def apart(self, s: Statement, new: Access, place: _Place) -> None:
+    def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
+        new = Access(memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:
             if self._private(new.memory, loop, place):
                 continue
@@ -258,12 +287,19 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
     return (stretch is not None and stretch == _stretch(b, loop.var)) or _disjoint(a, b)
 
 
-def _stretch(a: Access, name: str) -> Dim | None:
-    """How many elements in a row are a turn's own, where one turn's follow another's."""
-    step = substitute(a.offset, {name: symbol(name) + 1}) - a.offset
-    rest = a.offset - step * symbol(name)
+def _stretch(a: Access, name: str) -> tuple[Dim, Dim] | None:
+    """How many elements in a row are a turn's own, where one turn's follow another's.
+
+    They start where the loops around say, which is the same for all turns.
+    """
+    names = [*a.facts.highest]
+    inner = names[names.index(name) :] if name in names else [name]
+    around = substitute(a.plain, dict.fromkeys(inner, 0))
+    around = around - substitute(around, dict.fromkeys(names, 0))
+    step = substitute(a.plain, {name: symbol(name) + 1}) - a.plain
+    rest = a.plain - around - step * symbol(name)
     inside = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
-    return step if name not in symbols(step) and inside else None
+    return (step, around) if name not in symbols(step) and inside else None
 
 
 def _disjoint(a: Access, b: Access) -> bool:

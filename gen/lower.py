@@ -23,6 +23,8 @@ from dlvm.ops import (
     Reduction,
     Running,
     Scatter,
+    SearchSorted,
+    Sort,
     Update,
     overwriter,
 )
@@ -52,6 +54,7 @@ from .loops import (
     statements,
 )
 from .nest import At
+from .ordering import Row, search_row
 from .pull import Pull
 from .running import Carried, against, scans
 from .schedule import Schedule, cpu
@@ -176,6 +179,8 @@ class _Lowering:
         if fresh and not (self.kernel.family == "product" and self._product(fresh)):
             if running := scans(self.body):
                 self._running(running, fresh)
+            elif self.kernel.family == "ordering":
+                self._ordering(dict(fresh))
             else:
                 self._nests(fresh)
         for value, buffer in over.items():
@@ -337,6 +342,21 @@ class _Lowering:
             e = self.nest.define("e", at, count - 1, (count - 1 - at,))
             line = (*split(block, before.shape), *split(e, after.shape))
             yield line, guarded((), count - 1 - e)
+
+    # -- order -----------------------------------------------------------------------------
+
+    def _ordering(self, targets: dict[Value, Buffer]) -> None:
+        """Row by row: a sort of what was written there, or a search for each element."""
+        (op,) = (op for op in self.body.ops if isinstance(op, Sort | SearchSorted))
+        shape = op.results[0].shape
+        if isinstance(op, Sort):
+            row = Row(self.pull, op, targets)
+            with self._lines(shape, len(shape) - 1) as (line, where):
+                row.sort(At(line, where), self.inner)
+            return
+        with self._lines((*shape, 1), len(shape)) as (index, where):
+            found = search_row(self.pull, op, At(index, where))
+            self.nest.store(targets[op], flatten(index, shape), found, where)
 
     # -- products --------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dlvm.errors import CompilerError
-from dlvm.ir import BOOL, Dim, DType, Expr, TensorType, Value
+from dlvm.ir import BOOL, I64, Dim, DType, Expr, TensorType, Value
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.scalar import BINARY, UNARY
 
@@ -33,6 +33,7 @@ from .loops import (
     Memory,
     Number,
     Scalar,
+    Search,
     Size,
     Statement,
     Store,
@@ -182,6 +183,15 @@ class Nest:
         found = Load(memory.dtype, memory, offset, where)
         if isinstance(memory, Table) or (isinstance(memory, Buffer) and memory.role == "in"):
             return self.pure((memory, offset, where), found, (offset, *where))
+        self.put(Let(found))
+        self._home[found] = len(self.scopes) - 1
+        return found
+
+    def search(
+        self, memory: Memory, offset: Dim, count: Dim, key: Scalar, right: bool, where: Where
+    ) -> Scalar:
+        """How many elements of a row in order come before a key."""
+        found = Search(I64, memory, offset, count, key, right, where)
         self.put(Let(found))
         self._home[found] = len(self.scopes) - 1
         return found

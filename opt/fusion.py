@@ -31,7 +31,7 @@ def fuse(module: Module) -> Module:
     Afterwards a body holds kernels, control operations, effects, tapes, reshapes (which alias)
     and constants. Movements are read through by index maps and repeated in each kernel that
     reads them; nothing else is computed twice. An operation joins a kernel that it reads from
-    where shapes and axes allow: see ``groups`` for the four families. The reduction tree
+    where shapes and axes allow: see ``groups`` for the five families. The reduction tree
     follows from the frame and the axes alone: 32 accumulators along contiguous axes, one
     along others and in products.
     """

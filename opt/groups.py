@@ -2,13 +2,14 @@
 
 A group has a *frame*, the shape of its loops, and once it holds a reduction the *axes* that
 all its reductions run along. Its values have the shape of the frame, or are *rows*: the frame
-without the axes. The four families are the contract with gen/:
+without the axes. The five families are the contract with gen/:
 
 - ``product``: one matmul, then element-wise operations of its shape (the epilogue), which read
   broadcasts of other parameters;
 - ``scatter``: an update at the root, written into its first operand;
 - ``running``: scans one way along an axis, with element-wise operations of their shape, or one
   scan alone where it goes along elements that lie beside one another;
+- ``ordering``: a sort or a search alone, row by row;
 - ``loops``: everything else.
 """
 

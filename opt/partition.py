@@ -25,11 +25,12 @@ from dlvm.ops import (
     Reshape,
     Scan,
     Scatter,
+    SearchSorted,
     Slice,
     Update,
     While,
 )
-from dlvm.ops.families import Elementwise, Reduction, Running
+from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
 
 from .facts import acts
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
@@ -74,6 +75,8 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul):
             self.product(op, place)
+        elif isinstance(op, Ordering):
+            self.row_by_row(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
         else:
@@ -242,6 +245,16 @@ class Partition:
             needs += self.in_memory(op, i, place) if aliased else self.homes(self.leaves(x))
         group = self.new_group("scatter", needs, place)
         group.frame = op.x.shape
+        self.put(op, group, place)
+
+    def row_by_row(self, op: Ordering, place: int) -> None:
+        """A kernel of its own, which reads through movements all but rows that are searched."""
+        needs: list[Group] = []
+        for i, x in enumerate(op.operands):
+            searched = isinstance(op, SearchSorted) and i == 0
+            needs += self.in_memory(op, i, place) if searched else self.homes(self.leaves(x))
+        group = self.new_group("ordering", needs, place)
+        group.frame = op.result_types[0].shape
         self.put(op, group, place)
 
     def join(self, op: Op, place: int) -> None:

@@ -51,8 +51,10 @@ from dlvm.ops import (
     Running,
     Scan,
     Scatter,
+    SearchSorted,
     Select,
     Slice,
+    Sort,
     Update,
     While,
 )
@@ -297,6 +299,18 @@ def _running(d: Draft, cls: Any) -> Op:
     xs = [x, *(d.like(x.type) for s in cls.layout[1:] if s.kind == "operand")]
     infinite = cls in (CumulativeMax, CumulativeLogSumExp)  # of nothing: no slope to be had there
     return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
+
+
+@places(Sort)
+def _sort(d: Draft, cls: type[Sort]) -> Op:
+    return cls(d.value(rank=1), d.flag())
+
+
+@places(SearchSorted)
+def _search(d: Draft, cls: type[SearchSorted]) -> Op:
+    rows = Sort(d.value(rank=1)).results[0]
+    shape = (*rows.shape[:-1], *d.shape((0, 1)))
+    return cls(rows, d.like(rows.type.with_shape(shape)), d.flag())
 
 
 @places(Fold)

@@ -26,6 +26,7 @@ from .families import (
     Effect,
     Elementwise,
     Movement,
+    Ordering,
     Reduction,
     Running,
 )
@@ -35,6 +36,7 @@ from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
 from .logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
 from .magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, SignBit
 from .movement import Broadcast, Diagonal, Permute, Reshape
+from .ordering import SearchSorted, Sort
 from .reduction import Fold, LogSumExp, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
 from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
@@ -140,6 +142,7 @@ __all__ = [
     "NextAfter",
     "Not",
     "Or",
+    "Ordering",
     "Pad",
     "Permute",
     "Polygamma",
@@ -161,6 +164,7 @@ __all__ = [
     "ScatterMin",
     "ScatterMul",
     "ScatterSet",
+    "SearchSorted",
     "Select",
     "ShiftLeft",
     "ShiftRight",
@@ -170,6 +174,7 @@ __all__ = [
     "Sin",
     "Sinh",
     "Slice",
+    "Sort",
     "Sqrt",
     "StopGradient",
     "Sub",

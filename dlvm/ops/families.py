@@ -173,6 +173,14 @@ class Running(RunningFields, Op):
         raise _unstated(self)
 
 
+class Ordering(Op):
+    """Compares the elements along the last axis with one another; a kernel has a row of them."""
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """No attribute speaks of axes."""
+        return {}
+
+
 class Movement(Op):
     """Each result element is an operand's element, found by an index map."""
 
