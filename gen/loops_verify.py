@@ -218,9 +218,7 @@ class _Verifier:
             offset = x.offset + symbol(element)
             if not (facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset)):
                 raise self.fail(s, f"not provably inside of the {size} elements of %{memory.name}")
-            self.apart(
-                s, Access(memory, offset, place.plain(offset), facts, isinstance(x, Sort)), place
-            )
+            self.apart(s, memory, offset, facts, place)
         loops = [*(v.var for v in place.loops), element]
         offset = x.offset + symbol(element)
         if isinstance(x, Sort) and not _distinct(offset, loops, facts, place.defines):
@@ -241,9 +239,7 @@ class _Verifier:
         else:
             raise self.fail(s, f"not provably inside of the {size} elements of %{x.memory.name}")
         if isinstance(x, Load) or not isinstance(x.memory, Table):
-            self.apart(
-                s, Access(x.memory, offset, place.plain(offset), facts, isinstance(x, Store)), place
-            )
+            self.apart(s, x.memory, offset, facts, place)
 
     def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
