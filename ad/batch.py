@@ -43,6 +43,7 @@ from dlvm.ops import (
     Push,
     Reshape,
     Scatter,
+    SearchSorted,
     Select,
     While,
 )
@@ -274,6 +275,17 @@ def scatter(b: Batch, op: Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
     return _all(op.rebuild((x, xs[1], updates), axis=op.axis + 1))
 
 
+# -- searching -------------------------------------------------------------------------------------
+
+
+def searched(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """One row for all lanes is searched for all their elements."""
+    assert isinstance(op, SearchSorted)
+    if flags[0] or op.a.type.rank > 1:
+        return leaf(b, op, xs, flags)
+    return _all(op.rebuild(xs))
+
+
 # -- tapes -----------------------------------------------------------------------------------------
 
 
@@ -299,6 +311,7 @@ BATCHED.update(
         Matmul: matmul,
         Gather: indexed,
         Scatter: indexed,
+        SearchSorted: searched,
         EmptyTape: empty_tape,
         Push: push,
         Pop: pop,

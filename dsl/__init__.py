@@ -7,6 +7,13 @@ not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``
 ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``effects``), ``tracing``,
 ``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
 Importing this registers the names.
+``creation``, ``arrays``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
+``contraction``, ``picking``, ``placing``, ``running``), ``tracing``, ``function`` and
+``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
+registers the names.
+``picking``, ``placing``, ``running``, ``ordering``,
+``quantiles``), ``tracing``, ``function`` and ``staging``, ``control`` and
+``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
@@ -19,10 +26,12 @@ from . import effects as effects
 from . import joining as joining
 from . import moving as moving
 from . import numpy_dispatch as numpy_dispatch
+from . import ordering as ordering
 from . import picking as picking
 from . import placing as placing
 from . import powers as powers
 from . import products as products
+from . import quantiles as quantiles
 from . import reductions as reductions
 from . import running as running
 from . import special as special

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlvm.errors import DTypeError, UserError
 from dlvm.ir import BOOL, OPS, Value, zeros
-from dlvm.ops import Concat, CumulativeSum, LinearRecurrence
+from dlvm.ops import Concat, CumulativeProd, CumulativeSum, LinearRecurrence
 from dlvm.ops.running import Cumulative
 
 from .eager import public
@@ -97,6 +97,13 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None, out: None = None)
     """NumPy's running sum: ``cumulative_sum``, over all elements where no axis is named."""
     refuse_out(out)
     return run(CumulativeSum, "cumsum", widened(_flat(x, axis), dtype), axis, False, False, False)
+
+
+@public("cumprod")
+def cumprod(x: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """NumPy's running product: ``cumulative_prod``, over all elements where no axis is named."""
+    refuse_out(out)
+    return run(CumulativeProd, "cumprod", widened(_flat(x, axis), dtype), axis, False, False, False)
 
 
 @public("linear_recurrence")

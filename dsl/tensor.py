@@ -295,6 +295,10 @@ class Tensor:
             raise AttributeError(f"a staged array has no {name!r}")
         return functools.partial(named(name), self)
 
+    def sort(self, axis: int = -1, kind: Any = None, order: None = None) -> None:
+        """Put the elements along an axis in order, in place."""
+        named("_sort_in_place")(self, axis, kind, order)
+
     def item(self) -> float:
         """A number for Python, which there is none of while tracing."""
         raise no_number(self, "a number")
@@ -365,6 +369,10 @@ METHODS = frozenset(
         "dot",
         "take",
         "cumsum",
+        "cumprod",
+        "argsort",
+        "searchsorted",
+        "argpartition",
         "prod",
         "min",
         "argmin",

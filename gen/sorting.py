@@ -4,8 +4,9 @@ A row is cut into 2**p runs of 8 to 16 elements that differ in length by at most
 every level the two halves of a merge do, too. Runs are sorted by insertion. A merge then goes
 from both ends at once, as in van den Hoven's quadsort: as many turns as the shorter half has
 elements, each placing the first and the last of what is left, without a test for the end of a
-half and without a branch on what is compared. Halves that are in order already are copied. Levels
-go back and forth between the row and scratch memory; runs are put where the last ends in the row.
+half and without a branch on what is compared. Halves that are in order already are copied, and
+a row that is in order is left alone. Levels go back and forth between the row and scratch memory;
+runs are put where the last level ends in the row.
 """
 
 from __future__ import annotations
@@ -95,6 +96,29 @@ class _Sorting:
     # -- the whole -------------------------------------------------------------------------
 
     def whole(self) -> None:
+        """Nothing where the row is in order already."""
+        w, slot = self.w, self.w.array("i64", 8)
+        w.do(f"store i64 1, ptr {slot}")
+
+        def in_order() -> str:
+            row = _Rows("%v", "%o")
+            x, y = self.load(row, k), self.load(row, self.do("sub", k, "1"))
+            return w.value(f"xor i1 {self.before(x, y)}, true")
+
+        head, body, end = (w.name(n) for n in ("head", "ahead", "mixed"))
+        w.jump(head)
+        w.label(head)
+        k = w.value(f"load i64, ptr {slot}")
+        inside = w.value(f"icmp slt i64 {k}, %n")
+        w.branch(w.maybe(inside, "i1", "false", in_order), body, end)
+        w.label(body)
+        w.do(f"store i64 {self.do('add', k, '1')}, ptr {slot}")
+        w.jump(head)
+        w.label(end)
+        with w.when(inside):
+            self.runs_and_merges()
+
+    def runs_and_merges(self) -> None:
         """Runs, then levels of merges that double them."""
         w = self.w
         zeros = w.call(

@@ -27,6 +27,7 @@ from dlvm.ops import (
     Creation,
     CumulativeLogSumExp,
     CumulativeMax,
+    CumulativeMin,
     Diagonal,
     DimSize,
     Elementwise,
@@ -297,7 +298,11 @@ def _running(d: Draft, cls: Any) -> Op:
     kinds = "f" if getattr(cls, "accepts", "iuf") == "f" else "iuf"
     x = d.value(kinds, rank=1)
     xs = [x, *(d.like(x.type) for s in cls.layout[1:] if s.kind == "operand")]
-    infinite = cls in (CumulativeMax, CumulativeLogSumExp)  # of nothing: no slope to be had there
+    infinite = cls in (
+        CumulativeMax,
+        CumulativeMin,
+        CumulativeLogSumExp,
+    )  # of nothing: no slope to be had there
     return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
 
 

@@ -18,7 +18,7 @@ from .elementwise import (
     Sub,
 )
 from .extremes import ArgMax, ArgMin, Max, Min
-from .factors import Prod
+from .factors import CumulativeProd, Prod
 from .families import (
     Contraction,
     Control,
@@ -39,7 +39,13 @@ from .movement import Broadcast, Diagonal, Permute, Reshape
 from .ordering import SearchSorted, Sort
 from .reduction import Fold, LogSumExp, Sum, scalar_region, spread
 from .rounding import Ceil, Floor, Round, Trunc
-from .running import CumulativeLogSumExp, CumulativeMax, CumulativeSum, LinearRecurrence
+from .running import (
+    CumulativeLogSumExp,
+    CumulativeMax,
+    CumulativeMin,
+    CumulativeSum,
+    LinearRecurrence,
+)
 from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .special import Digamma, Erf, Erfc, Erfinv, LGamma, Polygamma
 from .tape import Pop, Push
@@ -92,6 +98,8 @@ __all__ = [
     "Creation",
     "CumulativeLogSumExp",
     "CumulativeMax",
+    "CumulativeMin",
+    "CumulativeProd",
     "CumulativeSum",
     "Diagonal",
     "Digamma",

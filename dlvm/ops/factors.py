@@ -1,4 +1,4 @@
-"""The product of elements. Its derivative divides by nothing, so zeros are no special case."""
+"""The product of elements, whole and running; its derivative divides by nothing, not by zeros."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import DTypeError
-from dlvm.ir import I64, Array, DType, TensorType, Value, dims, literal, splat, zeros
+from dlvm.ir import Array, DType, TensorType, Value, dims
 from dlvm.ir.scalar import S, Scalars
 
 from .casting import Cast
 from .families import Reduction, State, wide
-from .literals import Constant, DimSize, Iota
-from .logic import Equal, Select
-from .movement import Broadcast, Permute, Reshape
+from .movement import Permute, Reshape
 from .reduction import spread
-from .running import LinearRecurrence
+from .running import Cumulative, carried_back
 
 
 class Prod(Reduction):
@@ -69,21 +67,30 @@ def product_of_others(x: Value, axes: tuple[int, ...]) -> Value:
     moved = Permute(wide_x, order)
     count = dims.product(tuple(x.shape[a] for a in axes))
     flat = Reshape(moved, (*(x.shape[i] for i in kept), count))
-    others = _product_before(flat, reverse=False) * _product_before(flat, reverse=True)
+    last = len(kept)
+    before, after = (CumulativeProd(flat, last, reverse, True) for reverse in (False, True))
     back = tuple(order.index(i) for i in range(len(order)))
-    found = Permute(Reshape(others, moved.shape), back)
+    found = Permute(Reshape(before * after, moved.shape), back)
     return found if found.dtype == x.dtype else Cast(found, x.dtype)
 
 
-def _product_before(x: Value, reverse: bool) -> Value:
-    """The product of the elements that come before each along the last axis; 1 at the first.
+class CumulativeProd(Cumulative):
+    """Running product along ``axis``: ``y[i] = x[0] * ... * x[i]``, or up to ``x[i-1]``.
 
-    A recurrence starts from 0, so the first element is what is added, not what multiplies.
+    Multiplied in order from 1 on; integers wrap; half precision is in f32 and rounded once. The
+    derivative divides by nothing, so zeros are no special case.
     """
-    last = x.type.rank - 1
-    place = Iota(x.shape[last])
-    end = DimSize(x.shape[last] - 1) if reverse else Constant(literal(0, I64))
-    first = Broadcast(Equal(place, Broadcast(end, place.shape, ())), x.shape, (last,))
-    factor, start = Select(first, zeros(x.type), x), Select(first, x, zeros(x.type))
-    before = LinearRecurrence(factor, start, last, reverse, True)
-    return Select(first, splat(1, x.type), before)
+
+    name = "cumulative_prod"
+    folds = Prod
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.multiply, wide(operands[0]), 1)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        before = self if self.exclusive else self.other()
+        return (before * carried_back(self, self.x, dy[0]),)

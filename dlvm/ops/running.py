@@ -18,7 +18,7 @@ from dlvm.errors import DTypeError
 from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
-from .extremes import Max
+from .extremes import Max, Min
 from .families import Reduction, Running, State, wide
 from .logic import Equal, Less, Select
 from .reduction import LogSumExp, Sum
@@ -113,6 +113,27 @@ class CumulativeMax(Cumulative):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         before = self if self.exclusive else self.other()
         return (to_records(self, Less(before, self.x), dy[0]),)
+
+
+class CumulativeMin(Cumulative):
+    """Running minimum along ``axis``; NaN from the first NaN on; of nothing, the highest value.
+
+    Of equal elements the first has the derivative, and an element that is highest of all has none.
+    """
+
+    name = "cumulative_min"
+    folds = Min
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.minimum, wide(operands[0]), self.x.dtype.highest)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        before = self if self.exclusive else self.other()
+        return (to_records(self, Less(self.x, before), dy[0]),)
 
 
 class CumulativeLogSumExp(Cumulative):

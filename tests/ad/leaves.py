@@ -48,6 +48,11 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
         "f64[2,N]",
         lambda a: ops.Exp(ops.CumulativeMax(a * a, 1, True, True)),
     ),
+    "cumulative_min": ("f64[N,M]", lambda a: ops.CumulativeMin(a * a, 0, True)),
+    "cumulative_prod": ("f64[N,M]", lambda a: ops.CumulativeProd(a, 0)),
+    "cumulative_prod exclusive": ("f64[N,M]", lambda a: ops.CumulativeProd(a, 1, True, True)),
+    "sort": ("f64[N,M]", lambda a: ops.Sort(a * a).results[0]),
+    "sort descending": ("f64[2,N]", lambda a: ops.Sort(a, True).results[0]),
     "cumulative_logsumexp": ("f64[N,M]", lambda a: ops.CumulativeLogSumExp(a, 0)),
     "cumulative_logsumexp exclusive": (
         "f64[N,M]",
