@@ -127,9 +127,8 @@ def test_the_gradient_goes_where_the_elements_came_from():
 
 
 def test_a_gradient_sorts_once():
-    text = str(dlvm.trace(dlvm.value_and_grad(lambda x: (np.sort(x) * np.sort(x)).sum()), X[0]))
-    optimized = str(dlvm.parse(text).optimize())
-    assert optimized.count(" sort ") == 1
+    traced = dlvm.trace(dlvm.value_and_grad(lambda x: (np.sort(x) * np.sort(x)).sum()), X[0])
+    assert sum(op.name == "sort" for op in traced.optimize().main.walk()) == 1
 
 
 def test_what_has_no_shape_says_so():

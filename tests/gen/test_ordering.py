@@ -94,7 +94,7 @@ func @f(%x: f32[N]) -> f32[N] {
     x = np.random.default_rng(7).normal(size=501).astype(np.float32)
     before = x.copy()
     assert same_bits(code.run([x])[0], np.sort(x)) and same_bits(x, before)
-    assert code.report.at(N=501).peak_bytes == -(-501 * 4 // 64) * 64
+    assert 501 * 4 <= code.report.at(N=501).peak_bytes < 501 * 4 + 128
 
 
 def test_a_row_that_another_turn_sorts_is_refused():

@@ -8,6 +8,7 @@ import pytest
 from dlvm import ops
 from dlvm.errors import UserError
 from dlvm.ir import BF16, BOOL, DTYPES, F16, F32, F64, Param, TensorType
+from tests.ad.building import derivatives, function
 from tests.gen.values import numbers
 
 from .running import run_op, same_bits
@@ -69,6 +70,30 @@ def test_maxima(dtype, way):
             with np.errstate(invalid="ignore"):
                 expected = np.max(part, axis=axis, initial=dtype.lowest)
             same_bits(np.take(found, i, axis), expected.astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_minima_and_products(way):
+    for shape, axis in SHAPES:
+        x = np.random.default_rng(3).integers(-2, 3, shape).astype(np.float64)
+        for cls, fold in ((ops.CumulativeMin, np.min), (ops.CumulativeProd, np.prod)):
+            start = np.inf if fold is np.min else 1.0
+            found = run_op(lambda v, a=axis, c=cls: c(v, a, *way), x)
+            for i, part in prefixes(x, axis, *way):
+                expected = fold(part, axis=axis, initial=start)
+                np.testing.assert_array_equal(np.take(found, i, axis), expected)
+
+
+@pytest.mark.parametrize("zeros", ((), (1,), (1, 3)), ids=str)
+def test_the_derivative_of_a_product_is_right_at_zeros(zeros):
+    """Against the definition, in which each factor is left out of its own derivative."""
+    x = np.array([2.0, -0.5, 3.0, 1.5, -1.0])
+    x[list(zeros)] = 0
+    w = np.array([1.0, 2.0, -1.0, 0.5, 3.0])
+    module = derivatives(function("main", "f64[5]", lambda v: ops.CumulativeProd(v, 0)))
+    others = [[np.prod(np.delete(x[: i + 1], j)) for i in range(j, 5)] for j in range(5)]
+    expected = [np.dot(w[j:], others[j]) for j in range(5)]
+    np.testing.assert_allclose(module.run("d", x, w)[0], expected)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

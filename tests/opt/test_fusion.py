@@ -18,6 +18,7 @@ from dlvm.ops import (
     LogSumExp,
     Matmul,
     Max,
+    Ordering,
     Permute,
     Print,
     Scan,
