@@ -18,7 +18,6 @@ from dlvm.ops import (
     LogSumExp,
     Matmul,
     Max,
-    Ordering,
     Permute,
     Print,
     Scan,
