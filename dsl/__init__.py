@@ -4,16 +4,9 @@ Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged
 ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
 ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
-``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``effects``), ``tracing``,
-``function`` and ``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``.
-Importing this registers the names.
-``creation``, ``arrays``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
-``contraction``, ``picking``, ``placing``, ``running``), ``tracing``, ``function`` and
-``staging``, ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this
-registers the names.
-``picking``, ``placing``, ``running``, ``ordering``,
-``quantiles``), ``tracing``, ``function`` and ``staging``, ``control`` and
-``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
+``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,
+``quantiles``, ``effects``), ``tracing``, ``function`` and ``staging``, ``control`` and ``loops``,
+``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
