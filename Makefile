@@ -1,13 +1,14 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
 #   make check   format, lint, types, import contract, size budget, then the tests
+#   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   time per operation of each phase of the compiler
 #   make fuzz    1,000 random programs and gradients against machine code (PROGRAMS=...)
 
 BIN := .venv/bin
 
-.PHONY: test demo check table bench fuzz
+.PHONY: accuracy test demo check table bench fuzz
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -35,3 +36,6 @@ fuzz: .venv/test.stamp
 .venv/%.stamp: pyproject.toml tools/setup
 	tools/setup $*
 	touch $@
+
+accuracy: .venv/test.stamp
+	$(BIN)/python -m tests.accuracy
