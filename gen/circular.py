@@ -9,6 +9,7 @@ pieces and drops from each exact product what is a multiple of 4 (after Payne an
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from dlvm.ir import F64
 
@@ -77,13 +78,43 @@ def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
     near = v.select(large, v.number(0.0), x)
     q, whole = v.nearest(v.mul(near, v.number(2 / math.pi)))
     r, low = _less(v, near, whole)
+    types = (v.bits_type, v.type, v.type)
+    near_parts = _packed(v, types, (q, r, low))
+
+    def far_parts() -> str:
+        far_q, far, far_low = _far(v, x)
+        chosen = (
+            v.select_whole(large, far_q, q),
+            v.select(large, far, r),
+            v.select(large, far_low, low),
+        )
+        return _packed(v, types, chosen)
+
+    row = _row(types)
+    found = v.w.maybe(v.any(large), row, near_parts, far_parts)
+    q, r, low = (v.w.value(f"extractvalue {row} {found}, {i}") for i in range(3))
+    return q, r, low
+
+
+def _row(types: Sequence[str]) -> str:
+    return f"{{ {', '.join(types)} }}"
+
+
+def _packed(v: Lanes, types: Sequence[str], parts: Sequence[str]) -> str:
+    """Several values as one."""
+    row, result = _row(types), "poison"
+    for i, (kind, part) in enumerate(zip(types, parts, strict=True)):
+        result = v.w.value(f"insertvalue {row} {result}, {kind} {part}, {i}")
+    return result
+
+
+def _far(v: Lanes, x: str) -> tuple[str, str, str]:
+    """The same of large arguments, by a function in f64."""
     wide = Lanes(v.w, F64, v.lanes)
-    row = f"{{ {wide.type}, {wide.type}, {wide.type} }}"
-    some = v.w.maybe(v.any(large), row, "zeroinitializer", lambda: _call(v, wide, row, x))
-    far_q, far, far_low = (v.w.value(f"extractvalue {row} {some}, {i}") for i in range(3))
-    far, far_low = v.narrowed(far, far_low)
-    q = v.select_whole(large, v.saturated(far_q), q)
-    return q, v.select(large, far, r), v.select(large, far_low, low)
+    row = _row([wide.type] * 3)
+    found = _call(v, wide, row, x)
+    q, r, low = (v.w.value(f"extractvalue {row} {found}, {i}") for i in range(3))
+    return (v.saturated(q), *v.narrowed(r, low))
 
 
 def _less(v: Lanes, x: str, whole: str) -> tuple[str, str]:
@@ -130,9 +161,7 @@ def _turns(w: Writer, row: str, lanes: int, name: str) -> str:
     half_pi = HALF_PI[64]
     r, lost = v.two_product(f, v.number(half_pi.high))
     lost = v.fma(f, v.number(half_pi.low), v.fma(low, v.number(half_pi.high), lost))
-    result = "poison"
-    for i, part in enumerate((q, r, lost)):
-        result = w.value(f"insertvalue {row} {result}, {v.type} {part}, {i}")
+    result = _packed(v, [v.type] * 3, (q, r, lost))
     return w.function(f"internal {row} @{name}({v.type} %x)", last=f"ret {row} {result}")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import BOOL, Array, Value, splat, zeros
+from dlvm.ir import BOOL, Array, Value, rewrite, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 
 from .families import Elementwise
@@ -77,6 +77,26 @@ class Log(Curve):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / self.x,)
+
+
+@rewrite(Exp, example=lambda x: Exp(Log(x)), given=("f[M,N]",), exact=False)
+def exponential_of_logarithm(op: Exp) -> Value | None:
+    """e**log(x) = x (over the reals, where x > 0)."""
+    match op:
+        case Exp(Log(x)):
+            return x
+        case _:
+            return None
+
+
+@rewrite(Log, example=lambda x: Log(Exp(x)), given=("f[M,N]",), exact=False)
+def logarithm_of_exponential(op: Log) -> Value | None:
+    """log(e**x) = x (over the reals: floats may overflow between)."""
+    match op:
+        case Log(Exp(x)):
+            return x
+        case _:
+            return None
 
 
 class Log2(Curve):
