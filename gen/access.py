@@ -150,7 +150,7 @@ class Access:
         """Write the element, or those of all lanes that run."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
         v = self.offsets.vector
-        if isinstance(s.memory, Local):
+        if isinstance(s.memory, Local) and (v is None or self.offsets.stride(offset) in (0, 1)):
             self._keep(place, offset, x)
             return
         if v is None:

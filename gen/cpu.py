@@ -44,9 +44,11 @@ from .loops import (
     statements,
 )
 from .offsets import Offsets, Vector
+from .turns import Turn, turn_function, turn_of
 from .words import Words
 
 WIDEST = 32  # lanes of one vector, even of bytes
+BESIDE = 4  # registers of lanes that run a loop of their own
 
 
 def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
@@ -201,8 +203,22 @@ class Emitter:
             raise CompilerError(f"@{self.kernel.name}: a CPU has no {s.kind} loops")
         if s.grain != 0:
             emit_fork(self, s)
+        elif (turn := turn_of(s, self.target)) is not None:
+            self.transpose(turn)
         else:
             self.between(s, 0, self.offsets.known(s.extent))
+
+    def transpose(self, turn: Turn) -> None:
+        """A copy that transposes, by a function that all of them share."""
+        name, source = turn_function(self.w.text, turn, self.target), turn.source.name
+        place, to = self.access.places[source], self.access.places[turn.target.name].pointer
+        offset, *sizes = (
+            self.offsets.first(self.offsets.known(d))
+            for d in (turn.offset, turn.step, turn.rows, turn.columns)
+        )
+        at = self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {offset}")
+        rest = ", ".join(f"i64 {size}" for size in sizes)
+        self.w.do(f"call void @{name}(ptr {at}, {rest}, ptr {to}, i64 {turn.width}, i64 0)")
 
     def between(self, s: Loop, begin: Dim, end: Dim) -> None:
         """The turns of a loop from one to before another."""
@@ -215,11 +231,16 @@ class Emitter:
             self.strips(s, begin, end, lanes)
 
     def lanes(self, body: Body) -> int:
-        """As many as a register holds of the widest floats, or of the widest type there is."""
+        """As many as a register holds of the widest floats, or of the widest type there is.
+
+        Several registers where a loop goes on inside: chains beside one another hide how long
+        each takes, and read neighbouring lines of cache.
+        """
         found = [s.scalar.dtype for s in statements(body) if isinstance(s, Let)]
         floats = [t for t in found if t.is_float]
         widest = max((t.bytes for t in floats or found), default=8)
-        return min(self.target.lanes(widest), WIDEST)
+        chains = any(isinstance(s, Loop) for s in statements(body))
+        return min(self.target.lanes(widest), WIDEST) * (BESIDE if chains else 1)
 
     def counted(self, s: Loop, start: str, stop: str, step: int, v: Vector | None) -> None:
         """One turn after the other, each of one element or one vector."""

@@ -86,6 +86,8 @@ def _chain(loop: Loop) -> list[Loop]:
             return chain
         if loops[0].kind not in ("parallel", "vector") or loops[0].limit is not None:
             return chain
+        if {s.var for s in chain} & set(symbols(loops[0].extent)):
+            return chain
         chain.append(loops[0])
 
 

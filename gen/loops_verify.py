@@ -6,7 +6,8 @@
 4. independence: in a loop that is not serial, no two turns write one element, and none reads
    what another writes, unless a barrier stands between;
 5. threads: a loop with a grain is independent, as are the loops that are taken together with it,
-   each of which stands in the one before beside nothing but scalars.
+   each of which stands in the one before beside nothing but scalars, and has turns of its own
+   number whatever the turn of the others.
 """
 
 from __future__ import annotations
@@ -269,11 +270,15 @@ class _Verifier:
 
 def _can_be_shared(loop: Loop) -> bool:
     """Rule 5."""
+    outer: set[str] = set()
     for _ in range(loop.levels - 1):
         inner = [s for s in loop.body if not isinstance(s, Let | Define | Bind)]
         if loop.kind != "parallel" or len(inner) != 1 or not isinstance(inner[0], Loop):
             return False
+        outer.add(loop.var)
         loop = inner[0]
+        if outer & set(symbols(loop.extent)):
+            return False
     return loop.kind in ("parallel", "vector")
 
 
@@ -320,8 +325,8 @@ def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str
     there is one whose steps span all the rest, and for each value of it the rest is distinct.
     """
     digits = _digits(offset, names, facts, defines)
-    if digits is not None:
-        return _stepping(digits, 1, facts)
+    if digits is not None and _stepping(digits, 1, facts):
+        return True
     for name in names:
         step = _slope(offset, name)
         rest = offset - step * symbol(name)

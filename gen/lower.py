@@ -55,9 +55,10 @@ from .loops import (
 )
 from .nest import At
 from .ordering import Row, search_row
-from .pull import Pull
+from .pull import Pull, Tile
 from .running import Carried, against, scans
 from .schedule import Schedule, cpu
+from .transposing import tiles, turned
 
 FEW, SHORT = 16, 4
 """Of so many rows at most, each is shared among threads; but not one of so few chunks."""
@@ -240,6 +241,10 @@ class _Lowering:
             return
         self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
         self.pull.fold.apart = long = self._long(frame)
+        if not frame.axes and (ops := turned(self.body, frame.shape)):
+            with tiles(self.pull, frame.shape, ops) as row:
+                yield row, (), ()
+            return
         kind = "serial" if long else "parallel"
         with self._loops(frame.shape, frame.rows, kind, frame.last) as row:
             yield row, (), ()
@@ -375,7 +380,7 @@ class _Lowering:
         tile = Local(self.nest.fresh("tile"), dtype, height * width)
         names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
         row, col, rows, cols = map(symbol, names)
-        self.pull.tiles[op] = (tile, (row, col), width)
+        self.pull.tiles[op] = Tile(tile, -2, (row, col), width)
         with self._loops(op.shape, range(len(batch)), "parallel", None) as at:
             x, y = self._matrix(op.x, at), self._matrix(op.y, at)
             if x is None or y is None:

@@ -8,6 +8,7 @@ recursion, as a kernel may be a long chain. Reductions and products are in ``fol
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 
 from dlvm.errors import CompilerError
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
@@ -33,7 +34,7 @@ from dlvm.ops import (
 from dlvm.ops.indexing import Indexed
 
 from .fold import Fold
-from .index import Index, flatten, guarded, reshaped
+from .index import flatten, guarded, reshaped
 from .loops import Buffer, Local, Scalar, Table, Where
 from .nest import At, Nest, Words
 from .running import alone
@@ -44,11 +45,21 @@ Asked = tuple[Value, At]
 Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of a value in an array: some positions of an axis, and of the last, from a corner."""
+
+    memory: Local
+    axis: int
+    corner: tuple[Dim, Dim]
+    width: int
+
+
 class Pull:
     """Elements of the values of one kernel body, whose parameters are buffers.
 
-    Values in ``tiles`` lie in a local array, from a corner on, with a row length; those in
-    ``kept`` in the room of a result, since the sweep that computed them.
+    Of values in ``tiles`` a part lies in a local array; those in ``kept`` lie in the room of a
+    result, since the sweep that computed them.
     """
 
     def __init__(
@@ -57,7 +68,7 @@ class Pull:
         self.nest = Nest(how.width)
         self.words = Words(self.nest)
         self.fold = Fold(self, tree, how)
-        self.tiles: dict[Value, tuple[Local, Index, int]] = {}
+        self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
         self.kept: dict[Value, Buffer] = {}
         self._tables: dict[Constant, Table] = {}
@@ -95,9 +106,9 @@ class Pull:
         if value in self.kept:
             return (self.nest.load(self.kept[value], flatten(at.index, value.shape), at.where),)
         if value in self.tiles:
-            memory, (row, col), width = self.tiles[value]
-            i, j = at.index[-2:]
-            total = self.nest.load(memory, (i - row) * width + (j - col))
+            tile = self.tiles[value]
+            i, j = at.index[tile.axis] - tile.corner[0], at.index[-1] - tile.corner[1]
+            total = self.nest.load(tile.memory, i * tile.width + j)
             return (self.words.cast(total, value.type.dtype),)
         match value:
             case Param():

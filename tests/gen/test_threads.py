@@ -36,6 +36,13 @@ PERMUTED = """func @f(%x: i16[A,B,C]) -> i16[C,A,B] {
   %z = add %t, %t : i16[C,A,B]
   return %z
 }"""
+TRANSPOSED = """func @f(%x: f32[N,M], %y: f32[M,N], %w: f64[M,N]) -> (f32[N,M], f64[N,M]) {
+  %t = permute %y perm=(1,0) : f32[N,M]
+  %z = add %x, %t : f32[N,M]
+  %u = permute %w perm=(1,0) : f64[N,M]
+  %v = add %u, %u : f64[N,M]
+  return %z, %v
+}"""
 COLUMNS = """func @f(%x: f32[N,M]) -> f32[M] {
   %s = sum %x axes=(0) : f32[M]
   return %s
@@ -100,6 +107,13 @@ CASES = {
         [(normal(n, m), normal(m)) for n, m in ((0, 5), (3, 0), (7, 67), (2, 3001), (501, 3))],
     ),
     "three axes": (PERMUTED, [(whole(*s),) for s in ((3, 4, 5), (1, 67, 2), (70, 1, 3))]),
+    "transposed": (
+        TRANSPOSED,
+        [
+            (normal(n, m), normal(m, n), normal(m, n).astype(np.float64))
+            for n, m in ((0, 3), (1, 1), (17, 65), (70, 200), (128, 64))
+        ],
+    ),
     "softmax": (SOFTMAX, [(normal(n, m), np.float32(2)) for n, m in ((1, 9), (40, 67), (3, 5000))]),
     "centred": (CENTRED, [(normal(n, m), normal(m)) for n, m in ((1, 9), (41, 130), (2, 4200))]),
     "columns": (COLUMNS, [(normal(n, m),) for n, m in ((3, 9), (130, 67), (4200, 33))]),
@@ -202,3 +216,19 @@ def test_the_verifier_lets_no_dependent_loop_be_shared():
         verify(with_grain(kernel(ADDED)[0], grain=1, levels=3))
     with pytest.raises(CompilerError, match="threads can't share"):
         verify(with_grain(kernel(CENTRED)[0], grain=1, levels=2))
+
+
+def test_what_lies_transposed_is_turned_in_registers():
+    """Where the type is that of vectors; else element by element, with the same result."""
+    op, _ = kernel(TRANSPOSED)
+    compiled = Compiled(op, FINE)
+    assert "@turn.f32.64(" in compiled.text and "@turn.f64.64(" in compiled.text
+    assert "local %turned" in str(compiled.lowered)
+    for arrays in CASES["transposed"][1]:
+        x, y, w = arrays
+        for found, expected in zip(compiled(*arrays)[0], (x + y.T, 2 * w.T), strict=True):
+            assert np.array_equal(found, expected)
+    whole_numbers = Compiled(kernel(PERMUTED)[0], FINE)
+    assert "@turn." not in whole_numbers.text
+    for (x,) in CASES["three axes"][1]:
+        assert np.array_equal(whole_numbers(x)[0][0], 2 * x.transpose(2, 0, 1))

@@ -1,0 +1,72 @@
+"""Element-wise loops over an operand that lies transposed: in tiles, so that caches hold them.
+
+``x + y.T`` reads y along far strides: each element on a line of cache of its own, which is gone
+before its neighbours are wanted in the next row. So a tile of it is copied first, line by line,
+into an array that stays in cache, and read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from dlvm.ir import Dim, Function, Param
+from dlvm.ir.dims import minimum, product
+from dlvm.ops import Permute
+
+from .index import Index, ceildiv
+from .nest import At
+from .pull import Pull, Tile
+
+ROWS, COLUMNS = 64, 64
+SMALL = 1 << 13
+"""Elements that are in cache whatever the order."""
+
+
+def turned(body: Function, shape: Index) -> tuple[Permute, ...]:
+    """Operands of this shape that lie in memory along another axis than the last, all the same."""
+    size = product(shape)
+    if not shape or (isinstance(size, int) and size <= SMALL):
+        return ()
+    found = [
+        op
+        for op in body.ops
+        if isinstance(op, Permute) and isinstance(op.x, Param) and op.shape == shape
+    ]
+    axis = next((a for op in found if (a := _along(op)) != len(shape) - 1), None)
+    if axis is None or 1 in (shape[axis], shape[-1]):
+        return ()
+    return tuple(op for op in found if _along(op) == axis)
+
+
+def _along(op: Permute) -> int:
+    """The axis of the result along which the operand lies in memory."""
+    return op.perm.index(len(op.perm) - 1)
+
+
+@contextmanager
+def tiles(pull: Pull, shape: Index, ops: Sequence[Permute]) -> Generator[Index]:
+    """Every index of a shape, tile by tile; what lies transposed is copied to a tile first."""
+    nest, axis, last = pull.nest, _along(ops[0]), len(shape) - 1
+    index: dict[int, Dim] = {}
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        rows = enter(nest.loop("parallel", ceildiv(shape[axis], ROWS), "rows"))
+        for a in (a for a in range(last) if a != axis):
+            index[a] = enter(nest.loop("parallel", shape[a]))
+        columns = enter(nest.loop("parallel", ceildiv(shape[last], COLUMNS), "columns"))
+        corner = ROWS * rows, COLUMNS * columns
+        sizes = minimum(ROWS, shape[axis] - corner[0]), minimum(COLUMNS, shape[last] - corner[1])
+
+        def at(row: Dim, column: Dim) -> Index:
+            here = {**index, axis: corner[0] + row, last: corner[1] + column}
+            return tuple(here[a] for a in range(len(shape)))
+
+        for op in ops:
+            local = nest.local("turned", op.dtype, ROWS * COLUMNS)
+            with nest.loop("serial", sizes[1]) as c, nest.loop("vector", sizes[0]) as r:
+                nest.store(local, r * COLUMNS + c, pull.element(op, At(at(r, c))))
+            pull.tiles[op] = Tile(local, axis, corner, COLUMNS)
+        yield at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("vector", sizes[1])))
+    for op in ops:
+        del pull.tiles[op]
