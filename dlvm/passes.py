@@ -6,8 +6,10 @@ and names the guilty one, prints after those that are watched, and takes the tim
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dlvm import environment
@@ -68,6 +70,20 @@ def named(names: Sequence[str] | str) -> tuple[Pass, ...]:
 Watch = Callable[[str, Module, float], None]
 
 
+@contextmanager
+def unhurried() -> Generator[None]:
+    """While programs change, no search for garbage: they are large, and all of them is in use."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@unhurried()
 def run(
     module: Module, pipeline: Sequence[Pass], watch: Watch | None = None, verify: bool | None = None
 ) -> Module:

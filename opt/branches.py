@@ -53,7 +53,7 @@ def propagate(module: Module) -> Module:
 
 
 def _propagated(fn: Function) -> Function:
-    return transform(fn, _visit)
+    return transform(fn, _visit) if any(kind.holds_regions for kind in fn.kinds) else fn
 
 
 def _visit(op: Op, env: Env) -> Iterable[Value] | None:
@@ -167,13 +167,14 @@ def select_branches(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if not isinstance(op, Cond) or not _cheap(op):
+        assert isinstance(op, Cond)
+        if not _cheap(op):
             return None
         condition, *captured = mapped(op.operands, env)
         sides = [inline(branch, captured) for branch in giving(op)]
         return [_chosen(condition, x, y) for x, y in zip(*sides, strict=True)]
 
-    return transform(fn, visit)
+    return transform(fn, visit, on=Cond)
 
 
 def _cheap(op: Cond) -> bool:

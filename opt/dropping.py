@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import compress
 
 from dlvm.ir import Function, Module, Op, Param, Part, Value
-from dlvm.ir.rewrite import Env, mapped, regrouped, transform
+from dlvm.ir.rewrite import Env, has, mapped, rebuilt, regrouped, transform
 from dlvm.ops import Call
 from dlvm.passes import module_pass
 
@@ -48,6 +48,8 @@ class Needed:
 
     def enter(self, fn: Function, holders: tuple[Op, ...]) -> None:
         """Learn where parameters of regions come from; keep what acts and what holds it."""
+        if not (fn.has_effect or has(fn, Threading | Call)):
+            return
         for op in fn.ops:
             if op.has_effect or (isinstance(op, Call) and op.callee.name in self.acting):
                 for kept in (op, *holders):
@@ -62,8 +64,10 @@ class Needed:
         """An operation is needed, whichever of its results are."""
         if op not in self.ops:
             self.ops.add(op)
-            for value in steering(op) if isinstance(op, Threading) else op.operands:
-                self.mark(value)
+            read = steering(op) if isinstance(op, Threading) else op.operands
+            new = [v for v in read if v not in self.values]
+            self.values.update(new)
+            self.pending.extend(dict.fromkeys(new))
 
     def mark(self, value: Value) -> None:
         """A value is needed."""
@@ -79,14 +83,19 @@ class Needed:
                 self._result(value.op, value.index)
             elif isinstance(value, Op):
                 self._result(value, 0)
-            for op, j in self.place.get(value, ()):
-                self.mark(op.operands[j + offset(op)])
-                if j < carries(op):
-                    self._gives(op, j)
+            elif value in self.place:
+                self._parameter(value)
+
+    def _parameter(self, value: Value) -> None:
+        for op, j in self.place[value]:
+            self.mark(op.operands[j + offset(op)])
+            if j < carries(op):
+                self._gives(op, j)
 
     def _result(self, op: Op, index: int) -> None:
-        self.keep(op)
-        if isinstance(op, Threading):
+        if op not in self.ops:
+            self.keep(op)
+        if op.holds_regions and isinstance(op, Threading):
             self._gives(op, index)
 
     def _gives(self, op: Threading, index: int) -> None:
@@ -115,11 +124,11 @@ def _params_by_place(op: Threading) -> list[tuple[Param, ...]]:
 
 def _swept(fn: Function, needed: Needed) -> Function:
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if op not in needed.ops:
-            return op.results
-        return _shrunk(op, needed, env) if isinstance(op, Threading) else None
+        assert isinstance(op, Threading)
+        return _shrunk(op, needed, env)
 
-    return transform(fn, visit)
+    kept = [op for op in fn.ops if op in needed.ops]
+    return transform(rebuilt(fn, kept, fn.results), visit, on=Threading)
 
 
 def _shrunk(op: Threading, needed: Needed, env: Env) -> Iterable[Value] | None:

@@ -6,37 +6,38 @@ does not see the callee: such a call counts as an effect that may raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from types import UnionType
 
-from dlvm.ir import TAPE, Module, Op
+from dlvm.ir import Function, Module, Op
+from dlvm.ir.rewrite import has
 from dlvm.ops import Call, Checkpoint, Recompute, While
 from dlvm.ops.families import Creation
 from dlvm.ops.movement import Broadcast, Permute, Reshape
 
 
-def within(op: Op) -> Iterator[Op]:
-    """The operation and every one in its regions."""
-    yield op
-    for region in op.regions.values():
-        yield from region.walk()
+def holds(op: Op, kinds: type | UnionType) -> bool:
+    """Whether the operation, or one in its regions, is of one of some classes."""
+    inside = op.holds_regions and any(has(r, kinds) for r in op.regions.values())
+    return inside or isinstance(op, kinds)
 
 
 def acts(op: Op) -> bool:
     """Whether it must be kept and keep its place among others that act."""
-    if not op.regions:
+    if not op.holds_regions:
         return op.has_effect or isinstance(op, Call)
-    return any(o.has_effect or isinstance(o, Call) for o in within(op))
+    return op.is_effect or holds(op, Call)
 
 
 def pure(op: Op) -> bool:
     """Whether it is only its results: no effect, and no tape, of which a version is used once."""
-    values = (*(v.dtype for v in op.operands), *(t.dtype for t in op.result_types))
-    return TAPE not in values and not acts(op)
+    if any(t.dtype.kind == "t" for t in op.result_types) or acts(op):
+        return False
+    return not any(v.type.dtype.kind == "t" for v in op.operands)
 
 
 def recomputes(op: Op) -> bool:
     """Whether it is, or holds, a computation that must not be merged with its first one."""
-    return any(isinstance(o, Recompute | Checkpoint) for o in within(op))
+    return holds(op, Recompute | Checkpoint)
 
 
 def speculable(op: Op) -> bool:
@@ -44,8 +45,7 @@ def speculable(op: Op) -> bool:
 
     What may raise may not, nor may a loop of unknown length, which might never end.
     """
-    endless = any(isinstance(o, While) for o in within(op))
-    return pure(op) and not op.may_raise and not recomputes(op) and not endless
+    return pure(op) and not op.may_raise and not holds(op, Recompute | Checkpoint | While)
 
 
 def free(op: Op) -> bool:
@@ -53,16 +53,22 @@ def free(op: Op) -> bool:
     return isinstance(op, Creation | Broadcast | Permute | Reshape)
 
 
+def called(fn: Function) -> dict[str, None]:
+    """The names that a function calls, in order."""
+    if not has(fn, Call):
+        return {}
+    return dict.fromkeys(op.callee.name for op in fn.walk() if isinstance(op, Call))
+
+
 def acting_functions(module: Module) -> frozenset[str]:
     """The functions of a module from which an effect is reached."""
     callers: dict[str, set[str]] = {}
     found = {d.name for d in module.declarations}
     for fn in module.functions:
-        for op in fn.walk():
-            if isinstance(op, Call):
-                callers.setdefault(op.callee.name, set()).add(fn.name)
-            elif op.has_effect:
-                found.add(fn.name)
+        if fn.has_effect:
+            found.add(fn.name)
+        for name in called(fn):
+            callers.setdefault(name, set()).add(fn.name)
     pending = list(found)
     while pending:
         for caller in callers.get(pending.pop(), set()) - found:

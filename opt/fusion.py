@@ -101,7 +101,7 @@ class Writer:
         waiting: dict[Group, int] = {}
         readers: dict[Group, list[Group]] = {}
         for group in self.order:
-            needs = self.groups.needs(group)
+            needs = self.groups.needs(group, self.keys[group])
             waiting[group] = len(needs)
             for need in needs:
                 readers.setdefault(need, []).append(group)
@@ -179,9 +179,11 @@ def _type(key: Key) -> TensorType:
 def absorb_producers(groups: Partition, fn: Function) -> None:
     """Take what computes only the updates or the indices of a scatter into its kernel."""
     finals = [g for g in dict.fromkeys(g.final for g in groups.groups) if g.members]
+    if not any(g.family == "scatter" for g in finals):
+        return
     readers: dict[Group, set[Group | None]] = {}
     for group in finals:
-        for need in groups.needs(group):
+        for need in groups.needs(group, groups.keys(group)):
             readers.setdefault(need, set()).add(group)
     for result in fn.results:
         if result in groups.home:

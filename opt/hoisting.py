@@ -23,9 +23,10 @@ def hoist(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        return _hoisted(op, env) if isinstance(op, While | Scan) else None
+        assert isinstance(op, While | Scan)
+        return _hoisted(op, env)
 
-    return transform(fn, visit)
+    return transform(fn, visit, on=While | Scan)
 
 
 def _hoisted(op: While | Scan, env: Env) -> Iterable[Value] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dlvm.ir import Function, Module, Op, Value, inline
-from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute
 from dlvm.passes import function_pass, module_pass
+
+from .facts import called
 
 LIMIT = 100_000
 
@@ -33,14 +35,15 @@ def _with_bodies(fn: Function, done: dict[str, Function]) -> Function:
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         nonlocal room
-        callee = done.get(op.callee.name) if isinstance(op, Call) else None
+        assert isinstance(op, Call)
+        callee = done.get(op.callee.name)
         if callee is None or (size := sum(1 for _ in callee.walk())) > room:
             return None
         room -= size
         sizes = unify(callee.signature.params, tuple(v.type for v in op.operands))
         return inline(callee, mapped(op.operands, env), sizes)
 
-    return everywhere(fn, lambda body: transform(body, visit))
+    return everywhere(fn, lambda body: transform(body, visit, on=Call)) if has(fn, Call) else fn
 
 
 def callees_first(module: Module) -> Iterator[str]:
@@ -60,11 +63,6 @@ def callees_first(module: Module) -> Iterator[str]:
             seen.add(callee)
             entry = module.entry(callee)
             pending.append((callee, iter(called(entry) if isinstance(entry, Function) else ())))
-
-
-def called(fn: Function) -> dict[str, None]:
-    """The names that a function calls, in order."""
-    return dict.fromkeys(op.callee.name for op in fn.walk() if isinstance(op, Call))
 
 
 @module_pass
@@ -90,9 +88,10 @@ def open_checkpoints(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        return inline(op.body, mapped(op.xs, env)) if isinstance(op, Checkpoint) else None
+        assert isinstance(op, Checkpoint)
+        return inline(op.body, mapped(op.xs, env))
 
-    return transform(fn, visit)
+    return transform(fn, visit, on=Checkpoint)
 
 
 @function_pass
@@ -103,11 +102,10 @@ def open_recompute(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if isinstance(op, Recompute | Checkpoint):
-            return inline(op.body, mapped(op.xs, env))
-        return None
+        assert isinstance(op, Recompute | Checkpoint)
+        return inline(op.body, mapped(op.xs, env))
 
-    return transform(fn, visit)
+    return transform(fn, visit, on=Recompute | Checkpoint)
 
 
 @function_pass
@@ -115,6 +113,7 @@ def inline_kernels(fn: Function) -> Function:
     """Write the body of each kernel where it stands: what kernels mean."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        return inline(op.body, mapped(op.xs, env)) if isinstance(op, Kernel) else None
+        assert isinstance(op, Kernel)
+        return inline(op.body, mapped(op.xs, env))
 
-    return transform(fn, visit)
+    return transform(fn, visit, on=Kernel)

@@ -6,6 +6,7 @@ import heapq
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from dlvm.cost import size_in_bytes
 from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
@@ -142,6 +143,7 @@ class Storage:
         return {v: self.bytes.get(v, 0) for v in found}
 
 
+@lru_cache(4096)
 def typical_bytes(t: TensorType) -> int:
     """The memory of a value when every unknown size is 64."""
     if t.dtype == TAPE:

@@ -86,6 +86,8 @@ class Partition:
 
     def read_through(self, op: Op) -> Through | None:
         """How a movement, a number or a count is read, where it is not too much to repeat."""
+        if isinstance(op, Elementwise) and op.result_types[0].shape:
+            return None
         found = [self.through.get(x) for x in op.operands]
         leaves = tuple(
             leaf
@@ -101,7 +103,7 @@ class Partition:
             case Reshape():
                 repeatable = not leaves
             case Elementwise():
-                repeatable = not leaves and not op.result_types[0].shape and op.results == (op,)
+                repeatable = not leaves and op.results == (op,)
             case _:
                 repeatable = False
         return Through(leaves, size) if repeatable and size <= DEEPEST else None
@@ -113,14 +115,15 @@ class Partition:
 
     def homes(self, values: Iterable[Value]) -> tuple[Group, ...]:
         """The groups that compute some values, each once."""
-        found = (self.home[v].final for v in values if v in self.home)
-        return tuple(dict.fromkeys(found))
+        found = {self.home[v].final: None for v in values if v in self.home}
+        return tuple(found)
 
     def operand(self, value: Value) -> Operand:
         """An operand as groups see it."""
-        return Operand(
-            value, self.homes(self.leaves(value)), value not in self.through, self.plain(value)
-        )
+        found = self.through.get(value)
+        if found is None:
+            return Operand(value, self.homes((value,)), True, isinstance(value, Broadcast))
+        return Operand(value, self.homes(found.leaves), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
         """Whether a value is a broadcast of something in memory, or one number throughout."""
@@ -131,24 +134,26 @@ class Partition:
 
     def keys(self, group: Group) -> dict[Key, None]:
         """What a group reads from memory, in order of first use."""
-        keys: dict[Key, None] = {}
+        found: dict[Key, None] = {}
         for op in group.members:
             for i, value in enumerate(op.operands):
-                stored = self.stored.get((op, i))
-                for key in (stored,) if stored is not None else self.leaves(value):
-                    if isinstance(key, Group) or self.elsewhere(key, group):
-                        keys[key] = None
-        return keys
+                if (op, i) in self.stored:
+                    found[self.stored[op, i]] = None
+                elif value in self.through:
+                    found.update(dict.fromkeys(self.through[value].leaves))
+                else:
+                    found[value] = None
+        home = self.home
+        own = [v for v in found if v in home and home[v].final is group]
+        for value in own:
+            del found[value]
+        return found
 
-    def elsewhere(self, value: Value, group: Group) -> bool:
-        """Whether a value is not computed in a group."""
-        return value not in self.home or self.home[value].final is not group
-
-    def needs(self, group: Group) -> set[Group]:
-        """The groups that must come before a group."""
+    def needs(self, group: Group, keys: Iterable[Key]) -> set[Group]:
+        """The groups that must come before a group which reads some keys."""
         needs = {
             k if isinstance(k, Group) else self.home[k].final
-            for k in self.keys(group)
+            for k in keys
             if isinstance(k, Group) or k in self.home
         }
         before = self.before.get(group)
@@ -280,7 +285,7 @@ class Partition:
             return
         if len(beside) > 1 and (together := as_one(beside)) is not None:
             yield together
-        for group in sorted(beside, key=lambda g: (g.family != "product", -len(g.members))):
+        for group in sorted(beside, key=_preference) if len(beside) > 1 else beside:
             if (alone := as_one((group,))) is not None:
                 yield alone
 
@@ -304,6 +309,10 @@ class Partition:
         if isinstance(op, Running):
             group.family = "running"
         self.put(op, group, place, "row" if reduction else "frame")
+
+
+def _preference(group: Group) -> tuple[bool, int]:
+    return (group.family != "product", -len(group.members))
 
 
 def _far(op: Op) -> bool:

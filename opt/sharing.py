@@ -58,7 +58,7 @@ class RegionNumbers:
 
 def facts(op: Op, numbers: RegionNumbers) -> Any:
     """All that an operation is besides its operands."""
-    return op.facts(), tuple(map(numbers, op.regions.values())), op.result_types
+    return (*op.facts(), *map(numbers, op.regions.values())) if op.holds_regions else op.facts()
 
 
 def structural_key(op: Op, env: Env, numbers: RegionNumbers) -> Any:

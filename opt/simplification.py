@@ -97,10 +97,16 @@ def _folded(op: Op) -> Value | None:
             return splat(scalar_value(x), op.type)
         case Broadcast():
             return None
-        case Elementwise() | Movement() | Reduction() | Contraction() if op.results == (op,):
+        case Elementwise() | Movement() | Reduction() | Contraction() if all(
+            map(_known, op.operands)
+        ) and op.results == (op,):
             return _splat_of_splats(op) or (_computed(op) if _same_everywhere(op) else None)
         case _:
             return None
+
+
+def _known(x: Value) -> bool:
+    return isinstance(x, Constant) or scalar_value(x) is not None
 
 
 def _same_everywhere(op: Op) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -135,12 +135,16 @@ class Op(Value):
     name: ClassVar[str]
     layout: ClassVar[tuple[Spec, ...]] = ()
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
+    _operands_only: ClassVar[bool] = False
+    holds_regions: ClassVar[bool] = False
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
     nondifferentiable: ClassVar[str] = ""
     operands: tuple[Value, ...]
     result_types: tuple[TensorType, ...]
     results: tuple[Value, ...]
+    refused: tuple[Any, ...] = ()
+    """The sweeps that found nothing better for it; see ``rewrite.settle``."""
 
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:
@@ -150,11 +154,13 @@ class Op(Value):
         if "__init__" not in cls.__dict__:
             cls.__init__ = _written_when_first_used
         cls._named = {
-            "inputs": tuple(s.name for s in cls.layout if s.kind in ("operand", "operands")),
             "attributes": tuple(s.name for s in cls.layout if s.kind in ("attribute", "array")),
             "regions": tuple(s.name for s in cls.layout if s.kind == "region"),
-            "groups": tuple(s.name for s in cls.layout if s.kind in ("operands", "types")),
+            "groups": tuple(s.name for s in cls.layout if s.kind == "operands"),
+            "types": tuple(s.name for s in cls.layout if s.kind == "types"),
         }
+        cls.holds_regions = bool(cls._named["regions"])
+        cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:
             other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"
             raise IRError(
@@ -166,14 +172,6 @@ class Op(Value):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def __post_init__(self) -> None:
-        operands: list[Value] = []
-        for name in self._named["inputs"]:
-            given: Value | tuple[Value, ...] = getattr(self, name)
-            if isinstance(given, tuple):
-                operands.extend(given)
-            else:
-                operands.append(given)
-        self.operands = tuple(operands)
         inferred = self.infer()
         if isinstance(inferred, TensorType):
             self.type = inferred
@@ -221,21 +219,28 @@ class Op(Value):
     @property
     def regions(self) -> dict[str, Function]:
         """The closed functions that a control operation holds."""
-        names = self._named["regions"]
-        return {name: getattr(self, name) for name in names} if names else {}
+        return {name: getattr(self, name) for name in self._named["regions"]}
 
     @property
     def is_effect(self) -> bool:
         """Whether it, or a body that it holds, does something that must be seen."""
+        if not self.holds_regions:
+            return self.has_effect
         return self.has_effect or any(r.has_effect for r in self.regions.values())
 
     @property
     def may_raise(self) -> bool:
         """Whether it, or a body that it holds, can end the call with an error."""
+        if not self.holds_regions:
+            return self.can_raise
         return self.can_raise or any(r.may_raise for r in self.regions.values())
 
     def rebuild(self, operands: Sequence[Value], **changes: Any) -> Op:
         """The same operation on other operands, with some attributes or regions changed."""
+        if self._operands_only:
+            new = type(self)(*operands)
+            new.origin = self.origin
+            return new
         rest = iter(operands)
         values: dict[str, Any] = {}
         for spec in self.layout:
@@ -253,10 +258,16 @@ class Op(Value):
         return new
 
     def facts(self) -> tuple[Any, ...]:
-        """What it computes, but for operands and regions: class, attributes, group sizes."""
+        """What it computes, but for operands and regions: class, attributes, group sizes, types.
+
+        Result types follow from these, the operands and the regions.
+        """
+        if self._operands_only:
+            return (type(self),)
         attributes = tuple(_hashable(getattr(self, n)) for n in self._named["attributes"])
         groups = tuple(len(getattr(self, n)) for n in self._named["groups"])
-        return (type(self), attributes, groups)
+        types = tuple(getattr(self, n) for n in self._named["types"])
+        return (type(self), attributes, groups, types)
 
     def key(self) -> tuple[Any, ...]:
         """Equal for operations that compute the same from the same operands."""
@@ -326,6 +337,18 @@ class Function:
     params: tuple[Param, ...]
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
+    _kinds: list[frozenset[type[Op]]] = field(default_factory=lambda: [], init=False, repr=False)
+
+    @property
+    def kinds(self) -> frozenset[type[Op]]:
+        """The classes of its operations, those in regions included."""
+        if not self._kinds:
+            found: frozenset[type[Op]] = frozenset(type(op) for op in self.ops)
+            if any(kind.holds_regions for kind in found):
+                inner = (r.kinds for op in self.ops for r in op.regions.values())
+                found = found.union(*inner)
+            self._kinds.append(found)
+        return self._kinds[0]
 
     @property
     def signature(self) -> Signature:
@@ -335,7 +358,7 @@ class Function:
     @property
     def has_effect(self) -> bool:
         """Whether any operation inside must be kept and ordered."""
-        return any(op.is_effect for op in self.ops)
+        return any(kind.has_effect for kind in self.kinds)
 
     @property
     def may_raise(self) -> bool:

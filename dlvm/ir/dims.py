@@ -73,6 +73,8 @@ class Expr:
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
             return as_number("add", self, other)
+        if not isinstance(other, Expr) and not other:
+            return self
         out = dict(self.terms)
         for mono, k in _terms(other):
             out[mono] = out.get(mono, 0) + k
@@ -81,6 +83,8 @@ class Expr:
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
             return as_number("multiply", self, other)
+        if not isinstance(other, Expr):  # the order of the terms stays as it is
+            return self._times(int(other))
         out: dict[Monomial, int] = {}
         for m1, k1 in self.terms:
             for m2, k2 in _terms(other):
@@ -88,8 +92,13 @@ class Expr:
                 out[mono] = out.get(mono, 0) + k1 * k2
         return _canonical(out)
 
+    def _times(self, factor: int) -> Dim:
+        if factor == 1:
+            return self
+        return Expr(tuple((mono, k * factor) for mono, k in self.terms)) if factor else 0
+
     def __neg__(self) -> Dim:
-        return self * -1
+        return self._times(-1)
 
     def __sub__(self, other: Any) -> Any:
         return self + -other
@@ -171,7 +180,9 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
 
 
 def _canonical(terms: dict[Monomial, int]) -> Dim:
-    kept = sorted(((m, k) for m, k in terms.items() if k), key=lambda mk: _key(mk[0]))
+    kept = [(m, k) for m, k in terms.items() if k]
+    if len(kept) > 1:
+        kept.sort(key=lambda mk: _key(mk[0]))
     if not kept:
         return 0
     if len(kept) == 1 and not kept[0][0]:

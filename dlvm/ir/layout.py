@@ -56,12 +56,15 @@ def layout_of(cls: type, inherited: Sequence[Spec]) -> tuple[Spec, ...]:
 
 
 def constructor_of(owner: str, layout: Sequence[Spec]) -> Callable[..., None]:
-    """Sets every field, as a dataclass's does."""
+    """Sets every field, as a dataclass's does, and gathers the operands."""
     parameters = (s.name if s.required else f"{s.name}=default_{s.name}" for s in layout)
     fields = "".join(f"    self.{s.name} = {s.name}\n" for s in layout)
     names: dict[str, Any] = {f"default_{s.name}": s.default for s in layout}
     head = f"def __init__({', '.join(('self', *parameters))}):\n"
-    exec(head + fields + "    self.__post_init__()\n", names)
+    stars = {"operand": "", "operands": "*"}
+    operands = "".join(f"{stars[s.kind]}{s.name}, " for s in layout if s.kind in stars)
+    tail = f"    self.operands = ({operands})\n    self.__post_init__()\n"
+    exec(head + fields + tail, names)
     names["__init__"].__qualname__ = f"{owner}.__init__"
     return names["__init__"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from dlvm.errors import CompilerError
@@ -73,6 +74,7 @@ def rules() -> Iterable[Rule]:
 
 
 Env = dict[Value, Value]
+Kinds = type | UnionType
 Visit = Callable[[Op, Env], "Iterable[Value] | None"]
 
 
@@ -83,6 +85,8 @@ def mapped(values: Iterable[Value], env: Mapping[Value, Value]) -> list[Value]:
 
 def renewed(op: Op, env: Mapping[Value, Value]) -> Op:
     """The operation on substituted operands; itself, kept in place, when none changed."""
+    if env.keys().isdisjoint(op.operands):
+        return op
     for v in op.operands:
         if env.get(v, v) is not v:
             return op.rebuild(mapped(op.operands, env))
@@ -105,28 +109,37 @@ def _place_here(builder: Builder, op: Op, env: Env) -> Op:
     return new
 
 
-def transform(fn: Function, visit: Visit, env: Env | None = None) -> Function:
+def transform(fn: Function, visit: Visit, env: Env | None = None, on: Kinds = Op) -> Function:
     """Rebuild a function: ``visit`` gives the replacement of each result, or None to keep it.
 
-    ``visit`` runs with a builder active, so what it constructs goes in front of what follows;
-    it sees the substitution so far. A function in which nothing changes is returned as it is.
+    ``visit`` is shown the operations of the classes ``on``; it runs with a builder active, so
+    what it constructs goes in front of what follows, and sees the substitution so far. A
+    function in which nothing changes is returned as it is.
     """
     env = {} if env is None else env
+    if not env and not has(fn, on):
+        return fn
     with (builder := Builder()):
         for op in fn.ops:
             builder.origin = op.origin
-            replacement = visit(op, env)
-            if replacement is None:
-                _place_here(builder, op, env)
-            else:
+            replacement = visit(op, env) if isinstance(op, on) else None
+            if replacement is not None:
                 env.update(zip(op.results, replacement, strict=True))
+            elif env.keys().isdisjoint(op.operands):
+                builder.ops.append(op)
+            else:
+                _place_here(builder, op, env)
     return rebuilt(fn, builder.ops, mapped(fn.results, env))
+
+
+def has(fn: Function, kinds: Kinds) -> bool:
+    """Whether an operation of one of some classes stands in a function, at any depth."""
+    return any(issubclass(kind, kinds) for kind in fn.kinds)
 
 
 def rebuilt(fn: Function, ops: Sequence[Op], results: Sequence[Value]) -> Function:
     """The function with another body; itself when the body is the one that it has."""
-    same_ops = len(ops) == len(fn.ops) and all(a is b for a, b in zip(ops, fn.ops, strict=True))
-    if same_ops and all(a is b for a, b in zip(results, fn.results, strict=True)):
+    if tuple(ops) == fn.ops and tuple(results) == fn.results:  # values are equal to themselves
         return fn
     return replace(fn, ops=tuple(ops), results=tuple(results))
 
@@ -136,26 +149,39 @@ def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 
 
     What ``improve`` builds is swept in its turn before anything that uses it, so every
     operation that stays has been refused on its final operands: the result is a fixed point.
-    An operation that is still improved after ``patience`` steps is in a cycle of rules.
+    An operation that is still improved after ``patience`` steps is in a cycle of rules. What
+    ``improve``, a function of the module, has refused once it refuses as long as the laws are
+    the same, since operations never change: that is remembered with the operation.
     """
+    sweep = (improve, sum(map(len, RULES.values())))
     env: Env = {}
     kept: list[Op] = []
-    pending = [(op, patience) for op in reversed(fn.ops)]
+    pending: list[tuple[Op, int]] = []
     with (builder := Builder()):
-        while pending:
-            op, left = pending.pop()
-            builder.origin = op.origin
-            new = renewed(op, {v: followed(v, env) for v in op.operands})
-            builder.ops = []
-            if (better := improve(new)) is not None:
+        for first in fn.ops:
+            if sweep in first.refused and env.keys().isdisjoint(first.operands):
+                kept.append(first)
+                continue
+            pending.append((first, patience))
+            while pending:
+                op, left = pending.pop()
+                builder.origin = op.origin
+                new = op if env.keys().isdisjoint(op.operands) else _followed_by(op, env)
+                builder.ops = []
+                if (better := improve(new)) is None:
+                    new.refused = (*new.refused, sweep)
+                    kept.append(new)
+                    if new is not op:
+                        env.update(zip(op.results, new.results, strict=True))
+                    continue
                 _check_improvement(new, better, left)
                 env[op] = better
                 pending.extend((built, left - 1) for built in reversed(builder.ops))
-                continue
-            kept.append(new)
-            if new is not op:
-                env.update(zip(op.results, new.results, strict=True))
     return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
+
+
+def _followed_by(op: Op, env: Env) -> Op:
+    return renewed(op, {v: followed(v, env) for v in op.operands})
 
 
 def followed(value: Value, env: Mapping[Value, Value]) -> Value:
@@ -250,12 +276,13 @@ def everywhere(fn: Function, change: Callable[[Function], Function]) -> Function
     """Apply a change to a function and, before it, to the regions inside, at any depth."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if not op.regions:
+        if not op.holds_regions:
             return None
         changed = map_regions(op, lambda region: everywhere(region, change))
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
-    return change(transform(fn, visit))
+    holds = any(kind.holds_regions for kind in fn.kinds)
+    return change(transform(fn, visit) if holds else fn)
 
 
 def types_of(values: Iterable[Value]) -> tuple[TensorType, ...]:
