@@ -5,10 +5,11 @@
 #   make table   operations and what works of each
 #   make bench   time per operation of each phase of the compiler
 #   make fuzz    1,000 random programs and gradients against machine code (PROGRAMS=...)
+#   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 
-.PHONY: accuracy test demo check table bench fuzz
+.PHONY: accuracy test demo check table bench fuzz leaks
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -32,6 +33,9 @@ bench: .venv/test.stamp
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)
+
+leaks: .venv/test.stamp
+	$(BIN)/python -m tests.leaks
 
 .venv/%.stamp: pyproject.toml tools/setup
 	tools/setup $*

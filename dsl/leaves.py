@@ -8,6 +8,7 @@ not are left to optree, so every structure has a walk.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -163,7 +164,8 @@ def _into(cls: type, inner: Put) -> Put:
 
 
 def _into_dict(keys: tuple[Any, ...], inner: Put) -> Put:
-    return lambda leaves: dict(zip(keys, inner(leaves), strict=True))
+    pairs = functools.partial(zip, keys)
+    return lambda leaves: dict(pairs(inner(leaves)))
 
 
 def _all(nodes: Iterable[Any]) -> Put:

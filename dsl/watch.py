@@ -96,25 +96,30 @@ class Watch:
         self._numbers: dict[Any, int] = {}
         self._spaces: list[Namespace] = []
         self._derived: list[tuple[Slot, Callable[[Any], Any], Guard]] = []
+        self._weak: list[tuple[Slot, weakref.ref[Any]]] = []
         self._computed: list[Guard] = []
         for guard in guards:
             self._add(guard)
         self._arrays = [(self._slot(found.read), found.read) for found in captured]
         for space in self._spaces:
             space.finish()
+        self._plan = [(s.parent, s.held, s.pick, s, s.follow) for s in self._spaces]
 
     def __call__(self) -> Sequence[Any] | None:
         """Read and compare."""
         try:
             found: list[Sequence[Any]] = []
-            for space in self._spaces:
-                at = space.parent
-                x = space.held if at is None else found[at[0]][at[1]]
-                if (pick := space.pick) is not None:
+            for at, x, pick, space, follow in self._plan:
+                if at is not None:
+                    x = found[at[0]][at[1]]
+                if pick is not None:
                     now = pick(x)
                     if not all(map(_is, now, space.expected)) and not space.allows(now):
                         return None
-                found.append(() if (follow := space.follow) is None else follow(x))
+                found.append(() if follow is None else follow(x))
+            for (i, j), ref in self._weak:
+                if found[i][j] is not ref():
+                    return None
             for (i, j), compute, guard in self._derived:
                 if not guard.allows(compute(found[i][j])):
                     return None
@@ -129,7 +134,9 @@ class Watch:
 
     def _add(self, guard: Guard) -> None:
         read = guard.read
-        if isinstance(guard.expected, weakref.ref):
+        if isinstance(guard.expected, weakref.ref) and (at := self._slot(read)) is not None:
+            self._weak.append((at, guard.expected))
+        elif isinstance(guard.expected, weakref.ref):
             self._computed.append(guard)
         elif isinstance(read, Derived) and (at := self._slot(read.of)) is not None:
             self._derived.append((at, read.compute, guard))
