@@ -96,7 +96,7 @@ class Watch:
         self._numbers: dict[Any, int] = {}
         self._spaces: list[Namespace] = []
         self._derived: list[tuple[Slot, Callable[[Any], Any], Guard]] = []
-        self._weak: list[tuple[Slot, weakref.ref[Any]]] = []
+        self._weak: list[tuple[Slot | Read, weakref.ref[Any]]] = []
         self._computed: list[Guard] = []
         for guard in guards:
             self._add(guard)
@@ -117,8 +117,8 @@ class Watch:
                     if not all(map(_is, now, space.expected)) and not space.allows(now):
                         return None
                 found.append(() if follow is None else follow(x))
-            for (i, j), ref in self._weak:
-                if found[i][j] is not ref():
+            for of, ref in self._weak:
+                if (found[of[0]][of[1]] if isinstance(of, tuple) else of()) is not ref():
                     return None
             for (i, j), compute, guard in self._derived:
                 if not guard.allows(compute(found[i][j])):
@@ -133,11 +133,12 @@ class Watch:
     # -- putting places together -------------------------------------------------------------------
 
     def _add(self, guard: Guard) -> None:
-        read = guard.read
-        if isinstance(guard.expected, weakref.ref) and (at := self._slot(read)) is not None:
-            self._weak.append((at, guard.expected))
-        elif isinstance(guard.expected, weakref.ref):
-            self._computed.append(guard)
+        read, expected = guard.read, guard.expected
+        if isinstance(read, Held):
+            return  # it is held, so it stays
+        if isinstance(expected, weakref.ref):  # pyright: ignore[reportUnknownMemberType]
+            at = self._slot(read)
+            self._weak.append((at or read, expected))  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(read, Derived) and (at := self._slot(read.of)) is not None:
             self._derived.append((at, read.compute, guard))
         elif isinstance(read, Items) and (number := self._space(read.of, Item)) is not None:
