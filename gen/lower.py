@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dlvm.ir import Dim, Function, Param, Value
 from dlvm.ir.dims import product, substitute, symbol, symbols
 from dlvm.ops import (
-    Broadcast,
-    Elementwise,
     Exchange,
     Kernel,
     Matmul,
@@ -30,6 +28,7 @@ from dlvm.ops import (
 )
 
 from .fold import Team
+from .frames import Frame, folds, frame_of, last_of, levels_of, only_position
 from .grains import grained
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
 from .keeping import keeping
@@ -117,42 +116,6 @@ def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
     return tuple(reversed(kept))
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A shape, the axes over which all reductions go, and those that are left."""
-
-    shape: Index
-    axes: tuple[int, ...]
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The axes that are not reduced."""
-        return tuple(a for a in range(len(self.shape)) if a not in self.axes)
-
-    def sizes(self, axes: Sequence[int]) -> Index:
-        """The sizes along some axes."""
-        return tuple(self.shape[a] for a in axes)
-
-    @property
-    def last(self) -> int | None:
-        """The axis along which elements lie beside one another."""
-        return _last(self.shape)
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether the elements of a row lie beside one another."""
-        return self.last is None or self.last in self.axes
-
-    def index(self, row: Index, inner: Index) -> Index:
-        """The index in the whole shape."""
-        rows, inners = iter(row), iter(inner)
-        return tuple(next(inners if a in self.axes else rows) for a in range(len(self.shape)))
-
-
-def _last(shape: Index) -> int | None:
-    return max((a for a, d in enumerate(shape) if d != 1), default=None)
-
-
 Target = tuple[Value, Buffer]
 
 
@@ -190,12 +153,12 @@ class _Lowering:
     # -- element-wise kernels and reductions -----------------------------------------------
 
     def _nests(self, targets: Sequence[Target]) -> None:
-        if (frame := _frame(self.body)) is not None:
+        if (frame := frame_of(self.body)) is not None:
             self._rows(frame, targets)
             return
         for shape in dict.fromkeys(v.shape for v, _ in targets):
             group = [t for t in targets if t[0].shape == shape]
-            flat = _position_only(self.body, shape) and self.how.processor == "cpu"
+            flat = only_position(self.body, shape) and self.how.processor == "cpu"
             self._rows(Frame((product(shape),) if flat else shape, ()), group)
 
     def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
@@ -204,8 +167,8 @@ class _Lowering:
         whole = [t for t in targets if t not in small]
         keep = self._keeping(frame, whole)
         with self._row(frame) as (row, where, first):
-            for level in _levels(self.body) if frame.axes else ():
-                self.pull.fold.keep = {v: b for v, b in keep.items() if _folds(level, v)}
+            for level in levels_of(self.body) if frame.axes else ():
+                self.pull.fold.keep = {v: b for v, b in keep.items() if folds(level, v)}
                 self.pull.fold.together(level, At(row, where))
                 self.pull.kept |= self.pull.fold.keep
             self.pull.fold.team, self.pull.fold.apart = None, False
@@ -439,7 +402,7 @@ class _Lowering:
         after = axis + op.indices.type.rank - op.batch
         with (
             self._loops(shape, range(after), "serial", None) as outer,
-            self._loops(shape, range(after, len(shape)), "serial", _last(shape)) as inner,
+            self._loops(shape, range(after, len(shape)), "serial", last_of(shape)) as inner,
         ):
             if isinstance(op, Exchange) and op.reverse:
                 outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
@@ -452,48 +415,6 @@ class _Lowering:
             if found is not None:
                 self.nest.store(found, flatten(index, shape), before)
             self.nest.store(buffer, at, op.combine(self.pull.words, before, x), inside)
-
-
-def _frame(body: Function) -> Frame | None:
-    """The frame that all reductions and results share, where there is one."""
-    folds = [op for op in body.ops if isinstance(op, Reduction)]
-    if not folds:
-        return None
-    frame = Frame(folds[0].operands[0].shape, folds[0].axes)
-    same = all(f.operands[0].shape == frame.shape and f.axes == frame.axes for f in folds)
-    shapes = (frame.shape, frame.sizes(frame.rows))
-    return frame if same and all(r.shape in shapes for r in body.results) else None
-
-
-def _levels(body: Function) -> list[list[Reduction]]:
-    """Reductions that don't need one another share a level; each level needs those before."""
-    depth: dict[Value, int] = {}
-    levels: list[list[Reduction]] = []
-    for op in body.ops:
-        level = max((depth[v] for v in op.operands if v in depth), default=0)
-        if isinstance(op, Reduction):
-            if level == len(levels):
-                levels.append([])
-            levels[level].append(op)
-            level += 1
-        depth.update((r, level) for r in op.results)
-    return levels
-
-
-def _folds(level: Sequence[Reduction], value: Value) -> bool:
-    return any(value in op.operands for op in level)
-
-
-def _position_only(body: Function, shape: Index) -> bool:
-    """Whether every value is a scalar or is used only at the position of the result."""
-    if any(p.shape not in ((), shape) for p in body.params):
-        return False
-    return all(
-        isinstance(op, Elementwise)
-        or all(r.shape == () for r in op.results)
-        or (isinstance(op, Broadcast) and op.x.shape == ())
-        for op in body.ops
-    )
 
 
 def _one_product(body: Function) -> Matmul | None:

@@ -1,0 +1,92 @@
+"""The shape of a kernel's loops: its frame, the axes along which it reduces, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm.ir import Function, Value
+from dlvm.ops import Elementwise, Reduction
+from dlvm.ops.movement import Broadcast
+
+from .index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A shape, the axes over which all reductions go, and those that are left."""
+
+    shape: Index
+    axes: tuple[int, ...]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The axes that are not reduced."""
+        return tuple(a for a in range(len(self.shape)) if a not in self.axes)
+
+    def sizes(self, axes: Sequence[int]) -> Index:
+        """The sizes along some axes."""
+        return tuple(self.shape[a] for a in axes)
+
+    @property
+    def last(self) -> int | None:
+        """The axis along which elements lie beside one another."""
+        return last_of(self.shape)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements of a row lie beside one another."""
+        return self.last is None or self.last in self.axes
+
+    def index(self, row: Index, inner: Index) -> Index:
+        """The index in the whole shape."""
+        rows, inners = iter(row), iter(inner)
+        return tuple(next(inners if a in self.axes else rows) for a in range(len(self.shape)))
+
+
+def last_of(shape: Index) -> int | None:
+    """The last axis that is longer than one."""
+    return max((a for a, d in enumerate(shape) if d != 1), default=None)
+
+
+def frame_of(body: Function) -> Frame | None:
+    """The frame that all reductions and results share, where there is one."""
+    folds = [op for op in body.ops if isinstance(op, Reduction)]
+    if not folds:
+        return None
+    frame = Frame(folds[0].operands[0].shape, folds[0].axes)
+    same = all(f.operands[0].shape == frame.shape and f.axes == frame.axes for f in folds)
+    shapes = (frame.shape, frame.sizes(frame.rows))
+    return frame if same and all(r.shape in shapes for r in body.results) else None
+
+
+def levels_of(body: Function) -> list[list[Reduction]]:
+    """Reductions that don't need one another share a level; each level needs those before."""
+    depth: dict[Value, int] = {}
+    levels: list[list[Reduction]] = []
+    for op in body.ops:
+        level = max((depth[v] for v in op.operands if v in depth), default=0)
+        if isinstance(op, Reduction):
+            if level == len(levels):
+                levels.append([])
+            levels[level].append(op)
+            level += 1
+        depth.update((r, level) for r in op.results)
+    return levels
+
+
+def folds(level: Sequence[Reduction], value: Value) -> bool:
+    """Whether one of these reductions folds a value."""
+    return any(value in op.operands for op in level)
+
+
+def only_position(body: Function, shape: Index) -> bool:
+    """Whether every value is a scalar or is used only at the position of the result."""
+    if any(p.shape not in ((), shape) for p in body.params):
+        return False
+    return all(
+        isinstance(op, Elementwise)
+        or all(r.shape == () for r in op.results)
+        or (isinstance(op, Broadcast) and op.x.shape == ())
+        for op in body.ops
+    )
