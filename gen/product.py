@@ -25,6 +25,7 @@ from .llvm import object_code
 from .micro import BAND, GROUP, Vectors
 from .packing import copy_columns, copy_rows
 from .pool import include_fork
+from .tape import THREADS
 from .thin import thin_across, thin_along
 
 WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
@@ -124,9 +125,18 @@ class _Product:
             _, _, count = self.split(w)
             inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
             total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {PIECE}')}, 1")
-            grain = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+            least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+            grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
             w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
         self.function(w, self.generic.name, "ptr %context, ptr %call", "")
+
+    def share(self, w: Writer, count: str) -> str:
+        """The units of one thread: one part for each, as every part copies y for itself."""
+        at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
+        found = w.value(f"load i64, ptr {at}, align 8")
+        threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
+        up = w.value(f"add i64 {count}, {w.value(f'sub i64 {threads}, 1')}")
+        return w.value(f"sdiv i64 {up}, {threads}")
 
     # -- vectors -------------------------------------------------------------------------------
 
