@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from dlvm.ir.interpret import bind
 
 from .guards import Found
 from .scopes import user_origin
-from .short_cuts import Call, Form, short_cut
+from .short_cuts import Call, Form, entered, short_cut
 from .specs import Parameters, as_array, given
 from .tracing import Input, Program
 from .trees import Spec as Tree
@@ -115,6 +116,9 @@ class Compiled:
             as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
         ]
         arrays += map(np.asarray, self._read())
+        found = NotImplemented if self._enter is None else self._enter(arrays)
+        if found is not NotImplemented:  # the entry has checked all that follows
+            return unflatten(self.program.tree, found)
         try:
             bind(self._types, arrays, labels)
             self._ready(arrays)
@@ -122,6 +126,10 @@ class Compiled:
         except UserError as error:
             raise error.located(user_origin()) from None
         return unflatten(self.program.tree, results)
+
+    @cached_property
+    def _enter(self) -> Call | None:
+        return entered(self.road.executable)
 
     def _ready(self, arrays: list[Array]) -> None:
         """Donated arguments that can't be given away are copied, or refused."""

@@ -22,6 +22,8 @@ from .specs import Arguments, Parameters
 from .trees import Spec as Tree
 
 if TYPE_CHECKING:
+    from dlvm.gen.executable import Executable
+
     from .compiled import Compiled
 
 Form: TypeAlias = "int | tuple[int | str, ...]"
@@ -31,6 +33,21 @@ Given: TypeAlias = "Sequence[Any]"
 Call: TypeAlias = "Callable[[Given], Any]"
 Read: TypeAlias = "Callable[[], Sequence[Any] | None]"
 PLAIN = {np.ndarray, float, int, bool}
+
+
+def entered(executable: Executable | Interpreted) -> Call | None:
+    """A call of a program on arrays, as far as its entry takes them; None without one."""
+    if isinstance(executable, Interpreted) or (enter := executable.entry()) is None:
+        return None
+    from dlvm.gen.status import CallFailed
+
+    def call(arrays: Given) -> Any:
+        try:
+            return enter(*arrays)
+        except CallFailed as failed:
+            raise _located(executable.failure(failed.args)) from None
+
+    return call
 
 
 class _Mark:
