@@ -16,6 +16,7 @@ VARIABLES = {
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else every core",
     "DLVM_VERIFY": "`1` checks the program after every pass",
+    "NO_COLOR": "set to anything, the command `dlvm` uses no colour",
 }
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import doctest
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from dlvm.cli import main
 
 ROOT = Path(__file__).parents[1]
 DLVM = ROOT / "docs/dlvm.md"
@@ -44,3 +51,36 @@ def test_every_promise_of_dlvm_names_a_test_that_exists():
     for _, path, name in rows:
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(), (path, name)
+
+
+def console_examples(page: Path) -> list[tuple[str, str]]:
+    """The commands of a page, each with what it prints."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text("utf8"), re.S)
+    return [tuple(c.split("\n", 1)) for b in blocks for c in re.split(r"^\$ ", b, flags=re.M)[1:]]
+
+
+def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command prints, run here, or by a shell where there is a pipe."""
+    if "|" not in command:
+        main(shlex.split(command)[1:])
+        out, err = capsys.readouterr()
+        return out + err
+    shell = re.sub(r"\bdlvm ", f"{shlex.quote(sys.executable)} -m dlvm ", command)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=env, check=True)
+    return done.stdout
+
+
+def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    page = ROOT / "docs" / "cli.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.S)
+    (tmp_path / "model.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    examples = console_examples(page)
+    assert len(examples) > 8
+    for command, shown in examples:
+        found = printed(command, capsys)
+        assert checker.check_output(shown, found, flags), f"{command}\n{found}"

@@ -21,7 +21,7 @@ def test_the_page_shows_the_table():
 def test_every_variable_that_is_named_anywhere_is_in_the_table():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     named = {n for f in (*SOURCES, *pages) for n in re.findall(r"DLVM_\w+", f.read_text("utf8"))}
-    assert named == set(environment.VARIABLES)
+    assert named == {n for n in environment.VARIABLES if n.startswith("DLVM_")}
 
 
 def test_the_environment_is_read_in_one_room():

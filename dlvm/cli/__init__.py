@@ -1,0 +1,81 @@
+"""The command ``dlvm``: each of its commands is one file here, which adds and runs itself.
+
+Exit codes: 0 all is well; 1 the program, its arguments or a check is wrong; 2 the command line
+is; 3 dlvm itself; 130 interrupted; 141 whoever read the output has gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from dlvm.errors import CompilerError, UserError
+
+from . import bench, cache, check, diff, doctor, listing, opt, run, show
+
+COMMANDS = (show, run, opt, diff, check, bench, cache, doctor, listing)
+WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    try:
+        options = _options(argv)
+        code = int(options.run(options))
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it may be closed
+            sys.stdout.flush()
+        return code
+    except SystemExit as leaving:  # argparse: help, version or a mistake
+        return leaving.code if isinstance(leaving.code, int) else USAGE
+    except BrokenPipeError:
+        _forget_output()
+        return NO_READER
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except CompilerError as error:
+        return _said("compiler", error, OURS)
+    except UserError as error:
+        return _said(error.code, error, WRONG)
+    except OSError as error:
+        return _said("file", error, WRONG)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What is asked; arguments of programs may stand before and after options."""
+    found = parser()
+    options, rest = found.parse_known_args(argv)
+    if rest and (any(r.startswith("-") for r in rest) or not hasattr(options, "arguments")):
+        found.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.arguments += rest
+    return options
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, as its commands describe it."""
+    from dlvm import __version__
+
+    found = argparse.ArgumentParser(
+        prog="dlvm",
+        description="Staged linear algebra: look at programs, run, check and measure them.",
+        epilog="exit codes: 0 well; 1 the program or a check is wrong; 2 the command line; 3 dlvm",
+    )
+    found.add_argument("--version", action="version", version=f"dlvm {__version__}")
+    commands = found.add_subparsers(title="commands", metavar="command", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return found
+
+
+def _said(kind: str, error: Exception, code: int) -> int:
+    print(f"error[{kind}]: {error}", file=sys.stderr)
+    return code
+
+
+def _forget_output() -> None:
+    """What is still in the buffers has no reader, and must not be an error at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,104 @@
+"""``dlvm bench``: the time of a call, beside the references and a copy of as many bytes."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm.compile import Interpreted
+from dlvm.ir.interpret import bind
+
+from .inputs import Call, add_inputs, call_named
+from .output import duration, print_json, print_table
+
+LARGEST = 1 << 28
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("bench", help="the time of a call")
+    add_inputs(parser)
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long to measure each")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the best time of a call and what it does in it."""
+    call = call_named(options)
+    arrays = [np.array(a) for a in call.arrays]
+    seconds = best(lambda: call.road.executable.run(arrays), options.seconds)
+    interpreted = Interpreted(call.road.differentiated)
+    slow = best(lambda: interpreted.run([np.array(a) for a in call.arrays]), options.seconds)
+    facts = {"seconds": seconds, "numpy_seconds": slow, **_work(call, seconds, options.seconds)}
+    if options.json:
+        print_json(facts)
+    else:
+        print_table(_rows(facts))
+    return 0
+
+
+def best(call: Callable[[], Any], seconds: float) -> float:
+    """The least time of one call, of as many as fit; one call is not timed."""
+    call()
+    least, end = float("inf"), time.perf_counter() + seconds
+    while True:
+        start = time.perf_counter()
+        call()
+        now = time.perf_counter()
+        least = min(least, now - start)
+        if now > end:
+            return least
+
+
+def _work(call: Call, seconds: float, budget: float) -> dict[str, Any]:
+    params = call.road.traced.main.params
+    sizes = bind([p.type for p in params], call.arrays, [p.name for p in params])
+    report = call.road.report.at(**sizes)
+    moved = int(report.bytes) if isinstance(report.bytes, int) else 0
+    return {
+        "flops": report.flops,
+        "bytes": report.bytes,
+        "peak_bytes": report.peak_bytes,
+        "kernels": report.kernels,
+        "compile_seconds": sum(report.seconds.values()),
+        "copy_seconds": _copy(moved, budget) if 2 <= moved <= 2 * LARGEST else None,
+        "target": report.target,
+    }
+
+
+def _copy(moved: int, budget: float) -> float:
+    """The time to copy memory so that as many bytes are read and written."""
+    source = np.ones(moved // 2, np.uint8)
+    target = np.empty_like(source)
+    return best(lambda: np.copyto(target, source), budget)
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    seconds, copy = facts["seconds"], facts["copy_seconds"]
+    rows = [
+        ("a call", duration(seconds)),
+        ("by the references", f"{duration(facts['numpy_seconds'])}  ({_ratio(facts)} times)"),
+        ("operations", f"{facts['flops']}  {_rate(facts['flops'], seconds)}FLOP/s"),
+        ("bytes moved", f"{facts['bytes']}  {_rate(facts['bytes'], seconds)}B/s"),
+        ("memory borrowed", f"{facts['peak_bytes']} bytes"),
+        ("kernels", str(facts["kernels"])),
+        ("compiled in", duration(facts["compile_seconds"])),
+        ("target", facts["target"]),
+    ]
+    if copy is not None:
+        said = f"{duration(copy)}  (a call takes {seconds / copy:.2f} times that)"
+        rows.insert(4, ("a copy of as much", said))
+    return rows
+
+
+def _ratio(facts: dict[str, Any]) -> str:
+    return f"{facts['numpy_seconds'] / facts['seconds']:.3g}"
+
+
+def _rate(amount: Any, seconds: float) -> str:
+    return f"{amount / seconds / 1e9:.3g} G" if isinstance(amount, int) else "? G"

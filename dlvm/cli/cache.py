@@ -1,0 +1,82 @@
+"""``dlvm cache``: where compiled code is kept, how much, and whether it is sound."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from dlvm.errors import UserError
+
+from .output import coloured, print_json, print_table, size
+
+if TYPE_CHECKING:
+    from dlvm.gen.store import Store
+
+Facts = dict[str, Any] | list[dict[str, Any]]
+Found = tuple[Facts, int]
+ACTIONS = ("where", "size", "list", "clear", "verify")
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("cache", help="the code that is kept on disk")
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="size")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what is asked; 1 where damaged files were found."""
+    from dlvm.gen.cache import store
+
+    found = store()
+    if found is None:
+        raise UserError("nothing is kept: the cache is off", remedy="unset DLVM_CACHE")
+    act = {"where": _where, "size": _size, "list": _list, "clear": _clear, "verify": _verify}
+    facts, code = act[options.action](found)
+    if options.json:
+        print_json(facts)
+    elif isinstance(facts, list):
+        print_table([("key", "size", "last used"), *map(_row, facts)])
+    else:
+        for name, fact in facts.items():
+            print(f"{name}: {size(fact) if name in ('bytes', 'limit') else fact}")
+    return code
+
+
+def _where(store: Store) -> Found:
+    return {"folder": str(store.folder)}, 0
+
+
+def _size(store: Store) -> Found:
+    kept = store.entries()
+    total = sum(e.bytes for e in kept)
+    folder = str(store.folder)
+    return {"folder": folder, "files": len(kept), "bytes": total, "limit": store.limit}, 0
+
+
+def _list(store: Store) -> Found:
+    return [{"key": e.key, "bytes": e.bytes, "used": e.used} for e in store.entries()], 0
+
+
+def _row(fact: dict[str, Any]) -> tuple[str, str, str]:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fact["used"]))
+    return fact["key"], size(fact["bytes"]), when
+
+
+def _clear(store: Store) -> Found:
+    kept = store.entries()
+    for entry in kept:
+        store.remove(entry.key)
+    return {"removed": len(kept)}, 0
+
+
+def _verify(store: Store) -> Found:
+    """Damaged files are removed, which costs nothing but making the code again."""
+    files, damaged = len(store.entries()), store.damaged()
+    for key, _ in damaged:
+        store.remove(key)
+    facts: dict[str, Any] = {"files": files, "damaged": [why for _, why in damaged]}
+    facts["state"] = coloured("damaged files removed", "red") if damaged else "sound"
+    return facts, 1 if damaged else 0

@@ -1,0 +1,78 @@
+"""``dlvm diff``: what each pass changed, on the terminal or as a page that steps through it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlvm import passes
+from dlvm.compile import expand
+from dlvm.ir import Module
+
+from .naming import add_named, road_named
+from .opt import add_passes, pipeline
+from .output import coloured
+from .page import page
+
+CONTEXT = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program before and after one pass."""
+
+    name: str
+    before: str
+    after: str
+
+    def difference(self, context: int = CONTEXT) -> list[str]:
+        """The lines that are gone and that are new, with some around them."""
+        lines = (self.before.splitlines(), self.after.splitlines())
+        return list(difflib.unified_diff(*lines, n=context, lineterm=""))[2:]
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("diff", help="what each pass changed")
+    add_named(parser)
+    add_passes(parser)
+    parser.add_argument("--html", type=Path, metavar="FILE", help="a page that steps through it")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the differences, or write the page."""
+    road = road_named(options.program, options.arguments)
+    found = steps(road.traced, options.passes)
+    if options.html is not None:
+        options.html.write_text(page(options.program, found), "utf8")
+        return 0
+    for step in found:
+        changed = step.difference()
+        print(coloured(f"==== {step.name}" + ("" if changed else ": nothing"), "bold"))
+        for line in changed:
+            print(coloured(line, _colour(line)) if _colour(line) else line)
+    return 0
+
+
+def steps(traced: Module, names: str | None) -> list[Step]:
+    """The expansion of derivatives and each pass, with the program on both sides."""
+    found: list[Step] = []
+    now = str(traced)
+
+    def watch(name: str, module: Module, _: float = 0) -> None:
+        nonlocal now
+        before, now = now, str(module)
+        found.append(Step(name, before, now))
+
+    if traced.declarations:
+        watch("differentiate", expand(traced))
+    passes.run(expand(traced), pipeline(names), watch)
+    return found
+
+
+def _colour(line: str) -> str:
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

@@ -1,0 +1,144 @@
+"""``dlvm doctor``: what dlvm runs on, and whether it works here."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes.util
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm import environment
+from dlvm.errors import DlvmError
+
+from .output import coloured, print_facts, print_json, size
+
+PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("doctor", help="versions, processor, cache, and a trial")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what there is; 1 where something is wrong."""
+    problems: list[str] = []
+    facts: dict[str, Any] = {}
+    for section in (_versions, _processor, _graphics, _cache, _variables, _trial):
+        _collect(section, facts, problems)
+    if options.json:
+        print_json({**facts, "problems": problems})
+        return 1 if problems else 0
+    print_facts(facts)
+    for problem in problems:
+        print(coloured(f"wrong: {problem}", "red"))
+    if not problems:
+        print(coloured("all is well", "green"))
+    return 1 if problems else 0
+
+
+def _collect(section: Callable[[list[str]], dict[str, Any]], facts: Any, problems: Any) -> None:
+    try:
+        facts.update(section(problems))
+    except (DlvmError, OSError, RuntimeError) as error:
+        problems.append(f"{section.__name__.removeprefix('_')}: {error}")
+
+
+def _versions(problems: list[str]) -> dict[str, Any]:
+    import dlvm
+
+    found = {"dlvm": dlvm.__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            problems.append(f"the package {name} is not installed")
+    return found
+
+
+def _processor(problems: list[str]) -> dict[str, Any]:
+    from dlvm.compile import Options
+    from dlvm.target import Target
+
+    host = Target.host()
+    features = [f[1:] for f in host.features.split(",") if f.startswith("+")]
+    return {
+        "processor": host.cpu,
+        "triple": host.triple,
+        "vectors": f"{host.registers} registers of {host.vector_bits} bits",
+        "features": " ".join(features),
+        "cores": host.threads,
+        "threads": Options().machine().threads,
+    }
+
+
+def _graphics(problems: list[str]) -> dict[str, Any]:
+    return {
+        "ptxas": _version_of("ptxas") or "not found (only needed to check PTX)",
+        "CUDA driver": ctypes.util.find_library("cuda") or "not found",
+        "graphics": _graphics_processors() or "none",
+    }
+
+
+def _version_of(command: str) -> str | None:
+    path = shutil.which(command)
+    if path is None:
+        return None
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
+    return f"{path} {(done.stdout.strip().splitlines() or ['?'])[-1]}"
+
+
+def _graphics_processors() -> str:
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return ""
+    question = [path, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(question, capture_output=True, text=True, timeout=20)
+    return "; ".join(done.stdout.strip().splitlines()) if done.returncode == 0 else ""
+
+
+def _cache(problems: list[str]) -> dict[str, Any]:
+    from dlvm.gen.cache import store
+    from dlvm.gen.store import Refused
+
+    found = store()
+    if found is None:
+        return {"cache": "off"}
+    try:
+        damaged = found.damaged()
+    except (OSError, Refused) as error:
+        problems.append(f"the cache: {error}")
+        return {"cache": str(found.folder)}
+    if damaged:
+        problems.append(f"damaged files in the cache: {len(damaged)}; see dlvm cache verify")
+    held = sum(e.bytes for e in found.entries())
+    return {"cache": f"{found.folder}, {size(held)} of {size(found.limit)}"}
+
+
+def _variables(problems: list[str]) -> dict[str, Any]:
+    named = {name: environment.value(name) for name in environment.VARIABLES}
+    return {name: value for name, value in named.items() if value}
+
+
+def _trial(problems: list[str]) -> dict[str, Any]:
+    """A small program, compiled and compared."""
+    import dlvm
+
+    x = np.linspace(-1, 1, 100, dtype=np.float32)
+
+    def f(x: Any) -> Any:
+        return (dlvm.tanh(x) * x).sum()
+
+    trial: Any = dlvm.grad(f)
+    t = np.tanh(x)
+    if not np.allclose(trial(x), t + x * (1 - t * t), atol=1e-6):
+        problems.append("a small gradient is wrong")
+    return {"trial": "compiled and compared a small gradient"}

@@ -1,0 +1,107 @@
+"""Arrays for the parameters that the command line gives only types for: random, by a seed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.compile import Options, Road
+from dlvm.dsl.specs import Spec
+from dlvm.dsl.trees import flatten, map_leaves
+from dlvm.errors import UserError
+from dlvm.ir import Array, TensorType
+from dlvm.ir.dims import evaluate, symbols
+
+from .naming import add_named, arguments_of, array_file, function_named, module_named
+
+USUAL_SIZE = 4
+
+
+@dataclass(frozen=True)
+class Call:
+    """A program ready to be run: its road, an array for each parameter, and how it is called."""
+
+    road: Road
+    arrays: list[Array]
+    run: Callable[[], Any]
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The arguments of commands that run something."""
+    add_named(parser)
+    parser.add_argument("--seed", type=int, default=0, help="of the arrays that are not given")
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="B=64",
+        help=f"what an open size is; {USUAL_SIZE} where it is not said",
+    )
+
+
+def call_named(options: argparse.Namespace) -> Call:
+    """The program that is named, compiled, with arrays for its parameters."""
+    draw = Random(options.seed, _sizes(options.size))
+    function = function_named(options.program)
+    if function is None:
+        road = Road(module_named(options.program).verify(), Options())
+        arrays = _for_parameters(road, options.arguments, draw)
+        return Call(road, arrays, lambda: road.executable.run([np.array(a) for a in arrays]))
+    written = arguments_of(options.arguments)
+    given = [map_leaves(draw.filled, a) for a in written.given]
+    named = {name: map_leaves(draw.filled, a) for name, a in written.named.items()}
+    made = function.compile(*written.given, **written.named)
+    leaves = [np.asarray(x) for x in flatten((given, named))[0]]
+    captured = [np.asarray(c.array) for c in made.program.trace.arrays.values()]
+    return Call(made.road, [*leaves, *captured], lambda: made(*given, **named))
+
+
+def _for_parameters(road: Road, texts: Sequence[str], draw: Random) -> list[Array]:
+    params = road.traced.main.params
+    if len(texts) > len(params):
+        raise UserError(
+            f"@{road.traced.main.name} has {len(params)} parameters, {len(texts)} given"
+        )
+    given = [np.asarray(array_file(text)) for text in texts]
+    return given + [draw.array(p.type) for p in params[len(given) :]]
+
+
+@dataclass
+class Random:
+    """Draws arrays: normal floats, integers and truths among 0 and 1."""
+
+    seed: int
+    sizes: dict[str, int]
+
+    def __post_init__(self) -> None:
+        self.dice = np.random.default_rng(self.seed)
+
+    def filled(self, leaf: Any) -> Any:
+        """An array in the place of a type."""
+        return self.array(leaf.type) if isinstance(leaf, Spec) else leaf
+
+    def array(self, t: TensorType) -> Array:
+        """An array of a type."""
+        sizes = {s: self.sizes.get(s, USUAL_SIZE) for d in t.shape for s in symbols(d)}
+        shape = tuple(evaluate(d, sizes) for d in t.shape)
+        drawn = self.dice.standard_normal if t.dtype.is_float else self._bits
+        return np.asarray(drawn(shape)).astype(t.dtype.numpy)
+
+    def _bits(self, shape: tuple[int, ...]) -> Any:
+        return self.dice.integers(0, 2, shape)
+
+
+def _sizes(texts: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        if not (name.isidentifier() and size.isdecimal()):
+            raise UserError(
+                f"--size {text}: expected a name and a size", remedy="write --size B=64"
+            )
+        found[name] = int(size)
+    return found

@@ -1,0 +1,54 @@
+"""How commands speak: colour on a terminal only, tables, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dlvm import environment
+
+COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "bold": 1, "faint": 2}
+
+
+def coloured(text: str, colour: str) -> str:
+    """A text in colour, where somebody may see it."""
+    shown = sys.stdout.isatty() and not environment.value("NO_COLOR")
+    return f"\033[{COLOURS[colour]}m{text}\033[0m" if shown else text
+
+
+def print_json(found: Any) -> None:
+    """One JSON document; what JSON lacks is written as text."""
+    print(json.dumps(found, indent=2, default=str))
+
+
+def print_table(rows: Sequence[Sequence[Any]]) -> None:
+    """Columns side by side, the last one as it is."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Names and what they are."""
+    print_table([(name, fact) for name, fact in facts.items()])
+
+
+def size(number: float) -> str:
+    """A number of bytes as people say it."""
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,58 @@
+"""``dlvm run``: a program on arrays from files, or on random ones."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlvm.dsl.trees import flatten, labels
+from dlvm.errors import UserError
+
+from .inputs import add_inputs, call_named
+from .output import print_json
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("run", help="a program on arrays from files or random ones")
+    add_inputs(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="results, as .npz or .npy")
+    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the results, or save them."""
+    leaves, tree = flatten(call_named(options).run())
+    names = [label.removeprefix("result") or "result" for label in labels(tree, "result")]
+    results = dict(zip(names, map(np.asarray, leaves), strict=True))
+    if options.out is not None:
+        _save(options.out, results)
+    elif options.json:
+        print_json([_plain(name, a) for name, a in results.items()])
+    else:
+        for name, a in results.items():
+            print(f"{name} : {_type(a)}\n{a}")
+    return 0
+
+
+def _save(path: Path, results: dict[str, Any]) -> None:
+    if path.suffix == ".npy" and len(results) == 1:
+        np.save(path, *results.values())
+    elif path.suffix == ".npz":
+        np.savez(path, **results)
+    else:
+        raise UserError(
+            f"{len(results)} results can't be saved as {path.name}", remedy="name a .npz file"
+        )
+
+
+def _plain(name: str, a: Any) -> dict[str, Any]:
+    return {"name": name, "type": _type(a), "values": a.tolist()}
+
+
+def _type(a: Any) -> str:
+    return f"{a.dtype}{list(a.shape)}" if a.shape else str(a.dtype)

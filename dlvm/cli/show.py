@@ -1,0 +1,31 @@
+"""``dlvm show``: a program at one stop of the road, or at all of them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dlvm.compile import STAGES
+
+from .naming import add_named, road_named
+from .output import coloured
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("show", help="a program at one stop of the road")
+    add_named(parser)
+    parser.add_argument("--stage", choices=(*STAGES, "all"), default="traced")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the text of the stop."""
+    road = road_named(options.program, options.arguments)
+    if options.stage != "all":
+        print(road.text(options.stage), end="")
+        return 0
+    for stage in STAGES:
+        print(coloured(f"// ---- {stage}", "bold"))
+        print(road.text(stage))
+    return 0

@@ -1,0 +1,346 @@
+"""Each command does what its page says, and says what is wrong without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.cli import INTERRUPTED, NO_READER, OURS, USAGE, WRONG, main
+from dlvm.errors import CompilerError
+from tests.test_house import ROOT
+
+SCRIPT = """
+import dlvm, numpy as np
+
+scale = np.array([2, 3, 4], np.float32)
+
+def loss(params, x):
+    return (dlvm.tanh(x @ params["w"]) * scale).sum()
+
+@dlvm.function(static=("mode",))
+def chosen(x, mode):
+    return x + 1 if mode == 1 else x * 2
+
+class Inner:
+    @staticmethod
+    def double(x):
+        return x * 2
+
+gradient = dlvm.grad(loss)
+number = 3
+"""
+MODEL = ("{'w': 'f32[5,3]'}", "f32[B,5]")
+EXPONENTIAL = """dlvm 1
+func @f(%x: f32[3]) -> f32[3] {
+  %0 = exp %x : f32[3]
+  return %0
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(SCRIPT)
+    (tmp_path / "f.dlvm").write_text(EXPONENTIAL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path / "cache"))
+    yield tmp_path
+    sys.modules.pop("model", None)
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*argv, code=0):
+        found = main(list(map(str, argv)))
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        assert "Traceback" not in err
+        return (err or out) if code else out
+
+    return run
+
+
+def dlvm_command(*argv, **options):
+    command = [sys.executable, "-m", "dlvm", *argv]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=env, **options)
+
+
+# -- naming programs and arguments -----------------------------------------------------------------
+
+
+def test_a_program_is_shown_at_every_stop(run):
+    for stage in dlvm.compile.STAGES:
+        assert run("show", "model.py:loss", *MODEL, "--stage", stage)
+    traced = run("show", "model.py:loss", *MODEL)
+    assert dlvm.parse(traced).main.name == "loss"
+    assert traced in run("show", "model.py:loss", *MODEL, "--stage", "all")
+
+
+def test_arguments_may_stand_around_options_and_by_name(run):
+    plain = run("show", "model.py:loss", *MODEL)
+    assert run("show", "--stage", "traced", "model.py:loss", *MODEL) == plain
+    assert run("show", "model.py:loss", MODEL[0], "--stage", "traced", MODEL[1]) == plain
+    assert run("show", "model.py:loss", f"x={MODEL[1]}", f"params={MODEL[0]}") == plain
+
+
+def test_literals_are_values(run):
+    assert "mul" in run("show", "model.py:chosen", "f32[3]", "2")
+    assert "add" in run("show", "model.py:chosen", "f32[3]", "mode=1")
+    assert "mul" in run("show", "model.py:Inner.double", "f32[3]")
+
+
+def test_ir_text_is_read_from_files_and_pipes():
+    assert dlvm_command("show", "f.dlvm", check=True).stdout == EXPONENTIAL
+    assert dlvm_command("show", "-", input=EXPONENTIAL, check=True).stdout == EXPONENTIAL
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("show", "absent.py:f"), "there is no file absent.py"),
+        (("show", "absent"), "there is no file absent"),
+        (("show", "model.py:lost"), "it has loss"),
+        (("show", "model.py:number"), "is int, not a function"),
+        (("show", "f.dlvm", "f32[3]"), "leave the arguments out"),
+        (("show", "model.py:loss", "f32[3"), "the closing ] is missing"),
+        (("show", "model.py:loss", "f32[3]"), "x"),
+        (("run", "f.dlvm", "absent.npy"), "absent.npy"),
+        (("run", "model.py:loss", *MODEL, "--size", "B"), "--size B=64"),
+        (("opt", "f.dlvm", "--passes", "improve"), "no pass 'improve'"),
+        (("opt", "f.dlvm", "--print-after", "improve"), "no pass 'improve'"),
+        (("show", "broken.py:f"), "broken.py:2"),
+        (("show", "raises.py:f"), "ZeroDivisionError"),
+        (("show", "model.py"), "expected"),
+    ],
+)
+def test_mistakes_are_explained(run, script, argv, said):
+    (script / "broken.py").write_text("x = 1\ndef f(:\n")
+    (script / "raises.py").write_text("def f(x): return x\ny = 1 / 0\n")
+    assert said in run(*argv, code=WRONG)
+
+
+def test_mistakes_on_the_command_line_are_their_own_code(run, capsys):
+    for argv in ((), ("frobnicate",), ("show",), ("cache", "eat"), ("doctor", "now")):
+        assert "usage" in run(*argv, code=USAGE)
+    assert "1.0.0" not in run("--version")
+
+
+def test_other_ends_have_codes_of_their_own(monkeypatch, run):
+    def fail(error):
+        def road(*_):
+            raise error
+
+        return road
+
+    for error, code in ((CompilerError("x"), OURS), (KeyboardInterrupt(), INTERRUPTED)):
+        monkeypatch.setattr("dlvm.cli.show.road_named", fail(error))
+        run("show", "f.dlvm", code=code)
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m dlvm list ops; echo $? >&2"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shell = f"({command}) | true"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=env)
+    assert done.stderr.split() in ([str(NO_READER)], ["0"])  # 0 where all of it fit in the pipe
+
+
+def test_a_full_disk_is_said():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "dlvm", "list", "ops"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+    assert done.returncode != 0
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+def test_run_computes_what_the_function_does(run, script):
+    w, x = np.full((5, 3), 0.25, np.float32), np.full((2, 5), 0.5, np.float32)
+    np.savez("params.npz", w=w)
+    np.save("x.npy", x)
+    (found,) = json.loads(run("run", "model.py:loss", "params.npz", "x.npy", "--json"))
+    assert found["values"] == pytest.approx(2 * 9 * np.tanh(0.625), rel=1e-6)
+    run("run", "model.py:gradient", "params.npz", "x.npy", "--out", "g.npz")
+    (g,) = np.load("g.npz").values()
+    slope = 2 * 0.5 * (1 - np.tanh(0.625) ** 2) * np.array([2, 3, 4])
+    np.testing.assert_allclose(g, np.tile(slope, (5, 1)), rtol=1e-5)
+    run("run", "f.dlvm", "--out", "e.npy")
+    assert np.load("e.npy").shape == (3,)
+
+
+def test_random_arrays_follow_seed_and_sizes(run):
+    def drawn(*options):
+        return run("run", "model.py:gradient", *MODEL, *options)
+
+    assert drawn("--seed", 1) == drawn("--seed", 1) != drawn("--seed", 2)
+    assert drawn("--size", "B=9") != drawn("--size", "B=8")
+
+
+def test_results_of_a_tree_are_named_by_their_place(run):
+    found = json.loads(run("run", "model.py:gradient", *MODEL, "--json"))
+    assert [(f["name"], f["type"]) for f in found] == [("['w']", "float32[5, 3]")]
+
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+def test_opt_runs_passes_and_shows_the_way(run, capsys):
+    assert "kernel" in run("opt", "model.py:gradient", *MODEL)
+    argv = ["opt", "model.py:gradient", *MODEL, "--passes", "inline_calls,simplify,drop"]
+    assert main([*argv, "--print-after", "simplify", "--time", "--verify-each"]) == 0
+    out, err = capsys.readouterr()
+    dlvm.parse(out).verify()
+    assert err.count("// ---- after") == 1
+    assert "// ---- after simplify\ndlvm 1" in err
+    assert len([line for line in err.splitlines() if line.endswith(" ops")]) == 3
+    assert main([*argv, "--print-after", "all"]) == 0
+    assert capsys.readouterr().err.count("// ---- after") == 3
+
+
+def test_what_opt_prints_computes_the_same(run, script):
+    (script / "g.dlvm").write_text(run("opt", "model.py:gradient", *MODEL))
+    (traced,) = json.loads(run("run", "model.py:gradient", *MODEL, "--json"))
+    (script / "plain.dlvm").write_text(run("show", "model.py:gradient", *MODEL))
+    (a,) = json.loads(run("run", "g.dlvm", "--json"))
+    (b,) = json.loads(run("run", "plain.dlvm", "--json"))
+    np.testing.assert_allclose(a["values"], b["values"], rtol=1e-5)
+    assert np.shape(traced["values"]) == np.shape(a["values"])
+
+
+def test_diff_shows_what_each_pass_changed(run):
+    found = run("diff", "model.py:gradient", *MODEL, "--passes", "inline_calls,hoist")
+    assert "==== differentiate" in found
+    assert "-adjoint @adjoint_loss" in found
+    assert "==== hoist: nothing" in found
+    assert "\033[" not in found
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_is_whole_and_needs_nothing_else(run, script):
+    run("diff", "model.py:gradient", *MODEL, "--html", "out.html")
+    text = (script / "out.html").read_text()
+    tags = Tags()
+    tags.feed(text)
+    count = [tag for tag, _ in tags.seen]
+    assert count.count("section") == count.count("button") > 15
+    assert not any({"src", "href"} & set(attrs) for _, attrs in tags.seen)
+    assert "http" not in text
+    assert "func @grad_loss(%params_w: f32[5,3]" in tags.text
+    assert any(attrs.get("class") == "new" for _, attrs in tags.seen)
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def test_check_says_what_holds(run):
+    found = json.loads(run("check", "model.py:loss", *MODEL, "--json"))
+    assert [(f["what"], f["passed"]) for f in found] == [
+        ("passes", True),
+        ("machine code", True),
+        ("gradient", True),
+    ]
+    assert json.loads(run("check", "f.dlvm", "--json"))[2]["passed"] is True
+
+
+def test_check_finds_a_wrong_gradient(run, monkeypatch):
+    for factor in (-1.0, 2.0, 1.001):
+        adjoint = dlvm.ops.Tanh.adjoint
+        wrong = lambda op, dy, a=adjoint, k=factor: tuple(g * k for g in a(op, dy))  # noqa: E731
+        with monkeypatch.context() as patch:
+            patch.setattr(dlvm.ops.Tanh, "adjoint", wrong)
+            found = json.loads(run("check", "model.py:loss", *MODEL, "--json", code=WRONG))
+        assert [f["passed"] for f in found] == [True, True, False], factor
+
+
+def test_check_finds_wrong_machine_code(monkeypatch, capsys):
+    scalar = dlvm.ops.Exp.scalar
+    wrong = lambda op, s, x: s.binary("mul", scalar(op, s, x), s.constant(1.001, s.dtype(x)))  # noqa: E731
+    monkeypatch.setattr(dlvm.ops.Exp, "scalar", wrong)
+    monkeypatch.setenv("DLVM_CACHE", "0")
+    assert main(["check", "f.dlvm", "--json"]) == WRONG
+    assert [f["passed"] for f in json.loads(capsys.readouterr().out)] == [True, False, True]
+
+
+def test_check_says_nothing_where_nothing_can_be_said(run, script):
+    (script / "n.dlvm").write_text(EXPONENTIAL.replace("f32", "i64").replace("exp %x", "neg %x"))
+    assert [f["passed"] for f in json.loads(run("check", "n.dlvm", "--json"))] == [True, True, None]
+
+
+def test_bench_measures(run):
+    found = json.loads(run("bench", "model.py:loss", *MODEL, "--seconds", "0.01", "--json"))
+    assert 0 < found["seconds"] < found["numpy_seconds"]
+    assert found["flops"] > 0 and found["bytes"] > 0 and found["copy_seconds"] > 0
+    assert "FLOP/s" in run("bench", "f.dlvm", "--seconds", "0.01")
+
+
+# -- the cache, the machine ------------------------------------------------------------------------
+
+
+def test_the_cache_is_shown_verified_and_cleared(run, script):
+    assert run("cache", "where") == f"folder: {script / 'cache' / 'v1'}\n"
+    assert json.loads(run("cache", "--json"))["files"] == 0
+    run("run", "f.dlvm")
+    listed = json.loads(run("cache", "list", "--json"))
+    assert len(listed) >= 2
+    assert json.loads(run("cache", "verify", "--json"))["damaged"] == []
+    file = script / "cache" / "v1" / listed[0]["key"]
+    file.write_bytes(file.read_bytes()[:-1])
+    assert (
+        "damaged files in the cache: 1"
+        in json.loads(run("doctor", "--json", code=WRONG))["problems"][0]
+    )
+    assert "damaged files removed" in run("cache", "verify", code=WRONG)
+    assert "sound" in run("cache", "verify")
+    assert json.loads(run("cache", "clear", "--json"))["removed"] >= len(listed) - 1
+    assert json.loads(run("cache", "size", "--json"))["bytes"] == 0
+
+
+def test_a_cache_that_is_off_is_said(run, monkeypatch):
+    monkeypatch.setenv("DLVM_CACHE", "0")
+    assert "unset DLVM_CACHE" in run("cache", code=WRONG)
+    assert json.loads(run("doctor", "--json"))["cache"] == "off"
+
+
+def test_doctor_tells_what_it_runs_on_and_what_is_wrong(run, script, monkeypatch, capsys):
+    found = json.loads(run("doctor", "--json"))
+    assert found["problems"] == []
+    assert found["numpy"] == np.__version__
+    assert found["cores"] >= 1 and "triple" in found and found["DLVM_CACHE_DIR"]
+    (script / "cache" / "v1").chmod(0o777)
+    assert main(["doctor", "--json"]) == WRONG
+    assert "others may write" in json.loads(capsys.readouterr().out)["problems"][0]
+
+
+def test_lists_name_what_there_is(run):
+    for what, name in (("ops", "tanh"), ("rules", "neg.negate_twice"), ("passes", "differentiate")):
+        assert json.loads(run("list", what, "--json"))[name]
+    assert "DLVM_CACHE" in run("list", "variables")
