@@ -32,6 +32,7 @@ from dlvm.dsl.specs import spec
 from dlvm.dsl.staging import function, trace
 from dlvm.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, parse
+from dlvm.ir.taps import taps
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "spec",
     "stop_gradient",
     "switch",
+    "taps",
     "trace",
     "tree",
     "value_and_grad",

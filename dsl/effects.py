@@ -1,10 +1,10 @@
-"""Effects that users ask for: assertions and printing, in the order they are written."""
+"""Effects that users ask for: assertions, printing and taps, in the order they are written."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dlvm.ops import Assert, Print
+from dlvm.ops import Assert, Print, Tap
 
 from .eager import public
 from .operands import staged
@@ -28,3 +28,11 @@ def print(*values: Any) -> None:
             continue
         Print(staged(value).read(), label)
         label = ""
+
+
+@public("tap")
+def tap(x: Any, name: str) -> Any:
+    """``x`` itself, which ``with dlvm.taps() as found:`` collects in ``found[name]``."""
+    x = staged(x)
+    Tap(x.read(), name)
+    return x

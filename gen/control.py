@@ -47,6 +47,7 @@ from dlvm.ops import (
     Reshape,
     Scan,
     Scatter,
+    Tap,
     Update,
     While,
 )
@@ -99,7 +100,7 @@ class Lowering:
         self.storages = 0
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
-        self.prints: list[tuple[str, TensorType]] = []
+        self.prints: list[p.Told] = []
 
     def program(self) -> Program:
         """Parameters and results have the caller's memory, donated ones share it."""
@@ -225,11 +226,11 @@ def check(low: Lowering, op: Assert, xs: list[View]) -> list[View]:
     return []
 
 
-@lowers(Print)
-def show(low: Lowering, op: Print, xs: list[View]) -> list[View]:
+@lowers(Print, Tap)
+def show(low: Lowering, op: Print | Tap, xs: list[View]) -> list[View]:
     """A step that calls back."""
     low.steps.append(p.Show(xs[0], len(low.prints)))
-    low.prints.append((op.label, op.x.type))
+    low.prints.append((op.label, op.x.type, op.name))
     return []
 
 

@@ -19,6 +19,7 @@ from dlvm.errors import DlvmError, DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
+from dlvm.ir.taps import record
 
 from . import pool, status, tape
 from .arenas import Arenas
@@ -26,6 +27,7 @@ from .driver import ENTRY
 from .entry import entry
 from .interface import Interface
 from .llvm import Library
+from .program import Told
 from .report import Report
 
 REMEMBERED = 256
@@ -203,11 +205,11 @@ class Executable:
 
 
 class Printing:
-    """What machine code calls to print; an error waits until the call has ended."""
+    """What machine code calls to print or tap; an error waits until the call has ended."""
 
     def __init__(
         self,
-        prints: Sequence[tuple[str, TensorType]],
+        prints: Sequence[Told],
         symbols: dict[str, int],
         write: Callable[[str], None],
     ) -> None:
@@ -215,12 +217,15 @@ class Printing:
         self.error: BaseException | None = None
 
     def __call__(self, index: int, address: int) -> None:
-        """Print the tensor at an address under its label."""
-        label, type_ = self.prints[index]
+        """Print the tensor at an address under its label, or tell those who listen."""
+        label, type_, how = self.prints[index]
         array = np.empty(_shape(type_, self.symbols), type_.dtype.numpy)
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
         try:
-            self.write(f"{label}{array}")
+            if how == "tap":
+                record(label, array)
+            else:
+                self.write(f"{label}{array}")
         except BaseException as error:
             self.error = self.error or error
 

@@ -18,7 +18,7 @@ from dlvm.ir import Array, Dim, TensorType, dtype_of
 from dlvm.ir.line import Line, parse_dim, parse_type
 
 from .memory import Arena
-from .program import Program
+from .program import Program, Told
 from .report import program_work
 
 
@@ -56,7 +56,7 @@ class Interface:
     work: Dim
     forks: bool
     constants: tuple[Array, ...] = ()
-    prints: tuple[tuple[str, TensorType], ...] = ()
+    prints: tuple[Told, ...] = ()
 
     @staticmethod
     def of(program: Program, arena: Arena) -> Interface:
@@ -88,7 +88,7 @@ class Interface:
             "work": str(self.work),
             "forks": self.forks,
             "constants": [str(type_of(a)) for a in self.constants],
-            "prints": [[label, str(t)] for label, t in self.prints],
+            "prints": [[label, str(t), how] for label, t, how in self.prints],
         }, [a.tobytes() for a in self.constants]
 
     @staticmethod
@@ -103,7 +103,7 @@ class Interface:
             parse_dim(Line(written["work"], 1)),
             written["forks"],
             tuple(map(_array, written["constants"], elements)),
-            tuple((label, _type(t)) for label, t in written["prints"]),
+            tuple((label, _type(t), how) for label, t, how in written["prints"]),
         )
 
 

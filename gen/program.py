@@ -169,12 +169,14 @@ class Check:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Show:
-    """Print a view under the label that ``prints`` has at that index."""
+    """Print or tap a view under the label that ``prints`` has at that index."""
 
     x: View
     index: int
 
 
+Told: TypeAlias = tuple[str, TensorType, str]
+"""The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show
 
 
@@ -187,7 +189,7 @@ class Program:
     params: tuple[View, ...]
     results: tuple[View, ...]
     constants: tuple[Array, ...]
-    prints: tuple[tuple[str, TensorType], ...]
+    prints: tuple[Told, ...]
     steps: tuple[Step, ...]
     donated: frozenset[Storage] = frozenset()
 

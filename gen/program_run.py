@@ -17,6 +17,7 @@ import numpy as np
 
 from dlvm.ir import Array
 from dlvm.ir.dims import Dim, evaluate
+from dlvm.ir.taps import record
 
 from .loops_run import Counts, run_kernel
 from .memory import Arena
@@ -159,7 +160,11 @@ class Machine:
                     self.status[0] = code
                 self.leave_if_failed()
             case Show(x=x, index=index):
-                self.write(f"{self.program.prints[index][0]}{self.array(x)}")
+                label, _, how = self.program.prints[index]
+                if how == "tap":
+                    record(label, self.array(x))
+                else:
+                    self.write(f"{label}{self.array(x)}")
 
     def leave_if_failed(self) -> None:
         """End the run where the status says so."""

@@ -44,7 +44,6 @@ from dlvm.ops import (
     Pad,
     Permute,
     Pop,
-    Print,
     Push,
     Recompute,
     Reduction,
@@ -60,6 +59,7 @@ from dlvm.ops import (
     While,
 )
 from dlvm.ops import Less as Less
+from dlvm.ops.effects import Outgoing
 
 from .domains import tamed
 from .drafts import Draft, small
@@ -449,6 +449,6 @@ def _assert(d: Draft, cls: type[Assert]) -> Op:
     return cls(LessEqual(x, x), "a number is at most itself")
 
 
-@places(Print)
-def _print(d: Draft, cls: type[Print]) -> Op:
+@places(Outgoing)
+def _outgoing(d: Draft, cls: type[Outgoing]) -> Op:
     return cls(d.value(), "value: ")

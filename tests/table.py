@@ -17,7 +17,8 @@ import numpy as np
 from dlvm.ad import expand
 from dlvm.gen.build import build
 from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
-from dlvm.ops import Add, Creation, Mul, Neg, Print, Tanh
+from dlvm.ops import Add, Creation, Mul, Neg, Tanh
+from dlvm.ops.effects import Outgoing
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 
@@ -174,7 +175,7 @@ def reason_for_none(cls: type[Op], column: str) -> str:
     """Why a column means nothing for an operation."""
     if column in (*DERIVATIVES, "batched") and cls.name in PASSES_MAKE:
         return PASSES_MAKE[cls.name]
-    if column == "batched" and cls is Print:
+    if column == "batched" and issubclass(cls, Outgoing):
         return "an effect of all lanes at once is an error"
     if column in DERIVATIVES and issubclass(cls, Creation):
         return "it has no operands"

@@ -5,7 +5,7 @@ from .casting import Cast
 from .contraction import Matmul, transposed
 from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .division import FloorDiv, Fmod, Remainder
-from .effects import Assert, Print
+from .effects import Assert, Print, Tap
 from .elementwise import (
     Add,
     Div,
@@ -189,6 +189,7 @@ __all__ = [
     "Sum",
     "Tan",
     "Tanh",
+    "Tap",
     "Trunc",
     "Update",
     "While",

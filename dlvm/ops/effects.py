@@ -9,6 +9,7 @@ import numpy as np
 from dlvm.errors import AssertionFailed, ShapeError
 from dlvm.ir import BOOL, Array, TensorType, Value
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.taps import record
 
 from .families import Effect
 
@@ -34,19 +35,37 @@ class Assert(Effect):
         return ()
 
 
-class Print(Effect):
-    """Write a value under a label when the call gets there."""
+class Outgoing(Effect):
+    """What gives a value to the world outside, under a label."""
 
-    name = "print"
     nondifferentiable = "it has no result"
-    x: Value
-    label: str
 
     def infer(self) -> tuple[TensorType, ...]:
         """No result."""
         return ()
 
+
+class Print(Outgoing):
+    """Write a value under a label when the call gets there."""
+
+    name = "print"
+    x: Value
+    label: str
+
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """Write it."""
         machine.write(f"{self.label}{np.asarray(operands[0])}")
+        return ()
+
+
+class Tap(Outgoing):
+    """Give a value, under a name, to whoever listens when the call gets there."""
+
+    name = "tap"
+    x: Value
+    label: str
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """Tell those who listen."""
+        record(self.label, np.asarray(operands[0]))
         return ()
