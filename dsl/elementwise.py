@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.errors import UserError
-from dlvm.ir import F64, OPS, DType, Op, Value
+from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
 from dlvm.ir.dims import numbers
 from dlvm.ops import (
     Abs,
@@ -55,6 +55,8 @@ PYTHON = {
     *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
 }
 """What Python does itself on two Python scalars: the result is a weak scalar again."""
+OF_TRUTHS: dict[type[Elementwise], type[Elementwise]] = {Add: Or, Mul: And}
+"""What NumPy means by arithmetic on arrays of truth values."""
 
 
 def apply(cls: type[Elementwise], *xs: Any) -> Any:
@@ -64,6 +66,7 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
     dtypes = promoted(_promotes_as(cls), kinds)
+    cls = OF_TRUTHS.get(cls, cls) if set(dtypes) == {BOOL} else cls
     note_widening(cls.name, xs, dtypes)
     shape = broadcast_shapes([shape_of(x) for x in xs])
     op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
