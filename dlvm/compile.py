@@ -96,6 +96,7 @@ class Road:
         return self._timed("fuse", lambda: passes.run(self.optimized, KERNELS))
 
     @cached_property
+    @passes.unhurried()
     def executable(self) -> Executable | Interpreted:
         """Machine code, from the disk if another process made it; or the interpreter."""
         if interpreting():
@@ -125,6 +126,7 @@ class Road:
         return out
 
 
+@passes.unhurried()
 def expand(module: Module) -> Module:
     """The module with every declaration filled in."""
     from dlvm.ad.expand import expand

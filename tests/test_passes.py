@@ -1,5 +1,7 @@
 """Passes by name, and the blame for those that go wrong."""
 
+import gc
+
 import pytest
 
 import dlvm
@@ -49,3 +51,22 @@ def breaking(module: Module) -> Module:
 def test_the_guilty_pass_is_named(wrong):
     with pytest.raises(CompilerError, match=f"the pass {wrong.__name__} "):
         run(MODULE, [Pass(wrong.__name__, wrong)], verify=True)
+
+
+def test_no_garbage_is_searched_for_while_passes_run_and_it_is_again_afterwards():
+    seen: list[bool] = []
+    watching = Pass("watching", lambda module: (seen.append(gc.isenabled()), module)[1])
+    failing = Pass("failing", lambda module: 1 / 0)
+    assert gc.isenabled()
+    run(MODULE, [watching])
+    assert gc.isenabled()
+    with pytest.raises(CompilerError):
+        run(MODULE, [watching, failing])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        run(MODULE, [watching])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert seen == [False] * 3
