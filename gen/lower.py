@@ -102,12 +102,13 @@ def _symbols(buffers: Sequence[Buffer], body: Body) -> tuple[str, ...]:
 
 
 def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
-    """The body without scalars and indices that nothing uses."""
+    """The body without scalars and indices that nothing uses, and loops that do nothing."""
     kept: list[Statement] = []
     for s in reversed(body):
         if isinstance(s, Loop | Product):
             s = replace(s, body=_used(s.body, scalars_used, names))
         idle = isinstance(s, Let) and s.scalar not in scalars_used
+        idle = idle or (isinstance(s, Loop) and not s.body)
         if idle or (isinstance(s, Bind | Define) and s.name not in names):
             continue
         scalars_used.update(scalars(s))
@@ -343,11 +344,11 @@ class _Lowering:
         tile = Local(self.nest.fresh("tile"), dtype, height * width)
         names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
         row, col, rows, cols = map(symbol, names)
-        self.pull.tiles[op] = Tile(tile, -2, (row, col), width)
         with self._loops(op.shape, range(len(batch)), "parallel", None) as at:
             x, y = self._matrix(op.x, at), self._matrix(op.y, at)
             if x is None or y is None:
                 return False
+            self.pull.tiles[op] = Tile(tile, -2, (row, col), width)
             with (
                 self.nest.scope(*names, closed=True) as body,
                 self.nest.loop("serial", rows, "r") as r,

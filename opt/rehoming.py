@@ -45,7 +45,7 @@ class Uses:
             for i, x in enumerate(op.operands):
                 if x in self.groups.through or (op, i) in self.groups.stored:
                     self.elsewhere.update(self.groups.leaves(x))
-                elif op in self.groups.through:
+                elif op in self.groups.through or not op.results:
                     self.elsewhere.add(x)
                 else:
                     self.direct.setdefault(x, []).append(op)

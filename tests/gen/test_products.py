@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.gen import product as products
 from dlvm.gen.llvm import assembly, object_code
 from dlvm.gen.product import Generic
@@ -238,6 +239,16 @@ def test_sums_lie_in_tiles_where_no_result_is_alone_or_of_their_type():
 
 
 # -- the objects ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)], ids=str)
+def test_nothing_in_a_batch_of_open_sizes(shape):
+    """A known size of 0 leaves no matrix in memory to point at."""
+    batch, k, n = shape
+    x, y = np.ones((batch, 5, k)), np.ones((batch, k, n))
+    f = dlvm.function(lambda x, y: dlvm.tanh(x @ y), dynamic={"x": f"{batch},B,{k}"})
+    found = f(x, y)
+    assert np.array_equal(found, np.tanh(x @ y)) and found.shape == (batch, 5, n)
 
 
 def test_a_product_is_compiled_once(monkeypatch):

@@ -226,8 +226,19 @@ def test_effects_keep_their_order_and_read_what_is_in_memory():
     assert [op.label for op in main.ops if isinstance(op, Print)] == ["first ", "second "]
 
 
-FREE = {"constant", "reshape", "empty_tape", "push", "pop", "print", "assert", "kernel"}
-FREE |= {"call", "cond", "while", "scan"}
+def test_what_an_effect_reads_is_in_memory_whoever_else_reads_it():
+    def body(x: Value, y: Value) -> Value:
+        z = Exp(x)
+        Print(z, "")
+        return Sum(Tanh(z) * y, (0,))
+
+    main = fused(function(body, "f32[B]", "f32[B]"))
+    shown = next(op.x for op in main.ops if isinstance(op, Print))
+    assert any(shown in kernel.results for kernel in kernels(main))
+
+
+FREE = {"constant", "reshape", "empty_tape", "push", "pop", "print", "tap"}
+FREE |= {"assert", "kernel", "call", "cond", "while", "scan"}
 
 
 @settings(max_examples=60)
