@@ -112,6 +112,14 @@ class TraceError(UserError):
     code = "trace"
 
 
+class StagedTypeError(TraceError, TypeError):
+    """A staged value where Python wants another kind of value."""
+
+
+class StagedAttributeError(TraceError, AttributeError):
+    """An attribute that a staged value does not have."""
+
+
 class DonationError(UserError):
     """A donated argument that can't be given away."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlvm.compile import Road
-from dlvm.errors import DonationError, UserError
+from dlvm.errors import DonationError, ShapeError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dlvm.gen.report import Report
 
 log = logging.getLogger("dlvm.compile")
+EACH = "call the staged function itself, which compiles for each structure and type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,11 @@ class Compiled:
         if tree != shape.tree or arguments.static_key() != shape.static:
             raise self._unlike(shown(shape.tree), shown(tree))
         names = arguments.leaf_labels(tree)
-        out = self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+        try:
+            out = self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+        except ShapeError as error:
+            error.remedy = error.remedy or EACH
+            raise
         form = (len(args), *kwargs) if kwargs else len(args)
         if form not in self._short and (
             made := short_cut(self, form, leaves, self._read if self.captured else None)
@@ -102,7 +107,7 @@ class Compiled:
         return UserError(
             f"compiled for arguments {expected}, called with {found}",
             origin=user_origin(),
-            remedy="call the staged function itself, which compiles for each structure",
+            remedy=EACH,
         )
 
     def _read(self) -> list[Any]:

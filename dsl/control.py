@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dlvm.errors import ShapeError, UserError
+from dlvm.errors import ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, Value
 from dlvm.ops import Cond
 
@@ -44,12 +44,24 @@ def union(*written: Written) -> list[Value]:
     return list(dict.fromkeys(v for w in written for v in w.scope.lifted))
 
 
+def check_callable(name: str, *bodies: Any) -> None:
+    """Refuse a value where a function belongs."""
+    for body in bodies:
+        if not callable(body):
+            raise TraceError(
+                f"{name}: expected a function, found {body!r:.60}",
+                origin=user_origin(),
+                remedy="give a function of the same arguments, such as lambda *xs: ...",
+            )
+
+
 # -- branches ------------------------------------------------------------------------------------
 
 
 @facing_users
 def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one runs."""
+    check_callable("cond", true_fun, false_fun)
     if not isinstance(pred, Tensor):
         return (true_fun if pred else false_fun)(*args)
     if pred.shape:
@@ -84,6 +96,7 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
                 f"the branches give different structures: {shown(first.tree)} "
                 f"and {shown(other.tree)}",
                 origin=user_origin(),
+                remedy="return the same dicts and tuples from both",
             )
         for label, a, b in zip(labels(first.tree, "result"), first.types, other.types, strict=True):
             if a != b:
@@ -99,7 +112,12 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
 def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     """``branches[index](*args)``, the index clipped to the branches."""
     if not branches:
-        raise UserError("switch: expected at least one branch", origin=user_origin())
+        raise UserError(
+            "switch: expected at least one branch",
+            origin=user_origin(),
+            remedy="give a list of functions",
+        )
+    check_callable("switch", *branches)
     last = len(branches) - 1
     if not isinstance(index, Tensor):
         return branches[min(max(int(index), 0), last)](*args)

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dlvm.errors import UserError
+from dlvm.errors import CallError, UserError
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
 
 from .names import PUBLIC
 from .operands import staged
-from .scopes import Scope, Trace, current, is_array, trimmed, type_of, user_origin
+from .scopes import Scope, Trace, current, is_array, origin_in, trimmed, type_of, user_origin
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +30,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     """Register a function that writes operations under the name that users know it by."""
 
     def register(fn: F) -> F:
-        words = spoken([*inspect.signature(fn).parameters])
+        signature = inspect.signature(fn)
+        words = spoken(signature)
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -46,8 +47,14 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 finally:
                     scope.builder.origin = None
             except UserError as error:
+                error.remedy = error.remedy or usage(name, signature, fn)
                 cause, notes = error.__cause__, described(words, args)
                 raise trimmed(error.located(user_origin(), *notes)) from cause
+            except (TypeError, ValueError) as error:  # of what no check of ours looks at
+                if origin_in(error.__traceback__) is not None:  # raised by the user
+                    raise
+                wrong = CallError(f"{name}: {error}", remedy=usage(name, signature, fn))
+                raise trimmed(wrong.located(user_origin(), *described(words, args))) from error
 
         call.__name__ = call.__qualname__ = name
         PUBLIC[name] = call
@@ -56,16 +63,30 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     return register
 
 
-def spoken(parameters: list[str]) -> list[str]:
+def spoken(signature: inspect.Signature) -> list[str]:
     """What operands are called in messages: no letters, by which users call their own arrays."""
-    operand = "left" if "y" in parameters else "operand"
+    operand = "left" if "y" in signature.parameters else "operand"
     said = {"x": operand, "y": "right", "new": "value"}
-    return [said.get(name, name) for name in parameters]
+    by_position = (p for p in signature.parameters.values() if p.kind in _BY_POSITION)
+    return [said.get(p.name, p.name) for p in by_position]
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def usage(name: str, signature: inspect.Signature, fn: Callable[..., Any]) -> str | None:
+    """How a public function is called and what it means; operators have no name to call."""
+    if name.startswith("_"):
+        return None
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    written = signature.replace(parameters=plain, return_annotation=signature.empty)
+    summary = (fn.__doc__ or "").partition("\n")[0]
+    return f"dlvm.{name}{written}: {summary}"
 
 
 def described(names: list[str], args: tuple[Any, ...]) -> list[str]:
     """The staged and plain arrays among the arguments, one line each."""
-    names = names + [""] * len(args)
+    names = names + ["operand"] * len(args)
     notes: list[str] = []
     for name, arg in zip(names, args, strict=False):
         if isinstance(arg, Tensor):

@@ -6,9 +6,11 @@ compiles what then runs, ``short_cuts`` take calls past both once they have been
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar
 
@@ -123,6 +125,18 @@ class StagedFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
+
+    def __reduce__(self) -> str:
+        """Copied and pickled as Python's functions are: it is itself, found by its name."""
+        return self.__qualname__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
+        """Itself, as a Python function would be; a method goes with the copy of its object."""
+        fn: Any = self.source.fn
+        if self._owner is not None:
+            fn = types.MethodType(fn.__func__, self._owner)
+        copied = copy.deepcopy(fn, memo)
+        return self if copied is fn else self._again(copied)
 
     # -- as a method -----------------------------------------------------------------------------
 

@@ -92,7 +92,10 @@ def expand(t: TensorType, index: Any) -> list[Any]:
     items = items_of(index)
     taken = sum(map(takes, items))
     if taken > t.rank:
-        raise IndexOutOfRange(f"{taken} indices for {t}, which has {t.rank} axes")
+        raise IndexOutOfRange(
+            f"{taken} indices for {t}, which has {t.rank} axes",
+            remedy=f"leave out {taken - t.rank} of them, or add axes with None",
+        )
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
         raise ShapeError("an index can have only one ellipsis ('...')")

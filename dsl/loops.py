@@ -17,7 +17,7 @@ from dlvm.errors import ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, Dim, Expr, TensorType, Value
 from dlvm.ops import Scan, While
 
-from .control import Body, in_trace, operands, region, union
+from .control import Body, check_callable, in_trace, operands, region, union
 from .namespace import xp
 from .operands import element, fresh, here, plain, staged
 from .scopes import facing_users, type_of, user_origin
@@ -138,6 +138,7 @@ def _carried_leaf(what: str, name: str, x: Any, given: Any) -> Any:
 @facing_users
 def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
     """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` holds."""
+    check_callable("while_loop", cond_fun, body_fun)
     if not in_trace():
         val = init_val
         while _holds(cond_fun(val)):
@@ -182,6 +183,7 @@ def _check_one(found: TensorType) -> None:
 @facing_users
 def fori_loop(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``."""
+    check_callable("fori_loop", body_fun)
     if not in_trace():
         val = init_val
         for i in range(int(lower), int(upper)):
@@ -221,6 +223,7 @@ def scan(
 
     ``unroll`` is taken for JAX's sake: how far a loop is unrolled is the schedule's to say.
     """
+    check_callable("scan", f)
     if not in_trace():
         return _unstaged_scan(f, init, xs, length, reverse)
     carry = Carry("scan", init)
@@ -322,6 +325,7 @@ def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
 @facing_users
 def map(f: Body, xs: Any) -> Any:
     """``f`` of each slice along the leading axis, stacked."""
+    check_callable("map", f)
 
     def step(carry: None, x: Any) -> tuple[None, Any]:
         return None, f(x)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import difflib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dlvm.errors import Origin, TraceError
+from dlvm.errors import Origin, StagedAttributeError, StagedTypeError, TraceError
+from dlvm.ir import NUMBERS
 
+from .names import lookup
 from .scopes import user_origin
 
 if TYPE_CHECKING:
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 def no_truth(x: Tensor) -> TraceError:
     """Python asked whether a staged value is true."""
     origin = user_origin()
+    if not x.alive:
+        return used_after(x)
     return TraceError(
         f"{x.describe()} has no truth value while the function is traced",
         origin=origin,
@@ -81,15 +87,29 @@ def _rewrite(node: ast.AST) -> str | None:
             return f"dlvm.where({', '.join(map(ast.unparse, (test, a, b)))})"
         case ast.Call(func=ast.Name(id="max" as name), args=[a, b]):
             return f"dlvm.{name}imum({ast.unparse(a)}, {ast.unparse(b)})"
+        case ast.Call(func=ast.Name(id="max" | "min" | "any" | "all" as name), args=[a]):
+            return f"dlvm.{name}({ast.unparse(a)})"
+        case ast.Call(func=ast.Name(id="sorted"), args=[a, *_]):
+            return f"dlvm.sort({ast.unparse(a)})"
+        case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
+            return f"dlvm.any({_array(b)} == {ast.unparse(a)})"
         case ast.Name(id=text) if not text.isidentifier():
             return text
         case _:
             return None
 
 
+def _array(node: ast.AST) -> str:
+    """An expression as an array; what is written out is made one."""
+    text = ast.unparse(node)
+    return f"dlvm.asarray({text})" if isinstance(node, ast.List | ast.Tuple) else text
+
+
 def no_number(x: Tensor, what: str) -> TraceError:
     """Python or NumPy wanted the number that a staged value will only have in a call."""
     origin = user_origin()
+    if not x.alive:
+        return used_after(x)
     if (array := _assigned_into(origin)) is not None:
         return TraceError(
             f"{x.describe()} can't go into the NumPy array {array} while the function is traced",
@@ -99,14 +119,44 @@ def no_number(x: Tensor, what: str) -> TraceError:
         )
     remedies = {
         "a NumPy array": "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
+        "int": "write x.astype(int)",
+        "text": "drop the format, or write dlvm.print(x), which writes it when the call gets there",
         "an index or a size": "index with x[i] or dlvm.take; a size must be static (static=) "
         "or come from x.shape",
     }
     return TraceError(
         f"{x.describe()} can't become {what} while the function is traced",
         origin=origin,
-        remedy=remedies.get(what, "keep it as it is, or return it and convert the result"),
+        remedy=_staged_call(origin) or remedies.get(what, KEEP),
     )
+
+
+KEEP = "keep it as it is, or return it and convert the result"
+ELEMENTS = {t.numpy.name for t in NUMBERS}
+
+
+def _staged_call(origin: Origin) -> str | None:
+    """What to write for a function of ``math`` or NumPy in the user's line that needs numbers."""
+    tree = _parsed(origin.source())
+    for node in ast.walk(tree) if tree else ():
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="math" | "np" | "numpy"), attr=name)
+            ):
+                return _instead(name)
+            case _:
+                pass
+    return None
+
+
+def _instead(name: str) -> str | None:
+    """The function on staged values of a name of ``math`` or NumPy."""
+    known = {"pow": "x ** y", "fabs": "dlvm.abs", "array": None, "asarray": None}
+    if name in known:
+        return known[name] and f"write {known[name]}"
+    if name in ELEMENTS:
+        return f"write x.astype({name!r})"
+    return f"write dlvm.{name}, which takes staged values" if lookup(name) else None
 
 
 def _assigned_into(origin: Origin) -> str | None:
@@ -150,4 +200,32 @@ def used_after(x: Tensor) -> TraceError:
         f"a staged value ({x.describe()}) is used after its trace or region has ended",
         origin=user_origin(),
         remedy="return it from the function, and don't store staged values outside",
+    )
+
+
+def not_in_place(x: Tensor, what: str, remedy: str) -> TraceError:
+    """Python changes an array itself in a way that staged values can't be changed."""
+    return TraceError(
+        f"{x.describe()} can't {what}", origin=user_origin(), remedy=f"write {remedy}"
+    )
+
+
+def not_like_python(x: Tensor, what: str, remedy: str) -> StagedTypeError:
+    """Python treats a staged value as another kind of object."""
+    if not x.alive:
+        return StagedTypeError(used_after(x).message, origin=user_origin(), remedy=KEEP)
+    said = f"{x.describe()} {what} while the function is traced"
+    return StagedTypeError(said, origin=user_origin(), remedy=remedy)
+
+
+def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
+    """A method or attribute that staged arrays do not have."""
+    close = difflib.get_close_matches(name, [n for n in known if n[0] != "_"], 1, cutoff=0.7)
+    function = (
+        f"write dlvm.{name}(x)" if lookup(name) else "dir(dlvm) lists the functions there are"
+    )
+    return StagedAttributeError(
+        f"{x.describe()}: a staged array has no {name!r}",
+        origin=user_origin(),
+        remedy=f"did you mean {close[0]!r}?" if close else function,
     )

@@ -35,6 +35,27 @@ RENAMED = {
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
 
+METHODS = {
+    ("add", "reduce"): "write dlvm.sum(x, axis=0)",
+    ("multiply", "reduce"): "write dlvm.prod(x, axis=0)",
+    ("maximum", "reduce"): "write dlvm.max(x, axis=0)",
+    ("minimum", "reduce"): "write dlvm.min(x, axis=0)",
+    ("logical_and", "reduce"): "write dlvm.all(x, axis=0)",
+    ("logical_or", "reduce"): "write dlvm.any(x, axis=0)",
+    ("add", "accumulate"): "write dlvm.cumsum(x, axis=0)",
+    ("multiply", "accumulate"): "write dlvm.cumprod(x, axis=0)",
+    ("add", "at"): "write x = x.at[i].add(v)",
+}
+REWRITTEN = {
+    "outer": "broadcast: the function of x[:, None] and y[None, :]",
+    "at": "write x = x.at[i].set(v)",
+    **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
+}
+OPTIONS = {
+    "where": "choose afterwards: dlvm.where(mask, result, otherwise)",
+    "dtype": "convert the operands: x.astype(dtype)",
+}
+LEFT_OUT = "leave it out"
 ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
 
 
@@ -49,9 +70,9 @@ def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         )
     refuse_out(kwargs.get("out"))
     if method != "__call__":
-        raise _unstaged(f"np.{name}.{method}", "use the function itself, such as dlvm.sum")
-    if kwargs:
-        raise _unstaged(f"np.{name} with {', '.join(kwargs)}=")
+        raise _unstaged(f"np.{name}.{method}", METHODS.get((name, method), REWRITTEN[method]))
+    for option in kwargs:
+        raise _unstaged(f"np.{name} with {option}=", OPTIONS.get(option, LEFT_OUT))
     return _found(name)(*inputs)
 
 

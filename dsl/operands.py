@@ -20,6 +20,7 @@ from dlvm.ir import (
     DTYPES,
     F64,
     I64,
+    NUMBERS,
     TAPE,
     Array,
     Dim,
@@ -73,6 +74,7 @@ def plain(x: Any) -> Any:
         raise TraceError(
             f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
             origin=user_origin(),
+            remedy="give it an array or a number; Python compares others by is and ==",
         ) from None
 
 
@@ -128,11 +130,21 @@ def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
         return (common(kinds),) * len(kinds)
     try:
         found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))[: len(kinds)]
-    except TypeError as error:
-        raise DTypeError(f"{ufunc_name}: {str(error).partition(',')[0]}") from None
+    except TypeError:
+        raise _undefined(ufunc_name, kinds) from None
     if len(set(found)) > 1:
         return (common(kinds),) * len(kinds)
     return tuple(known_dtype(d) for d in found)
+
+
+def _undefined(name: str, kinds: Sequence[Kind]) -> DTypeError:
+    """The error for element types for which NumPy does not have a function either."""
+    types = [str(known_dtype(k)) if isinstance(k, np.dtype) else k.__name__ for k in kinds]
+    bools = "bool" in types
+    return DTypeError(
+        f"{name} is not defined for elements of type {' and '.join(dict.fromkeys(types))}",
+        remedy="convert them: x.astype(int)" + " to count, or use ~x and x ^ y" * bools,
+    )
 
 
 def _weak_half(kinds: tuple[Kind, ...]) -> bool:
@@ -165,7 +177,9 @@ def known_dtype(dtype: Any) -> DType:
     if found is None:
         found = DTYPES.get(dtype) if isinstance(dtype, str) else None
     if found is None or found is TAPE:
-        raise DTypeError(f"no element type for {dtype}")
+        raise DTypeError(
+            f"no element type for {dtype}", remedy=f"there are {', '.join(map(str, NUMBERS))}"
+        )
     return found
 
 
@@ -195,9 +209,9 @@ def _clash(shapes: Sequence[tuple[Dim, ...]], a: Dim, b: Dim) -> str:
     return f"the shapes {listed} don't broadcast: {a} against {b}"
 
 
-def _stretch(a: Dim, b: Dim) -> str | None:
+def _stretch(a: Dim, b: Dim) -> str:
     if isinstance(a, int) and isinstance(b, int):
-        return None
+        return "sizes must be equal, or 1; x[:, None] adds an axis of size 1 where it is missing"
     return f"a symbolic size never stretches; use one symbol for both if {a} equals {b}"
 
 

@@ -35,7 +35,7 @@ def getitem(x: Any, index: Any) -> Any:
     place = locate(x.type, index)
     at = x
     for step in place.steps:
-        at = at.view(step)
+        at = at.part(step)
     if place.arrays:
         return fresh(gather(at.read(), place))
     return fresh(at.read()) if place.single else at

@@ -179,7 +179,8 @@ def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     if broadcast_shapes([shape, given]) != shape:
         raise ShapeError(
             f"a value of shape {shown_shape(shape_of(new))} does not fit a place of shape "
-            f"{shown_shape(shape)}"
+            f"{shown_shape(shape)}",
+            remedy="assign to a place of its shape, or reduce or reshape the value first",
         )
     return shape
 

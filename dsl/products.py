@@ -6,9 +6,9 @@ import builtins
 from typing import Any
 
 from dlvm.errors import ShapeError
-from dlvm.ir import Value
+from dlvm.ir import BOOL, I64, Value
 from dlvm.ir.dims import product
-from dlvm.ops import Matmul, Mul
+from dlvm.ops import Less, Matmul, Mul
 
 from .contraction import alike, contracted
 from .eager import public
@@ -38,6 +38,8 @@ def matmul(x: Any, y: Any, out: None = None) -> Any:
         raise ShapeError("matmul: expected two arrays, found a scalar; use * to scale")
     dtypes = promoted("matmul", (kind_of(x), kind_of(y)))
     note_widening("matmul", (x, y), dtypes)
+    if dtypes[0] is BOOL:  # whether some product holds
+        return apply(Less, 0, matmul(fresh(element(x, I64)), fresh(element(y, I64))))
     a, b = element(x, dtypes[0]), element(y, dtypes[1])
     if a.shape[-1] != b.shape[builtins.max(y.ndim - 2, 0)]:
         raise _unmatched(x, y)
@@ -63,7 +65,9 @@ def _unmatched(x: Tensor, y: Tensor) -> ShapeError:
     fits = y.ndim >= 2 and x.shape[-1] == y.shape[-1]
     return ShapeError(
         f"matmul: the last axis of {x.type} has size {columns}, the rows of {y.type} are {rows}",
-        remedy="the transpose would fit: x @ y.mT" if fits else None,
+        remedy="the transpose would fit: x @ y.mT"
+        if fits
+        else f"make both {columns} or both {rows}; x.mT exchanges the last two axes",
     )
 
 

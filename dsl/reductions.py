@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from .eager import public
 from .elementwise import apply, refuse_out
 from .names import DERIVERS, LISTERS, PUBLIC, named
 from .operands import element, fresh, known_dtype, plain, staged
-from .scopes import user_origin
+from .scopes import is_sequence, user_origin
 from .tensor import Tensor
 
 
@@ -27,13 +28,16 @@ def axes_of(x: Tensor, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     """The axes that a user means, in order; None means all."""
     if axis is None:
         return tuple(range(x.ndim))
-    wanted = (axis,) if isinstance(axis, int) else tuple(axis)
+    wanted = tuple(map(operator.index, axis if is_sequence(axis) else (axis,)))
     for a in wanted:
         if not -x.ndim <= a < x.ndim:
-            raise ShapeError(f"axis {a} is out of range for {x.type}")
+            valid = f"valid are {-x.ndim} to {x.ndim - 1}" if x.ndim else "leave the axis out"
+            raise ShapeError(f"axis {a} is out of range for {x.type}", remedy=valid)
     found = sorted(a % x.ndim for a in wanted)
     if len(set(found)) != len(found):
-        raise ShapeError(f"the axes {wanted} name one axis of {x.type} twice")
+        raise ShapeError(
+            f"the axes {wanted} name one axis of {x.type} twice", remedy="name each axis once"
+        )
     return tuple(found)
 
 

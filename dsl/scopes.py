@@ -136,7 +136,7 @@ def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
 
 def type_of(array: Array, label: str = "") -> TensorType:
     """The type that an array has in a program."""
-    dtype = dtype_of(array)
+    dtype = dtype_of(ordinary(array, label))
     if dtype is None or dtype is TAPE:
         raise DTypeError(
             f"{label or 'an array'} has elements of type {array.dtype}; there are "
@@ -145,6 +145,24 @@ def type_of(array: Array, label: str = "") -> TensorType:
             remedy=_converted(array, label or "x"),
         )
     return TensorType(dtype, array.shape)
+
+
+def ordinary(array: Array, label: str = "") -> Array:
+    """The array itself; one whose operations mean something else is refused."""
+    x = label or "x"
+    if hasattr(array, "filled"):  # asking for np.ma would import it
+        raise DTypeError(
+            f"{label or 'an array'} is a masked array, and its mask would be lost",
+            origin=user_origin(),
+            remedy=f"pass {x}.data and ~{x}.mask, and give where= to reductions",
+        )
+    if isinstance(array, np.matrix):
+        raise DTypeError(
+            f"{label or 'an array'} is a np.matrix, whose * is a product of matrices",
+            origin=user_origin(),
+            remedy=f"pass np.asarray({x}), and write @ for products of matrices",
+        )
+    return array
 
 
 def _converted(array: Array, x: str) -> str:

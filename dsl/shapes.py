@@ -43,7 +43,7 @@ def reshape(x: Any, *shape: Any) -> Any:
         if rest is None:
             raise ShapeError(f"reshape: {x.type} does not divide into {list(wanted)}")
         wanted = tuple(rest if d == -1 else d for d in wanted)
-    return x.view(Reshaped(wanted))
+    return x.part(Reshaped(wanted))
 
 
 @public("ravel")
@@ -65,7 +65,7 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     if len(axes) != x.ndim:
         raise ShapeError(f"permute_dims: {len(axes)} axes for {x.type}")
     axes_of(x, axes)
-    return x.view(Reordered(tuple(a % x.ndim for a in axes)))
+    return x.part(Reordered(tuple(a % x.ndim for a in axes)))
 
 
 @public("transpose")
@@ -142,7 +142,7 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     if len(places) != len(given):
         raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
     rest = iter(x.shape)
-    return x.view(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
+    return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
 
 @public("squeeze")
@@ -153,7 +153,7 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     for a in axes:
         if x.shape[a] != 1:
             raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.shape[a]}, not 1")
-    return x.view(Reshaped(tuple(d for i, d in enumerate(x.shape) if i not in axes)))
+    return x.part(Reshaped(tuple(d for i, d in enumerate(x.shape) if i not in axes)))
 
 
 @facing_users
@@ -166,7 +166,7 @@ PUBLIC["shape"] = shape
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
-    return x.view(Reshaped(shape)) if len(shape) > x.ndim else x
+    return x.part(Reshaped(shape)) if len(shape) > x.ndim else x
 
 
 def _single(xs: list[Tensor]) -> Any:

@@ -13,7 +13,7 @@ from dlvm.errors import CallError, IRError, ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
 from dlvm.ir.line import Line, parse_type
 
-from .scopes import facing_users, is_array, origin_in, type_of, user_origin
+from .scopes import facing_users, is_array, ordinary, origin_in, type_of, user_origin
 from .trees import Spec as Tree
 from .trees import labels, paths
 
@@ -77,7 +77,7 @@ def given(leaf: Any, label: str) -> Any:
     if type(leaf) is np.ndarray or type(leaf) in WEAK or isinstance(leaf, Spec):
         return leaf
     if hasattr(leaf, "__array__"):
-        return np.asarray(leaf)
+        return np.asarray(ordinary(leaf, label))
     if hasattr(leaf, "__dlpack__"):
         return np.from_dlpack(leaf)
     try:
@@ -103,11 +103,19 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
     if is_array(leaf):
         return leaf
     if isinstance(leaf, Spec):
-        raise ShapeError(f"{label}: expected an array, found the spec {leaf.type}")
+        raise ShapeError(
+            f"{label}: expected an array, found the spec {leaf.type}",
+            origin=user_origin(),
+            remedy="a spec stands for an array in f.compile and dlvm.trace only",
+        )
     try:
         found = np.asarray(leaf, WEAK[type(leaf)].numpy)
     except OverflowError:
-        raise ShapeError(f"{label}: the integer {leaf} does not fit in i64") from None
+        raise ShapeError(
+            f"{label}: the integer {leaf} does not fit in i64",
+            origin=user_origin(),
+            remedy="pass it as a float, or make it static",
+        ) from None
     numeric = expected.dtype.is_float and dtype_of(found) is I64
     return found.astype(expected.dtype.numpy) if numeric else found
 

@@ -17,7 +17,15 @@ from dlvm.errors import TraceError
 from dlvm.ir import Dim, DType, TensorType, Value
 from dlvm.ir.dims import product
 
-from .mistakes import no_number, no_truth, unknown_length, used_after
+from .mistakes import (
+    no_attribute,
+    no_number,
+    no_truth,
+    not_in_place,
+    not_like_python,
+    unknown_length,
+    used_after,
+)
 from .names import named
 from .scopes import Scope, current, user_origin
 from .views import Reshaped, row_major
@@ -109,11 +117,17 @@ class Tensor:
     def read(self) -> Value:
         """The present contents, as a value of the scope that is being written."""
         scope, owner = current(), self._scope
-        if scope is not owner and (scope is None or not scope.within(owner)):
+        if not self.alive:
             raise used_after(self)
         if self._version != self._root._version:
             self._refresh()
         return self._value if scope is owner else scope.lift(self._value, owner)  # type: ignore[union-attr]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the trace or region in which it was made is still being written."""
+        scope, owner = current(), self._scope
+        return scope is owner or (scope is not None and scope.within(owner))
 
     def _refresh(self) -> None:
         stale: list[Tensor] = []
@@ -127,7 +141,7 @@ class Tensor:
                 view._value = view._step.read(view._parent._value)
                 view._version = version
 
-    def view(self, step: Step) -> Tensor:
+    def part(self, step: Step) -> Tensor:
         """What one step shows of this array; it shares its elements where NumPy's would."""
         part = step.read(self.read())
         scope = current()
@@ -194,6 +208,10 @@ class Tensor:
         """Its sizes; unknown ones are symbols that serve as sizes and as numbers."""
         return self._value.type.shape
 
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        raise not_in_place(self, "be given another shape", f"x = x.reshape({new})")
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -208,6 +226,16 @@ class Tensor:
     def dtype(self) -> Any:
         """The NumPy dtype of its elements."""
         return self._value.type.dtype.numpy
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.element.bytes
+
+    @property
+    def nbytes(self) -> Dim:
+        """The bytes of all elements."""
+        return self.size * self.element.bytes
 
     @property
     def label(self) -> str:
@@ -274,13 +302,15 @@ class Tensor:
     __irshift__ = _in_place("bitwise_right_shift")
     __neg__, __invert__, __pos__ = _unary("negative"), _unary("bitwise_invert"), _unary("positive")
     __abs__ = _unary("abs")
-    __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Any:
         return named("_getitem")(self, index)
 
     def __setitem__(self, index: Any, new: Any) -> None:
         named("_setitem")(self, index, new)
+
+    def __delitem__(self, index: Any) -> None:
+        raise not_in_place(self, "lose elements", "x = dlvm.concat([x[:i], x[i + 1:]])")
 
     # -- methods ---------------------------------------------------------------------------------
 
@@ -291,9 +321,15 @@ class Tensor:
     at = property(_unary("at"), doc="``x.at[i].set(v)`` and ``.add(v)``: a changed copy.")
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python and NumPy ask what protocols there are
+            raise AttributeError(name)
         if name not in METHODS:
-            raise AttributeError(f"a staged array has no {name!r}")
+            raise no_attribute(self, name, sorted({*METHODS, *dir(type(self))}))
         return functools.partial(named(name), self)
+
+    def fill(self, value: Any) -> None:
+        """Put one value in the place of every element."""
+        self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: None = None) -> None:
         """Put the elements along an axis in order, in place."""
@@ -303,7 +339,7 @@ class Tensor:
         """A number for Python, which there is none of while tracing."""
         raise no_number(self, "a number")
 
-    tolist = item
+    tolist = tobytes = tofile = item
 
     # -- what Python asks of numbers -------------------------------------------------------------
 
@@ -321,6 +357,23 @@ class Tensor:
 
     def __complex__(self) -> complex:
         raise no_number(self, "complex")
+
+    def __hash__(self) -> int:
+        raise not_like_python(self, "has no hash", "a table is an array that it is an index of")
+
+    def __reduce__(self) -> Any:
+        raise not_like_python(self, "can't be pickled", "return it and keep the result")
+
+    def __copy__(self) -> Tensor:
+        return named("copy")(self)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return named("copy")(self)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise no_number(self, "text")
+        return str(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise no_number(self, "a NumPy array")

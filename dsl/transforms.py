@@ -88,7 +88,11 @@ def wanted(parameters: Parameters, wrt: Any) -> Wanted:
     names = tuple(parameters.resolve(wrt, "wrt"))
     for name in names:
         if name in parameters.static:
-            raise UserError(f"wrt={name!r}: it is static", origin=user_origin())
+            raise UserError(
+                f"wrt={name!r}: it is static",
+                origin=user_origin(),
+                remedy="differentiate by another argument, or don't make it static",
+            )
         if parameters.takes_many(name):
             raise UserError(
                 f"wrt={name!r}: it stands for any number of arguments",
@@ -106,6 +110,7 @@ def float_leaves(made: Applied, names: Sequence[str]) -> list[int]:
             raise UserError(
                 f"wrt={name!r}: it was not passed, so there is nothing to differentiate by",
                 origin=user_origin(),
+                remedy=f"pass it: {name}=...",
             )
         start, stop = made.spans[name]
         found = [i for i in range(start, stop) if made.leaves[i].element.is_float]
@@ -294,6 +299,7 @@ def axes_of_leaves(arguments: Arguments, in_axes: Any) -> list[Any]:
         raise UserError(
             f"vmap: in_axes has {len(given)} entries for {len(arguments.values)} arguments",
             origin=user_origin(),
+            remedy="give one entry for each argument, None for what is the same for all",
         )
     given += [0] * (len(arguments.values) - len(given))  # keyword arguments are batched along 0
     pairs = zip(given, arguments.values, strict=True)
@@ -308,15 +314,22 @@ def prefix(axes: Any, value: Any) -> list[Any]:
     try:
         return broadcast_prefix(axes, value)
     except ValueError as error:
-        message = f"vmap: the axes don't fit the tree: {error}"
-        raise UserError(message, origin=user_origin()) from None
+        raise UserError(
+            f"vmap: the axes don't fit the tree: {error}",
+            origin=user_origin(),
+            remedy="give one axis for a whole argument, or a tree of axes like it",
+        ) from None
 
 
 def _within(axis: Any, x: Tensor, label: str) -> int | None:
     if axis is None:
         return None
     if not -x.ndim <= axis < x.ndim:
-        raise ShapeError(f"vmap: {label} is {x.type}, it has no axis {axis}", origin=user_origin())
+        raise ShapeError(
+            f"vmap: {label} is {x.type}, it has no axis {axis}",
+            origin=user_origin(),
+            remedy="give None in in_axes for what is the same for all, or another axis",
+        )
     return axis % x.ndim
 
 
@@ -324,12 +337,17 @@ def batch_size(xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence
     """The size along the batched axes, which must be one."""
     sizes = [(x.shape[a], n) for x, a, n in zip(xs, axes, names, strict=True) if a is not None]
     if not sizes:
-        raise UserError("vmap: no argument is batched; one of in_axes must be an integer")
+        raise UserError(
+            "vmap: no argument is batched",
+            origin=user_origin(),
+            remedy="one of in_axes must be an integer",
+        )
     for size, name in sizes[1:]:
         if size != sizes[0][0]:
             raise ShapeError(
                 f"vmap: {sizes[0][1]} is batched over {sizes[0][0]}, {name} over {size}",
                 origin=user_origin(),
+                remedy="give None in in_axes for what is the same for all, or equal sizes",
             )
     return sizes[0][0]
 
@@ -342,7 +360,11 @@ def _without_axis(x: Tensor, axis: int | None) -> TensorType:
 
 def _moved(x: Tensor, axis: int | None) -> Tensor:
     if axis is None:
-        raise UserError("vmap: every result is batched, so out_axes can't be None")
+        raise UserError(
+            "vmap: every result is batched, so out_axes can't be None",
+            origin=user_origin(),
+            remedy="give the axis that is to hold the batch, such as out_axes=0",
+        )
     order = [*range(1, x.ndim)]
     order.insert(axis % x.ndim, 0)
     return xp.permute_dims(x, tuple(order))

@@ -290,6 +290,7 @@ def test_the_message(fn, kind, patterns, args, options):
     place = f"test_errors.py:{marked[0]}" if marked else "test_errors.py:"
     assert place in text, text
     assert len(text.splitlines()) <= 12
+    assert "  help: " in text, text
     assert "dlvm/" not in text
 
 

@@ -222,6 +222,7 @@ def test_a_mistake_is_explained(mistake, kind, patterns):
     for pattern in patterns:
         assert re.search(pattern, text), text
     assert re.search(r"--> test_messages\.py:\d+\n", text), text
+    assert "  help: " in text, text
     lines = text.splitlines()
     assert len(lines) <= 12 and "PyTreeSpec" not in text and "dlvm/" not in text
     assert all(len(line) <= 100 for line in lines if line.startswith("   | ")), text
