@@ -16,7 +16,7 @@ from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
 from .guards import Found
-from .scopes import user_origin
+from .scopes import facing_users, user_origin
 from .short_cuts import Call, Form, entered, short_cut
 from .specs import Parameters, as_array, given
 from .tracing import Input, Program
@@ -82,6 +82,7 @@ class Compiled:
                 return out
         return self._slowly(args, kwargs)
 
+    @facing_users
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shape = self.shape
         arguments = shape.parameters.bind(args, kwargs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -53,7 +54,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
             except (TypeError, ValueError) as error:  # of what no check of ours looks at
                 if origin_in(error.__traceback__) is not None:  # raised by the user
                     raise
-                wrong = CallError(f"{name}: {error}", remedy=usage(name, signature, fn))
+                said = misfit(signature, args, kwargs) or error
+                wrong = CallError(f"{name}: {said}", remedy=usage(name, signature, fn))
                 raise trimmed(wrong.located(user_origin(), *described(words, args))) from error
 
         call.__name__ = call.__qualname__ = name
@@ -74,13 +76,22 @@ def spoken(signature: inspect.Signature) -> list[str]:
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
+def misfit(signature: inspect.Signature, args: Any, kwargs: Any) -> TypeError | None:
+    """In which way arguments are not those of a function; None where they are."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return error
+    return None
+
+
 def usage(name: str, signature: inspect.Signature, fn: Callable[..., Any]) -> str | None:
     """How a public function is called and what it means; operators have no name to call."""
     if name.startswith("_"):
         return None
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     written = signature.replace(parameters=plain, return_annotation=signature.empty)
-    summary = (fn.__doc__ or "").partition("\n")[0]
+    summary = re.split(r"[.;]( |$)", (fn.__doc__ or "").partition("\n")[0])[0]
     return f"dlvm.{name}{written}: {summary}"
 
 

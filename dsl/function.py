@@ -128,7 +128,7 @@ class StagedFunction(Generic[P, R]):
 
     def __reduce__(self) -> str:
         """Copied and pickled as Python's functions are: it is itself, found by its name."""
-        return self.__qualname__
+        return str(getattr(self.source.fn, "__qualname__", self.label))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
         """Itself, as a Python function would be; a method goes with the copy of its object."""

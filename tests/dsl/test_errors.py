@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-import warnings
 
 import numpy as np
 import pytest
 
 import dlvm
 from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
+from tests.mistaken import X, judge, programs, wrong
 
-X = np.ones((3, 5), np.float32)
 Y = np.ones((4, 2), np.float32)
 N = np.arange(3)
 CAPTURED = np.ones(3)
 LEAKED: list = []
-CASES: list = []
-
-
-def wrong(kind, *patterns, args=(X,), **options):
-    """A program with a mistake on the line marked ``# here``, and what the message must say."""
-
-    def register(fn):
-        CASES.append(pytest.param(fn, kind, patterns, args, options, id=fn.__name__))
-        return fn
-
-    return register
 
 
 @wrong(
@@ -276,26 +263,13 @@ def python_size_of_a_symbolic_axis(x):
     return x * (x.shape[0] or 1)  # here
 
 
-@pytest.mark.parametrize("fn, kind, patterns, args, options", CASES)
-def test_the_message(fn, kind, patterns, args, options):
-    staged = dlvm.function(**options)(fn) if options else dlvm.function(fn)
-    with pytest.raises(kind) as caught, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        staged.compile(*args)
-    text = str(caught.value)
-    for pattern in patterns:
-        assert re.search(pattern, text), text
-    lines, start = inspect.getsourcelines(fn)
-    marked = [start + i for i, line in enumerate(lines) if line.endswith("# here\n")]
-    place = f"test_errors.py:{marked[0]}" if marked else "test_errors.py:"
-    assert place in text, text
-    assert len(text.splitlines()) <= 12
-    assert "  help: " in text, text
-    assert "dlvm/" not in text
+@pytest.mark.parametrize("program", programs(__name__))
+def test_the_message(program):
+    judge(program)
 
 
 def test_there_are_enough_of_them():
-    assert len(CASES) >= 25
+    assert len(programs(__name__)) >= 40
 
 
 def test_a_value_used_after_its_trace_says_where_both_happened():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
+import pickle
 import threading
 from collections import namedtuple
 
@@ -374,3 +376,34 @@ def test_module_round_trip_and_run():
     out, size = module.run("f", X.T.copy(), X)
     assert np.allclose(out, np.tanh(X @ X.T))
     assert size == 2
+
+
+@dlvm.function
+def doubled(x):
+    return x * 2
+
+
+class Owner:
+    def __init__(self, w):
+        self.w = np.asarray(w, float)
+        self.step = dlvm.function(self.scaled)
+
+    def scaled(self, x):
+        return self.w * x
+
+
+def test_a_staged_function_is_copied_and_pickled_as_a_python_function_is():
+    x = np.arange(3.0)
+    doubled(x)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    assert copy.copy(doubled) is doubled and copy.deepcopy({"f": doubled})["f"] is doubled
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(dlvm.function(lambda x: x))
+
+
+def test_a_deep_copy_of_an_object_calls_its_own_staged_methods():
+    model = Owner([1, 2, 3])
+    assert (model.step(1.0) == [1, 2, 3]).all()
+    other = copy.deepcopy(model)
+    other.w[:] = 7
+    assert (other.step(1.0) == 7).all() and (model.step(1.0) == [1, 2, 3]).all()

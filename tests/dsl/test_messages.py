@@ -211,7 +211,30 @@ MISTAKES = [
         (r"cross_entropy: the logits .* found \(4, 3\)", "one-hot"),
     ),
     (lambda: dlvm.nn.cross_entropy(1.0, LABELS), ShapeError, (r"cross_entropy: .* no axis -1",)),
+    # programs compiled for other arguments, numbers too large, axes that are not there
+    (
+        lambda: dlvm.function(plus_one).compile(W)(X),
+        ShapeError,
+        (r"x: expected f32\[3\], found f64\[4,3\]", "help: call the staged function itself"),
+    ),
+    (
+        lambda: dlvm.function(plus_one).compile(W)(np.ones(4, np.float32)),
+        ShapeError,
+        (r"x: axis 0 of f32\[3\] must be 3, found 4", "help: call the staged function itself"),
+    ),
+    (
+        lambda: dlvm.function(plus_one)(2**70),
+        ShapeError,
+        ("1180591620717411303424 does not fit in i64", "help: pass it as a float"),
+    ),
+    (lambda: dlvm.vmap(plus_one)(1.0), ShapeError, ("x is f64, it has no axis 0", "in_axes")),
+    (lambda: dlvm.vmap(plus_one, in_axes=None)(W), UserError, ("no argument is batched", "help: ")),
+    (lambda: dlvm.grad(squares, wrt=1)(W), UserError, ("no such parameter", "help: ")),
 ]
+
+
+def test_there_are_enough_of_them():
+    assert len(MISTAKES) >= 50
 
 
 @pytest.mark.parametrize("mistake, kind, patterns", MISTAKES)
@@ -221,6 +244,7 @@ def test_a_mistake_is_explained(mistake, kind, patterns):
     text = str(caught.value)
     for pattern in patterns:
         assert re.search(pattern, text), text
+    assert isinstance(caught.value, UserError), text
     assert re.search(r"--> test_messages\.py:\d+\n", text), text
     assert "  help: " in text, text
     lines = text.splitlines()

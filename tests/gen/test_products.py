@@ -238,6 +238,20 @@ def test_sums_lie_in_tiles_where_no_result_is_alone_or_of_their_type():
     assert place_of_sums(statement(product(DTYPES["f16"], False, False)[0]), frozenset()) is None
 
 
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("sizes", [(5, 4, 0), (0, 4, 3), (5, 0, 3), (0, 0, 0), (1, 1, 0)])
+def test_known_sizes_of_nothing(sides, sizes):
+    """Nothing of an operand of no elements lies in memory."""
+    m, n, k = sizes
+
+    def f(x, y):
+        return (x.T if sides[0] else x) @ (y.T if sides[1] else y)
+
+    (x, y), expected = operands(sides, m, n, k, F32)
+    assert same_bits(dlvm.function(f)(x, y), expected)
+    assert same_bits(dlvm.function(lambda x, y: f(x, y) + 1)(x, y), expected + 1)
+
+
 # -- the objects ----------------------------------------------------------------------------------
 
 
