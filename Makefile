@@ -3,13 +3,14 @@
 #   make check   format, lint, types, import contract, size budget, then the tests
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
-#   make bench   time per operation of each phase of the compiler
+#   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
+#   make peers   install JAX and PyTorch, some gigabytes, to race them too
 #   make fuzz    1,000 random programs and gradients against machine code (PROGRAMS=...)
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 
-.PHONY: accuracy test demo check table bench fuzz leaks
+.PHONY: peers accuracy test demo check table bench fuzz leaks
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -25,10 +26,13 @@ check: .venv/dev.stamp
 	$(BIN)/python tools/size_budget.py
 	$(BIN)/python -W error -m pytest -n 2
 
+peers: .venv/bench.stamp
+
 table: .venv/test.stamp
 	$(BIN)/python -m tests.table
 
 bench: .venv/test.stamp
+	$(BIN)/python -m benchmarks $(RACES)
 	$(BIN)/python benchmarks/phases.py
 
 fuzz: .venv/test.stamp

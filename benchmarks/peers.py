@@ -36,8 +36,8 @@ def with_dlvm(case: Case) -> Callable[[], Any]:
     def program(*arguments: Any) -> Any:
         return case.run(dlvm, *arguments)
 
-    f = dlvm.value_and_grad(_of(case, program), wrt=case.wrt) if case.wrt else program
-    compiled = (f if case.wrt else dlvm.function(f)).compile(*case.arguments)
+    f = dlvm.value_and_grad(program, wrt=case.wrt) if case.wrt else dlvm.function(program)
+    compiled = f.compile(*case.arguments)
     return lambda: compiled(*case.arguments)
 
 
@@ -93,13 +93,6 @@ class _Torch:
 
     def squeeze(self, x: Any, axis: int) -> Any:
         return x.squeeze(axis)
-
-
-def _of(case: Case, program: Any) -> Any:
-    """The program with as many parameters as it has arguments, so that they can be named."""
-    names = ", ".join(f"x{i}" for i in range(len(case.arguments)))
-    space = {"program": program}
-    return eval(f"lambda {names}: program({names})", space)
 
 
 RUNNERS: dict[str, Runner] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 ROW, LEFT, WIDTH = 18, 330, 460
@@ -30,7 +31,7 @@ def ratios(races: Sequence[dict[str, Any]]) -> str:
         colour = "#2a7" if race["peer"] >= 1 else "#c63"
         lines += [
             f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">'
-            f"{race['name']} {race['size']}</text>",
+            f"{escape(race['name'])} {escape(race['size'])}</text>",
             f'<rect x="{min(x, one):.1f}" y="{y}" width="{abs(x - one):.1f}" '
             f'height="{ROW - 4}" fill="{colour}"/>',
             f'<text x="{max(x, one) + 4:.1f}" y="{y + 12}">{race["peer"]:.2f}</text>',

@@ -1,0 +1,47 @@
+"""The races agree on their answers, refuse wrong ones, and can be drawn."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as xml
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import line
+from benchmarks.cases import cases
+from benchmarks.peers import with_dlvm, with_numpy
+from benchmarks.picture import ratios
+from benchmarks.race import Effort, check, race
+from examples.pictures import curve, difference
+
+SMALL = [case for case in cases(quick=True) if case.size not in ("406,528 parameters",)]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.name} {c.size}")
+def test_ours_is_the_answer_of_numpy(case):
+    value = case.run(np, *case.arguments)
+    found = with_dlvm(case)()
+    check(case.name, found[0] if case.wrt else found, value, case.tolerance)
+    assert case.wrt or with_numpy(case) is not None
+
+
+def test_a_wrong_answer_is_not_timed():
+    with pytest.raises(AssertionError, match="sums"):
+        check("sums", {"a": np.ones(3)}, {"a": np.ones(3) * 1.01}, 1e-3)
+    with pytest.raises(ValueError, match=r"longer|shorter"):
+        check("sums", (np.ones(3),), (np.ones(3), np.ones(3)), 1e-3)
+
+
+def test_everybody_in_a_race_is_timed():
+    found = race({"one": lambda: 1, "two": lambda: 2}, Effort(1, 1e-4))
+    assert list(found) == ["one", "two"] and all(seconds > 0 for seconds in found.values())
+
+
+def test_pictures_are_drawings():
+    races = [
+        {"name": "a & b", "size": "3", "ms": {"dlvm": 1.0}, "peer": 2.0, "floor": 0.5},
+        {"name": "c", "size": "4", "ms": {"dlvm": 1.0}, "peer": 0.25, "floor": 0.0},
+    ]
+    assert "2.00" in line(races[0], ["dlvm"])
+    for text in (ratios(races), curve([3.0, 2.0, 1.0], "loss <"), difference("a\n%1 b", "a\n%2 c")):
+        assert xml.fromstring(text).tag.endswith("svg")
