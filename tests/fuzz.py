@@ -24,7 +24,7 @@ from dlvm.ad import expand
 from dlvm.errors import UserError
 from dlvm.gen.build import build
 from dlvm.ir import BOOL, F32, F64, I8, I32, I64, U8, Declaration, DType, Module, Op
-from dlvm.ops import ArgMax, Cast, Elementwise, LogSumExp, Modf
+from dlvm.ops import ArgMax, Cast, CumulativeLogSumExp, Elementwise, LogSumExp, Modf
 from dlvm.ops.logic import Comparison
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
@@ -38,7 +38,8 @@ Kind = tuple[tuple[DType, ...], Collection[type[Op]]]
 
 def is_exact(cls: type[Op]) -> bool:
     """Whether it gives whole numbers from whole numbers, to the bit."""
-    return not (cls is LogSumExp or (issubclass(cls, Elementwise) and cls.accepts == "f"))
+    rounds = cls in (LogSumExp, CumulativeLogSumExp)
+    return not (rounds or (issubclass(cls, Elementwise) and cls.accepts == "f"))
 
 
 def is_smooth(cls: type[Op]) -> bool:
