@@ -132,7 +132,6 @@ def no_number(x: Tensor, what: str) -> TraceError:
 
 
 KEEP = "keep it as it is, or return it and convert the result"
-ELEMENTS = {t.numpy.name for t in NUMBERS}
 
 
 def _staged_call(origin: Origin) -> str | None:
@@ -154,7 +153,7 @@ def _instead(name: str) -> str | None:
     known = {"pow": "x ** y", "fabs": "dlvm.abs", "array": None, "asarray": None}
     if name in known:
         return known[name] and f"write {known[name]}"
-    if name in ELEMENTS:
+    if name in {t.numpy.name for t in NUMBERS}:
         return f"write x.astype({name!r})"
     return f"write dlvm.{name}, which takes staged values" if lookup(name) else None
 

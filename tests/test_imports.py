@@ -6,7 +6,7 @@ import sys
 from .test_house import ROOT
 
 LATER = {"dlvm.ad", "dlvm.opt", "dlvm.gen", "llvmlite", "ml_dtypes", "optree", "platformdirs"}
-LATER |= {"sympy", "hypothesis", "rich", "argparse", "pycuda", "dlvm.cli"}
+LATER |= {"statistics", "sympy", "hypothesis", "rich", "argparse", "pycuda", "dlvm.cli"}
 FIRST = "import sys, dlvm; found = set(sys.modules); "
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,8 @@ def _erfinv(x: float) -> float:
     """By the normal quantile, then one step of Newton's iteration on what that leaves."""
     if not abs(x) < 1:
         return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    from statistics import NormalDist  # here, as it imports more than all that knows of it
+
     rest = 1 - abs(x)
     if rest < 0.5:
         z = -NormalDist().inv_cdf(rest / 2) / math.sqrt(2)
