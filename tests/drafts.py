@@ -48,9 +48,13 @@ class Draft:
         ops: Sequence[type[Op]],
         depth: int = 0,
         around: Draft | None = None,
+        largest: int = max(SIZES),
+        most: int = MAX_ELEMENTS,
     ) -> None:
         self.dice, self.dtypes, self.sizes, self.ops = dice, dtypes, sizes, ops
         self.depth = depth
+        self.largest = largest if around is None else around.largest
+        self.most = most if around is None else around.most
         self.params: list[Param] = []
         self.pool: list[Value] = []
         self.builder = Builder()
@@ -74,8 +78,13 @@ class Draft:
         """Some shape that is not too large."""
         while True:
             shape = tuple(self.choose(self.sizes) for _ in range(self.integer(*ranks)))
-            if small(shape):
+            if self.small(shape):
                 return shape
+
+    def small(self, shape: tuple[dims.Dim, ...]) -> bool:
+        """Whether a shape stays small when every symbol is at its largest."""
+        largest = {s: self.largest for d in shape for s in dims.symbols(d)}
+        return dims.evaluate(dims.product(shape), largest) <= self.most
 
     def subset(self, items: Sequence[T]) -> tuple[T, ...]:
         """Some of them, in their order."""
@@ -140,7 +149,7 @@ class Draft:
             with self.builder:
                 op = place(self)
             if op is not None:
-                self.pool.extend(r for r in op.results if small(r.shape))
+                self.pool.extend(r for r in op.results if self.small(r.shape))
 
     def region(
         self,
@@ -175,12 +184,6 @@ class Draft:
 
 
 _DEFAULT = {"b": BOOL, "i": I64, "u": U8, "f": F32}
-
-
-def small(shape: tuple[dims.Dim, ...]) -> bool:
-    """Whether a shape stays small when every symbol is at its largest."""
-    largest = {s: max(SIZES) for d in shape for s in dims.symbols(d)}
-    return dims.evaluate(dims.product(shape), largest) <= MAX_ELEMENTS
 
 
 def moderate(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -62,7 +62,7 @@ from dlvm.ops import Less as Less
 from dlvm.ops.effects import Outgoing
 
 from .domains import tamed
-from .drafts import Draft, small
+from .drafts import Draft
 
 Placing = Callable[[Draft, Any], "Op | None"]
 PLACING: dict[type[Op], Placing] = {}
@@ -143,7 +143,7 @@ def _broadcast(d: Draft, cls: type[Broadcast]) -> Op | None:
         axes.append(len(shape))
         shape.append(size)
     shape += [d.choose(d.sizes)] if d.flag() else []
-    return cls(x, tuple(shape), tuple(axes)) if small(tuple(shape)) else None
+    return cls(x, tuple(shape), tuple(axes)) if d.small(tuple(shape)) else None
 
 
 @places(Permute)
@@ -255,7 +255,7 @@ def _scatter(d: Draft, cls: type[Scatter]) -> Op | None:
     shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
     updates = d.like(x.type.with_shape(shape))
     more = (d.flag(),) if cls is Exchange else ()
-    return cls(x, indices, updates, axis, batch, mode, *more) if small(shape) else None
+    return cls(x, indices, updates, axis, batch, mode, *more) if d.small(shape) else None
 
 
 @places(Pad)
@@ -263,7 +263,7 @@ def _pad(d: Draft, cls: type[Pad]) -> Op | None:
     x = d.value()
     low, high = (tuple(d.choose((0, 1, d.choose(d.sizes))) for _ in x.shape) for _ in range(2))
     grown = tuple(a + n + b for a, n, b in zip(low, x.shape, high, strict=True))
-    return cls(x, low, high) if small(grown) else None
+    return cls(x, low, high) if d.small(grown) else None
 
 
 @places(Diagonal)
@@ -387,7 +387,7 @@ def _scan(d: Draft, cls: type[Scan]) -> Op | None:
     xs = (x,) if d.flag() else ()
     slices = [v.type.with_shape(v.shape[1:]) for v in xs]
     stacked = [d.value().type for _ in range(d.integer(0, 1))]
-    results = [*types_of(init), *(t for t in stacked if small((x.shape[0], *t.shape)))]
+    results = [*types_of(init), *(t for t in stacked if d.small((x.shape[0], *t.shape)))]
     body = body_of(d, "body", [*types_of(init), *slices, *types_of(values)], results)
     return cls(init, xs, values, body, x.shape[0], d.flag())
 

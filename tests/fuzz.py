@@ -2,10 +2,10 @@
 
     python -m tests.fuzz --seconds 60 [--programs 1000] [--first 0]
 
-Programs of whole numbers, of f64 and of f32, and gradients of f64 programs. An LLVM error ends a
-process and compiling leaks a little, so each child compiles a batch and ends; a child that dies
-names its seed by the last line that it wrote. Whole numbers must be equal; floats, in programs
-of smooth operations only, within rounding.
+Programs of whole numbers, of f64 and of f32 at edge sizes, of sizes that fill vectors and tiles, and
+gradients. An LLVM error ends a process and compiling leaks a little, so each child compiles a batch
+and ends; a child that dies names its seed by the last line that it wrote. Whole numbers must be
+equal; floats, in programs of smooth operations only, within rounding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ KINDS: dict[str, Kind] = {
     "f64": ((F64,), SMOOTH),
     "f32": ((F32,), SMOOTH),
     "gradient": ((F64,), SMOOTH),
+    "large": ((F32, F64), SMOOTH),
 }
+LARGE = (1, 16, 17, 33, 64, 71)
+"""Sizes that fill vectors and tiles, and such that do not."""
 
 
 def program_of(kind: str, seed: int) -> Program:
@@ -61,7 +64,8 @@ def program_of(kind: str, seed: int) -> Program:
     dtypes, classes = KINDS[kind]
     if kind == "gradient":
         return gradient_of(random_program(Seeded(seed), classes, dtypes, max_ops=10, loss=True))
-    return random_program(Seeded(seed), classes, dtypes, max_ops=14)
+    sizes = LARGE if kind == "large" else ()
+    return random_program(Seeded(seed), classes, dtypes, max_ops=14, sizes=sizes)
 
 
 def gradient_of(program: Program) -> Program:

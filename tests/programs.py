@@ -85,13 +85,17 @@ def random_program(
     symbolic: bool = True,
     max_ops: int = 10,
     loss: bool = False,
+    sizes: Sequence[int] = (),
 ) -> Program:
     """Some parameters, some operations of these classes, and one to three results.
 
-    With ``loss`` the only result is one scalar of the first dtype.
+    With ``loss`` the only result is one scalar of the first dtype; ``sizes`` are drawn from instead
+    of small ones.
     """
-    values = {s: dice.choose(SIZES) for s in SYMBOLS} if symbolic else {}
-    d = Draft(dice, dtypes, sizes_with(values), tuple(classes))
+    values = {s: dice.choose(sizes or SIZES) for s in SYMBOLS} if symbolic else {}
+    drawn = [*sizes, *map(dims.symbol, values)] if sizes else sizes_with(values)
+    limits = {"largest": max(sizes), "most": 1 << 16} if sizes else {}
+    d = Draft(dice, dtypes, drawn, tuple(classes), **limits)
     for i in range(dice.integer(1, 3)):
         d.param(TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape()))
     d.grow(dice.integer(0, max_ops), place)
