@@ -95,6 +95,11 @@ class Vectors:
         where = (("ptr", pointer), ("i32", str(align)), (self.truth, mask))
         self.w.call("void", name, (self.type, x), *where)
 
+    def prefetch(self, pointer: str, *, to_write: bool = False) -> None:
+        """Bring a line of the cache near; an address that is not there does no harm."""
+        use = (("i32", str(int(to_write))), ("i32", "3"), ("i32", "1"))
+        self.w.call("void", "llvm.prefetch.p0", ("ptr", pointer), *use)
+
     def splat(self, pointer: str) -> str:
         """One element in every lane."""
         x = self.w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.bytes}")
@@ -176,6 +181,8 @@ class _Micro:
                 for i, j in each
             ],
         )
+        for i, j in each:  # the sums of the next kernel, which this one gives time to come
+            v.prefetch(v.at(self.rows[i], (shape.vectors + j) * v.lanes), to_write=True)
         carried = [Carry(v.type, start) for start in before]
         with w.loop("0", "%depth", 1, carried) as k:
             self._step(k.index, masks, carried)

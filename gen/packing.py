@@ -13,6 +13,8 @@ from dlvm.ir import DType
 from .emit import Text, Writer
 from .micro import GROUP, Vectors
 
+AHEAD = 4
+"""Rows that are asked for before their turn comes."""
 LINE = 8
 """Elements from one k to the next in a panel of groups: GROUP of them and some room."""
 PANEL = "ptr noalias %from, i64 %step, i64 %rows, i64 %cols, ptr noalias %to, i64 %near, i64 %far"
@@ -27,14 +29,18 @@ def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> N
     masks = [v.mask(i, rest) for i in range(0, strip, lanes)]
     some = w.value(f"icmp sgt i64 {rest}, 0")
     last = w.value(f"mul i64 {w.value(f'sdiv i64 {whole}, {strip}')}, %far")
+    distance = w.value(f"mul i64 %step, {AHEAD}")
     with w.loop("0", "%rows") as r:
         source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
+        ahead = v.at(source, distance, stored)
         row = v.at("%to", w.value(f"mul i64 {r.index}, %near"))
         with w.loop("0", whole, strip) as c:
             piece = w.value(f"sdiv i64 {c.index}, {strip}")
             to = v.at(row, w.value(f"mul i64 {piece}, %far"))
             start = v.at(source, c.index, stored)
+            later = v.at(ahead, c.index, stored)
             for i in range(0, strip, lanes):
+                v.prefetch(v.at(later, i, stored))
                 v.store(v.fetch(v.at(start, i, stored)), v.at(to, i))
         with w.when(some):
             start, to = v.at(source, whole, stored), v.at(row, last)
