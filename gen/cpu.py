@@ -19,6 +19,7 @@ from . import rows, tiles
 from .access import Access, Place
 from .emit import Text, Writer
 from .forks import emit_fork
+from .grains import stretch
 from .lanes import Val, number, splat, stored_type, vector
 from .loops import (
     Bind,
@@ -222,7 +223,7 @@ class Emitter:
 
     def between(self, s: Loop, begin: Dim, end: Dim) -> None:
         """The turns of a loop from one to before another."""
-        lanes = s.width or self.lanes(s.body)
+        lanes = s.width or self.lanes(s)
         if s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
             self.counted(s, self.offsets.first(begin), self.offsets.first(end), 1, None)
         elif s.limit is not None:
@@ -230,16 +231,19 @@ class Emitter:
         else:
             self.strips(s, begin, end, lanes)
 
-    def lanes(self, body: Body) -> int:
+    def lanes(self, s: Loop) -> int:
         """As many as a register holds of the widest floats, or of the widest type there is.
 
         Several registers where a loop goes on inside: chains beside one another hide how long
-        each takes, and read neighbouring lines of cache.
+        each takes, and read neighbouring lines of cache; a stretch where reading is all.
         """
-        found = [s.scalar.dtype for s in statements(body) if isinstance(s, Let)]
+        if columns := stretch(s):
+            return columns
+        inside = list(statements(s.body))
+        found = [t.scalar.dtype for t in inside if isinstance(t, Let)]
         floats = [t for t in found if t.is_float]
         widest = max((t.bytes for t in floats or found), default=8)
-        chains = any(isinstance(s, Loop) for s in statements(body))
+        chains = any(isinstance(t, Loop) for t in inside)
         return min(self.target.lanes(widest), WIDEST) * (BESIDE if chains else 1)
 
     def counted(self, s: Loop, start: str, stop: str, step: int, v: Vector | None) -> None:

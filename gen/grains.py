@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum, substitute, symbols
+from dlvm.ir import F32, F64, Dim
+from dlvm.ir.dims import floordiv, maximum, substitute, symbol, symbols
 from dlvm.ir.scalar import FUNCTIONS
 
 from .count import count
@@ -25,7 +25,9 @@ from .loops import (
     Load,
     Local,
     Loop,
+    Number,
     Product,
+    Scalar,
     Search,
     Sort,
     Statement,
@@ -40,6 +42,10 @@ WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
 """Units of the words that cost more than one."""
 WIDEST = 64
 """Lanes of the widest vectors there are."""
+STRETCHES = (512, 256, 128)
+"""Columns that one thread folds together, at best; pieces of rows that memory is quick to give."""
+PLAIN = 3
+"""Words in a fold of columns that is mostly reading."""
 SORTING = 64
 """Units of putting one element in its place, or of finding one."""
 MANY = 16
@@ -73,7 +79,33 @@ def _grained(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Loop:
 
 def _rounded(grain: Dim, loop: Loop) -> Dim:
     """A grain of a vector loop is whole vectors, whatever their width."""
-    return floordiv(grain + (WIDEST - 1), WIDEST) * WIDEST if loop.kind == "vector" else grain
+    if loop.kind != "vector":
+        return grain
+    whole = stretch(loop) or WIDEST
+    return floordiv(grain + (whole - 1), whole) * whole
+
+
+def stretch(loop: Loop) -> int:
+    """How many columns a vector loop takes through the loops inside it together.
+
+    More than registers hold, and so from memory a long piece of each row, where that is most of
+    the work; 0 where the work or the number of columns is not known to be like that.
+    """
+    inside = [t for s in loop.body if isinstance(s, Loop) for t in statements(s.body)]
+    lets = [s.scalar for s in statements(loop.body) if isinstance(s, Let)]
+    words = [t.scalar.word for t in inside if isinstance(t, Let) and isinstance(t.scalar, Word)]
+    size, simple = loop.extent, bool(inside) and len(words) <= PLAIN and not {*words} & {*WEIGHTS}
+    if not (simple and isinstance(size, int) and all(_along(x, loop.var) for x in lets)):
+        return 0
+    return next((n for n in STRETCHES if 2 * n <= size and -size % n <= size // 4), 0)
+
+
+def _along(x: Scalar, var: str) -> bool:
+    """Whether a vector of a scalar is one piece of memory, or computed from such ones."""
+    if isinstance(x, Load):
+        step = substitute(x.offset, {var: symbol(var) + 1}) - x.offset
+        return x.dtype in (F32, F64) and not x.where and step in (0, 1)
+    return isinstance(x, Word | Number) and x.dtype in (F32, F64)
 
 
 def _chain(loop: Loop) -> list[Loop]:

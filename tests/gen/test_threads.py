@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dlvm.errors import CompilerError
+from dlvm.gen.grains import stretch
 from dlvm.gen.loops import Loop, LoopKernel, statements
 from dlvm.gen.loops_verify import verify
 from dlvm.gen.schedule import cpu
@@ -141,6 +142,23 @@ def test_the_number_of_threads_changes_no_bit(name):
         for threads in THREADS:
             found, _ = compiled(*arrays, threads=threads)
             assert all(map(same_bits, found, expected)), threads
+
+
+@pytest.mark.parametrize(
+    ("width", "lanes"), [(255, 0), (256, 128), (300, 0), (511, 128), (1000, 256), (1024, 512)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_folded_in_stretches(width, lanes, dtype):
+    """Each column by itself, row after row: the last stretch is masked, the rest is whole."""
+    text = COLUMNS.replace("f32", "f64" if dtype == np.float64 else "f32")
+    op, _ = kernel(text.replace("M", str(width)), tree=(64, 1))
+    (outer,) = (s for s in loops(op).body if isinstance(s, Loop))
+    assert stretch(outer) == lanes and outer.grain % (lanes or 64) == 0
+    x = normal(37, width).astype(dtype)
+    expected = np.add.accumulate(x, axis=0)[-1]
+    for threads in (1, 2):
+        (found,), _ = Compiled(op)(x, threads=threads)
+        assert same_bits(found, expected)
 
 
 def test_small_kernels_are_not_shared():
