@@ -5,14 +5,15 @@ Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
 ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
 ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,
-``quantiles``, ``effects``), ``tracing``, ``function`` and ``staging``, ``control`` and ``loops``,
-``transforms`` and ``derivatives``. Importing this registers the names.
+``quantiles``, ``curves``, ``effects``), ``tracing``, ``function`` and ``staging``, ``control``
+and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
 from . import comparison as comparison
 from . import contraction as contraction
 from . import creation as creation
+from . import curves as curves
 from . import datatypes as datatypes
 from . import diagonals as diagonals
 from . import effects as effects

@@ -6,6 +6,7 @@ Names follow the array API standard; ``numpy_dispatch`` knows NumPy's own spelli
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,15 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     shape = broadcast_shapes([shape_of(condition), shape_of(x), shape_of(y)])
     op = Select(fit(condition, BOOL, shape), fit(x, dtype, shape), fit(y, dtype, shape))
     return fresh(op)
+
+
+@public("select")
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """From each place the choice of the first condition that holds there, else the default."""
+    found = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = where(condition, choice, found)
+    return found
 
 
 @public("clip")

@@ -46,7 +46,8 @@ Scalar = bool | int | float | complex | str | bytes | np.generic | np.dtype | en
 FEW = 64
 MANY = 512
 DEPTH = 32
-_FOREIGN = {"dlvm", "numpy", "optree", *sys.stdlib_module_names} - {"__main__"}
+_ARRAYS = {"dlvm", "numpy", "optree"}
+_FOREIGN = {*_ARRAYS, *sys.stdlib_module_names} - {"__main__"}
 _BUFFERS = (bytearray, memoryview, array.array)
 _UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [(set, tuple), (_BUFFERS, bytes)]
 _CHANGED = "changed by the function itself while it was traced"
@@ -71,7 +72,7 @@ class Captures:
         self._roots = roots
         self.names: set[str] = set()
         self.compares = False
-        self._home = {_top(getattr(root, "__module__", "")) for root in roots} - {_top(__name__)}
+        self._home = {_top(getattr(root, "__module__", "")) for root in roots} - _ARRAYS
         known = -1
         while known < len(self.names):  # until all names that reachable code mentions are known
             known = len(self.names)

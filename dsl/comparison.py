@@ -15,6 +15,7 @@ from dlvm.ops import And, Elementwise, Equal, Less, LessEqual, Not, Or, Xor
 
 from .eager import public
 from .elementwise import apply
+from .namespace import xp
 from .operands import (
     broadcast_shapes,
     element,
@@ -142,3 +143,28 @@ def logical_xor(x: Any, y: Any) -> Any:
 def logical_not(x: Any) -> Any:
     """Whether it is zero."""
     return apply(Not, truth(x))
+
+
+@public("allclose")
+def allclose(
+    x: Any, y: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether all elements are close, as one truth value."""
+    return xp.all(xp.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+@public("array_equal")
+def array_equal(x: Any, y: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal elements, as one truth value."""
+    if xp.shape(x) != xp.shape(y):
+        return xp.asarray(False)
+    same = xp.equal(x, y)
+    return xp.all(same | (xp.isnan(x) & xp.isnan(y)) if equal_nan else same)
+
+
+@public("isin")
+def isin(x: Any, elements: Any, *, invert: bool = False) -> Any:
+    """Which elements of ``x`` are among others; each is compared with each."""
+    x, among = xp.asarray(x), xp.ravel(xp.asarray(elements))
+    found = xp.any(xp.equal(xp.expand_dims(x, -1), among), axis=-1)
+    return xp.logical_not(found) if invert else found

@@ -113,7 +113,7 @@ def expand(t: TensorType, index: Any) -> list[Any]:
 def items_of(index: Any) -> list[Any]:
     """What stands between the brackets, one by one; lists are arrays."""
     items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
-    return [_array_of(i) if isinstance(i, list | range) else i for i in items]
+    return [_array_of(i) if isinstance(i, list | tuple | range) else i for i in items]
 
 
 def _array_of(item: Any) -> Any:

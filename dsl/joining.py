@@ -6,25 +6,29 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm.errors import ShapeError
-from dlvm.ir import Expr
+from dlvm.ir import Array, Expr
 from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod
 from dlvm.ops import Concat
 
 from .eager import public
 from .elementwise import note_widening
 from .mistakes import unknown_length
+from .namespace import xp
 from .operands import (
     common,
     element,
     fresh,
     kind_of,
     plain,
+    shape_of,
     staged,
 )
 from .picking import getitem
 from .reductions import axes_of
-from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel
+from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
 from .tensor import Tensor
 
 
@@ -53,6 +57,39 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Any:
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in alike(arrays)], axis)
+
+
+@public("block")
+def block(arrays: Any) -> Any:
+    """Nested lists of blocks as one array: the innermost beside, the others above one another."""
+    depth = _depth(arrays)
+    return _blocks(arrays, depth, max(depth, *_ranks(arrays)))
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) and arrays else 0  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _ranks(arrays: Any) -> list[int]:
+    if not isinstance(arrays, list):
+        return [0, len(shape_of(plain(arrays)))]
+    return [rank for row in arrays for rank in _ranks(row)]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _blocks(arrays: Any, depth: int, rank: int) -> Any:
+    if not depth:
+        x = staged(arrays)
+        return reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+    return concat([_blocks(row, depth - 1, rank) for row in arrays], rank - depth)
+
+
+@public("delete")
+def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
+    """Without the elements at some places, which are known, along an axis."""
+    x = ravel(x) if axis is None else staged(x)
+    (axis,) = axes_of(x, 0 if axis is None else axis)
+    kept: Array = np.delete(np.arange(operator.index(x.shape[axis])), obj)
+    return xp.take(x, kept, axis=axis)
 
 
 @public("hstack")

@@ -15,7 +15,7 @@ import numpy as np
 from dlvm.errors import TraceError
 
 from .elementwise import refuse_out
-from .names import PUBLIC, Function, lookup, suggestion
+from .names import PUBLIC, Function, lookup, named, suggestion
 from .scopes import user_origin
 
 RENAMED = {
@@ -32,6 +32,8 @@ RENAMED = {
     "deg2rad": "radians",
     "rad2deg": "degrees",
     "fix": "trunc",
+    "cross": "linalg.cross",
+    "trapz": "trapezoid",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
 
@@ -46,6 +48,14 @@ METHODS = {
     ("multiply", "accumulate"): "write dlvm.cumprod(x, axis=0)",
     ("add", "at"): "write x = x.at[i].add(v)",
 }
+MASKED = "how many there are is not known while tracing: keep the mask, dlvm.where(mask, x, 0)"
+COUNTED = "for n bins: dlvm.zeros(n, int).at[bins].add(1)"
+UNSIZED = {
+    **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
+    **dict.fromkeys(("bincount", "histogram"), COUNTED),
+    **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
+}
+"""What to write for functions of NumPy's whose results have sizes that depend on elements."""
 REWRITTEN = {
     "outer": "broadcast: the function of x[:, None] and y[None, :]",
     "at": "write x = x.at[i].set(v)",
@@ -69,6 +79,10 @@ def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
             remedy="make a new array, w = w + v, and return it",
         )
     refuse_out(kwargs.get("out"))
+    if method == "outer" and not kwargs:
+        x, y = inputs
+        shape = (*named("shape")(x), *(1,) * named("ndim")(y))
+        return _found(name)(named("reshape")(x, shape), y)
     if method != "__call__":
         raise _unstaged(f"np.{name}.{method}", METHODS.get((name, method), REWRITTEN[method]))
     for option in kwargs:
@@ -85,14 +99,16 @@ def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     try:
         inspect.signature(call).bind(*args, **given)
     except TypeError as error:
-        raise _unstaged(f"np.{func.__name__} in this form ({error})") from None
+        like = UNSIZED.get(func.__name__) or f"dlvm.{func.__name__}{inspect.signature(call)}"
+        raise _unstaged(f"np.{func.__name__} in this form ({error})", like) from None
     return call(*args, **given)
 
 
 def _found(name: str) -> Function:
     found = lookup(RENAMED.get(name, name))
     if found is None:
-        raise _unstaged(f"np.{name}", suggestion(name).removeprefix("; ") or ELSEWHERE)
+        remedy = UNSIZED.get(name) or suggestion(name).removeprefix("; ") or ELSEWHERE
+        raise _unstaged(f"np.{name}", remedy)
     return found
 
 

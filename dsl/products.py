@@ -155,3 +155,24 @@ def kron(x: Any, y: Any) -> Any:
     woven = tuple(n for two in zip(left, right, strict=True) for n in two)
     full = labelled(x, y, Subscripts((left, right), woven), "kron")
     return reshape(full, tuple(a * b for a, b in zip(x.shape, y.shape, strict=True)))
+
+
+@public("vdot")
+def vdot(x: Any, y: Any) -> Any:
+    """The sum of products of all elements."""
+    return dot(ravel(x), ravel(y))
+
+
+@public("matvec")
+def matvec(x: Any, y: Any) -> Any:
+    """Matrices times vectors; leading axes broadcast."""
+    y = staged(y)
+    return reshape(found := matmul(x, reshape(y, (*y.shape, 1))), found.shape[:-1])
+
+
+@public("vecmat")
+def vecmat(x: Any, y: Any) -> Any:
+    """Vectors times matrices; leading axes broadcast."""
+    x = staged(x)
+    found = matmul(reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
+    return reshape(found, (*found.shape[:-2], found.shape[-1]))

@@ -162,7 +162,19 @@ def shape(x: Any) -> tuple[Dim, ...]:
     return shape_of(plain(x))
 
 
-PUBLIC["shape"] = shape
+@facing_users
+def ndim(x: Any) -> int:
+    """How many axes there are."""
+    return len(shape(x))
+
+
+@facing_users
+def size(x: Any, axis: int | None = None) -> Dim:
+    """How many elements there are, or how many along an axis."""
+    return product(shape(x)) if axis is None else shape(x)[axis]
+
+
+PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:

@@ -335,7 +335,7 @@ class Tensor:
         """Put the elements along an axis in order, in place."""
         named("_sort_in_place")(self, axis, kind, order)
 
-    def item(self) -> float:
+    def item(self, *args: Any) -> float:
         """A number for Python, which there is none of while tracing."""
         raise no_number(self, "a number")
 

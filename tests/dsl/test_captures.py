@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.dsl.captures import Captures
 
 X = np.ones(3)
 WEIGHT = np.arange(3.0)
@@ -174,3 +175,10 @@ def test_a_derivative_reads_what_its_function_captures(monkeypatch):
     monkeypatch.setitem(globals(), "WEIGHT", np.ones(3) * 4)
     monkeypatch.setitem(globals(), "RATE", 2.0)
     assert np.allclose(g(X), 8)
+
+
+@pytest.mark.parametrize("fn", [np.sum, np.linalg.norm, np.allclose])
+def test_a_function_of_numpys_is_not_searched(fn):
+    """What it can reach is all of NumPy, and nothing of the user's."""
+    found = Captures([fn])
+    assert not found.names and not found.guards and not found.arrays
