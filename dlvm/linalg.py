@@ -76,6 +76,7 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
             f"multi_dot: expected two or more matrices, vectors first and last only; found arrays "
             f"of {', '.join(map(str, ranks))} axes",
             origin=user_origin(),
+            remedy="write x @ y for batches of matrices",
         )
     labels = [[i, i + 1] if r == 2 else [i + (i == 0)] for i, r in enumerate(ranks)]
     kept = [n for n, r in ((0, ranks[0]), (len(ranks), ranks[-1])) if r == 2]
@@ -87,7 +88,11 @@ def matrix_power(x: Any, n: int) -> Any:
     """``x @ x @ ...``, n times for a known n >= 0, by repeated squaring."""
     rows, columns = xp.shape(x)[-2:]
     if rows != columns:
-        raise ShapeError(f"matrix_power: {rows} rows, {columns} columns", origin=user_origin())
+        raise ShapeError(
+            f"matrix_power: {rows} rows, {columns} columns",
+            origin=user_origin(),
+            remedy="give square matrices; x ** n is the power of each element",
+        )
     if n < 0:
         raise UserError(
             f"matrix_power: expected n >= 0, found {n}",
@@ -113,6 +118,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Any:
             raise ShapeError(
                 f"cross: expected 3 elements along axis {axis}, found {xp.shape(side)[axis]}",
                 origin=user_origin(),
+                remedy="give vectors of three elements, or another axis",
             )
     (a, b, c), (d, e, f) = xp.unstack(x, axis), xp.unstack(y, axis)
     parts = (b * f - c * e, c * d - a * f, a * e - b * d)
@@ -171,13 +177,18 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> 
     """
     x = _floats(x)
     if len(xp.shape(x)) < 2:
-        raise ShapeError("matrix_norm: expected matrices", origin=user_origin())
+        raise ShapeError(
+            "matrix_norm: expected matrices",
+            origin=user_origin(),
+            remedy="dlvm.linalg.vector_norm takes any array",
+        )
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
         raise UserError(
             f"matrix_norm: ord={ord!r}: expected 'fro', 1, -1, inf or -inf",
             origin=user_origin(),
+            remedy="give one of these, or leave it out for 'fro'",
         )
     along = -2 if abs(float(ord)) == 1 else -1
     sums = xp.sum(xp.abs(x), axis=along, keepdims=True)
@@ -195,7 +206,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=ord)
     if len(axes) != 2:
-        raise ShapeError(f"norm: ord= needs one or two axes, found {axes}", origin=user_origin())
+        raise ShapeError(
+            f"norm: ord= needs one or two axes, found {axes}",
+            origin=user_origin(),
+            remedy="give axis= one axis for vectors, two for matrices",
+        )
     found = matrix_norm(xp.moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord=ord)
     return xp.moveaxis(found, (-2, -1), axes) if keepdims else found
 

@@ -30,6 +30,7 @@ class Explanation:
     constants: tuple[str, ...]
     widenings: tuple[str, ...]
     donations: tuple[str, ...]
+    refused: tuple[str, ...]
 
     @staticmethod
     def of(
@@ -39,6 +40,8 @@ class Explanation:
         donate: Collection[str],
     ) -> Explanation:
         """Collect what every program of a function knows."""
+        from dlvm.opt.borders import borders
+
         traces = [s.compiled.program.trace for s in made]
         return Explanation(
             name,
@@ -49,6 +52,7 @@ class Explanation:
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
+            _once(line for s in made for line in borders(s.compiled.road.kernels)),
         )
 
     def __str__(self) -> str:
@@ -61,6 +65,7 @@ class Explanation:
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),
+            ("refused fusions, which go through memory", self.refused),
         ):
             if items:
                 lines += [f"{title}:", *(f"  {item}" for item in items)]

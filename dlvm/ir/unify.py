@@ -62,8 +62,13 @@ class _Equation:
             if found is not None:
                 known[name] = found
         if found is None:
-            raise ShapeError(self.violated(known))
+            raise ShapeError(self.violated(known), remedy=self._remedy())
         return True
+
+    def _remedy(self) -> str | None:
+        if not isinstance(self.type.shape[self.axis], Expr):
+            return None
+        return "equal letters are equal sizes: write another one if they differ"
 
     def violated(self, known: dict[str, Dim]) -> str:
         """What this axis must be, and what it is."""

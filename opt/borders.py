@@ -1,0 +1,53 @@
+"""What goes through memory from one kernel to another, and why the two are not one.
+
+Read from the kernels that fusion has made, so it can't differ from what runs: each value that a
+kernel writes and another one reads is a fusion that was refused. The families of ``groups`` say
+which kernels start anew; between loops nothing more is claimed than that no one nest fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlvm.ir import Function, Module, Op, Part, Value
+from dlvm.ops import Kernel, Reshape
+
+WHY = {
+    "product": "a product starts a kernel, whose operands lie in memory",
+    "scatter": "an update starts a kernel, which writes into its first operand",
+    "ordering": "a sort or a search is a kernel of its own",
+    "running": "a scan along an axis takes element-wise operations of its shape only",
+}
+APART = "no one nest of loops computes both: other sizes or axes, or needed whole before"
+
+
+def borders(module: Module) -> list[str]:
+    """One line for each value that a kernel writes and another one reads."""
+    return [line for fn in module.functions for line in _in_body(fn)]
+
+
+def _in_body(fn: Function) -> Iterator[str]:
+    for op in fn.ops:
+        if not isinstance(op, Kernel):
+            for region in op.regions.values():
+                yield from _in_body(region)
+            continue
+        for x in op.xs:
+            source = _writer(x)
+            if isinstance(source, Kernel):
+                yield f"{x.type} from {source.origin} to {op.origin}: {_why(source, op)}"
+
+
+def _writer(x: Value) -> Op | None:
+    """The operation that writes a value; a reshape only looks at it."""
+    while isinstance(x, Reshape):
+        x = x.x
+    return x.op if isinstance(x, Part) else x if isinstance(x, Op) else None
+
+
+def _why(source: Kernel, reader: Kernel) -> str:
+    if reader.family in WHY:
+        return WHY[reader.family]
+    if source.family == "product":
+        return "a product takes element-wise operations of its shape only"
+    return WHY.get(source.family, APART)
