@@ -4,8 +4,8 @@
 
 Programs of whole numbers, of f64 and of f32 at edge sizes, of sizes that fill vectors and tiles,
 and gradients. An LLVM error ends a process and compiling leaks a little, so each child compiles a
-batch and ends; a child that dies names its seed by the last line that it wrote. Whole numbers must be
-equal; floats, in programs of smooth operations only, within rounding.
+batch and ends; a child that dies names its seed by the last line that it wrote. Whole numbers
+must be equal; floats, in programs of smooth operations only, within rounding.
 """
 
 from __future__ import annotations
