@@ -6,7 +6,9 @@ All are compositions; a curve lies along one axis, and its sizes may be symbols.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,8 @@ from .scopes import is_sequence
 from .tensor import Tensor
 
 MODES = ("full", "same", "valid")
+SHORT = 32
+"""Up to so many elements of the vector that slides are terms of one sum over the other."""
 
 
 @public("interp")
@@ -105,8 +109,12 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     """The products of ``v`` with what it covers of ``a``, beyond whose ends are zeros."""
     (n,), (m,) = a.shape, v.shape
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
-    places = xp.arange(n + low + high - m + 1)[:, None] + xp.arange(m)
-    return xp.matmul(xp.take(xp.pad(a, (low, high)), places), v)
+    wide, count = xp.pad(a, (low, high)), n + low + high - m + 1
+    if isinstance(m, int) and m <= SHORT:
+        terms = [wide[i : i + count] * v[i] for i in range(m)]
+        return functools.reduce(operator.add, terms)
+    places = xp.arange(count)[:, None] + xp.arange(m)
+    return xp.matmul(xp.take(wide, places), v)
 
 
 def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor, bool]:

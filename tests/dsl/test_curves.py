@@ -39,6 +39,9 @@ CALLS = [
         for mode in ("full", "same", "valid")
     ),
     lambda: (np.convolve, N, N),
+    lambda: (np.convolve, N > 0, N > 2),
+    lambda: (np.convolve, np.arange(50.0), np.arange(40.0)),
+    lambda: (np.correlate, np.arange(40), np.arange(50)),
     lambda: (lambda x: np.polyval([1.0, -2.0, 3.0], x), X),
     lambda: (np.polyval, W, 2.0),
     lambda: (np.polyval, N, N),
