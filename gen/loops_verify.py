@@ -297,10 +297,22 @@ def _stretch(a: Access, name: str) -> tuple[Dim, Dim] | None:
     inner = names[names.index(name) :] if name in names else [name]
     around = substitute(a.plain, dict.fromkeys(inner, 0))
     around = around - substitute(around, dict.fromkeys(names, 0))
-    step = substitute(a.plain, {name: symbol(name) + 1}) - a.plain
+    step = _slope(a.plain, name)
+    if not set(inner).isdisjoint(symbols(step)):
+        return None
     rest = a.plain - around - step * symbol(name)
     inside = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
-    return (step, around) if name not in symbols(step) and inside else None
+    return (step, around) if inside else None
+
+
+def _slope(d: Dim, name: str) -> Dim:
+    """What stands before a variable, apart from where it is inside of a quotient or the like."""
+    total: Dim = 0
+    for factors, k in d.terms if isinstance(d, Expr) else ():
+        if (name, 1) in factors:
+            others = tuple(f for f in factors if f != (name, 1))
+            total = total + (Expr(((others, k),)) if others else k)
+    return total
 
 
 def _disjoint(a: Access, b: Access) -> bool:

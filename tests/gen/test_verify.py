@@ -7,8 +7,9 @@ from dlvm.errors import CompilerError
 from dlvm.gen.loops import Barrier, Buffer, Let, Load, Local, Loop, LoopKernel, Number, Store
 from dlvm.gen.loops_run import Counts, run_kernel
 from dlvm.gen.loops_verify import verify
+from dlvm.gen.lower import lower
 from dlvm.gen.prove import Facts
-from dlvm.ir import F32, TensorType
+from dlvm.ir import F32, TensorType, parse
 from dlvm.ir.dims import floordiv, minimum, mod, symbol
 
 N, HERE, J = symbol("N"), symbol("%i"), symbol("%j")
@@ -114,3 +115,25 @@ def holds(claim, n, outer, inner):
             if evaluate(claim, {"N": n, "%j": j, "%i": i}) < 0:
                 return False
     return True
+
+
+def test_elements_that_a_shared_fold_keeps_are_its_turns_own():
+    """The rest of a chunk lies behind a quotient in which the turn itself stands."""
+    module = parse(
+        """dlvm 1
+func @main(%x: f32[A]) -> f32[A] {
+  %0 = kernel [%x] family="loops" : f32[A]
+    body(%x0: f32[A]) -> f32[A] {
+      %0 = exp %x0 : f32[A]
+      %1 = sum %0 axes=(0) : f32
+      %2 = broadcast %1 shape=(A) axes=() : f32[A]
+      %3 = div %0, %2 : f32[A]
+      return %3
+    }
+  return %0
+}
+"""
+    )
+    kernel = lower(module.main.ops[0], "k")
+    assert str(kernel).count("store %b1[%k") == 2 and "parallel %chunk" in str(kernel)
+    verify(kernel)
