@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 from pathlib import Path
@@ -29,8 +30,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    from .peers import use_threads
-
     use_threads(options.threads)
     found = run(options.quick, options.only, options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -39,6 +38,15 @@ def main() -> None:
 
     (options.out / "races.svg").write_text(ratios(found["races"]))
     print(f"written: {options.out / 'races.json'}, {options.out / 'races.svg'}")
+
+
+def use_threads(threads: int) -> None:
+    """Hold every library to so many cores and threads; most ask once, when they are imported."""
+    assert "numpy" not in sys.modules
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DLVM_THREADS"):
+        os.environ[name] = str(threads)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
 def run(quick: bool, only: str, threads: int) -> dict[str, Any]:

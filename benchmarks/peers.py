@@ -21,15 +21,6 @@ from .cases import Case
 Runner = Callable[[Case], "Callable[[], Any] | None"]
 
 
-def use_threads(threads: int) -> None:
-    """Hold every library to so many threads; to be said before they are imported."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DLVM_THREADS"):
-        os.environ[name] = str(threads)
-    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    if threads == 1:
-        os.environ["XLA_FLAGS"] = flags
-
-
 def with_dlvm(case: Case) -> Callable[[], Any]:
     """A compiled program."""
 
