@@ -63,8 +63,9 @@ def taker(node: Any) -> Take | None:
     if cls in (tuple, list) or _is_named(cls):
         return _of_sequence(cls, len(node), joined([taker(x) for x in node]))
     if dataclasses.is_dataclass(cls):
+        kind: type = node.__class__
         names = [f.name for f in dataclasses.fields(cls)]
-        return _of_fields(type(node), names, joined([taker(getattr(node, n)) for n in names]))
+        return _of_fields(kind, names, joined([taker(getattr(node, n)) for n in names]))
     return _by_optree(flatten(node)[1])
 
 

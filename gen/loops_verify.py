@@ -305,16 +305,6 @@ def _stretch(a: Access, name: str) -> tuple[Dim, Dim] | None:
     return (step, around) if inside else None
 
 
-def _slope(d: Dim, name: str) -> Dim:
-    """What stands before a variable, apart from where it is inside of a quotient or the like."""
-    total: Dim = 0
-    for factors, k in d.terms if isinstance(d, Expr) else ():
-        if (name, 1) in factors:
-            others = tuple(f for f in factors if f != (name, 1))
-            total = total + (Expr(((others, k),)) if others else k)
-    return total
-
-
 def _disjoint(a: Access, b: Access) -> bool:
     """Whether all offsets of one lie below all of the other, whoever asks."""
     renamed = {n: f"{n}'" for n in a.facts.highest}
