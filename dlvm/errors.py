@@ -7,6 +7,7 @@ line; a ``CompilerError`` is our fault. This room knows nothing of the IR.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 WIDTH = 95
@@ -134,3 +135,16 @@ class IRError(UserError):
 
 class CompilerError(DlvmError):
     """dlvm itself is wrong; the program that showed it should be reported."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff=0.7)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown name: what was probably meant, if anything was."""
+    meant = closest(name, known)
+    return f"; did you mean {meant!r}?" if meant else ""

@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .programs import Compile
     from .specialisation import Specialisation
-
-
-@dataclass(frozen=True, slots=True)
-class Compile:
-    """One compile: why it was needed, and the types it was made for."""
-
-    reason: str
-    types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from dlvm.ir import Module, TensorType
 
 from .captures import filled
 from .compiled import Compiled
-from .explain import Explanation
 from .methods import Methods, WeakMethod
 from .openness import check_dynamic, without
 from .operands import here, staged
@@ -35,6 +34,9 @@ from .specs import Arguments, Parameters, check_function, given
 from .tracing import Callee, call_function, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")

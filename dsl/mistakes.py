@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dlvm.errors import Origin, StagedAttributeError, StagedTypeError, TraceError
+from dlvm.errors import Origin, StagedAttributeError, StagedTypeError, TraceError, closest
 from dlvm.ir import NUMBERS
 
 from .names import lookup
@@ -219,12 +218,12 @@ def not_like_python(x: Tensor, what: str, remedy: str) -> StagedTypeError:
 
 def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
     """A method or attribute that staged arrays do not have."""
-    close = difflib.get_close_matches(name, [n for n in known if n[0] != "_"], 1, cutoff=0.7)
+    meant = closest(name, [n for n in known if n[0] != "_"])
     function = (
         f"write dlvm.{name}(x)" if lookup(name) else "dir(dlvm) lists the functions there are"
     )
     return StagedAttributeError(
         f"{x.describe()}: a staged array has no {name!r}",
         origin=user_origin(),
-        remedy=f"did you mean {close[0]!r}?" if close else function,
+        remedy=f"did you mean {meant!r}?" if meant else function,
     )

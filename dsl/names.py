@@ -6,9 +6,10 @@ first asked for, so that adding an operation adds its public name and its NumPy 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
+
+from dlvm.errors import did_you_mean
 
 Function = Callable[..., Any]
 
@@ -47,5 +48,4 @@ def every_name() -> list[str]:
 
 def suggestion(name: str) -> str:
     """What was probably meant."""
-    close = difflib.get_close_matches(name, every_name(), 1, cutoff=0.7)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(name, every_name())

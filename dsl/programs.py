@@ -12,20 +12,23 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dlvm.compile import Road, interpreting
 from dlvm.ir import Module
 
 from .captures import Captures
 from .compiled import Compiled, Shape
-from .explain import Compile, Explanation
 from .scopes import Trace
 from .source import Source
 from .specialisation import Signature, Specialisation, difference, leaf_key, serves
 from .specs import Arguments, check_lists, unlike_an_array
 from .tracing import Input, Program, trace_program
 from .trees import Spec as Tree
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 COMPILING = threading.RLock()
 KEPT = 256
@@ -34,6 +37,14 @@ SHORT_CUTS = 4096
 PATIENCE = 16
 """How many traces in vain before the elements of an array are no longer compared."""
 log = logging.getLogger("dlvm.compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile: why it was needed, and the types it was made for."""
+
+    reason: str
+    types: tuple[str, ...]
 
 
 class Programs:
@@ -210,5 +221,7 @@ class Programs:
 
     def explain(self) -> Explanation:
         """What was compiled and why, what was captured, widened and donated."""
+        from .explain import Explanation
+
         made = [s for kept in self._cache.values() for s in kept]
         return Explanation.of(self.source.label, self._compiles, made, self.source.donate)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import ascii_letters
 from typing import Any
 
 from dlvm.errors import ShapeError
 
 Labels = tuple[str, ...]
 DOTS = "..."
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ def written(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
 def _letters(sublist: Any) -> str:
     try:
-        return "".join(DOTS if i is Ellipsis else ascii_letters[i] for i in sublist)
+        return "".join(DOTS if i is Ellipsis else LETTERS[i] for i in sublist)
     except (TypeError, IndexError):
         raise ShapeError(
-            f"einsum: expected a list of integers below {len(ascii_letters)}, found {sublist!r:.40}"
+            f"einsum: expected a list of integers below {len(LETTERS)}, found {sublist!r:.40}"
         ) from None
 
 
@@ -59,7 +59,7 @@ def parsed(text: str, ranks: Sequence[int]) -> Subscripts:
 
 def _labels(text: str, part: str, rank: int | None, covered: Labels = ()) -> Labels:
     before, dots, after = part.partition(DOTS)
-    if wrong := [c for c in before + after if c not in ascii_letters]:
+    if wrong := [c for c in before + after if c not in LETTERS]:
         raise ShapeError(f"einsum: {wrong[0]!r} in {text!r} is no label; labels are letters")
     count = 0 if rank is None else rank - len(before + after)
     if rank is not None and (count < 0 or (count and not dots)):

@@ -6,7 +6,6 @@ where it stands, so that every mistake is shown under the token it is about.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -207,6 +206,8 @@ def parse_attribute(line: Line, depth: int = 0) -> Any:
 
 
 def _parse_string(line: Line) -> str:
+    import json
+
     try:
         return str(json.loads(line.peek()))
     except json.JSONDecodeError as error:

@@ -6,9 +6,7 @@ no operation has parsing code of its own; every operation of the text is kept, d
 
 from __future__ import annotations
 
-import base64
 import binascii
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import DlvmError, IRError, Origin
+from dlvm.errors import DlvmError, IRError, Origin, did_you_mean
 
 from . import dims
 from .core import (
@@ -156,7 +154,7 @@ class Parser:
         type_ = parse_type(line)
         line.end()
         try:
-            raw = base64.b64decode(encoded.strip(), validate=True)
+            raw = binascii.a2b_base64(encoded.strip(), strict_mode=True)
             array = np.frombuffer(raw, type_.dtype.numpy).reshape(
                 [dims.evaluate(d, {}) for d in type_.shape]
             )
@@ -269,9 +267,7 @@ class Parser:
         """The operation's class, by its name."""
         cls = OPS.get(line.peek())
         if cls is None:
-            close = difflib.get_close_matches(line.peek(), OPS, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise line.error(f"unknown operation {line.peek()!r}{hint}")
+            raise line.error(f"unknown operation {line.peek()!r}{did_you_mean(line.peek(), OPS)}")
         line.at += 1
         return plan_of(cls)
 

@@ -7,8 +7,7 @@ nothing but the module.
 
 from __future__ import annotations
 
-import base64
-import json
+import binascii
 import math
 import re
 from typing import Any
@@ -39,7 +38,7 @@ class Printer:
             else:
                 self.lines.append(declaration(entry))
         for (name, shape, raw), index in self.data.items():
-            encoded = base64.b64encode(raw).decode()
+            encoded = binascii.b2a_base64(raw, newline=False).decode()
             dims = ",".join(map(str, shape))
             self.lines.append(f"data #{index} : {name}[{dims}] = {encoded}")
         return "\n".join(self.lines) + "\n"
@@ -152,6 +151,8 @@ def attribute(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
+            import json
+
             return json.dumps(value)
         case float():
             return repr(value)
