@@ -5,7 +5,7 @@
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
 #   make peers   install JAX and PyTorch, some gigabytes, to race them too
-#   make fuzz    1,000 random programs and gradients against machine code (PROGRAMS=...)
+#   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin

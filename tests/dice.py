@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
@@ -47,3 +47,22 @@ class Seeded:
 
     def integer(self, low: int, high: int) -> int:
         return self.random.randint(low, high)
+
+
+class Taped(Seeded):
+    """Choices of a seed that begin as others did once; ``drawn`` are all of them."""
+
+    def __init__(self, seed: int, tape: Sequence[int] = ()) -> None:
+        super().__init__(seed)
+        self.tape = iter(tape)
+        self.drawn: list[int] = []
+
+    def choose(self, items: Collection[T]) -> T:
+        every = list(items)
+        return every[self.integer(0, len(every) - 1)]
+
+    def integer(self, low: int, high: int) -> int:
+        old = next(self.tape, None)
+        new = self.random.randint(low, high) if old is None else low + old % (high - low + 1)
+        self.drawn.append(new - low)
+        return new

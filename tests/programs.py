@@ -6,8 +6,8 @@ can write is ``TRACED``; ``EVERY`` adds what only passes make (kernels, tapes, r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,12 @@ SYMBOLS = ("A", "B")
 
 @dataclass(frozen=True)
 class Program:
-    """A module and arguments for its main function."""
+    """A module and arguments for its main function, with what these were drawn from."""
 
     module: Module
     arrays: tuple[Array, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    seed: int = 0
 
     def run(self) -> tuple[Array, ...]:
         """What the interpreter says."""
@@ -108,10 +110,15 @@ def finished(d: Draft, results: Sequence[Value], values: dict[str, int]) -> Prog
     """The program of a draft, with arguments for these sizes of its symbols."""
     _bind_symbols(d, values)
     module = Module((d.finish("main", results), *d.functions))
-    rng = np.random.default_rng(d.integer(0, 2**16))
-    shapes = [tuple(dims.evaluate(n, values) for n in p.shape) for p in d.params]
-    arrays = [moderate(p.dtype, s, rng) for p, s in zip(d.params, shapes, strict=True)]
-    return Program(module, tuple(arrays))
+    seed = d.integer(0, 2**16)
+    return Program(module, arguments(d.params, values, seed), values, seed)
+
+
+def arguments(params: Sequence[Value], sizes: Mapping[str, int], seed: int) -> tuple[Array, ...]:
+    """Moderate arguments of these sizes."""
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(dims.evaluate(n, sizes) for n in p.shape) for p in params]
+    return tuple(moderate(p.dtype, s, rng) for p, s in zip(params, shapes, strict=True))
 
 
 def sizes_with(values: dict[str, int]) -> list[dims.Dim]:

@@ -8,7 +8,7 @@ reference gives exactly the type that was inferred, and gives errors the user's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Interpreter:
         fn = self.module.function(name)
         types = [p.type for p in fn.params]
         names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
-        inner = Interpreter(self.module, bind(types, arrays, names), self.write)
+        inner = replace(self, symbols=bind(types, arrays, names))
         return inner.call(fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:

@@ -1,0 +1,122 @@
+"""What must hold of a case: machine code of every level gives what the interpreter gives.
+
+Levels are how much of the pipeline ran: none of it, laws only, kernels too. Each level runs on
+one thread and on two, which must agree to the bit; whole numbers must be equal, floats within
+what rounding allows (``noise``), which is checked of infinities and NaN too where no law ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dlvm.errors import UserError
+from dlvm.gen.build import build
+from dlvm.gen.executable import Executable
+from dlvm.ir import Array, Module
+from dlvm.opt.pipelines import DEFAULT, MEANING
+from dlvm.passes import Pass, run
+from tests.gen.values import same_bits
+from tests.programs import Program
+
+from .case import Case
+from .noise import Expected, expected_of
+
+LEVELS: dict[str, tuple[Pass, ...]] = {"plain": DEFAULT[:1], "laws": MEANING, "kernels": DEFAULT}
+
+
+class Wrong(AssertionError):
+    """Two ways to run a program differ."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave: results, or an error; and what it printed."""
+
+    results: tuple[Array, ...]
+    error: UserError | None
+    said: list[str]
+
+
+def judge(case: Case) -> Iterator[Module]:
+    """Raise where the levels of a case differ; gives the modules that were compiled."""
+    program = case.program()
+    expected = expected_of(program)
+    for level, passes in LEVELS.items():
+        module = run(program.module, passes, verify=True)
+        code = build(module)
+        one = outcome(code, program, 1)
+        compare(expected, one, level)
+        compare_threads(one, outcome(code, program, 2), level)
+        yield module
+
+
+def outcome(code: Executable, program: Program, threads: int) -> Outcome:
+    """One run on so many threads, on copies of the arguments."""
+    said: list[str] = []
+    arrays = [np.array(a) for a in program.arrays]
+    try:
+        found = replace(code, threads=threads).run(arrays, said.append)
+    except UserError as error:
+        return Outcome((), error, said)
+    return Outcome(found, None, said)
+
+
+def compare(expected: Expected, found: Outcome, level: str) -> None:
+    """Results of machine code against those of the interpreter."""
+    if expected.error is not None:
+        if found.error is None and level == "plain":
+            raise Wrong(f"{level}: no error where the interpreter says {expected.error}")
+        return
+    unknown = any(np.isinf(b).any() for b in expected.bounds)
+    if found.error is not None:
+        if not unknown:
+            raise Wrong(f"{level}: an error that the interpreter does not have: {found.error}")
+        return
+    if len(found.said) != len(expected.said) and not unknown:
+        raise Wrong(f"{level}: said {found.said}, the interpreter {expected.said}")
+    if expected.wild and level != "plain":
+        return
+    rows = zip(found.results, expected.results, expected.bounds, strict=True)
+    for i, (a, b, bound) in enumerate(rows):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            raise Wrong(f"{level}: result {i} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
+        if (where := _far(a, b, bound)) is not None:
+            raise Wrong(f"{level}: result {i}{list(where)} is {a[where]}, not {b[where]}")
+
+
+def _far(a: Array, b: Array, bound: Array) -> tuple[int, ...] | None:
+    """Where a result is further away than it may be."""
+    with np.errstate(all="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        same = (a == b) | ((a != a) & (b != b))
+        good = same | (np.abs(x - y) <= bound) | np.isinf(bound)
+    if good.all():
+        return None
+    return tuple(int(i) for i in np.argwhere(~good)[0])
+
+
+def compare_threads(one: Outcome, two: Outcome, level: str) -> None:
+    """Threads change no bit."""
+    if type(one.error) is not type(two.error):
+        raise Wrong(f"{level}: {one.error!r} on one thread, {two.error!r} on two")
+    if not all(_same(a, b) for a, b in zip(one.results, two.results, strict=True)):
+        raise Wrong(f"{level}: other bits on two threads")
+
+
+def _same(a: Array, b: Array) -> bool:
+    return same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
+
+
+def features(modules: Sequence[Module]) -> set[str]:
+    """What a case reached: which operation feeds which, where, and on what elements."""
+    found: set[str] = set()
+    for module in modules:
+        for fn in module.functions:
+            for op in fn.walk():
+                found.update(f"{v.dtype} {type(v).__name__} {op.name}" for v in op.operands)
+                for region in op.regions.values():
+                    found.add(f"{op.name} {len(region.ops).bit_length()} {len(region.params)}")
+    return found
