@@ -6,6 +6,7 @@ they are first used; see ``dlvm.dsl.names``.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from dlvm import linalg as linalg
@@ -69,7 +70,13 @@ __all__ = [
 ]
 
 
+LATER = ("testing",)
+"""Rooms that are entered when they are first named."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in LATER:
+        return importlib.import_module(f"dlvm.{name}")
     if name in NAMES or name in CONSTANTS:
         return constant(name)
     found = None if name.startswith("_") else lookup(name)
@@ -79,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *NAMES, *CONSTANTS, *every_name()})
+    return sorted({*__all__, *LATER, *NAMES, *CONSTANTS, *every_name()})

@@ -20,6 +20,7 @@ from dlvm.compile import Options, interpreting
 from dlvm.errors import UserError
 from dlvm.ir import Module, TensorType
 
+from .application import Application
 from .captures import filled
 from .compiled import Compiled
 from .methods import Methods, WeakMethod
@@ -30,7 +31,7 @@ from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
 from .short_cuts import Call, Form, short_cut
 from .source import Source
 from .specialisation import Specialisation
-from .specs import Arguments, Parameters, check_function, given
+from .specs import Arguments, Parameters, as_array, check_function, given
 from .tracing import Callee, call_function, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
@@ -283,7 +284,24 @@ class StagedFunction(Generic[P, R]):
     @facing_users
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The traced module for such arguments, which may be specs."""
-        return self._programs.traced(*self._read(args, kwargs))
+        return self._programs.traced(*self._read(args, kwargs)).module
+
+    @facing_users
+    def applied(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Application:
+        """The traced module with the arrays of this call, and what each is called."""
+        arguments, tree, leaves = self._read(tuple(args), dict(kwargs))
+        program = self._programs.traced(arguments, tree, leaves)
+        captured = [*program.trace.arrays.values()]
+        names = arguments.leaf_labels(tree)
+        types_ = [p.type for p in program.module.main.params]
+        arrays = [as_array(x, t, n) for x, t, n in zip(leaves, types_, names, strict=False)]
+        owners = [name for name, _ in arguments.leaf_names(tree)]
+        return Application(
+            program,
+            (*arrays, *(c.array for c in captured)),
+            (*names, *(c.path for c in captured)),
+            (*owners, *("" for _ in captured)),
+        )
 
     @facing_users
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlvm.compile import Road, interpreting
-from dlvm.ir import Module
 
 from .captures import Captures
 from .compiled import Compiled, Shape
@@ -130,11 +129,11 @@ class Programs:
             kept = (c for c in self._cache.get(signature, ()) if c.changed() is None)
             return (next(kept, None) or self._compile(signature, arguments)).compiled
 
-    def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Module:
-        """The traced module for such arguments, which may be specs."""
+    def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
+        """The traced program for such arguments, which may be specs."""
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
-            return self._trace(signature, arguments)[0].module
+            return self._trace(signature, arguments)[0]
 
     def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
         reason = self._reason(signature, arguments)

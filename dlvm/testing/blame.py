@@ -1,0 +1,69 @@
+"""Which operation a wrong derivative comes from: each is checked alone, where the program runs it.
+
+A program is run once by the references, and what goes into every operation is kept. One that has a
+rule of its own (control flow has none) becomes a program by itself, at these operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dlvm.accuracy import silent
+from dlvm.errors import DlvmError
+from dlvm.ir import Array, Builder, Function, Module, Op, Param, TensorType
+from dlvm.ir.interpret import Interpreter
+from dlvm.ops.families import Control, Creation, Effect, Movement
+
+from .findings import Blame
+
+IsWrong = Callable[[Module, Sequence[Array], int], bool]
+MOST = 200
+"""How many operations are looked at."""
+
+
+@dataclass(slots=True)
+class Watching(Interpreter):
+    """An interpreter that keeps the operands of each operation where it first met it."""
+
+    met: dict[Op, list[Array]] = field(default_factory=dict[Op, list[Array]])
+
+    def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
+        """Keep what goes in, and run."""
+        if op not in self.met and len(self.met) < MOST:
+            self.met[op] = operands
+        return super(Watching, self).step(op, operands)
+
+
+def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWrong) -> Blame | None:
+    """The first operation whose derivative, of this order or below, is wrong by itself."""
+    machine = Watching(module, write=silent)
+    try:
+        with np.errstate(all="ignore"):
+            machine.enter(module.main.name, arrays)
+        for op, operands in machine.met.items():
+            if _has_rule(op) and is_wrong(alone(op, operands, module), operands, order):
+                return Blame(op.name, op.origin)
+    except DlvmError:  # the error that is being explained matters more
+        return None
+    return None
+
+
+def _has_rule(op: Op) -> bool:
+    floats_in = any(v.dtype.is_float for v in op.operands)
+    floats_out = any(t.dtype.is_float for t in op.result_types)
+    kept = not isinstance(op, Control | Creation | Effect | Movement)
+    return kept and floats_in and floats_out and not op.nondifferentiable
+
+
+def alone(op: Op, operands: Sequence[Array], module: Module) -> Module:
+    """A program of one operation, for operands of these sizes."""
+    machine = Interpreter(module)
+    types = [TensorType(v.dtype, a.shape) for v, a in zip(op.operands, operands, strict=True)]
+    params = tuple(Param(t, f"operand_{i}") for i, t in enumerate(types))
+    with Builder() as b:
+        new = machine.concrete(op).rebuild(params)
+    results = tuple(r for r in new.results if r.dtype.kind != "t")
+    return Module((Function("alone", params, tuple(b.ops), results),))

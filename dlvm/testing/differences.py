@@ -1,0 +1,186 @@
+"""Derivatives by differences, each with an estimate of its own error.
+
+Central differences have an error that is even in the step: D(h) = f' + c h^2 + d h^4 + ..., so with
+steps that shrink by four Richardson's table removes one power after the other (Ridders 1982). The
+error of an entry is how far it is from its neighbours, and the rounding of f over the step; the
+entry with the least is the answer. The gap between the differences to either side is odd in the
+step and goes to 0 where f is smooth; where it does not, there is a kink, and where f itself does
+not come back to its value there is a jump. Where f is not finite at a neighbour the step shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from dlvm.ir import Array
+
+Function = Callable[[Array], Array]
+RATIO = 4.0
+FIRST = 2.0**-5
+LEVELS = 12
+FEWEST = 3
+WINDOW = 5
+SHRINKS = 12
+EPSILON = 2.0**-52
+ENOUGH = 1e-7
+"""An estimated error, relative to the slope, with which nobody looks for a better step."""
+CLEAR = 10.0
+"""How many estimated errors are no accident."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of every element of a result along one direction.
+
+    ``error`` is infinite where no step gave anything; at a kink ``left`` and ``right`` are the
+    slopes to either side.
+    """
+
+    value: Array
+    error: Array
+    left: Array
+    right: Array
+    kink: Array
+    jump: Array
+
+    @property
+    def odd(self) -> Array:
+        """Where there is more than one slope, or none."""
+        return self.kink | self.jump
+
+
+@dataclass
+class _Samples:
+    """The last values of a function at both sides of a point, step by step."""
+
+    steps: list[float] = field(default_factory=list[float])
+    below: list[Array] = field(default_factory=list[Array])
+    above: list[Array] = field(default_factory=list[Array])
+
+    def add(self, step: float, below: Array, above: Array) -> None:
+        """One more step; those too far back to matter are forgotten."""
+        for column, x in ((self.steps, step), (self.below, below), (self.above, above)):
+            column.append(x)  # pyright: ignore[reportArgumentType]
+            del column[:-WINDOW]
+
+
+def slope(
+    f: Function,
+    x: Array,
+    direction: Array,
+    noise: Array,
+    first: float = FIRST,
+    at: Array | None = None,
+) -> Slope:
+    """The derivative of ``f`` at ``x``; ``noise`` is how far rounding may move its values."""
+    middle = f(x) if at is None else at
+    size = float(np.max(np.abs(direction), initial=0.0))
+    best, samples = _nothing(middle), _Samples()
+    if not size:
+        return _zero(middle)
+    step, done = first / size, ~np.isfinite(middle)
+    moved = direction != 0
+    grain = EPSILON * float(np.max(np.abs(x[moved] / direction[moved])))
+    for level in range(LEVELS):
+        step = _sampled(f, x, direction, step, middle, samples)
+        if not step or np.all(done):
+            break
+        step /= RATIO
+        if level + 1 >= FEWEST and len(samples.steps) > 1:
+            now = _estimated(samples, middle, noise, grain)
+            settled = _settled(now, best, 2 * noise / samples.steps[-1])
+            best = _either(~done & ((now.error < best.error) | best.odd | now.odd), now, best)
+            done |= settled
+    return best
+
+
+def _sampled(
+    f: Function, x: Array, direction: Array, step: float, middle: Array, samples: _Samples
+) -> float:
+    """Take one more pair of values, at a smaller step where one is not finite; the step, or 0."""
+    wanted = np.isfinite(middle)
+    for _ in range(SHRINKS):
+        above, below = f(x + step * direction), f(x - step * direction)
+        if np.all((np.isfinite(above) & np.isfinite(below)) | ~wanted):
+            samples.add(step, below, above)
+            return step
+        step /= RATIO
+    return 0.0
+
+
+def _settled(now: Slope, best: Slope, rounding: Array) -> Array:
+    """Where a smaller step is of no use: good enough, or all the error there was is rounding."""
+    good = now.error <= ENOUGH * np.abs(now.value)
+    return (good | ((rounding >= best.error) & ~best.odd)) & ~now.odd
+
+
+def _either(which: Array, one: Slope, other: Slope) -> Slope:
+    def chosen(field: str) -> Array:
+        a, b = getattr(one, field), getattr(other, field)
+        return np.where(which, a, b)  # pyright: ignore[reportUnknownVariableType]
+
+    return Slope(*map(chosen, ("value", "error", "left", "right", "kink", "jump")))
+
+
+def _estimated(s: _Samples, middle: Array, noise: Array, grain: float) -> Slope:
+    """What the last steps say."""
+    with np.errstate(all="ignore"):
+        pairs = list(zip(s.above, s.below, s.steps, strict=True))
+        rough = [(a - b) / (2 * h) for a, b, h in pairs]
+        value, error = _extrapolated(rough, noise + grain * np.abs(rough[-1]), s.steps)
+        gaps = [(a + b - 2 * middle) / h for a, b, h in pairs]
+        rounding = CLEAR * 4 * noise / s.steps[-1]
+        kink = (np.abs(gaps[-1]) > 0.7 * np.abs(gaps[-2])) & (np.abs(gaps[-1]) > rounding)
+        jump = _jumps(s, middle, noise)
+    half = np.where(kink, gaps[-1] / 2, 0.0)
+    return Slope(value, error, value - half, value + half, kink & ~jump, jump)
+
+
+def _extrapolated(table: list[Array], noise: Array, steps: list[float]) -> tuple[Array, Array]:
+    """The best entry of Richardson's table for each element, and its estimated error."""
+    best, least = table[-1], np.full(np.shape(table[-1]), np.inf)
+    for j in range(len(steps) - 1):
+        power = RATIO ** (2 * (j + 1))
+        finer = [b + (b - a) / (power - 1) for a, b in pairwise(table)]
+        for k, entry in enumerate(finer):  # from steps k and k + 1 of the column before
+            apart = np.maximum(np.abs(entry - table[k]), np.abs(entry - table[k + 1]))
+            error = apart + 2 * noise / steps[k + j + 1] + 4 * EPSILON * np.abs(entry)
+            better = error < least
+            best, least = np.where(better, entry, best), np.where(better, error, least)
+        table = finer
+    return best, least
+
+
+def _jumps(s: _Samples, middle: Array, noise: Array) -> Array:
+    """Where the function does not come back to its value as the step shrinks."""
+    found = np.zeros(np.shape(middle), bool)
+    for side in (s.above, s.below):
+        far, near = np.abs(side[-2] - middle), np.abs(side[-1] - middle)
+        found |= (near > 0.9 * far) & (near > CLEAR * noise) & (near > 0)
+    return found
+
+
+def _nothing(middle: Array) -> Slope:
+    nan, no = np.full(np.shape(middle), np.nan), np.zeros(np.shape(middle), bool)
+    return Slope(nan, np.full(np.shape(middle), np.inf), nan, nan, no, no)
+
+
+def _zero(middle: Array) -> Slope:
+    zero, no = np.zeros(np.shape(middle)), np.zeros(np.shape(middle), bool)
+    return Slope(zero, zero, zero, zero, no, no)
+
+
+def agreed(one: Slope, other: Slope) -> Slope:
+    """Two estimates from different steps as one, whose error is at least how far they differ."""
+    with np.errstate(all="ignore"):
+        apart = np.abs(one.value - other.value)
+        error = np.maximum(
+            np.maximum(one.error, other.error), np.where(np.isnan(apart), np.inf, apart)
+        )
+    return Slope(
+        one.value, error, one.left, one.right, one.kink | other.kink, one.jump | other.jump
+    )

@@ -1,0 +1,302 @@
+"""``gradcheck``: whether the derivatives of a function are its derivatives.
+
+Everything is recast to f64 first. At each order the adjoint is held against differences, element by
+element; the tangent against differences along a direction; the two against one another by
+``<J v, w> = <v, J' w>``; second derivatives against their own symmetry; and machine code against
+the references. What may be apart is what truncation and rounding are estimated to be, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dlvm.accuracy import Answers, difference
+from dlvm.compile import interpreting
+from dlvm.dsl.application import Application
+from dlvm.dsl.function import StagedFunction, is_staged
+from dlvm.dsl.scopes import facing_users, user_origin
+from dlvm.errors import UserError
+from dlvm.ir import Array, Module
+from dlvm.ir.recast import array_in_f64, in_f64
+
+from .blame import guilty
+from .causes import Evidence, cause
+from .differences import CLEAR, Slope, agreed
+from .findings import Checked, Fault, GradientError, Identity, Report, error_of
+from .levels import Levels, flat
+from .look import OTHER, Leaf, Look
+
+ELEMENTS = 64
+IDENTITY = 1e-12
+
+
+@facing_users
+def gradcheck(
+    f: Callable[..., Any],
+    *args: Any,
+    order: int = 2,
+    wrt: Any = None,
+    elements: int = ELEMENTS,
+    compiled: bool = True,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Report:
+    """Check the derivatives of ``f`` at these arguments, to an order; ``GradientError`` if wrong.
+
+    ``wrt`` names arguments by position or name, every float one if it is left out; of each array
+    so many ``elements`` are looked at one by one, and the rest along random directions. Other
+    keyword arguments go to ``f``.
+    """
+    if not (isinstance(order, int) and order >= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"order={order!r}: expected 1, 2 ...", origin=user_origin())
+    staged = f if is_staged(f) else StagedFunction(f)
+    applied = staged.applied(args, kwargs)
+    chosen = positions(staged, applied, wrt)
+    labels = [applied.labels[i] for i in chosen]
+    module, dice = applied.module, np.random.default_rng(seed)
+    levels = levels_of(module, applied.arrays, chosen, order, staged.label)
+    check = Check(levels, staged.label, tuple(labels), elements, dice)
+    with np.errstate(all="ignore"):
+        return check.run(compiled and not interpreting())
+
+
+def levels_of(
+    module: Module, arrays: Sequence[Array], wrt: tuple[int, ...], order: int, label: str
+) -> Levels:
+    """The derivatives of a program in f64; there must be some."""
+    if not any(r.dtype.is_float for r in module.main.results):
+        raise UserError(
+            f"{label} gives no float, so it has no derivative",
+            origin=user_origin(),
+            remedy="return what is to be differentiated",
+        )
+    return Levels(in_f64(module), tuple(map(array_in_f64, arrays)), wrt, order)
+
+
+def positions(f: StagedFunction[..., Any], applied: Application, wrt: Any) -> tuple[int, ...]:
+    """The parameters to differentiate by: float leaves of the arguments that are meant."""
+    params = applied.module.main.params
+    if wrt is None:
+        names = {n for n in applied.owners if n}
+    else:
+        names = set(f.parameters.resolve(wrt, "wrt"))
+    found = tuple(
+        i
+        for i, (owner, p) in enumerate(zip(applied.owners, params, strict=True))
+        if owner in names and p.dtype.is_float
+    )
+    if found:
+        return found
+    raise UserError(
+        f"{f.label} has no float among {', '.join(sorted(names)) or 'its arguments'}",
+        origin=user_origin(),
+        remedy="pass floats, or name other arguments in wrt=",
+    )
+
+
+@dataclass
+class Check:
+    """One gradient check while it runs."""
+
+    levels: Levels
+    name: str
+    labels: tuple[str, ...]
+    elements: int
+    dice: np.random.Generator
+    seeds: list[list[Array]] = field(default_factory=list[list[Array]])
+    checked: list[Checked] = field(default_factory=list[Checked])
+    identities: list[Identity] = field(default_factory=list[Identity])
+    meant: list[Answers] = field(default_factory=list[Answers])
+
+    def run(self, compiled: bool) -> Report:
+        """Every order, then machine code; the report, or the first fault."""
+        v = [self._normal(self.levels.arrays[i]) for i in self.levels.wrt]
+        for level in range(self.levels.order):
+            self._level(level, v)
+        if not any(c.seen for c in self.checked if c.order == 1):
+            raise self._nothing()
+        if compiled:
+            self._machine_code(v)
+        return Report(
+            self.name,
+            tuple(range(1, self.levels.order + 1)),
+            tuple(self.checked),
+            tuple(self.identities),
+            compiled,
+        )
+
+    def _normal(self, like: Array) -> Array:
+        return self.dice.standard_normal(like.shape)
+
+    def _level(self, level: int, v: list[Array]) -> None:
+        below = [s for each in self.seeds for s in each]
+        function = self.levels.function(level, below)
+        values = [function.answers.values[j] for j in function.floats]
+        seeds = [np.where(np.isfinite(y), self._normal(y), 0.0) for y in values]
+        self.seeds.append(seeds)
+        adjoint = self.levels.adjoint(level, [*below, *seeds])
+        tangent = self.levels.tangent(level, below, v)
+        self.meant += [adjoint, tangent]
+        look = Look(function, level + 1, flat(seeds), flat(adjoint.values), flat(adjoint.allowed))
+        self._adjoint(look)
+        self._tangent(look, flat(v), tangent)
+        self._transposed(look, flat(v), tangent)
+        if level:
+            self._symmetric(look, level, below, v, tangent)
+
+    # -- the adjoint, element by element ---------------------------------------------------------
+
+    def _adjoint(self, look: Look) -> None:
+        start = 0
+        for label, i in zip(self.labels, self.levels.wrt, strict=True):
+            array = self.levels.arrays[i]
+            every = np.arange(start, start + array.size)
+            start += array.size
+            some = every
+            limit = self.elements if look.order == 1 else max(self.elements // 4, 1)
+            if array.size > limit:
+                some = np.sort(self.dice.choice(every, limit, replace=False))
+            leaf = Leaf(label, array.shape, every, some)
+            found = [look.element(k) for k in leaf.some]
+            if fault := look.fault(leaf, found):
+                raise self._error(fault)
+            self.checked.append(look.checked(leaf, found))
+            if array.size > limit and (fault := self._elsewhere(look, leaf)):
+                raise self._error(fault)
+
+    def _elsewhere(self, look: Look, leaf: Leaf) -> Fault | None:
+        """The elements that were not looked at one by one, all along one direction."""
+        rest: Array = np.setdiff1d(leaf.every, leaf.some)
+        while look.along(rest, self.dice.choice([-1.0, 1.0], rest.size)):
+            if rest.size == 1:
+                return look.fault(leaf, [look.element(int(rest[0]))])
+            half: list[Array] = [rest[: rest.size // 2], rest[rest.size // 2 :]]
+            signs = [self.dice.choice([-1.0, 1.0], h.size) for h in half]
+            guilty_half = [h for h, s in zip(half, signs, strict=True) if look.along(h, s)]
+            if not guilty_half:
+                return None
+            rest = guilty_half[0]
+        return None
+
+    # -- the tangent, and what holds of both -----------------------------------------------------
+
+    def _tangent(self, look: Look, v: Array, tangent: Answers) -> None:
+        found, allowed = flat(tangent.values), flat(tangent.allowed)
+        by = look.slope(v)
+        for k in np.flatnonzero(_apart(found, by, allowed)):
+            again = agreed(by, look.slope(v, OTHER))
+            if _apart(found, again, allowed)[k]:
+                raise self._error(
+                    Fault(
+                        " and ".join(self.labels[:3]),
+                        f"result[{k}] along a direction",
+                        look.order,
+                        "forward mode",
+                        float(found[k]),
+                        float(again.value[k]),
+                        float(again.error[k]),
+                        cause(Evidence(found, again.value, again.error, found.shape)),
+                    )
+                )
+
+    def _transposed(self, look: Look, v: Array, tangent: Answers) -> None:
+        """``<J v, w> = <v, J' w>``."""
+        jv, off = flat(tangent.values), flat(tangent.allowed)
+        finite = np.isfinite(jv)
+        left = float(np.sum(np.where(finite, jv, 0) * look.w))
+        right = float(np.sum(v * look.found))
+        norms = float(np.linalg.norm(jv[finite]) * np.linalg.norm(look.w))
+        rounding = float(np.sum(np.abs(look.w[finite]) * off[finite]))
+        rounding += float(np.sum(np.abs(v) * look.allowed))
+        self._same("<Jv, w> = <v, J'w>", look, left, right, max(IDENTITY * norms, rounding))
+
+    def _symmetric(
+        self, look: Look, level: int, below: list[Array], v: list[Array], tangent: Answers
+    ) -> None:
+        """``<H v, u> = <H u, v>``, each by forward over reverse."""
+        u = [self._normal(x) for x in v]
+        other = self.levels.tangent(level, below, u)
+        left = float(np.sum(flat(tangent.values) * flat(u)))
+        right = float(np.sum(flat(other.values) * flat(v)))
+        rounding = float(np.sum(flat(tangent.allowed) * np.abs(flat(u))))
+        rounding += float(np.sum(flat(other.allowed) * np.abs(flat(v))))
+        norms = float(np.linalg.norm(flat(tangent.values)) * np.linalg.norm(flat(u)))
+        if not any(c.kinks for c in self.checked):
+            self._same("<Hv, u> = <Hu, v>", look, left, right, max(IDENTITY * norms, rounding))
+
+    def _same(self, law: str, look: Look, left: float, right: float, allowed: float) -> None:
+        if not (np.isfinite(left) and np.isfinite(right) and np.isfinite(allowed)):
+            return  # an infinite slope
+        apart = abs(left - right)
+        self.identities.append(Identity(law, look.order, apart, allowed))
+        if apart > allowed:
+            where = " and ".join(self.labels[:3])
+            why = "forward and reverse mode are not transposes of one another"
+            if law.startswith("<H"):
+                why = "the second derivative is not symmetric, so the first is no gradient"
+            raise self._error(Fault(where, law, look.order, "identity", left, right, allowed, why))
+
+    # -- machine code ----------------------------------------------------------------------------
+
+    def _machine_code(self, v: list[Array]) -> None:
+        made = self.levels.compiled(self.seeds, v)
+        for k, (found, meant) in enumerate(zip(made, self.meant, strict=True)):
+            off = difference(found, meant)
+            if off is None:
+                continue
+            mode = ("reverse", "forward")[k % 2]
+            label = self.labels[off.result] if k % 2 == 0 else f"result {off.result}"
+            fault = Fault(
+                label,
+                f"{label}{list(off.index)}",
+                k // 2 + 1,
+                f"{mode} mode, machine code",
+                float(off.found),
+                float(off.expected),
+                off.allowed,
+                "the references are right, so the compiler is not: please report it",
+                off.wrong,
+                meant.values[off.result].size,
+            )
+            raise error_of(self.name, fault, None)
+
+    # -- what is said ----------------------------------------------------------------------------
+
+    def _error(self, fault: Fault) -> GradientError:
+        levels = self.levels
+        blame = guilty(levels.module, levels.arrays, fault.order, is_wrong) if self.name else None
+        return error_of(self.name, fault, blame)
+
+    def _nothing(self) -> GradientError:
+        return GradientError(
+            f"nothing of the gradient of {self.name} could be checked",
+            origin=user_origin(),
+            notes=("every derivative is lost in rounding, at a jump or at the border of a domain",),
+            remedy="pass arguments where the function changes visibly",
+        )
+
+
+def _apart(found: Array, by: Slope, allowed: Array) -> Array:
+    """Where a tangent is further from differences than both are unsure."""
+    bound = CLEAR * by.error + allowed
+    with np.errstate(all="ignore"):
+        close = np.abs(found - by.value) <= bound
+    return ~close & np.isfinite(bound) & np.isfinite(by.value) & ~by.odd
+
+
+def is_wrong(module: Module, arrays: Sequence[Array], order: int) -> bool:
+    """Whether the derivatives of a small program, by itself, are wrong by the references."""
+    wrt = tuple(i for i, p in enumerate(module.main.params) if p.dtype.is_float)
+    labels = tuple(map(str, wrt))
+    check = Check(
+        Levels(module, tuple(arrays), wrt, order), "", labels, 16, np.random.default_rng(0)
+    )
+    try:
+        check.run(compiled=False)
+    except GradientError as error:
+        return error.fault is not None
+    return False

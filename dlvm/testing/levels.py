@@ -1,0 +1,194 @@
+"""The derivatives of a program as programs: one level for each order.
+
+Level k has the derivative of order k - 1 as its function; its adjoint and its tangent are what is
+checked. All of them stand in one module, run by the references, and in one compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dlvm.accuracy import Answers, answers, silent
+from dlvm.compile import Options, Road, expand
+from dlvm.errors import UserError
+from dlvm.ir import Array, Builder, Declaration, Function, FunctionRef, Module, Param
+from dlvm.ir.interpret import Interpreter
+from dlvm.ops import Call
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the function of one level and its derivatives are called."""
+
+    of: str
+    adjoint: str
+    tangent: str
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A program in f64, the parameters it is differentiated by, and its derivatives."""
+
+    module: Module
+    arrays: tuple[Array, ...]
+    wrt: tuple[int, ...]
+    order: int
+
+    @cached_property
+    def names(self) -> tuple[Names, ...]:
+        """The functions of each level."""
+        out: list[Names] = []
+        of, taken = self.module.main.name, {e.name for e in self.module.entries}
+        for k in range(1, self.order + 1):
+            adjoint, tangent = (_free(f"{kind}_{k}", taken) for kind in ("adjoint", "tangent"))
+            out.append(Names(of, adjoint, tangent))
+            of = adjoint
+        return tuple(out)
+
+    @cached_property
+    def expanded(self) -> Module:
+        """Every derivative written out."""
+        declared: list[Declaration] = []
+        for n in self.names:
+            declared.append(Declaration("adjoint", n.adjoint, n.of, self.wrt, seeded=True))
+            declared.append(Declaration("tangent", n.tangent, n.of, self.wrt))
+        return expand(Module((*self.module.entries, *declared)))
+
+    def function(self, level: int, seeds: Sequence[Array]) -> Mapping:
+        """The function whose derivative is checked at a level, with the seeds of those below."""
+        return Mapping(self.expanded, self.names[level].of, (*self.arrays, *seeds), self.wrt)
+
+    def adjoint(self, level: int, seeds: Sequence[Array]) -> Answers:
+        """The cotangents of the arguments; the last seeds are those of this level."""
+        return answers(self.expanded, self.names[level].adjoint, (*self.arrays, *seeds))
+
+    def tangent(self, level: int, seeds: Sequence[Array], v: Sequence[Array]) -> Answers:
+        """The tangents of the results along ``v``."""
+        return answers(self.expanded, self.names[level].tangent, (*self.arrays, *seeds, *v))
+
+    # -- machine code ----------------------------------------------------------------------------
+
+    def compiled(self, seeds: Sequence[Sequence[Array]], v: Sequence[Array]) -> list[list[Array]]:
+        """The adjoint and the tangent of each level by machine code, from one program."""
+        params = self.expanded.function(self.names[0].of).params
+        whole = Module((self._every(), *self.expanded.entries))
+        given = [*self.arrays, *(s for each in seeds for s in each), *v]
+        road = Road(whole, Options())
+        arrays = [np.array(a) for a in given]
+        assert len(params) == len(self.arrays)
+        flat = iter(road.executable.run(arrays) if not _prints(whole) else _quiet(road, arrays))
+        return [[next(flat) for _ in self._results(name)] for name in self._all()]
+
+    def _all(self) -> list[str]:
+        return [name for n in self.names for name in (n.adjoint, n.tangent)]
+
+    def _results(self, name: str) -> Sequence[Any]:
+        return self.expanded.function(name).signature.results
+
+    def _every(self) -> Function:
+        """One function that calls the derivatives of all levels."""
+        base = [Param(p.type, p.name) for p in self.module.main.params]
+        seeds: list[list[Param]] = []
+        for k, n in enumerate(self.names):
+            types = self.expanded.function(n.adjoint).signature.params
+            before = len(base) + sum(map(len, seeds))
+            seeds.append([Param(t, f"seed_{k}_{i}") for i, t in enumerate(types[before:])])
+        v = [Param(base[i].type, f"v_{i}") for i in self.wrt]
+        results: list[Any] = []
+        with Builder() as b:
+            for k, n in enumerate(self.names):
+                below = [s for each in seeds[:k] for s in each]
+                for name, last in ((n.adjoint, seeds[k]), (n.tangent, v)):
+                    types = self.expanded.function(name).signature.results
+                    op = Call((*base, *below, *last), FunctionRef(name), types)
+                    results += op.results
+        params = (*base, *(s for each in seeds for s in each), *v)
+        name = _free("derivatives", {e.name for e in self.expanded.entries})
+        return Function(name, params, tuple(b.ops), tuple(results))
+
+
+def _prints(module: Module) -> bool:
+    return any(fn.has_effect for fn in module.functions)
+
+
+def _quiet(road: Road, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """A run whose prints nobody reads."""
+    run: Any = road.executable.run
+    return run(arrays, silent)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    n, found = 1, name
+    while found in taken:
+        n, found = n + 1, f"{name}_{n}"
+    taken.add(found)
+    return found
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A function of the module as one from vectors to vectors: its float results, end to end."""
+
+    module: Module
+    name: str
+    arrays: tuple[Array, ...]
+    wrt: tuple[int, ...]
+
+    @cached_property
+    def x(self) -> Array:
+        """Where it is looked at."""
+        return flat([self.arrays[i] for i in self.wrt])
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What it gives there, and how far roundings may move that."""
+        return answers(self.module, self.name, self.arrays)
+
+    @cached_property
+    def floats(self) -> tuple[int, ...]:
+        """Which of the results are floats."""
+        results = self.module.function(self.name).results
+        return tuple(j for j, r in enumerate(results) if r.dtype.is_float)
+
+    def parts(self, x: Array) -> list[Array]:
+        """A vector cut into arrays like the arguments."""
+        sizes = [self.arrays[i].size for i in self.wrt]
+        pieces = np.split(x, np.cumsum(sizes)[:-1]) if sizes else []
+        return [p.reshape(self.arrays[i].shape) for p, i in zip(pieces, self.wrt, strict=True)]
+
+    def __call__(self, x: Array) -> Array:
+        """Its value; no number where the program refuses its arguments."""
+        moved = list(self.arrays)
+        for i, part in zip(self.wrt, self.parts(x), strict=True):
+            moved[i] = part
+        try:
+            with np.errstate(all="ignore"):
+                found = Interpreter(self.module, write=silent).enter(self.name, moved)
+        except UserError:
+            return np.full(self.size, np.nan)
+        return flat([found[j] for j in self.floats])
+
+    @cached_property
+    def size(self) -> int:
+        """How many numbers it gives."""
+        return sum(self.answers.values[j].size for j in self.floats)
+
+    @cached_property
+    def value(self) -> Array:
+        """Its value where it is looked at."""
+        return flat([self.answers.values[j] for j in self.floats])
+
+    @cached_property
+    def noise(self) -> Array:
+        """How far rounding may move the value."""
+        return flat([self.answers.allowed[j] for j in self.floats])
+
+
+def flat(arrays: Sequence[Array]) -> Array:
+    """Arrays end to end."""
+    return np.concatenate([np.zeros(0), *(np.ravel(a) for a in arrays)])

@@ -1,0 +1,283 @@
+"""``gradcheck`` catches wrong rules, names what is wrong with them, and passes right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.errors import UserError
+from dlvm.ir import splat, zeros
+from dlvm.ops import Abs, Cos, Equal, Exp, Matmul, Mul, Permute, Select, Sin, Sum, Tanh
+from dlvm.testing import GradientError, gradcheck
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.4, 1.3, size=(3, 4))
+A, B = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))
+
+
+def caught(f: Callable[..., Any], *args: Any, **options: Any) -> GradientError:
+    with pytest.raises(GradientError) as found:
+        gradcheck(f, *args, **options)
+    error = found.value
+    assert len(str(error).splitlines()) <= 12
+    return error
+
+
+# -- wrong rules ---------------------------------------------------------------------------------
+
+RIGHT = Tanh.adjoint
+
+
+def wrong_sign(self, dy):
+    return (-RIGHT(self, dy)[0],)
+
+
+def factor_two(self, dy):
+    return (RIGHT(self, dy)[0] * 2.0,)
+
+
+def half(self, dy):
+    return (RIGHT(self, dy)[0] * 0.5,)
+
+
+def nothing(self, dy):
+    return (zeros(self.type),)
+
+
+def missing_term(self, dy):
+    return (dy * (1.0 - self),)
+
+
+WRONG = {
+    wrong_sign: "the sign is wrong",
+    factor_two: "too large by a factor 2",
+    half: "too small by a factor 2",
+    nothing: "constant zero",
+    missing_term: "a term is missing",
+}
+
+
+@pytest.mark.parametrize("rule", WRONG, ids=lambda r: r.__name__)
+def test_a_wrong_rule_is_caught_and_named(rule, monkeypatch):
+    monkeypatch.setattr(Tanh, "adjoint", rule)
+    error = caught(lambda x: dlvm.tanh(x) * 3.0, X, order=1)
+    fault = error.fault
+    assert WRONG[rule] in fault.cause
+    assert (fault.argument, fault.order, fault.mode, fault.wrong) == ("x", 1, "reverse mode", 12)
+    assert fault.element.startswith("x[")
+    assert "the derivative of tanh is wrong by itself" in str(error)
+    assert "dlvm.tanh(x) * 3.0" in error.origin.source()
+
+
+def test_the_numbers_are_those_of_the_element(monkeypatch):
+    monkeypatch.setattr(Tanh, "adjoint", factor_two)
+    x = np.array([0.3, 0.7])
+    fault = caught(lambda x: dlvm.tanh(x).sum(), x, order=1, seed=3).fault
+    i = int(fault.element[2])
+    w = fault.expected / (1 - np.tanh(x[i]) ** 2)
+    assert fault.found == pytest.approx(2 * fault.expected, rel=1e-9)
+    assert 0 < fault.error < 1e-6 * abs(fault.expected)
+    assert w == pytest.approx(np.random.default_rng(3).standard_normal(3)[2], rel=1e-6)
+
+
+def test_a_transposed_jacobian_is_named(monkeypatch):
+    def transposed(self, dy):
+        return Matmul(dy, self.y), Matmul(Permute(self.x, (1, 0)), dy)
+
+    monkeypatch.setattr(Matmul, "adjoint", transposed)
+    assert "the Jacobian is transposed" in caught(lambda x: x @ B, A, order=1).fault.cause
+
+
+def test_a_transposed_gradient_is_named(monkeypatch):
+    right = Mul.adjoint
+
+    def transposed(self, dy):
+        return tuple(Permute(g, (1, 0)) if len(g.shape) == 2 else g for g in right(self, dy))
+
+    monkeypatch.setattr(Mul, "adjoint", transposed)
+    assert "it is transposed" in caught(lambda x: (x * B).sum(), A, order=1).fault.cause
+
+
+def test_a_rule_that_is_wrong_in_the_second_order_only(monkeypatch):
+    monkeypatch.setattr(Cos, "adjoint", lambda self, dy: (dy * Sin(self.x),))
+    assert gradcheck(dlvm.sin, X, order=1).orders == (1,)
+    error = caught(dlvm.sin, X)
+    assert (error.fault.order, error.fault.cause) == (2, "the sign is wrong")
+    assert str(error).startswith("the second derivative of")
+
+
+def test_a_factor_dropped_in_one_of_two_operands(monkeypatch):
+    monkeypatch.setattr(Mul, "adjoint", lambda self, dy: (dy * self.y, zeros(self.type)))
+    error = caught(lambda x, y: dlvm.exp(x) * y, X, X, order=1)
+    assert error.fault.argument == "y"
+    assert "constant zero" in error.fault.cause
+    assert "the derivative of mul is wrong by itself" in str(error)
+
+
+def test_a_wrong_rule_in_one_element_is_found_among_many(monkeypatch):
+    right = Exp.adjoint
+
+    def edge(self, dy):
+        at = Equal(self.x, splat(1.5, self.x.type))
+        return (Select(at, zeros(self.type), right(self, dy)[0]),)
+
+    monkeypatch.setattr(Exp, "adjoint", edge)
+    x = np.linspace(0.1, 1, 500)
+    x[321] = 1.5
+    assert caught(lambda x: dlvm.exp(x).sum(), x, order=1).fault.element == "x[321]"
+
+
+def test_a_sum_in_the_place_of_a_mean(monkeypatch):
+    right = Sum.adjoint
+    monkeypatch.setattr(Sum, "adjoint", lambda self, dy: (right(self, dy)[0] * (1 / 12),))
+    cause = caught(lambda x: dlvm.exp(x).sum(), X, order=1).fault.cause
+    assert "the number of elements, 12" in cause
+
+
+# -- kinks ---------------------------------------------------------------------------------------
+
+
+def test_kinks_are_reported_and_not_failed():
+    report = gradcheck(lambda x: abs(x).sum(), np.array([0.0, 1.0, -2.0]))
+    first = [k for k in report.kinks if k.order == 1]
+    assert [k.element for k in first] == ["x[0]"]
+    assert first[0].left == pytest.approx(-first[0].right)
+    assert "by convention" in str(report)
+
+
+def test_a_wrong_convention_at_a_kink_is_caught(monkeypatch):
+    right = Abs.adjoint
+
+    def steep(self, dy):
+        at = Equal(self.x, splat(0.0, self.x.type))
+        return (Select(at, dy * 2.0, right(self, dy)[0]),)
+
+    monkeypatch.setattr(Abs, "adjoint", steep)
+    fault = caught(lambda x: abs(x).sum(), np.array([0.0, 1.0, -2.0]), order=1).fault
+    assert fault.element == "x[0]"
+    assert "between the slopes of both sides" in fault.cause
+    assert fault.kinked[0] == pytest.approx(-fault.kinked[1])
+
+
+def test_ties_share_and_lie_between_the_slopes():
+    report = gradcheck(lambda x: dlvm.max(x), np.array([1.0, 1.0, 0.5]), order=1)
+    assert [k.element for k in report.kinks] == ["x[0]", "x[1]"]
+
+
+def test_a_kink_nearby_only_makes_the_step_smaller():
+    for distance in (1e-2, 1e-4, 1e-6):
+        report = gradcheck(lambda x: dlvm.maximum(x, 0.0).sum(), np.array([distance, 1.0]), order=1)
+        assert report.arguments[0].checked == 2
+        assert report.max_error < 1e-7
+
+
+# -- what can't be checked -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [dlvm.floor, dlvm.sign, lambda x: x * 1e-30 + 1.0])
+def test_where_nothing_could_be_checked_is_an_error(f):
+    with pytest.raises(GradientError, match="nothing of the gradient") as found:
+        gradcheck(f, np.array([1.0, 2.5]), order=1)
+    assert found.value.fault is None
+
+
+def test_the_border_of_a_domain_is_not_checked():
+    report = gradcheck(dlvm.sqrt, np.array([0.0, 2.0]), order=1)
+    assert (report.arguments[0].checked, report.arguments[0].unchecked) == (1, 1)
+
+
+def test_a_guarded_domain_shrinks_the_step():
+    report = gradcheck(dlvm.log, np.array([1e-6, 3.0]))
+    assert report.arguments[0].checked == 2
+
+
+def test_a_gradient_that_is_no_number_where_the_function_is_smooth():
+    error = caught(lambda x: dlvm.sqrt(x**4), np.array([0.0, 1.0]), order=1)
+    assert error.fault.element == "x[0]"
+    assert "no number" in error.fault.cause
+
+
+# -- what may be passed --------------------------------------------------------------------------
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+OFFSET = np.float32([0.5, 0.25, 0.125, 0.0])
+
+
+def test_trees_integers_keywords_and_captured_arrays():
+    def loss(layer, x, *, labels, scale=2.0):
+        z = x @ layer.w + layer.b + OFFSET
+        return scale * dlvm.nn.cross_entropy(z, labels).mean()
+
+    layer = Layer(RNG.normal(size=(5, 4)).astype(np.float32), np.zeros(4, np.float16))
+    x = RNG.normal(size=(6, 5)).astype(np.float32)
+    report = gradcheck(loss, layer, x, labels=np.arange(6) % 4, scale=1.5)
+    assert {c.argument for c in report.arguments} == {"layer.w", "layer.b", "x", "scale"}
+    assert report.max_error < 1e-7
+    assert report.compiled
+    assert {i.order for i in report.identities} == {1, 2}
+
+
+def test_staged_functions_static_arguments_and_wrt():
+    @dlvm.function(static="power")
+    def f(x, y, power):
+        return (x * y) ** power
+
+    report = gradcheck(f, X, X, 3, wrt=("y",))
+    assert [c.argument for c in report.arguments] == ["y", "y"]
+    assert gradcheck(f, X, X, 3, wrt=1, order=3).orders == (1, 2, 3)
+
+
+def test_control_flow_and_effects(capsys):
+    def f(x, n):
+        def step(i, c):
+            return dlvm.cond(c.sum() > 0, lambda c: dlvm.sin(c) * x, lambda c: c + x, c)
+
+        dlvm.print("x is", x)
+        return dlvm.fori_loop(0, n, step, x)
+
+    assert gradcheck(f, X[0], 5).arguments[0].checked == 4
+    assert capsys.readouterr().out == ""
+
+
+def test_large_arrays_are_looked_at_in_part_and_along_directions():
+    x = RNG.normal(size=(60, 50))
+    report = gradcheck(lambda x: dlvm.tanh(x).mean(), x, elements=10)
+    assert [c.checked for c in report.arguments] == [10, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gradcheck(lambda x: x > 0, X), "no float, so it has no derivative"),
+        (lambda: gradcheck(lambda n: n * 2, np.arange(3)), "no float among"),
+        (lambda: gradcheck(lambda x: x, X, wrt="z"), "there is no such parameter"),
+        (lambda: gradcheck(lambda x: x, X, order=0), "expected 1, 2"),
+    ],
+)
+def test_wrong_calls_are_told_with_a_remedy(call, said):
+    with pytest.raises(UserError, match=said):
+        call()
+
+
+def test_machine_code_that_differs_is_caught(monkeypatch):
+    from dlvm.gen.executable import Executable
+
+    run = Executable.run
+
+    def off(self, arrays, *more):
+        return tuple(r * (1 + 1e-9) for r in run(self, arrays, *more))
+
+    monkeypatch.setattr(Executable, "run", off)
+    error = caught(lambda x: dlvm.tanh(x).sum(), X, order=1)
+    assert "machine code" in error.fault.mode
