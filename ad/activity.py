@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from dlvm.errors import UserError
 from dlvm.ir import Function, Op, TensorType, Value
-from dlvm.ops import Call, Cond, Recompute, Scan, While
+from dlvm.ops import Call, Cond, Custom, Recompute, Scan, While
 
 Flags = tuple[bool, ...]
 
@@ -79,7 +79,7 @@ class Activity:
         if any(operands) and not op.nondifferentiable:
             entering = self.entering(op, operands)
             bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
-            if not bodies:
+            if not bodies or (isinstance(op, Custom) and any(operands[: len(op.xs)])):
                 return tuple(flows(t) for t in op.result_types)
             found = [self._through(op, body, entering) for body in bodies]
             loop = entering[: carried(op)]
@@ -132,6 +132,8 @@ class Activity:
         found = [self._back(op, body, leaving) for body in bodies]
         flags = [any(f) for f in zip(*found, strict=True)]
         flags[: carried(op)] = leaving[: carried(op)]
+        if isinstance(op, Custom):  # whose rule may say another derivative than zero
+            flags[: len(op.xs)] = (any(results),) * len(op.xs)
         where = range(len(op.operands))[arguments(op)]
         inside = dict(zip(where, flags, strict=True))
         return tuple(f and inside.get(i, False) for i, f in enumerate(flows_in))

@@ -19,6 +19,7 @@ from dlvm.ir import (
     Declaration,
     Dim,
     Function,
+    FunctionRef,
     Op,
     Param,
     TensorType,
@@ -138,11 +139,15 @@ class Batch:
 
 def inside(engine: Engine, ops: Iterable[Op]) -> Iterator[Op]:
     """Operations and all that they hold or call."""
-    pending = list(ops)
+    pending, seen = list(ops), set[str]()
     while pending:
         op = pending.pop()
         yield op
-        bodies = [engine.lent(op.callee.name)] if isinstance(op, Call) else op.regions.values()
+        bodies = list(op.regions.values())
+        if isinstance(op, Call):
+            refs = {v.name for v in op.attributes.values() if isinstance(v, FunctionRef)} - seen
+            seen |= refs
+            bodies = [engine.lent(name) for name in sorted(refs)]
         pending += (inner for body in bodies for inner in body.ops)
 
 

@@ -37,7 +37,7 @@ def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """A call of the batched callee, which has a symbol of its own for an unknown size."""
     assert isinstance(op, Call)
     fn = b.engine.lent(op.callee.name)
-    size = b.size if isinstance(b.size, int) else _fresh(fn)
+    size = b.size if isinstance(b.size, int) else fresh_size(fn)
 
     guard = b.guard(op)
 
@@ -53,7 +53,8 @@ def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     return Call(given, callee.ref, types).results, body.batched
 
 
-def _fresh(fn: Function) -> Dim:
+def fresh_size(fn: Function) -> Dim:
+    """A symbol for the number of lanes that a function does not use yet."""
     taken = {s for p in fn.params for d in p.type.shape for s in symbols(d)}
     return symbol(next(n for i in range(len(taken) + 1) if (n := f"L{i or ''}") not in taken))
 

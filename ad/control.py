@@ -58,6 +58,7 @@ class Split:
     """The two functions of a differentiated callee."""
 
     pair: Pair
+    active: Flags
     forward: FunctionRef
     backward: FunctionRef
     witness: tuple[Param, ...]
@@ -76,7 +77,7 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
             engine.define(f"{name}_forward", split.forward(name)),
             engine.define(f"{name}_backward", backward),
         )
-        return Split(split, *refs, witness)
+        return Split(split, wrt, *refs, witness)
 
     return engine.once(("split", name, wrt, seeded), make)
 
@@ -103,23 +104,26 @@ def _witness(fn: Function, params: Sequence[Param]) -> tuple[Param, ...]:
 def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     """``y = f(x)`` becomes ``y, kept = f_forward(x)`` and ``dx = f_backward(kept, x, dy)``."""
     assert isinstance(op, Call)
-    active, seeded = sweep.wanted(op)
-    fn = sweep.engine.function(op.callee.name)
-    split = split_callee(sweep, op.callee.name, active, seeded)
-    parts = split.pair
-    sizes = unify(types_of(fn.params), types_of(operands))
+    return way_of(sweep, split_callee(sweep, op.callee.name, *sweep.wanted(op)), operands)
+
+
+def way_of(sweep: Sweep, split: Split, operands: Sequence[Value]) -> Way:
+    """The way of a call of a function that has been split."""
+    parts, active = split.pair, split.active
+    sizes = unify(types_of(parts.params), types_of(operands))
+    given = [r.type.substitute(sizes) for r in parts.results]
     tape = sweep.threaded(parts.taped)
-    types = (*op.types, *(r.type.substitute(sizes) for r in parts.extra), *types_of(tape))
+    types = (*given, *(r.type.substitute(sizes) for r in parts.extra), *types_of(tape))
     forward = Call((*operands, *tape), split.forward, types).results
     results, kept = parts.unpacked(sweep.untied(forward, parts.taped))
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        seeds = [or_zeros(dy[i], op.types[i]) for i in parts.seeds]
+        seeds = [or_zeros(dy[i], given[i]) for i in parts.seeds]
         witness = [zeros(p.type.substitute(sizes)) for p in split.witness]
         tape = sweep.threaded(parts.taped)
-        given = (*kept, *(operands[i] for i in parts.lent), *seeds, *witness, *tape)
+        again = (operands[i] for i in parts.lent)
         types = (*(operands[i].type for i in picked(active)), *types_of(tape))
-        out = Call(given, split.backward, types).results
+        out = Call((*kept, *again, *seeds, *witness, *tape), split.backward, types).results
         return placed(sweep.untied(out, parts.taped), picked(active), so_far)
 
     return Way(results, back)

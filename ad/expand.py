@@ -15,6 +15,7 @@ from dlvm.passes import module_pass
 
 from . import batch_control as batch_control
 from . import control as control
+from . import custom as custom
 from . import lanes as lanes
 from . import loops as loops
 from . import tangents as tangents
@@ -31,7 +32,9 @@ class Expansion:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.activity = Activity(self.function)
+        self.transposing: set[FunctionRef] = set()
         self._new: dict[str, Function] = {}
+        self._reserved: set[str] = set()
         self._once: dict[Hashable, Any] = {}
 
     def function(self, name: str) -> Function:
@@ -60,11 +63,21 @@ class Expansion:
 
     def define(self, name: str, fn: Function) -> FunctionRef:
         """Add a function to the module, under this name or one like it."""
+        ref = self.reserve(name)
+        self.fill(ref, fn)
+        return ref
+
+    def reserve(self, name: str) -> FunctionRef:
+        """This name or one like it, for a function that may call itself."""
         unique, n = name, 2
-        while unique in self.module or unique in self._new:
+        while unique in self.module or unique in self._reserved:
             unique, n = f"{name}_{n}", n + 1
-        self._new[unique] = replace(fn, name=unique)
+        self._reserved.add(unique)
         return FunctionRef(unique)
+
+    def fill(self, ref: FunctionRef, fn: Function) -> None:
+        """Add the function that a name was reserved for."""
+        self._new[ref.name] = replace(fn, name=ref.name)
 
     def finish(self) -> Module:
         """The module without declarations."""

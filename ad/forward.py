@@ -84,7 +84,7 @@ def tangent_of_leaf(engine: Engine, op: Op, dx: Tangents) -> Tangents:
     known = [(p, d) for p, d in zip(parts, dx, strict=True) if p is not None and d is not None]
     ends = tuple(p for p, _ in known)
     linear = Function(f"adjoint of {op.name}", tuple(seeds.values()), tuple(formula.ops), ends)
-    ops, out = _transposed(engine, linear, [d for _, d in known])
+    ops, out = transposed(engine, linear, [d for _, d in known])
     if any(v in seeds.values() for v in (*(v for op in ops for v in op.operands), *out)):
         raise CompilerError(f"the adjoint of {op.name} is not linear in the cotangent")
     builder = current_builder()
@@ -95,9 +95,10 @@ def tangent_of_leaf(engine: Engine, op: Op, dx: Tangents) -> Tangents:
     return [found.get(r) for r in op.results]
 
 
-def _transposed(
+def transposed(
     engine: Engine, linear: Function, dx: Sequence[Value]
 ) -> tuple[Sequence[Op], Sequence[Value]]:
+    """The transpose of a linear function of its parameters, applied to ``dx``."""
     every = (True,) * len(linear.params)
     builder = Builder()
     with builder:

@@ -42,6 +42,7 @@ class Engine(Protocol):
     """What differentiating a body asks of the module around it."""
 
     activity: Activity
+    transposing: set[FunctionRef]
 
     def function(self, name: str) -> Function:
         """A function of the module as derivatives see it: without kernels and general folds."""
@@ -57,6 +58,14 @@ class Engine(Protocol):
 
     def define(self, name: str, fn: Function) -> FunctionRef:
         """Add a function to the module, under this name or one like it."""
+        ...
+
+    def reserve(self, name: str) -> FunctionRef:
+        """This name or one like it, for a function that may call itself."""
+        ...
+
+    def fill(self, ref: FunctionRef, fn: Function) -> None:
+        """Add the function that a name was reserved for."""
         ...
 
 

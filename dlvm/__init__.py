@@ -14,6 +14,7 @@ from dlvm import nn as nn
 from dlvm import ops as ops
 from dlvm import tree as tree
 from dlvm.dsl.control import cond, switch
+from dlvm.dsl.custom import custom_jvp, custom_vjp
 from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.derivatives import (
     checkpoint,
@@ -44,6 +45,8 @@ __all__ = [
     "UserError",
     "checkpoint",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "fori_loop",
     "function",
     "grad",

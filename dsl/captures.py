@@ -167,6 +167,8 @@ class Captures:
         elif callable(inner):
             self._guard(path, read, value, by_identity=True)
             self._visit(path, inner, Held(inner), depth)
+            for i, rule in enumerate(value.__dict__.get("_rules", ())):  # of a derivative
+                self._visit(f"{path}.rules[{i}]", rule, Item(Attribute(read, "_rules"), i), depth)
         elif _top(type(value).__module__) != "dlvm":
             self._object(path, value, read, depth)
 

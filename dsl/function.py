@@ -267,7 +267,7 @@ class StagedFunction(Generic[P, R]):
         inputs = self.source.inputs(arguments, tree, leaves, weak)
         types = tuple((i.type, i.weak) for i in inputs)
         key = (id(fn), arguments.names, tree, arguments.static_key(), types)
-        cells = _cells(fn)
+        cells = cells_of(fn)
         kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
         if kept and kept[1].reusable and all(a is b for a, b in zip(kept[0], cells, strict=True)):
             return kept[1]
@@ -328,7 +328,7 @@ def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[A
     ]
 
 
-def _cells(fn: Any) -> list[Any]:
+def cells_of(fn: Any) -> list[Any]:
     """The function itself and what its closure holds now: while these stay, so does its trace."""
     cells = getattr(fn, "__closure__", None) or ()
     return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]

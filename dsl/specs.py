@@ -207,11 +207,16 @@ class Parameters:
             return f"{self._rest}[{one - first}]"
         return self.names[one] if -len(self.names) <= one < len(self.names) else one
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """The arguments of a call by parameter; defaults that are not passed stay in the code."""
+    def bind(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: bool = False
+    ) -> Arguments:
+        """The arguments of a call by parameter; defaults that are not passed stay in the code.
+
+        With ``defaults`` they are arguments like others.
+        """
         if self._simple and not kwargs and len(args) == len(self.names):
             return Arguments(self.names, args, ())
-        found = dict(self._apart(self._bound(args, kwargs)))
+        found = dict(self._apart(self._bound(args, kwargs, defaults)))
         traced = {k: v for k, v in found.items() if k not in self.static}
         static = tuple((k, v) for k, v in found.items() if k in self.static)
         return Arguments(tuple(traced), tuple(traced.values()), static)
@@ -239,9 +244,14 @@ class Parameters:
                 out[name] = {n[len(name) + 2 : -2]: v for n, v in inside.items()}
         return out
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _bound(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: bool
+    ) -> dict[str, Any]:
         try:
-            return self.signature.bind(*args, **kwargs).arguments
+            bound = self.signature.bind(*args, **kwargs)
+            if defaults:
+                bound.apply_defaults()
+            return bound.arguments
         except TypeError as error:
             raise CallError(
                 f"{self.name}: {error}",

@@ -122,10 +122,10 @@ class Callee:
     def extra(self) -> list[Value]:
         """The operands beyond the inputs, as values of the scope that is being written."""
         scope = here()
-        return [*(scope.lift(v, owner) for v, owner in self.lifted), *map(_carrier, self.sizes)]
+        return [*(scope.lift(v, owner) for v, owner in self.lifted), *map(carrier, self.sizes)]
 
 
-def _carrier(size: str) -> Value:
+def carrier(size: str) -> Value:
     """A value that binds a symbol in a callee; nothing reads its elements."""
     return Broadcast(Constant(literal(False, BOOL)), (symbol(size),), ())
 

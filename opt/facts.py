@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import UnionType
 
-from dlvm.ir import Function, Module, Op
+from dlvm.ir import Function, FunctionRef, Module, Op
 from dlvm.ir.rewrite import has
 from dlvm.ops import Call, Checkpoint, Recompute, While
 from dlvm.ops.families import Creation
@@ -54,10 +54,12 @@ def free(op: Op) -> bool:
 
 
 def called(fn: Function) -> dict[str, None]:
-    """The names that a function calls, in order."""
+    """The names that a function calls, or that say derivatives of its calls, in order."""
     if not has(fn, Call):
         return {}
-    return dict.fromkeys(op.callee.name for op in fn.walk() if isinstance(op, Call))
+    calls = (op for op in fn.walk() if isinstance(op, Call))
+    refs = (value for op in calls for value in op.attributes.values())
+    return dict.fromkeys(ref.name for ref in refs if isinstance(ref, FunctionRef))
 
 
 def acting_functions(module: Module) -> frozenset[str]:

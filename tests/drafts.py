@@ -27,6 +27,7 @@ from dlvm.ir import (
     dims,
     literal,
 )
+from dlvm.ir.core import Entry
 from dlvm.ir.types import Array, DType
 from dlvm.ops import Broadcast, Cast, Constant, Less
 
@@ -58,7 +59,7 @@ class Draft:
         self.params: list[Param] = []
         self.pool: list[Value] = []
         self.builder = Builder()
-        self.functions: list[Function] = [] if around is None else around.functions
+        self.functions: list[Entry] = [] if around is None else around.functions
 
     # -- dice -----------------------------------------------------------------------------
 

@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import BOOL, I64, Function, FunctionRef, Op, TensorType, Value, dims, literal
+from dlvm.ir import (
+    BOOL,
+    I64,
+    Function,
+    Op,
+    TensorType,
+    Value,
+    dims,
+    literal,
+)
 from dlvm.ir.core import Builder, Param
-from dlvm.ir.rewrite import types_of
 from dlvm.ops import (
     Add,
     Assert,
     Broadcast,
-    Call,
-    Checkpoint,
     Concat,
-    Cond,
     Constant,
     Creation,
     CumulativeLogSumExp,
@@ -31,32 +36,25 @@ from dlvm.ops import (
     Diagonal,
     DimSize,
     Elementwise,
-    EmptyTape,
     Exchange,
     Fold,
     Gather,
     Iota,
-    Kernel,
     LessEqual,
     Matmul,
     Maximum,
     Movement,
     Pad,
     Permute,
-    Pop,
-    Push,
-    Recompute,
     Reduction,
     Reshape,
     Running,
-    Scan,
     Scatter,
     SearchSorted,
     Select,
     Slice,
     Sort,
     Update,
-    While,
 )
 from dlvm.ops import Less as Less
 from dlvm.ops.effects import Outgoing
@@ -340,104 +338,6 @@ def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
     x = d.value("iuf", rank=2)
     y = d.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], d.choose(d.sizes))))
     return cls(x, y)
-
-
-# -- control --------------------------------------------------------------------------------
-
-
-def captured(d: Draft) -> tuple[Value, ...]:
-    """Some values for a body to use."""
-    return tuple(d.value() for _ in range(d.integer(0, 2)))
-
-
-def body_of(d: Draft, *args: Any, **kwargs: Any) -> Function:
-    """A region, with operations of its own unless it lies too deep."""
-    return d.region(*args, place if d.depth < MAX_DEPTH else None, **kwargs)
-
-
-@places(Cond)
-def _cond(d: Draft, cls: type[Cond]) -> Op:
-    condition, values = d.like(TensorType(BOOL)), captured(d)
-    then = body_of(d, "then", types_of(values), None, extra=2)
-    otherwise = body_of(d, "otherwise", types_of(values), types_of(then.results))
-    return cls(condition, values, then, otherwise)
-
-
-@places(While)
-def _while(d: Draft, cls: type[While]) -> Op:
-    """Counts the first carried value up to a limit of at most four."""
-    limit = d.integer(0, 4)
-    carried, values = captured(d), captured(d)
-    init = (Constant(literal(0, I64)), *carried)
-    params = [Param(v.type, f"x{i}") for i, v in enumerate((*init, *values))]
-    with Builder() as b:
-        test = Less(params[0], Constant(literal(limit, I64)))
-    condition = Function("condition", tuple(params), tuple(b.ops), (test,))
-    body = body_of(d, "body", types_of((*init, *values)), types_of(carried))
-    with Builder(body.ops) as b:
-        following = Add(body.params[0], Constant(literal(1, I64)))
-    body = Function("body", body.params, tuple(b.ops), (following, *body.results))
-    return cls(init, values, condition, body)
-
-
-@places(Scan)
-def _scan(d: Draft, cls: type[Scan]) -> Op | None:
-    x = d.value(rank=1)
-    init, values = captured(d), captured(d)
-    xs = (x,) if d.flag() else ()
-    slices = [v.type.with_shape(v.shape[1:]) for v in xs]
-    stacked = [d.value().type for _ in range(d.integer(0, 1))]
-    results = [*types_of(init), *(t for t in stacked if d.small((x.shape[0], *t.shape)))]
-    body = body_of(d, "body", [*types_of(init), *slices, *types_of(values)], results)
-    return cls(init, xs, values, body, x.shape[0], d.flag())
-
-
-@places(Checkpoint)
-def _checkpoint(d: Draft, cls: type[Checkpoint]) -> Op:
-    xs = captured(d)
-    return cls(xs, body_of(d, "body", types_of(xs), None, extra=2))
-
-
-@places(Recompute)
-def _recompute(d: Draft, cls: type[Recompute]) -> Op:
-    xs = captured(d)
-    return cls(xs, (d.value(),), body_of(d, "body", types_of(xs), None, extra=2))
-
-
-@places(Kernel)
-def _kernel(d: Draft, cls: type[Kernel]) -> Op:
-    xs = captured(d)
-    return cls(xs, d.region("body", types_of(xs), None, None), "map")
-
-
-@places(Call)
-def _call(d: Draft, cls: type[Call]) -> Op | None:
-    """A call of a function made for it; its sizes must all be bound by its own parameters."""
-    if d.depth:
-        return None
-    xs = captured(d)
-    alone = {str(s) for x in xs for s in x.shape if not isinstance(s, int)}
-    used = {s for x in xs for size in x.shape for s in dims.symbols(size)}
-    if not used <= alone:
-        return None
-    sizes = [s for s in d.sizes if set(dims.symbols(s)) <= used]
-    inner = Draft(d.dice, d.dtypes, sizes, d.ops, 1, d)
-    for x in xs:
-        inner.param(x.type)
-    inner.grow(d.integer(0, 3), place)
-    with inner.builder:
-        results = [inner.value() for _ in range(d.integer(1, 2))]
-    callee = inner.finish(f"f{len(d.functions)}", results)
-    d.functions.append(callee)
-    return cls(xs, FunctionRef(callee.name), types_of(results))
-
-
-@places(Push, Pop, EmptyTape)
-def _tape(d: Draft, cls: type[Op]) -> Op:
-    """A tape that is written and read back: the three operations come together."""
-    values = captured(d)
-    full = Push(EmptyTape(), values)
-    return Pop(full, (full.type, *types_of(values)))
 
 
 # -- effects --------------------------------------------------------------------------------

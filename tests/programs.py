@@ -44,6 +44,7 @@ from dlvm.ops import (
     Tanh,
 )
 
+from . import control_families as control_families
 from .dice import Dice, Drawn
 from .drafts import SIZES, Draft, moderate
 from .families import place

@@ -102,19 +102,19 @@ def compiled(program: Program) -> None:
 
 def adjoint(program: Program) -> None:
     """The adjoint is what finite differences say."""
-    module = derivatives(*program.module.functions)
+    module = derivatives(program.module.main, *program.module.entries[1:])
     assert_adjoint(module, "main", "d", arguments(module, "main"), np.random.default_rng(1))
 
 
 def second(program: Program) -> None:
     """The adjoint of the adjoint too."""
-    module = derivatives(*program.module.functions)
+    module = derivatives(program.module.main, *program.module.entries[1:])
     assert_adjoint(module, "d", "dd", arguments(module, "d"), np.random.default_rng(1))
 
 
 def tangent(program: Program) -> None:
     """``<w, J v> = <J' w, v>``: forward and reverse mode agree."""
-    module = derivatives(*program.module.functions)
+    module = derivatives(program.module.main, *program.module.entries[1:])
     main, rng = module.function("main"), np.random.default_rng(2)
     args = arguments(module, "main")
     v = [rng.normal(size=args[i].shape) for i in floats(main)]

@@ -9,7 +9,7 @@ rules write code. Nothing here recurses over the length of a program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, dataclass_transform
@@ -200,6 +200,10 @@ class Op(Value):
     def run(self, machine: Any, *operands: Any) -> tuple[Any, ...]:
         """What the interpreter calls: the reference, with symbolic sizes replaced."""
         return as_tuple(machine.concrete(self).reference(*operands))
+
+    def misfit(self, signature: Callable[[str], Signature]) -> str | None:
+        """What is wrong with functions of the module that it names beside its callee, if any."""
+        return None
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """The cotangent of each operand from those of the results; None where it is zero."""

@@ -60,6 +60,7 @@ def constructor_of(owner: str, layout: Sequence[Spec]) -> Callable[..., None]:
     parameters = (s.name if s.required else f"{s.name}=default_{s.name}" for s in layout)
     fields = "".join(f"    self.{s.name} = {s.name}\n" for s in layout)
     names: dict[str, Any] = {f"default_{s.name}": s.default for s in layout}
+    names["__name__"] = __name__  # so that the user's line is not looked for in here
     head = f"def __init__({', '.join(('self', *parameters))}):\n"
     stars = {"operand": "", "operands": "*"}
     operands = "".join(f"{stars[s.kind]}{s.name}, " for s in layout if s.kind in stars)

@@ -7,7 +7,8 @@
 4. every symbol in a type or attribute is bound by a parameter type (of the function around a
    region, or of the region itself);
 5. a call names a function or declaration of the module, its operands unify with the
-   parameter types, and its written result types follow from that;
+   parameter types, and its written result types follow from that; so with the functions that
+   say the derivative of a call (checked by the operation);
 6. a declaration refers to an entry of the module and its positions exist, without a cycle;
 7. effects: a region that must be pure (predicates, reductions) is pure (checked by the
    operation's own shape rule);
@@ -90,7 +91,9 @@ def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> 
             f"the shape rule gives {_listed(types)}, the operation says {_listed(op.result_types)}"
         )
     callee = op.attributes.get("callee")
-    return _call(module, op, callee) if isinstance(callee, FunctionRef) else None
+    if not isinstance(callee, FunctionRef):
+        return None
+    return _call(module, op, callee) or op.misfit(module.signature)
 
 
 def _spent_tape(op: Op, spent: set[Value]) -> str | None:

@@ -4,6 +4,7 @@ from .bits import IntegerPower, ShiftLeft, ShiftRight
 from .casting import Cast
 from .contraction import Matmul, transposed
 from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
+from .custom import Custom, CustomJvp, CustomVjp
 from .division import FloorDiv, Fmod, Remainder
 from .effects import Assert, Print, Tap
 from .elementwise import (
@@ -101,6 +102,9 @@ __all__ = [
     "CumulativeMin",
     "CumulativeProd",
     "CumulativeSum",
+    "Custom",
+    "CustomJvp",
+    "CustomVjp",
     "Diagonal",
     "Digamma",
     "DimSize",

@@ -54,7 +54,7 @@ def floats(fn: Function) -> tuple[int, ...]:
     return tuple(i for i, p in enumerate(fn.params) if p.type.dtype.is_float)
 
 
-def derivatives(fn: Function, *others: Function) -> Module:
+def derivatives(fn: Function, *others: Function | Declaration) -> Module:
     """``fn`` with its adjoint ``d``, the adjoint ``dd`` of that, and its tangent ``v``."""
     wrt = floats(fn)
     keep = tuple(range(len(fn.results)))

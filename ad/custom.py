@@ -1,0 +1,268 @@
+"""Calls with a derivative of their own: the rules that users give, in either mode and batched.
+
+Reverse mode calls ``forward`` and later ``backward``; of a rule for forward mode it takes the
+transpose, which exists as the rule is linear in the tangents. Forward mode calls the rule; of a
+``backward`` function it takes the transpose in its turn. That what is transposed is linear is
+checked: nothing that is left may read the tangents, or the cotangents, themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from dlvm.errors import UserError
+from dlvm.ir import BOOL, Function, FunctionRef, Op, Param, TensorType, Value, zeros
+from dlvm.ir.core import Builder
+from dlvm.ir.rewrite import inline, types_of
+from dlvm.ir.unify import unify
+from dlvm.ops import Call, Custom, CustomJvp, CustomVjp, Sum
+
+from .activity import Activity, Flags, flows
+from .batch import BATCHED, Batch, Lanes
+from .batch_control import fresh_size
+from .control import call_adjoint, split_callee, way_of
+from .cotangents import added
+from .forward import TANGENTS, Tangents, transposed
+from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
+from .tangents import Moved
+
+
+def floats(values: Sequence[Value]) -> list[int]:
+    """The positions through which derivatives flow."""
+    return [i for i, v in enumerate(values) if flows(v.type)]
+
+
+def _results_of(engine: Engine, ref: FunctionRef, operands: Sequence[Value]) -> list[TensorType]:
+    fn = engine.lent(ref.name)
+    sizes = unify(types_of(fn.params), types_of(operands))
+    return [r.type.substitute(sizes) for r in fn.results]
+
+
+def _check_captured(op: Custom, moving: Iterable[int]) -> None:
+    """No derivative flows to what is not passed: it would be lost without a word."""
+    for i in moving:
+        if i >= len(op.xs):
+            value = op.operands[i]
+            name = f"%{value.name}, " if isinstance(value, Param) else ""
+            raise UserError(
+                f"{op.callee} has a derivative of its own, and uses {name}{value.type} from "
+                "outside, by which it is differentiated",
+                origin=op.origin,
+                remedy="pass it as an argument, or take dlvm.stop_gradient of it",
+            )
+
+
+def _not_linear(op: Custom, what: str, remedy: str) -> UserError:
+    return UserError(
+        what,
+        origin=op.origin,
+        remedy=remedy,
+    )
+
+
+def reads(
+    activity: Activity, ops: Sequence[Op], sources: Iterable[Value], ends: Collection[Value]
+) -> bool:
+    """Whether an end is computed from one of the sources.
+
+    Through regions it is asked result by result, but for results that are true or false.
+    """
+    found = set(sources)
+    for op in ops:
+        flags = tuple(v in found for v in op.operands)
+        if not any(flags):
+            continue
+        if op.regions or isinstance(op, Call):
+            through = activity.results_varied(op, flags)
+            pairs = zip(op.results, through, strict=True)
+            found.update(r for r, f in pairs if f or r.dtype == BOOL)
+        else:
+            found.update(op.results)
+    return any(v in found for v in ends)
+
+
+# -- reverse mode ----------------------------------------------------------------------------------
+
+
+def custom_vjp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """``y, kept = forward(x)`` and ``dx = backward(kept, dy)``."""
+    assert isinstance(op, CustomVjp)
+    active, _ = sweep.wanted(op)
+    _check_captured(op, (i for i, f in enumerate(active) if f))
+    engine, n, k = sweep.engine, len(op.xs), len(op.types)
+    types = _results_of(engine, op.forward, operands)
+    out = Call(tuple(operands), op.forward, tuple(types)).results
+    captured = operands[n:]
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        seeds = [or_zeros(dy[i], op.types[i]) for i in floats(out[:k])]
+        given = (*out[k:], *seeds, *captured)
+        places = floats(op.xs)
+        parts = Call(given, op.backward, tuple(operands[i].type for i in places)).results
+        sums = list(so_far)
+        for i, part in zip(places, parts, strict=True):
+            sums[i] = added(so_far[i], part)
+        return sums
+
+    return Way(out[:k], back)
+
+
+def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+    """The transpose of the rule, which is linear in the tangents: they stand as zeros in it."""
+    assert isinstance(op, CustomJvp)
+    active, seeded = sweep.wanted(op)
+    _check_captured(op, (i for i, f in enumerate(active) if f))
+    n, k, places = len(op.xs), len(op.types), floats(op.xs)
+    still = [zeros(operands[i].type) for i in places]
+    given = (*operands[:n], *still, *operands[n:])
+    moving = (*(False,) * n, *(active[i] for i in places), *(False,) * len(op.captured))
+    results = floats(op.results)
+    if op.rule in sweep.engine.transposing:  # the rule applies the function to a tangent,
+        return call_adjoint(sweep, op, operands)  # in which it must be linear by itself
+    seeds = (*(False,) * k, *(seeded[i] for i in results))
+    sweep.engine.transposing.add(op.rule)
+    split = split_callee(sweep, op.rule.name, moving, seeds)
+    sweep.engine.transposing.discard(op.rule)
+    pair = split.pair
+    tangents = pair.params[n : n + len(places)]
+    if reads(sweep.engine.activity, pair.ops, tangents, {*pair.residuals, *pair.lent_params}):
+        raise _not_linear(
+            op,
+            f"reverse mode takes the transpose of {op.rule}, which is not linear in the tangents",
+            "write tangents that are linear in the tangents given",
+        )
+    way = way_of(sweep, split, given)
+
+    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        came = [*(None,) * k, *(dy[i] for i in results)]
+        parts = way.back(came, (None,) * len(given))
+        sums = list(so_far)
+        for i, part in zip(places, parts[n:], strict=False):
+            sums[i] = added(so_far[i], part)
+        return sums
+
+    return Way(way.results[:k], back)
+
+
+# -- forward mode ----------------------------------------------------------------------------------
+
+
+def _flagged(engine: Engine, op: Custom, dx: Tangents) -> None:
+    useful = engine.activity.operands_useful(op, tuple(flows(t) for t in op.result_types))
+    pairs = zip(dx, useful, strict=True)
+    _check_captured(op, (i for i, (d, f) in enumerate(pairs) if f and d is not None))
+
+
+def custom_jvp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """``y, dy = rule(x, dx)``."""
+    assert isinstance(op, CustomJvp)
+    _flagged(engine, op, dx)
+    n, k = len(op.xs), len(op.types)
+    moving = [or_zeros(dx[i], xs[i].type) for i in floats(op.xs)]
+    results = floats(op.results)
+    types = (*op.types, *(op.types[i] for i in results))
+    out = Call((*xs[:n], *moving, *xs[n:]), op.rule, types).results
+    known = dict(zip(results, out[k:], strict=True))
+    return out[:k], [known.get(i) for i in range(k)]
+
+
+def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
+    """``dy`` by the transpose of ``dy' -> backward(kept, dy')``."""
+    assert isinstance(op, CustomVjp)
+    _flagged(engine, op, dx)
+    n, k, places = len(op.xs), len(op.types), floats(op.xs)
+    types = _results_of(engine, op.forward, xs)
+    out = Call(tuple(xs), op.forward, tuple(types)).results
+    results = floats(out[:k])
+    seeds = {i: Param(out[i].type, "seed") for i in results}
+    fn = engine.function(op.backward.name)
+    given = (*out[k:], *seeds.values(), *xs[n:])
+    with Builder() as formula:
+        sizes = unify(types_of(fn.params), types_of(given))
+        parts = inline(fn, given, sizes)
+    known = [(p, dx[i]) for i, p in zip(places, parts, strict=True) if dx[i] is not None]
+    linear = Function(
+        f"transpose of {op.backward}",
+        tuple(seeds.values()),
+        tuple(formula.ops),
+        tuple(p for p, _ in known),
+    )
+    ops, found = transposed(engine, linear, [d for _, d in known if d is not None])
+    if reads(engine.activity, ops, seeds.values(), found):
+        raise _not_linear(
+            op,
+            f"forward mode takes the transpose of {op.backward}, which is not linear in the "
+            "cotangents",
+            "use reverse mode (dlvm.grad, dlvm.vjp), or dlvm.custom_jvp",
+        )
+    still = {seed: zeros(seed.type) for seed in seeds.values()}
+    out_of = inline(Function("tangent", tuple(still), tuple(ops), tuple(found)), still.values())
+    by_result = dict(zip(results, out_of, strict=True))
+    return out[:k], [by_result.get(i) for i in range(k)]
+
+
+# -- batching --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Named:
+    """The batched functions of a call; they may call each other, so names come first."""
+
+    refs: dict[str, FunctionRef]
+    written: bool = False
+
+
+def batched(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """The same call for all lanes: every function batched, cotangents of what is shared summed."""
+    assert isinstance(op, Custom)
+    engine, guard = b.engine, b.guard(op)
+    old = {k: v for k, v in op.attributes.items() if isinstance(v, FunctionRef)}
+    size = b.size if isinstance(b.size, int) else fresh_size(engine.lent(op.callee.name))
+    key = ("custom", tuple(old.values()), flags, size, bool(guard))
+    named = engine.once(
+        key, lambda: Named({k: engine.reserve(f"{v.name}_batched") for k, v in old.items()})
+    )
+    if not named.written:
+        named.written = True
+        for role, fn in _for_lanes(Batch(engine, size), op, flags, bool(guard)).items():
+            engine.fill(named.refs[role], fn)
+    n, types = len(op.xs), tuple(b.type(t) for t in op.types)
+    captured = (*xs[n:], *guard)
+    new = op.rebuild(xs[:n], types=types, captured=captured, **named.refs)
+    return new.results, (True,) * len(types)
+
+
+def _for_lanes(b: Batch, op: Custom, flags: Flags, masked: bool) -> dict[str, Function]:
+    n, places = len(op.xs), floats(op.xs)
+    captured = flags[n:]
+
+    def every(ref: FunctionRef, flags: Flags) -> Function:
+        fn = b.engine.lent(ref.name)
+        return b.demand(b.body(fn, flags, masked), (True,) * len(fn.results))
+
+    found = {"callee": every(op.callee, flags)}
+    if isinstance(op, CustomJvp):
+        moving = tuple(flags[i] for i in places)
+        found["rule"] = every(op.rule, (*flags[:n], *moving, *captured))
+    if isinstance(op, CustomVjp):
+        found["forward"] = every(op.forward, flags)
+        count = len(b.engine.lent(op.backward.name).params) - len(captured)
+        back = every(op.backward, (*(True,) * count, *captured))
+        found["backward"] = _summed(back, [flags[i] for i in places])
+    return found
+
+
+def _summed(fn: Function, by_lane: Sequence[bool]) -> Function:
+    """The cotangent of what all lanes share is the sum of theirs."""
+    with Builder(fn.ops) as builder:
+        rows = zip(fn.results, by_lane, strict=True)
+        out = tuple(r if lane else Sum(r, (0,)) for r, lane in rows)
+    return Function(fn.name, fn.params, tuple(builder.ops), out)
+
+
+ADJOINTS[CustomVjp] = custom_vjp_adjoint
+ADJOINTS[CustomJvp] = custom_jvp_adjoint
+TANGENTS[CustomVjp] = custom_vjp_tangent
+TANGENTS[CustomJvp] = custom_jvp_tangent
+BATCHED[Custom] = batched

@@ -1,0 +1,171 @@
+"""How branches, loops, calls, recomputation and tapes are placed in a draft, with their regions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dlvm.ir import (
+    BOOL,
+    I64,
+    Declaration,
+    Function,
+    FunctionRef,
+    Op,
+    TensorType,
+    Value,
+    dims,
+    literal,
+)
+from dlvm.ir.core import Builder, Param
+from dlvm.ir.rewrite import types_of
+from dlvm.ops import (
+    Add,
+    Call,
+    Checkpoint,
+    Cond,
+    Constant,
+    CustomJvp,
+    CustomVjp,
+    EmptyTape,
+    Kernel,
+    Less,
+    Pop,
+    Push,
+    Recompute,
+    Scan,
+    While,
+)
+
+from .drafts import Draft
+from .families import MAX_DEPTH, place, places
+
+
+def captured(d: Draft) -> tuple[Value, ...]:
+    """Some values for a body to use."""
+    return tuple(d.value() for _ in range(d.integer(0, 2)))
+
+
+def body_of(d: Draft, *args: Any, **kwargs: Any) -> Function:
+    """A region, with operations of its own unless it lies too deep."""
+    return d.region(*args, place if d.depth < MAX_DEPTH else None, **kwargs)
+
+
+@places(Cond)
+def _cond(d: Draft, cls: type[Cond]) -> Op:
+    condition, values = d.like(TensorType(BOOL)), captured(d)
+    then = body_of(d, "then", types_of(values), None, extra=2)
+    otherwise = body_of(d, "otherwise", types_of(values), types_of(then.results))
+    return cls(condition, values, then, otherwise)
+
+
+@places(While)
+def _while(d: Draft, cls: type[While]) -> Op:
+    """Counts the first carried value up to a limit of at most four."""
+    limit = d.integer(0, 4)
+    carried, values = captured(d), captured(d)
+    init = (Constant(literal(0, I64)), *carried)
+    params = [Param(v.type, f"x{i}") for i, v in enumerate((*init, *values))]
+    with Builder() as b:
+        test = Less(params[0], Constant(literal(limit, I64)))
+    condition = Function("condition", tuple(params), tuple(b.ops), (test,))
+    body = body_of(d, "body", types_of((*init, *values)), types_of(carried))
+    with Builder(body.ops) as b:
+        following = Add(body.params[0], Constant(literal(1, I64)))
+    body = Function("body", body.params, tuple(b.ops), (following, *body.results))
+    return cls(init, values, condition, body)
+
+
+@places(Scan)
+def _scan(d: Draft, cls: type[Scan]) -> Op | None:
+    x = d.value(rank=1)
+    init, values = captured(d), captured(d)
+    xs = (x,) if d.flag() else ()
+    slices = [v.type.with_shape(v.shape[1:]) for v in xs]
+    stacked = [d.value().type for _ in range(d.integer(0, 1))]
+    results = [*types_of(init), *(t for t in stacked if d.small((x.shape[0], *t.shape)))]
+    body = body_of(d, "body", [*types_of(init), *slices, *types_of(values)], results)
+    return cls(init, xs, values, body, x.shape[0], d.flag())
+
+
+@places(Checkpoint)
+def _checkpoint(d: Draft, cls: type[Checkpoint]) -> Op:
+    xs = captured(d)
+    return cls(xs, body_of(d, "body", types_of(xs), None, extra=2))
+
+
+@places(Recompute)
+def _recompute(d: Draft, cls: type[Recompute]) -> Op:
+    xs = captured(d)
+    return cls(xs, (d.value(),), body_of(d, "body", types_of(xs), None, extra=2))
+
+
+@places(Kernel)
+def _kernel(d: Draft, cls: type[Kernel]) -> Op:
+    xs = captured(d)
+    return cls(xs, d.region("body", types_of(xs), None, None), "map")
+
+
+@places(Call)
+def _call(d: Draft, cls: type[Call]) -> Op | None:
+    """A call of a function made for it; its sizes must all be bound by its own parameters."""
+    made = _callee(d)
+    return cls(made[0], FunctionRef(made[1].name), types_of(made[1].results)) if made else None
+
+
+@places(CustomVjp)
+def _custom_vjp(d: Draft, cls: type[CustomVjp]) -> Op | None:
+    """The rules are what the function's own derivative is: what is kept are the arguments."""
+    made = _callee(d)
+    if made is None:
+        return None
+    xs, fn = made
+    wrt = tuple(i for i, x in enumerate(xs) if x.dtype.is_float)
+    forward = replace(fn, name=f"{fn.name}_forward", results=(*fn.results, *fn.params))
+    backward = Declaration("adjoint", f"{fn.name}_backward", fn.name, wrt, seeded=True)
+    d.functions += [forward, backward]
+    refs = (FunctionRef(forward.name), FunctionRef(backward.name))
+    return cls(xs, FunctionRef(fn.name), types_of(fn.results), (), *refs)
+
+
+@places(CustomJvp)
+def _custom_jvp(d: Draft, cls: type[CustomJvp]) -> Op | None:
+    """The rule is the function's own tangent."""
+    made = _callee(d)
+    if made is None:
+        return None
+    xs, fn = made
+    wrt = tuple(i for i, x in enumerate(xs) if x.dtype.is_float)
+    keep = tuple(range(len(fn.results)))
+    d.functions.append(Declaration("tangent", f"{fn.name}_rule", fn.name, wrt, keep))
+    rule = FunctionRef(f"{fn.name}_rule")
+    return cls(xs, FunctionRef(fn.name), types_of(fn.results), (), rule)
+
+
+def _callee(d: Draft) -> tuple[tuple[Value, ...], Function] | None:
+    """Arguments, and a function made for them."""
+    if d.depth:
+        return None
+    xs = captured(d)
+    alone = {str(s) for x in xs for s in x.shape if not isinstance(s, int)}
+    used = {s for x in xs for size in x.shape for s in dims.symbols(size)}
+    if not used <= alone:
+        return None
+    sizes = [s for s in d.sizes if set(dims.symbols(s)) <= used]
+    inner = Draft(d.dice, d.dtypes, sizes, d.ops, 1, d)
+    for x in xs:
+        inner.param(x.type)
+    inner.grow(d.integer(0, 3), place)
+    with inner.builder:
+        results = [inner.value() for _ in range(d.integer(1, 2))]
+    callee = inner.finish(f"f{len(d.functions)}", results)
+    d.functions.append(callee)
+    return xs, callee
+
+
+@places(Push, Pop, EmptyTape)
+def _tape(d: Draft, cls: type[Op]) -> Op:
+    """A tape that is written and read back: the three operations come together."""
+    values = captured(d)
+    full = Push(EmptyTape(), values)
+    return Pop(full, (full.type, *types_of(values)))
