@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dlvm.errors import UserError
 from dlvm.ir import (
     BOOL,
     I32,
@@ -29,6 +28,8 @@ from dlvm.ir import (
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import (
+    And,
+    Assert,
     Broadcast,
     Call,
     Cast,
@@ -39,10 +40,12 @@ from dlvm.ops import (
     Less,
     Matmul,
     Max,
+    Not,
     Permute,
     Pop,
     Push,
     Reshape,
+    Scan,
     Scatter,
     SearchSorted,
     Select,
@@ -63,8 +66,8 @@ class Batch:
     """How many lanes there are, and how code is written for all of them.
 
     Where lanes go different ways, ``mask`` says which of them are on the way being written:
-    loops ask, which may never end in a lane that is elsewhere, and operations that can end the
-    call with an error.
+    loops ask, which may never end in a lane that is elsewhere, operations that can end the
+    call with an error, and effects.
     """
 
     engine: Engine
@@ -160,7 +163,9 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
     """Whether anything inside must know which lanes are on its way."""
     found = inside(engine, ops)
     return any(
-        isinstance(op, While) or can_raise(op) or any(is_tape(t) for t in op.result_types)
+        isinstance(op, While | Effect)
+        or can_raise(op)
+        or any(is_tape(t) for t in op.result_types)
         for op in found
     )
 
@@ -187,12 +192,39 @@ def _whole(y: Value) -> Lanes:
 
 
 def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """An effect on a batched value has no meaning."""
-    raise UserError(
-        f"{op.name} of a value that vmap batches: it would happen for all lanes at once",
-        origin=op.origin,
-        remedy=f"take the {op.name} out of the function that is batched",
-    )
+    """One effect for each lane that comes there, from the first lane to the last."""
+    if b.mask is None and not any(flags):
+        return _all(op.rebuild(xs))
+    slices = b.every(xs, flags)
+    if b.mask is not None:
+        slices.append(b.mask)
+    params = tuple(Param(x.type.with_shape(x.shape[1:]), "x") for x in slices)
+    with Builder() as builder:
+        _on_its_way(op, params)
+    step = Function("body", params, tuple(builder.ops), ())
+    return Scan((), tuple(slices), (), step, b.size).results, ()
+
+
+def _on_its_way(op: Op, xs: Sequence[Value]) -> None:
+    """The effect of one lane; a last value, if there is one more, says whether it comes there."""
+    count = len(op.operands)
+    if len(xs) == count:
+        op.rebuild(xs)
+        return
+    there, elsewhere = (tuple(Param(x.type, "x") for x in xs[:count]) for _ in range(2))
+    with Builder() as builder:
+        op.rebuild(there)
+    branches = Function("then", there, tuple(builder.ops), ()), Function("otherwise", elsewhere, (), ())
+    Cond(xs[count], tuple(xs[:count]), *branches)
+
+
+def check(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
+    """One check that every lane which comes there passes."""
+    assert isinstance(op, Assert)
+    failed = Not(b.spread(xs[0], flags[0]))
+    if b.mask is not None:
+        failed = And(failed, b.mask)
+    return Assert(Not(any_of(failed)), op.message).results, ()
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -313,6 +345,7 @@ def pop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 BATCHED.update(
     {
         Effect: effect,
+        Assert: check,
         Matmul: matmul,
         Gather: indexed,
         Scatter: indexed,

@@ -133,7 +133,7 @@ def way_of(sweep: Sweep, split: Split, operands: Sequence[Value]) -> Way:
 
 
 def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """Both branches keep what they need in slots of their own; the way back is a cond, too."""
+    """Each branch keeps what it needs in slots that both share; the way back is a cond, too."""
     assert isinstance(op, Cond)
     active, seeded = sweep.wanted(op)
     active = active[1:]
@@ -142,10 +142,12 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         pair(sweep.engine, fn, active, seeded, lent=every, summed=every)
         for fn in (op.then, op.otherwise)
     ]
+    slots, places = shared_slots([types_of(side.residuals) for side in sides])
     taped = any(side.taped for side in sides)
-    branches = [_forward_branch(side, sides, taped) for side in sides]
+    branches = [_forward_branch(*row, slots, taped) for row in zip(sides, places, strict=True)]
     captured = (*operands[1:], *sweep.threaded(taped))
-    forward = sweep.untied(Cond(operands[0], captured, *branches).results, taped)
+    last = {"otherwise_first": op.otherwise_first}
+    forward = sweep.untied(Cond(operands[0], captured, *branches, **last).results, taped)
     results, kept = forward[: len(op.results)], forward[len(op.results) :]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
@@ -154,7 +156,9 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         lent = sorted({i for side in sides for i in side.lent})
         again = (operands[i + 1] for i in lent)
         given = (*kept, *again, *seed_values(sides[0], dy), *sums, *sweep.threaded(taped))
-        out = Cond(operands[0], given, *(_backward_branch(s, sides, lent, taped) for s in sides))
+        pairs = zip(sides, places, strict=True)
+        ways = (_backward_branch(side, own, slots, lent, taped) for side, own in pairs)
+        out = Cond(operands[0], given, *ways, otherwise_first=not op.otherwise_first)
         totals = list(so_far)
         for i, total in zip(where, sweep.untied(out.results, taped), strict=True):
             totals[i] = total
@@ -163,27 +167,52 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     return Way(results, back)
 
 
-def _forward_branch(side: Pair, sides: Sequence[Pair], taped: bool) -> Function:
+def shared_slots(
+    sides: Sequence[Sequence[TensorType]],
+) -> tuple[list[TensorType], list[list[int]]]:
+    """The fewest slots that hold the residuals of any one side, and where each side has its own."""
+    slots: list[TensorType] = []
+    places: list[list[int]] = []
+    for types in sides:
+        free = dict.fromkeys(range(len(slots)))
+        own: list[int] = []
+        for t in types:
+            slot = next((k for k in free if slots[k] == t), len(slots))
+            if slot == len(slots):
+                slots.append(t)
+            free.pop(slot, None)
+            own.append(slot)
+        places.append(own)
+    return slots, places
+
+
+def _forward_branch(
+    side: Pair, own: Sequence[int], slots: Sequence[TensorType], taped: bool
+) -> Function:
     tape = (side.tape,) if taped else ()
+    held = dict(zip(own, side.residuals, strict=True))
     with Builder(side.ops) as builder:
-        slots = [r if other is side else zeros(r.type) for other in sides for r in other.residuals]
+        kept = [held[k] if k in held else zeros(t) for k, t in enumerate(slots)]
     after = (side.tape_after,) if taped else ()
-    results = (*side.results, *slots, *after)
+    results = (*side.results, *kept, *after)
     return Function("branch", (*side.params, *tape), tuple(builder.ops), results)
 
 
 def _backward_branch(
-    side: Pair, sides: Sequence[Pair], lent: Sequence[int], taped: bool
+    side: Pair,
+    own: Sequence[int],
+    slots: Sequence[TensorType],
+    lent: Sequence[int],
+    taped: bool,
 ) -> Function:
-    slots = [[Param(r.type, "kept") for r in other.residuals] for other in sides]
+    kept = [Param(t, "kept") for t in slots]
     tape = (side.tape_back,) if taped else ()
-    own = slots[[other is side for other in sides].index(True)]
     with Builder() as builder:
-        out = side.write_back(own)
+        out = side.write_back([kept[k] for k in own])
     if taped and not side.taped:
         out.append(side.tape_back)
     params = (
-        *(p for group in slots for p in group),
+        *kept,
         *(side.params[i] for i in lent),
         *side.seeds.values(),
         *side.sums.values(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.errors import UserError
 from dlvm.ir import (
     BOOL,
     TAPE,
@@ -35,7 +34,7 @@ from dlvm.ops import (
 )
 
 from .activity import Flags, arguments, is_tape
-from .batch import BATCHED, Batch, Lanes, any_of, inside, needs_mask
+from .batch import BATCHED, Batch, Lanes, any_of, needs_mask
 from .batch_control import settle
 from .live import live
 from .reverse import Engine
@@ -54,51 +53,28 @@ def cond(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Both branches, one after the other on the same tapes; back, in the opposite order."""
-    branches = (op.then, op.otherwise)
-    ops = [inner for fn in branches for inner in fn.ops]
-    _refuse(b, op, ops)
-    masked = needs_mask(b.engine, ops)
+    """Both branches, one after the other on the same tapes, for the lanes that go there."""
     tapes = [i for i, v in enumerate(op.captured) if is_tape(v.type)]
-    ends = {i: _tape_of(b.engine, op.then, op.then.params[i]) for i in tapes}
-    uses = [
-        _tape_of(b.engine, fn, fn.params[i])[0] for fn in (op.then, op.otherwise) for i in tapes
-    ]
-    if Push in uses and Pop in uses:
-        raise UserError(
-            "the second derivative of a loop inside a cond on a predicate that vmap batches",
-            origin=op.origin,
-            remedy="batch before differentiating",
-        )
+    ends = {i: _tape_of(b.engine, op.then, op.then.params[i])[1] for i in tapes}
     given = list(xs[1:])
     sides: list[list[Value]] = [[], []]
-    ways = ((0, op.then, xs[0]), (1, op.otherwise, Not(xs[0])))
-    for k, fn, lanes in reversed(ways) if Pop in uses else ways:
+    ways = [(0, op.then, xs[0]), (1, op.otherwise, Not(xs[0]))]
+    for k, fn, lanes in reversed(ways) if op.otherwise_first else ways:
+        masked = needs_mask(b.engine, fn.ops)
         mask = lanes if b.mask is None else And(lanes, b.mask)
         body = b.body(fn, flags[1:], masked)
         found = inline(body.fn, (*given, *((mask,) if masked else ())))
         sides[k] = b.every(found, body.batched)
-        for i, (_, end) in ends.items():
+        for i, end in ends.items():
             given[i] = found[end]
     out = [_choose(xs[0], x, y) for x, y in zip(*sides, strict=True)]
-    for i, (_, end) in ends.items():
+    for i, end in ends.items():
         out[end] = given[i]
     return out, (True,) * len(out)
 
 
 def _choose(lanes: Value, x: Value, y: Value) -> Value:
     return x if is_tape(x.type) else Select(Broadcast(lanes, x.shape, (0,)), x, y)
-
-
-def _refuse(b: Batch, op: Op, ops: Sequence[Op]) -> None:
-    for inner in inside(b.engine, ops):
-        if inner.has_effect:
-            raise UserError(
-                f"{op.name} on a predicate that vmap batches: {inner.name} inside would happen "
-                "for lanes that do not come there",
-                origin=inner.origin or op.origin,
-                remedy=f"take the {inner.name} out, or use one predicate for all lanes",
-            )
 
 
 # -- while -----------------------------------------------------------------------------------------
@@ -111,7 +87,6 @@ def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     settled = settle(b, op.body, flags, n, masked=False)
     by_lane = bool(guard) or b.body(op.condition, settled).batched[0]
     if by_lane:
-        _refuse(b, op, op.body.ops)
         settled = (*(True,) * n, *settled[n:])
     condition = b.body(op.condition, settled, bool(guard))
     test = b.demand(condition, (by_lane,))

@@ -76,6 +76,7 @@ def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
         lent=range(n, count),
         summed=range(n + slices, count),
         shown=range(n, len(seeded)),
+        still=range(n + slices, count),
     )
     active = picked(wanted)
     return Trip(

@@ -3,7 +3,9 @@
 ``forward`` gives the results and the residuals; the way back is written wherever a rule wants
 it, from the residuals, the seeds and those parameters that it may read again (*lent*: captured
 values, slices). Residuals are minimal: only values that the way back reads, and of these only
-what can't be computed again cheaply from other residuals and lent parameters.
+what can't be computed again cheaply from other residuals and lent parameters. What a loop
+computes from parameters that no trip changes is computed again, not kept for each trip: hoisting
+moves it in front of the loop, where it is shared with its first computation.
 """
 
 from __future__ import annotations
@@ -12,12 +14,31 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import TAPE, Builder, Function, Op, Param, TensorType, Value, current_builder
-from dlvm.ir.rewrite import Env, mapped, place
-from dlvm.ops import Broadcast, Cast, Creation, Elementwise, Movement, Permute, Reshape
+from dlvm.ir.rewrite import Env, has, mapped, place
+from dlvm.ops import (
+    Broadcast,
+    Call,
+    Cast,
+    Checkpoint,
+    Creation,
+    Effect,
+    Elementwise,
+    EmptyTape,
+    Movement,
+    Permute,
+    Pop,
+    Push,
+    Recompute,
+    Reshape,
+    While,
+)
 
 from .activity import Flags, is_tape
 from .live import free, live
 from .reverse import Engine, Sweep, cotangent, seeds_for, sow
+
+_ROOTED = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
+"""What stays where it is written, and whatever holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +107,13 @@ def pair(
     lent: Iterable[int],
     summed: Iterable[int] = (),
     shown: Iterable[int] = (),
+    still: Iterable[int] = (),
 ) -> Pair:
     """Split the derivative of ``fn`` by the parameters flagged ``wrt``, where results are seeded.
 
     Positions say which parameters are *lent* to the way back, for which the cotangent starts
-    from a sum so far, and which results are *shown* to the way back anyway.
+    from a sum so far, which results are *shown* to the way back anyway, and which of the lent
+    parameters stand *still*: a loop has them the same on every trip.
     """
     tape = Param(TensorType(TAPE), "tape")
     forward = Builder()
@@ -99,7 +122,8 @@ def pair(
     tape_after = sweep.tape
     back = _way_back(sweep, results, wrt, seeded, summed)
     lendable = {fn.params[i] for i in lent}
-    kept, again = residuals(fn.params, forward.ops, lendable, back.reads(back.ops))
+    fixed = [fn.params[i] for i in still]
+    kept, again = residuals(fn.params, forward.ops, lendable, back.reads(back.ops), fixed)
     undo = (*again, *back.ops)
     read = set(back.reads(undo))
     seen = {results[i]: i for i in shown}
@@ -159,15 +183,20 @@ def _way_back(
 
 
 def residuals(
-    params: Sequence[Param], ops: Sequence[Op], lent: Collection[Value], wanted: Sequence[Value]
+    params: Sequence[Param],
+    ops: Sequence[Op],
+    lent: Collection[Value],
+    wanted: Sequence[Value],
+    still: Iterable[Value] = (),
 ) -> tuple[list[Value], list[Op]]:
     """What must be kept so that ``wanted`` are there again, and the operations that make them."""
+    fixed = _fixed(ops, still)
     needed = _sources(ops, wanted)
     kept: list[Value] = [p for p in params if p in needed and p not in lent]
     known = {*lent, *kept}
     cheap: list[Op] = []
     for op in ops:
-        if _is_cheap(op) and all(v in known for v in op.operands):
+        if op in fixed or (_is_cheap(op) and all(v in known for v in op.operands)):
             cheap.append(op)
             known.update(op.results)
             continue
@@ -175,6 +204,24 @@ def residuals(
         kept += new
         known.update(new)
     return kept, list(live(cheap, wanted))
+
+
+def _fixed(ops: Sequence[Op], still: Iterable[Value]) -> set[Op]:
+    """The operations that compute the same on every trip and may stand in front of the loop."""
+    same = set(still)
+    found: set[Op] = set()
+    if same:
+        for op in ops:
+            if all(v in same for v in op.operands) and _is_movable(op):
+                found.add(op)
+                same.update(op.results)
+    return found
+
+
+def _is_movable(op: Op) -> bool:
+    """Whether it neither acts nor raises, and surely ends."""
+    held = any(has(region, _ROOTED) for region in op.regions.values())
+    return not (op.may_raise or held or isinstance(op, _ROOTED))
 
 
 def _sources(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:

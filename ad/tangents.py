@@ -70,7 +70,8 @@ def cond_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> M
     sides = [beside(engine, fn, flags) for fn in (op.then, op.otherwise)]
     varying = [i for i in range(len(op.results)) if any(s.out[i] is not None for s in sides)]
     branches = [_branch(side, varying) for side in sides]
-    found = Cond(xs[0], (*xs[1:], *present(dx)), *branches).results
+    given = (*xs[1:], *present(dx))
+    found = Cond(xs[0], given, *branches, otherwise_first=op.otherwise_first).results
     n = len(op.results)
     out = dict(zip(varying, found[n:], strict=True))
     return found[:n], [out.get(i) for i in range(n)]

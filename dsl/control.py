@@ -6,15 +6,19 @@ operand, and assigning into a box from outside is an error.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm.errors import ShapeError, TraceError, UserError
-from dlvm.ir import BOOL, Value
+from dlvm.ir import BOOL, TensorType, Value
 from dlvm.ops import Cond
 
+from .namespace import xp
 from .operands import element, fresh, here, staged
-from .scopes import Scope, current, facing_users, user_origin
+from .scopes import Scope, current, facing_users, type_of, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
 from .trees import flatten, labels, shown, unflatten
@@ -110,7 +114,10 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
 
 @facing_users
 def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
-    """``branches[index](*args)``, the index clipped to the branches."""
+    """``branches[index](*args)``, the index clipped to the branches; only one runs.
+
+    A balanced tree of ``cond``: each branch is written once, and found by halving.
+    """
     if not branches:
         raise UserError(
             "switch: expected at least one branch",
@@ -120,13 +127,42 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     check_callable("switch", *branches)
     last = len(branches) - 1
     if not isinstance(index, Tensor):
-        return branches[min(max(int(index), 0), last)](*args)
-    if not last:
+        return branches[min(max(_position(index), 0), last)](*args)
+    if index.shape or index.element.kind not in "iu":
+        raise _no_position(index.type)
+    return _chosen(_clipped(index, last), 0, branches, args)
+
+
+def _chosen(index: Any, first: int, branches: Sequence[Body], args: tuple[Any, ...]) -> Any:
+    """The branch of an index among those that start at ``first``."""
+    if len(branches) == 1:
         return branches[0](*args)
-    half = (last + 1) // 2
+    half = len(branches) // 2
     return cond(
-        index < half,
-        lambda *xs: switch(index, branches[:half], *xs),
-        lambda *xs: switch(index - half, branches[half:], *xs),
+        index < first + half,
+        lambda *xs: _chosen(index, first, branches[:half], xs),
+        lambda *xs: _chosen(index, first + half, branches[half:], xs),
         *args,
+    )
+
+
+def _clipped(index: Tensor, last: int) -> Any:
+    """The index in 64 bits; an unsigned one that would not fit there is clipped before."""
+    if index.element.bits == 64 and index.element.kind == "u":
+        index = xp.minimum(index, np.uint64(last))
+    return xp.astype(index, np.int64)
+
+
+def _position(index: Any) -> int:
+    try:
+        return operator.index(np.asarray(index)[()])
+    except TypeError:
+        raise _no_position(type_of(np.asarray(index))) from None
+
+
+def _no_position(found: TensorType) -> UserError:
+    return ShapeError(
+        f"switch: expected one whole number as the index, found {found}",
+        origin=user_origin(),
+        remedy="give an integer, such as dlvm.astype(i, np.int64); dlvm.cond takes a truth value",
     )

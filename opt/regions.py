@@ -54,7 +54,9 @@ def capturing(
     match op:
         case Cond():
             captured = (*operands[1:], *extra)
-            return Cond(operands[0], captured, regions["then"], regions["otherwise"])
+            return Cond(
+                operands[0], captured, regions["then"], regions["otherwise"], op.otherwise_first
+            )
         case While():
             n = len(op.init)
             captured = (*operands[n:], *extra)

@@ -38,7 +38,9 @@ class Call(Control):
 class Cond(Control):
     """The results of ``then`` where the condition holds, else of ``otherwise``.
 
-    Only the branch that is taken runs. Both take the same captured values.
+    Only the branch that is taken runs. Both take the same captured values. In a batched form
+    whose lanes go both ways ``otherwise_first`` says which branch uses a tape first: what one
+    way pushes, the way back pops in the opposite order.
     """
 
     name = "cond"
@@ -46,6 +48,7 @@ class Cond(Control):
     captured: tuple[Value, ...]
     then: Function
     otherwise: Function
+    otherwise_first: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         """A scalar bool, and branches of one signature."""
