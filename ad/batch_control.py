@@ -81,7 +81,8 @@ def scan(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     step = b.demand(body, batched)
     init = [b.spread(x, f) if s else x for x, f, s in zip(xs, flags, settled[:n], strict=False)]
     slices = [_swapped(x) if f else x for x, f in zip(xs[n:m], flags[n:m], strict=True)]
-    found = Scan(tuple(init), tuple(slices), (*xs[m:], *guard), step, op.length, op.reverse).results
+    groups = tuple(init), tuple(slices), (*xs[m:], *guard)
+    found = Scan(*groups, step, op.length, op.reverse, op.unroll).results
     stacked = [_swapped(y) if f else y for y, f in zip(found[n:], batched[n:], strict=True)]
     return (*found[:n], *stacked), batched
 

@@ -98,7 +98,8 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     split = trip.pair
     init, xs, captured = operands[:n], operands[n:m], operands[m:]
     init, body = (*init, *sweep.threaded(split.taped)), _scan_forward(split, n)
-    forward = Scan(init, tuple(xs), tuple(captured), body, op.length, op.reverse).results
+    groups, how = (init, tuple(xs), tuple(captured)), (op.length, op.reverse, op.unroll)
+    forward = Scan(*groups, body, *how).results
     carried = sweep.untied(forward[: len(init)], split.taped)
     results, kept = split.unpacked((*carried, *forward[len(init) :]))
 
@@ -108,7 +109,7 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         again = [operands[i] for i in trip.lent(n, m)]
         reread = tuple(operands[i] for i in trip.lent(m, len(operands)))
         body, xs = _scan_backward(trip, n, m), (*kept, *again, *seeds)
-        out = Scan(start, xs, reread, body, op.length, not op.reverse).results
+        out = Scan(start, xs, reread, body, op.length, not op.reverse, op.unroll).results
         sums = trip.totals(sweep.untied(out[: len(start)], split.taped), so_far)
         for i, part in zip(trip.slices, out[len(start) :], strict=True):
             sums[i] = added(so_far[i], part)

@@ -123,7 +123,7 @@ def scan_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> M
     step = Function("body", params, tuple(builder.ops), results)
     slices, captured = (*xs[n:m], *present(dx[n:m])), (*xs[m:], *present(dx[m:]))
     start = (*xs[:n], *trip.start)
-    found = Scan(start, slices, captured, step, op.length, op.reverse).results
+    found = Scan(start, slices, captured, step, op.length, op.reverse, op.unroll).results
     k = len(start)
     ys, dys = sorted_out(found[k:], body.out[n:])
     return (*found[:n], *ys), (*_carried(found[n:k], trip, n), *dys)

@@ -28,7 +28,8 @@ from dlvm.dsl.derivatives import (
     vjp,
     vmap,
 )
-from dlvm.dsl.loops import fori_loop, map, scan, while_loop
+from dlvm.dsl.loops import fori_loop, scan, while_loop
+from dlvm.dsl.mapping import map
 from dlvm.dsl.names import every_name, lookup, suggestion
 from dlvm.dsl.specs import spec
 from dlvm.dsl.staging import function, trace

@@ -181,21 +181,33 @@ def _check_one(found: TensorType) -> None:
 
 
 @facing_users
-def fori_loop(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
-    """``for i in range(lower, upper): val = body_fun(i, val)``."""
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Body, init_val: Any, *, unroll: int | bool | None = None
+) -> Any:
+    """``for i in range(lower, upper): val = body_fun(i, val)``.
+
+    With bounds that a trace knows, ``unroll`` is what it is for ``scan``.
+    """
     check_callable("fori_loop", body_fun)
     if not in_trace():
+        _unrolled("fori_loop", 1 if unroll is None else unroll, 1)
         val = init_val
         for i in range(int(lower), int(upper)):
             val = carried("fori_loop", val, body_fun(np.int64(i), val))
         return val
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
+        if unroll not in (None, False, 1):
+            raise UserError(
+                f"fori_loop: unroll={unroll!r:.40}, but the bounds are known only in the call",
+                origin=user_origin(),
+                remedy="give bounds that are numbers or sizes of arguments, or leave unroll out",
+            )
         return _counting(lower, upper, body_fun, init_val)
 
     def step(carry: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, carry), None
 
-    return scan(step, init_val, xp.arange(lower, upper))[0]
+    return scan(step, init_val, xp.arange(lower, upper), unroll=1 if unroll is None else unroll)[0]
 
 
 def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
@@ -217,14 +229,16 @@ def scan(
     xs: Any = None,
     length: Any = None,
     reverse: bool = False,
-    unroll: int = 1,
+    unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
     """``carry, y = f(carry, x)`` over the leading axis of ``xs``; the last carry and stacked ys.
 
-    ``unroll`` is taken for JAX's sake: how far a loop is unrolled is the schedule's to say.
+    Machine code takes ``unroll`` steps in each trip, all of them if it is True; results are the
+    same to the last bit.
     """
     check_callable("scan", f)
     if not in_trace():
+        _unrolled("scan", unroll, 1)
         return _unstaged_scan(f, init, xs, length, reverse)
     carry = Carry("scan", init)
     slices, tree = flatten(xs)
@@ -242,10 +256,30 @@ def scan(
     written = carry.write(lambda: region("body", [*carry.inputs(), *slice_inputs], body))
     captured = tuple(written.scope.lifted)
     op = Scan(
-        operands(carry.start), operands(inputs), captured, written.region("body"), n, bool(reverse)
+        operands(carry.start),
+        operands(inputs),
+        captured,
+        written.region("body"),
+        n,
+        bool(reverse),
+        _unrolled("scan", unroll, n),
     )
     ys = [fresh(r) for r in op.results[len(carry.start) :]]
     return carry.result(op.results), unflatten(stacked[-1], ys)
+
+
+def _unrolled(what: str, unroll: Any, steps: Dim) -> int:
+    """How many steps a trip is to take."""
+    if unroll is True and isinstance(steps, int):
+        return max(steps, 1)
+    if not isinstance(unroll, Integral) or unroll is True or unroll < 0:
+        raise UserError(
+            f"{what}: unroll={unroll!r:.40}"
+            + (f": the number of steps, {steps}, is not known" if unroll is True else ""),
+            origin=user_origin(),
+            remedy="give how many steps one trip is to take, a whole number of at least 1",
+        )
+    return max(int(unroll), 1)
 
 
 def _slice_inputs(xs: Sequence[Tensor], tree: Spec) -> list[Input]:
@@ -320,14 +354,3 @@ def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
         return scan(f, init, xs)[1]
 
     return StagedFunction(stacked)(init, xs)
-
-
-@facing_users
-def map(f: Body, xs: Any) -> Any:
-    """``f`` of each slice along the leading axis, stacked."""
-    check_callable("map", f)
-
-    def step(carry: None, x: Any) -> tuple[None, Any]:
-        return None, f(x)
-
-    return scan(step, None, xs)[1]

@@ -13,6 +13,7 @@ from typing import Any
 
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import Dim, TensorType, Value
+from dlvm.ir.dims import symbol, symbols
 
 from .function import StagedFunction, is_staged
 from .namespace import xp
@@ -283,7 +284,8 @@ def batched_call(
     made = Applied(callee, tensors, arguments, tree)
     operands = made.operands()
     every = (*axes, *(None,) * (len(operands) - len(axes)))
-    declared = here().trace.declare("batched", callee.name, axes=every, size=size)
+    lanes = _told(size, [x.type for x in operands])
+    declared = here().trace.declare("batched", callee.name, axes=every, size=lanes)
     types = [t.with_shape((size, *t.shape)) for t in callee.types]
     out = unflatten(callee.tree, call(declared.name, operands, types))
     moved = zip(flatten(out)[0], prefix(out_axes, out), strict=True)
@@ -350,6 +352,14 @@ def batch_size(xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence
                 remedy="give None in in_axes for what is the same for all, or equal sizes",
             )
     return sizes[0][0]
+
+
+def _told(size: Dim, types: Sequence[TensorType]) -> Dim:
+    """The size as a function that is called can tell it: a composed one is a symbol of its own."""
+    if isinstance(size, int) or size == symbol(next(iter(symbols(size)))):
+        return size
+    taken = {s for t in types for d in t.shape for s in symbols(d)}
+    return symbol(next(n for i in range(len(taken) + 1) if (n := f"L{i or ''}") not in taken))
 
 
 def _without_axis(x: Tensor, axis: int | None) -> TensorType:

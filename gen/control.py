@@ -29,7 +29,7 @@ from dlvm.ir import (
     Value,
     print_module,
 )
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ops import (
     Assert,
     Checkpoint,
@@ -47,6 +47,7 @@ from dlvm.ops import (
     Reshape,
     Scan,
     Scatter,
+    Slice,
     Tap,
     Update,
     While,
@@ -256,6 +257,8 @@ def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
 @lowers(Kernel)
 def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     """What a kernel updates in place is copied first; other results and scratch get fresh room."""
+    if (start := dense_window(op)) is not None:
+        return [View(xs[0].storage, op.result_types[0], xs[0].offset + start)]
     kernel = low.kernel(op)
     views = [
         low.copied(x) if buffer.role == "inout" else x
@@ -271,6 +274,20 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
     low.steps.append(p.Launch(kernel, tuple(views)))
     return results
+
+
+def dense_window(op: Kernel) -> Dim | None:
+    """Where a kernel that only takes a window of adjacent elements has it in its operand."""
+    match op.body.ops:
+        case (Slice(x, starts, sizes, steps),) if op.body.results == op.body.ops:
+            first = next((i for i, n in enumerate(sizes) if n != 1), x.type.rank)
+            dense = sizes[first + 1 :] == x.shape[first + 1 :]
+            if not dense or any(step != 1 for step in steps):
+                return None
+            strides = (product(x.shape[i + 1 :]) for i in range(x.type.rank))
+            return sum((a * b for a, b in zip(starts, strides, strict=True)), 0)
+        case _:
+            return None
 
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:

@@ -17,6 +17,7 @@ from .sharing import share
 from .simplification import fold_constants, simplify
 from .softmax import open_softmax
 from .stops import pass_stops
+from .unrolling import unroll
 
 __all__ = [
     "DEFAULT",
@@ -38,4 +39,5 @@ __all__ = [
     "select_branches",
     "share",
     "simplify",
+    "unroll",
 ]

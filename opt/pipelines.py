@@ -14,6 +14,7 @@ from .sharing import share
 from .simplification import fold_constants, simplify
 from .softmax import open_softmax
 from .stops import pass_stops
+from .unrolling import unroll
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
@@ -33,6 +34,7 @@ MEANING: tuple[Pass, ...] = (
 )
 
 KERNELS: tuple[Pass, ...] = (
+    unroll,  # after the last law, so that a step computes the same bits wherever it stands
     open_softmax,  # after the last simplification: laws do not look into a fold
     drop,  # nothing is shared from here on, so recomputation may be opened
     open_checkpoints,

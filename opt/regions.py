@@ -64,7 +64,7 @@ def capturing(
         case Scan():
             n, m = len(op.init), len(op.init) + len(op.xs)
             groups = tuple(operands[:n]), tuple(operands[n:m]), (*operands[m:], *extra)
-            return Scan(*groups, regions["body"], op.length, op.reverse)
+            return Scan(*groups, regions["body"], op.length, op.reverse, op.unroll)
 
 
 def widened(fn: Function, params: Sequence[Param], env: Env) -> Function:

@@ -99,7 +99,8 @@ class Scan(Control):
 
     ``body`` takes the carried values, one slice of each of ``xs``, then the captured values;
     it gives new carried values, then one slice of each stacked result. With ``reverse`` the
-    steps go from the last slice to the first; each stacked result keeps its place.
+    steps go from the last slice to the first; each stacked result keeps its place. ``unroll``
+    says how many steps machine code takes in one trip; no bit depends on it.
     """
 
     name = "scan"
@@ -109,9 +110,12 @@ class Scan(Control):
     body: Function
     length: Dim
     reverse: bool = False
+    unroll: int = 1
 
     def infer(self) -> tuple[TensorType, ...]:
         """The carried types, then the stacked types."""
+        if self.unroll < 1:
+            raise IRError(f"scan: unroll={self.unroll}: a trip takes at least one step")
         for x in self.xs:
             if x.type.rank == 0 or x.shape[0] != self.length:
                 raise ShapeError(f"scan: expected {self.length} slices, found {x.type}")

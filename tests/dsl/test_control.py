@@ -84,6 +84,65 @@ def test_map():
     same(lambda x: dlvm.map(lambda row: row * row.sum(), x), X)
 
 
+@pytest.mark.parametrize(("n", "size"), [(0, 2), (1, 1), (4, 2), (7, 2), (7, 9)])
+def test_map_in_batches(n, size):
+    def f(a, b):
+        t = {"a": a, "b": b}
+        return dlvm.map(lambda x: (x["a"] * x["b"].sum(), x["a"]), t, batch_size=size)
+
+    t = np.arange(n) * 1.5, np.ones((n, 2))
+    if n:
+        same(f, *t)
+    opened = dlvm.function(f, dynamic={"a": "N", "b": "N,2"})
+    for a, b in zip(dlvm.function(f)(*t), opened(*t), strict=True):
+        assert np.array_equal(a, b) and len(a) == n
+
+
+def test_map_in_batches_of_no_size_is_an_error():
+    with pytest.raises(UserError, match="batch_size=0"):
+        dlvm.map(lambda x: x, X, batch_size=0)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64])
+def test_switch_of_any_integer_and_many_branches(dtype):
+    branches = [lambda x, k=k: x * k for k in range(11)]
+    staged = dlvm.function(lambda x, i: dlvm.switch(i, branches, x))
+    top = np.iinfo(dtype).max
+    for i in (0, 1, 5, 10, 11, int(top), int(np.iinfo(dtype).min)):
+        assert np.array_equal(staged(X, dtype(i)), X * min(max(i, 0), 10))
+    (only,) = [op for op in dlvm.trace(staged, X, dtype(1)).main.ops if op.name == "cond"]
+    assert sum(op.name == "cond" for r in only.regions.values() for op in r.walk()) == 9
+
+
+def test_derivatives_and_lanes_of_a_switch():
+    def f(x, i):
+        return dlvm.switch(i, [np.sin, np.exp, lambda x: x * x, np.tanh, lambda x: x], x)
+
+    slopes = [np.cos, np.exp, lambda x: 2 * x, lambda x: 1 - np.tanh(x) ** 2, lambda x: x * 0 + 1]
+    x, i = np.linspace(0.1, 1, 9), np.arange(-2, 7)
+    expected = [slopes[min(max(k, 0), 4)](a) for a, k in zip(x, i, strict=True)]
+    assert np.allclose([dlvm.grad(f)(a, k) for a, k in zip(x, i, strict=True)], expected)
+    assert np.allclose(dlvm.vmap(dlvm.grad(f))(x, i), expected)
+    tangents = dlvm.jvp(lambda x: f(x, 3), (x[4],), (1.0,))[1]
+    assert np.allclose(tangents, slopes[3](x[4]))
+
+
+def test_branches_share_room_for_what_their_derivatives_keep():
+    def f(x, i):
+        return dlvm.switch(i, [lambda x, k=k: np.sin(x * k).sum() for k in range(8)], x)
+
+    compiled = dlvm.grad(f).compile(dlvm.spec("f64[1000]"), dlvm.spec("i64"))
+    assert compiled.report.peak_bytes < 4 * 8000
+
+
+def test_an_index_that_is_no_whole_number_is_an_error():
+    for i in (1.5, np.array([1, 2]), True):
+        with pytest.raises(UserError, match="one whole number as the index"):
+            dlvm.function(lambda x, i: dlvm.switch(i, [np.sin, np.cos], x))(X, i)
+    with pytest.raises(UserError, match="one whole number as the index"):
+        dlvm.switch(1.5, [np.sin, np.cos], X)
+
+
 def test_a_weak_carry_takes_the_type_that_the_body_gives():
     @dlvm.function
     def f(x):
@@ -132,6 +191,61 @@ def test_a_branch_that_is_not_taken_does_not_raise():
     assert np.array_equal(loop(X, 9, 0), np.zeros(3))
     with pytest.raises(UserError, match="index 9 is out of range"):
         loop(X, 9, 1)
+
+
+def rolled(k, reverse, steps):
+    def f(w, xs):
+        def body(c, x):
+            a, b = np.tanh(c[0] @ w + x), c[1] * 1.1 + c[0].sum()
+            return (a, b), (a * b, b)
+
+        (a, b), ys = dlvm.scan(body, (w[0], w[0, 0]), xs, reverse=reverse, unroll=k)
+        c = dlvm.fori_loop(0, steps, lambda i, c: c * 0.7 + i * a, a, unroll=k)
+        return a, b, ys, c
+
+    return f
+
+
+@pytest.mark.parametrize(("n", "reverse"), [(0, False), (3, True), (7, False), (8, True)])
+def test_unrolled_loops_give_the_same_bits(n, reverse):
+    w, xs = X[:3], np.random.default_rng(2).normal(size=(n, 3))
+
+    def all_of(k, dynamic=False):
+        def loss(w, xs):
+            out = rolled(k, reverse, n)(w, xs)
+            return sum((y * y).sum() for y in dlvm.tree.leaves(out)), out
+
+        options = {"dynamic": {"xs": "T,3"}} if dynamic else {}
+        both = dlvm.value_and_grad(loss, wrt=(0, 1), has_aux=True)
+        return dlvm.tree.leaves(dlvm.function(both, **options)(w, xs))
+
+    expected = all_of(1)
+    for found in (all_of(2), all_of(True), all_of(3, dynamic=True)):
+        assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+def test_unrolled_steps_share_kernels():
+    def f(x, k):
+        return dlvm.fori_loop(0, 12, lambda i, c: c * x + i, x, unroll=k)
+
+    def trips(k):
+        text = dlvm.function(f, static=("k",)).compile(X[0], k).text("kernels")
+        return [line.split("length=")[1].split()[0] for line in text.splitlines() if " scan " in line]
+
+    assert (trips(1), trips(4), trips(5), trips(True)) == (["12"], ["3"], ["2"], [])
+
+
+@pytest.mark.parametrize("unroll", [-1, 1.5, "2"])
+def test_an_unroll_that_is_no_number_of_steps_is_an_error(unroll):
+    with pytest.raises(UserError, match="unroll="):
+        dlvm.function(lambda x: dlvm.scan(lambda c, a: (c, a), 0.0, x, unroll=unroll))(X)
+    with pytest.raises(UserError, match="unroll="):
+        dlvm.scan(lambda c, a: (c, a), 0.0, X, unroll=unroll)
+
+
+def test_bounds_of_the_call_are_not_unrolled():
+    with pytest.raises(UserError, match="known only in the call"):
+        dlvm.function(lambda x, n: dlvm.fori_loop(0, n, lambda i, c: c, x, unroll=2))(X, 3)
 
 
 def test_effects_in_loops_keep_their_order(capsys):
