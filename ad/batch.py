@@ -163,9 +163,7 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
     """Whether anything inside must know which lanes are on its way."""
     found = inside(engine, ops)
     return any(
-        isinstance(op, While | Effect)
-        or can_raise(op)
-        or any(is_tape(t) for t in op.result_types)
+        isinstance(op, While | Effect) or can_raise(op) or any(is_tape(t) for t in op.result_types)
         for op in found
     )
 
@@ -214,8 +212,8 @@ def _on_its_way(op: Op, xs: Sequence[Value]) -> None:
     there, elsewhere = (tuple(Param(x.type, "x") for x in xs[:count]) for _ in range(2))
     with Builder() as builder:
         op.rebuild(there)
-    branches = Function("then", there, tuple(builder.ops), ()), Function("otherwise", elsewhere, (), ())
-    Cond(xs[count], tuple(xs[:count]), *branches)
+    then = Function("then", there, tuple(builder.ops), ())
+    Cond(xs[count], tuple(xs[:count]), then, Function("otherwise", elsewhere, (), ()))
 
 
 def check(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:

@@ -144,10 +144,12 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     ]
     slots, places = shared_slots([types_of(side.residuals) for side in sides])
     taped = any(side.taped for side in sides)
-    branches = [_forward_branch(*row, slots, taped) for row in zip(sides, places, strict=True)]
+    then, otherwise = (
+        _forward_branch(*row, slots, taped) for row in zip(sides, places, strict=True)
+    )
     captured = (*operands[1:], *sweep.threaded(taped))
-    last = {"otherwise_first": op.otherwise_first}
-    forward = sweep.untied(Cond(operands[0], captured, *branches, **last).results, taped)
+    new = Cond(operands[0], captured, then, otherwise, op.otherwise_first)
+    forward = sweep.untied(new.results, taped)
     results, kept = forward[: len(op.results)], forward[len(op.results) :]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:

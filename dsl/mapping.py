@@ -7,8 +7,9 @@ Batches are what ``vmap`` makes of them: elements of a batch share kernels, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from dlvm.errors import UserError
 from dlvm.ir import Dim
@@ -39,7 +40,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
 
 def _is_count(x: Any) -> bool:
-    return isinstance(x, Integral) and not isinstance(x, bool) and x >= 1
+    return isinstance(x, int | np.integer) and x is not True and bool(x >= 1)
 
 
 def _one_by_one(f: Callable[[Any], Any], xs: Any) -> Any:

@@ -133,5 +133,6 @@ def _trips(
 
 def _interleaved(parts: Sequence[Value], count: Dim) -> Value:
     """Slice i of part j is slice i k + j of the whole."""
-    columns = tuple(Reshape(y, (y.shape[0], 1, *y.shape[1:])) for y in parts)
-    return Reshape(Concat(columns, 1), (count, *parts[0].shape[1:]))
+    trips, *inner = parts[0].type.shape
+    columns = tuple(Reshape(y, (trips, 1, *inner)) for y in parts)
+    return Reshape(Concat(columns, 1), (count, *inner))

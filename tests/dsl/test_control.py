@@ -230,7 +230,9 @@ def test_unrolled_steps_share_kernels():
 
     def trips(k):
         text = dlvm.function(f, static=("k",)).compile(X[0], k).text("kernels")
-        return [line.split("length=")[1].split()[0] for line in text.splitlines() if " scan " in line]
+        return [
+            line.split("length=")[1].split()[0] for line in text.splitlines() if " scan " in line
+        ]
 
     assert (trips(1), trips(4), trips(5), trips(True)) == (["12"], ["3"], ["2"], [])
 
