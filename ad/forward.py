@@ -18,7 +18,7 @@ from dlvm.ops import EmptyTape
 
 from .activity import Flags, flows
 from .live import live
-from .reverse import Cotangents, Engine, Sweep, cotangent, sow, stated
+from .reverse import Cotangents, Engine, Sweep, cotangent, derived, sow, stated
 
 Tangents = Cotangents
 Rule = Callable[[Engine, Op, Sequence[Value], Tangents], tuple[Sequence[Value], Tangents]]
@@ -66,6 +66,7 @@ def _step(engine: Engine, builder: Builder, op: Op, env: Env, tangents: dict[Val
     if rule is None:
         new = place(builder, op, env)
         results: Sequence[Value] = new.results
+        builder.origin = derived(op, "tangent")
         with builder:
             dy = tangent_of_leaf(engine, new, dx)
     else:

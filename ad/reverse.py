@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
-from dlvm.errors import CompilerError
+from dlvm.errors import CompilerError, Origin
 from dlvm.ir import (
     Builder,
     Declaration,
@@ -169,9 +169,15 @@ class Sweep:
             step = self.steps.pop()
             dy = [cotangents.pop(r, None) for r in step.results]
             if step.taped or any(d is not None for d in dy):
-                builder.origin = step.op.origin
+                builder.origin = derived(step.op, "adjoint")
                 with builder:
                     _pull(step, dy, cotangents)
+
+
+def derived(op: Op, how: str) -> Origin | None:
+    """Where the derivative of an operation stands: at its line, as what it is."""
+    at = op.origin
+    return at and at.of(f"the {how} of {at.derived or op.name}")
 
 
 def _pull(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:

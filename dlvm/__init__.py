@@ -13,6 +13,7 @@ from dlvm import linalg as linalg
 from dlvm import nn as nn
 from dlvm import ops as ops
 from dlvm import tree as tree
+from dlvm.debugging import debug
 from dlvm.dsl.control import cond, switch
 from dlvm.dsl.custom import custom_jvp, custom_vjp
 from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
@@ -48,6 +49,7 @@ __all__ = [
     "cond",
     "custom_jvp",
     "custom_vjp",
+    "debug",
     "fori_loop",
     "function",
     "grad",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dlvm import environment, passes
+from dlvm.debugging import Looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
@@ -36,12 +37,14 @@ class Options:
 
     target: str = "host"
     threads: int | None = None
+    debug: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target != "host":
             raise UserError(
                 f"target={self.target!r}: there is no such target", remedy='it can be "host"'
             )
+        Looks.named(self.debug, "debug=")
         threads: Any = self.threads
         if threads is not None and not (isinstance(threads, int) and threads >= 1):
             raise UserError(

@@ -13,6 +13,7 @@ VARIABLES = {
     "DLVM_CACHE": "`0` keeps no compiled code on disk and reads none",
     "DLVM_CACHE_BYTES": "how much of the disk the cache may take, 1 GiB where it is not set",
     "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
+    "DLVM_CHECK": "what `dlvm.debug` looks at in every call: `nans`, `infs`, `bounds`, with commas",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else every core",
     "DLVM_VERIFY": "`1` checks the program after every pass",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WIDTH = 95
 """How much of the user's line is shown."""
@@ -16,11 +16,19 @@ WIDTH = 95
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an operation was written: the user's file and line, and its ordinal in the trace."""
+    """Where an operation was written: the user's file and line, and its ordinal in the trace.
+
+    ``derived`` says what it is of what was written there, such as ``the adjoint of tanh``.
+    """
 
     file: str
     line: int
     ordinal: int = -1
+    derived: str = ""
+
+    def of(self, derived: str) -> Origin:
+        """The place of an operation that was derived from the one that stands here."""
+        return replace(self, derived=derived)
 
     def source(self) -> str:
         """The text of the user's line, or nothing where the file can't be read."""
@@ -99,6 +107,12 @@ class CallError(UserError, TypeError):
     """A function called with arguments that it does not take, or without those that it needs."""
 
     code = "call"
+
+
+class NotFinite(UserError, FloatingPointError):
+    """A NaN or an infinity that somebody asked to be told of."""
+
+    code = "number"
 
 
 class AssertionFailed(UserError):

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlvm.compile import Road
+from dlvm.debugging import contexts, looks
 from dlvm.errors import DonationError, ShapeError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
 from .guards import Found
+from .looking import kept, look
 from .scopes import facing_users, user_origin
 from .short_cuts import Call, Form, entered, short_cut
 from .specs import Parameters, as_array, given
@@ -76,7 +78,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; arguments that this code was not made for are an error."""
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
-        if short is not None:
+        if short is not None and not contexts:
             out = short((*args, *kwargs.values()) if kwargs else args)
             if out is not NotImplemented:
                 return out
@@ -98,8 +100,10 @@ class Compiled:
             error.remedy = error.remedy or EACH
             raise
         form = (len(args), *kwargs) if kwargs else len(args)
-        if form not in self._short and (
-            made := short_cut(self, form, leaves, self._read if self.captured else None)
+        if (
+            form not in self._short
+            and not looks(self.road.options.debug).at_numbers
+            and (made := short_cut(self, form, leaves, self._read if self.captured else None))
         ):
             self._short[form] = made
         return out
@@ -122,16 +126,24 @@ class Compiled:
             as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
         ]
         arrays += map(np.asarray, self._read())
+        looked = looks(self.road.options.debug)
+        if not looked.at_numbers:
+            return unflatten(self.program.tree, self._results(arrays))
+        before = kept(arrays, self._donated)
+        results = self._results(arrays)
+        look(self.road, before, labels, results, looked)
+        return unflatten(self.program.tree, results)
+
+    def _results(self, arrays: list[Array]) -> Sequence[Array]:
         found = NotImplemented if self._enter is None else self._enter(arrays)
         if found is not NotImplemented:  # the entry has checked all that follows
-            return unflatten(self.program.tree, found)
+            return found
         try:
-            bind(self._types, arrays, labels)
+            bind(self._types, arrays, self._labels)
             self._ready(arrays)
-            results = self.road.executable.run(arrays)
+            return self.road.executable.run(arrays)
         except UserError as error:
             raise error.located(user_origin()) from None
-        return unflatten(self.program.tree, results)
 
     @cached_property
     def _enter(self) -> Call | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 import numpy as np
 
 from dlvm.compile import Options, interpreting
+from dlvm.debugging import contexts, looks
 from dlvm.errors import UserError
 from dlvm.ir import Module, TensorType
 
@@ -211,7 +212,7 @@ class StagedFunction(Generic[P, R]):
         """Run, after compiling if there is no program for such arguments yet."""
         try:
             found = self._short.get((len(args), *kwargs) if kwargs else len(args))
-            if found is not None and current() is None and not interpreting():
+            if found is not None and current() is None and not interpreting() and not contexts:
                 given = (*args, *kwargs.values()) if kwargs else args
                 for made, call in found:
                     out = call(given)
@@ -232,7 +233,8 @@ class StagedFunction(Generic[P, R]):
         leaves = _readable(written, arguments, tree)
         made = self._programs.find(arguments, tree, leaves)
         out = made.compiled.run(leaves)
-        self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
+        if not looks(self.source.options.debug).at_numbers:
+            self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
         return out
 
     def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:

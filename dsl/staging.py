@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 from dlvm.compile import Options
@@ -25,6 +25,7 @@ def function(
     dynamic: Mapping[str, str] | bool = ...,
     target: str = ...,
     threads: int | None = ...,
+    debug: Sequence[str] | str = ...,
 ) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
 @facing_users
 def function(
@@ -36,15 +37,17 @@ def function(
     dynamic: Mapping[str, str] | bool = False,
     target: str = "host",
     threads: int | None = None,
+    debug: Sequence[str] | str = (),
 ) -> Any:
     """Stage a Python function: traced at its first call, compiled, and fast from then on.
 
     ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
     the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
-    leading ones.
+    leading ones. ``debug`` names what is looked at in every call, as by ``dlvm.debug``:
+    ``"nans"``, ``"infs"``, ``"bounds"``.
     """
 
-    options = Options(target, threads)
+    options = Options(target, threads, (debug,) if isinstance(debug, str) else tuple(debug))
 
     @facing_users
     def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:

@@ -1,0 +1,58 @@
+"""After a call that somebody looks at: are its results numbers, and if not, who made them so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dlvm.compile import Road
+from dlvm.debugging import Looks
+from dlvm.errors import NotFinite, UserError
+from dlvm.ir import Array, Value
+
+if TYPE_CHECKING:
+    from dlvm.replay import Bad
+
+
+def kept(arrays: Sequence[Array], donated: Sequence[int]) -> list[Array]:
+    """The arguments as they are before the call, of which some will be overwritten."""
+    return [np.array(a) if i in donated else a for i, a in enumerate(arrays)]
+
+
+def look(
+    road: Road, arrays: Sequence[Array], labels: Sequence[str], found: Sequence[Array], looks: Looks
+) -> None:
+    """Raise the error that names the operation, where a result shows what is looked for."""
+    from dlvm import replay  # with the first error
+
+    wanted = (looks.nans, looks.infs)
+    bad = {
+        (True, False): replay.not_a_number,
+        (False, True): replay.infinite,
+        (True, True): replay.not_finite,
+    }[wanted]
+    if any(replay.shows(x, bad) for x in found):
+        raise _explained(road, arrays, labels, bad)
+
+
+def _explained(road: Road, arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError:
+    """The program by the references as it was written, then as it was optimised."""
+    from dlvm import replay  # with the first error
+
+    for module in (road.differentiated, road.optimized):
+        shown, made = replay.culprit(module, road.traced, arrays, bad)
+        if made is not None:
+            names = dict[Value, str](zip(module.main.params, labels, strict=False))
+            _, first = replay.culprit(module, road.traced, arrays, replay.not_finite)
+            earlier = first if first is not None and first.op is not made.op else None
+            return replay.accuse(made, bad, names, earlier if made.from_infinities else None)
+        came = replay.given_bad(arrays, labels, bad) if shown else None
+        if came is not None:
+            return came
+    return NotFinite(
+        "a result is not finite by machine code, and is by the references",
+        notes=tuple(f"{n}: {replay.described(a)}" for n, a in zip(labels, arrays, strict=True)),
+        remedy="numbers are so large that the order of operations matters: scale them down",
+    )
