@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dlvm.errors import UserError
 from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, splat
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
-from dlvm.ir.rewrite import settle
+from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
 from dlvm.passes import function_pass
@@ -24,19 +26,19 @@ def simplify(fn: Function) -> Function:
     operands first; what a law builds is simplified in its turn before anything
     that uses it, so no law fires on the result.
     """
-    return settle(fn, _by_law)
+    return settle(fn, _laws)
 
 
-def _by_law(op: Op) -> Value | None:
+def _laws(op: Op) -> Iterator[Law]:
+    """Those under the class of an operation, then those of every formula of elements."""
     for rule in RULES.get(type(op), ()):
-        if (better := rule.apply(op)) is not None:
-            return better
+        yield rule.apply
     if isinstance(op, Elementwise) and op.results == (op,):
-        return _before_broadcast(op) or _before_reshape(op)
-    return None
+        yield before_broadcast
+        yield before_reshape
 
 
-def _before_broadcast(op: Elementwise) -> Value | None:
+def before_broadcast(op: Op) -> Value | None:
     """f(broadcast x, broadcast y) = broadcast f(x, y): compute before repeating."""
     spread = [x for x in op.operands if isinstance(x, Broadcast) and scalar_value(x) is None]
     if not spread:
@@ -58,7 +60,7 @@ def _narrowed(x: Value, like: Broadcast) -> Value | None:
     return x.x if isinstance(x, Broadcast) else None
 
 
-def _before_reshape(op: Elementwise) -> Value | None:
+def before_reshape(op: Op) -> Value | None:
     """f(reshape x, reshape y) = reshape f(x, y): compute in the shape that was there before.
 
     So a row that a reduction kept as an axis of size 1 stays beside the reduction.
@@ -86,10 +88,15 @@ def fold_constants(fn: Function) -> Function:
     A tensor filled with one number stays that number broadcast, whatever its size; others
     are computed up to 1024 elements. An operation that would raise is left to do so.
     """
-    return settle(fn, _folded)
+    return settle(fn, _folding)
 
 
-def _folded(op: Op) -> Value | None:
+def _folding(op: Op) -> tuple[Law]:
+    return (known_result,)
+
+
+def known_result(op: Op) -> Value | None:
+    """f(constants) = constant."""
     match op:
         case DimSize(int(size)):
             return Constant(_frozen(np.int64(size)))

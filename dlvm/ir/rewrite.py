@@ -8,7 +8,9 @@ shapes, element types and edge values for the example's parameters, the author w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
@@ -76,6 +78,23 @@ def rules() -> Iterable[Rule]:
 Env = dict[Value, Value]
 Kinds = type | UnionType
 Visit = Callable[[Op, Env], "Iterable[Value] | None"]
+Law = Callable[[Op], "Value | None"]
+Overseer = Callable[[Callable[..., Any], Op, Sequence[Value]], bool]
+"""Is asked before a law, or what a pass visits with, replaces an operation by other values."""
+_overseer: ContextVar[Overseer | None] = ContextVar("overseer", default=None)
+
+
+@contextmanager
+def overseen(by: Overseer) -> Generator[None]:
+    """While it lasts every replacement is shown to ``by``, and those that it refuses don't happen.
+
+    So the one replacement that changes an answer can be found by counting.
+    """
+    token = _overseer.set(by)
+    try:
+        yield
+    finally:
+        _overseer.reset(token)
 
 
 def mapped(values: Iterable[Value], env: Mapping[Value, Value]) -> list[Value]:
@@ -119,10 +138,17 @@ def transform(fn: Function, visit: Visit, env: Env | None = None, on: Kinds = Op
     env = {} if env is None else env
     if not env and not has(fn, on):
         return fn
+    overseer = _overseer.get()
     with (builder := Builder()):
         for op in fn.ops:
             builder.origin = op.origin
+            written = len(builder.ops)
             replacement = visit(op, env) if isinstance(op, on) else None
+            if replacement is not None and overseer is not None:
+                replacement = tuple(replacement)
+                if not overseer(visit, op, replacement):
+                    del builder.ops[written:]
+                    replacement = None
             if replacement is not None:
                 env.update(zip(op.results, replacement, strict=True))
             elif env.keys().isdisjoint(op.operands):
@@ -144,22 +170,28 @@ def rebuilt(fn: Function, ops: Sequence[Op], results: Sequence[Value]) -> Functi
     return replace(fn, ops=tuple(ops), results=tuple(results))
 
 
-def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 64) -> Function:
-    """Improve operations until none can be: one sweep, operands before uses.
+def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64) -> Function:
+    """Improve operations by the first law that applies until none does: one sweep, operands first.
 
-    What ``improve`` builds is swept in its turn before anything that uses it, so every
-    operation that stays has been refused on its final operands: the result is a fixed point.
-    An operation that is still improved after ``patience`` steps is in a cycle of rules. What
-    ``improve``, a function of the module, has refused once it refuses as long as the laws are
-    the same, since operations never change: that is remembered with the operation.
+    What a law builds is swept in its turn before anything that uses it, so every operation that
+    stays has been refused on its final operands: the result is a fixed point. An operation that
+    is still improved after ``patience`` steps is in a cycle of laws. What all that ``laws``, a
+    function of the module, gives have refused once they refuse as long as the laws are the same,
+    since operations never change: that is remembered with the operation, unless the sweep is
+    overseen.
     """
-    sweep = (improve, sum(map(len, RULES.values())))
+    sweep = (laws, sum(map(len, RULES.values())))
+    overseer = _overseer.get()
     env: Env = {}
     kept: list[Op] = []
     pending: list[tuple[Op, int]] = []
     with (builder := Builder()):
         for first in fn.ops:
-            if sweep in first.refused and env.keys().isdisjoint(first.operands):
+            if (
+                overseer is None
+                and sweep in first.refused
+                and env.keys().isdisjoint(first.operands)
+            ):
                 kept.append(first)
                 continue
             pending.append((first, patience))
@@ -167,9 +199,10 @@ def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 
                 op, left = pending.pop()
                 builder.origin = op.origin
                 new = op if env.keys().isdisjoint(op.operands) else _followed_by(op, env)
-                builder.ops = []
-                if (better := improve(new)) is None:
-                    new.refused = (*new.refused, sweep)
+                better = _better(new, laws(new), builder, overseer)
+                if better is None:
+                    if overseer is None:
+                        new.refused = (*new.refused, sweep)
                     kept.append(new)
                     if new is not op:
                         env.update(zip(op.results, new.results, strict=True))
@@ -178,6 +211,19 @@ def settle(fn: Function, improve: Callable[[Op], Value | None], patience: int = 
                 env[op] = better
                 pending.extend((built, left - 1) for built in reversed(builder.ops))
     return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
+
+
+def _better(
+    op: Op, laws: Iterable[Law], builder: Builder, overseer: Overseer | None
+) -> Value | None:
+    """What the first law makes of an operation, which is then all that the builder holds."""
+    builder.ops = []
+    for law in laws:
+        better = law(op)
+        if better is not None and (overseer is None or overseer(law, op, (better,))):
+            return better
+        builder.ops = []
+    return None
 
 
 def _followed_by(op: Op, env: Env) -> Op:
@@ -275,14 +321,18 @@ def map_regions(op: Op, change: Callable[[Function], Function]) -> dict[str, Fun
 def everywhere(fn: Function, change: Callable[[Function], Function]) -> Function:
     """Apply a change to a function and, before it, to the regions inside, at any depth."""
 
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if not op.holds_regions:
-            return None
-        changed = map_regions(op, lambda region: everywhere(region, change))
-        return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
-
-    holds = any(kind.holds_regions for kind in fn.kinds)
-    return change(transform(fn, visit) if holds else fn)
+    if not any(kind.holds_regions for kind in fn.kinds):
+        return change(fn)
+    env: Env = {}
+    with (builder := Builder()):
+        for op in fn.ops:
+            changed = map_regions(op, lambda region: everywhere(region, change))
+            if not changed:
+                _place_here(builder, op, env)
+                continue
+            new = op.rebuild(mapped(op.operands, env), **changed)
+            env.update(zip(op.results, new.results, strict=True))
+    return change(rebuilt(fn, builder.ops, mapped(fn.results, env)))
 
 
 def types_of(values: Iterable[Value]) -> tuple[TensorType, ...]:
