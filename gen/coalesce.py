@@ -61,6 +61,11 @@ def coalesce(program: Program) -> Program:
     return _Resolved(groups).program(program)
 
 
+def resolved(program: Program) -> Program:
+    """The program with every copy in it, and parts of storages as views of the whole."""
+    return _Resolved({}).program(program)
+
+
 def _copies(steps: tuple[Step, ...], trips: int) -> list[tuple[int, Copy]]:
     found: list[tuple[int, Copy]] = []
     for step in steps:

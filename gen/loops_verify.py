@@ -2,7 +2,8 @@
 
 1. names: scalars, arrays and index symbols are defined above, in an enclosing body;
 2. bounds: every load and store is provably inside its memory wherever its guard holds;
-3. results: a store to an ``out`` buffer writes each element at most once;
+3. results: a store to an ``out`` buffer writes each element at most once, but for what serial
+   loops write at indices that were read, which is written over as often as they say;
 4. independence: in a loop that is not serial, no two turns write one element, and none reads
    what another writes, unless a barrier stands between;
 5. threads: a loop with a grain is independent, as are the loops that are taken together with it,
@@ -108,6 +109,8 @@ class _Verifier:
         self.sizes = {b.name: b.size for b in kernel.buffers}
         self.recent: list[tuple[Loop, list[Access]]] = []
         self.proven: set[Statement] = set()
+        self.read: set[str] = set()
+        """The indices that come from data."""
 
     def fail(self, s: Statement, problem: str) -> CompilerError:
         return CompilerError(f"@{self.kernel.name}: {problem}: {s}\n{self.kernel}")
@@ -142,6 +145,7 @@ class _Verifier:
             case Bind(name, _, high):
                 place.facts = place.facts.with_variable(name, high)
                 place.names.add(name)
+                self.read.add(name)
             case Local(name, _, size):
                 self.sizes[name] = size
                 place.homes[name] = len(place.loops)
@@ -260,7 +264,8 @@ class _Verifier:
 
     def once(self, s: Store, place: _Place) -> None:
         """The offset differs from turn to turn, of all loops or of those that aren't serial."""
-        whole = isinstance(s.memory, Buffer) and s.memory.role == "out"
+        result = isinstance(s.memory, Buffer) and s.memory.role == "out"
+        whole = result and self.read.isdisjoint(symbols(place.plain(s.offset)))
         home = place.homes.get(s.memory.name, 0)
         loops = [v for v in place.loops[home:] if whole or v.kind != "serial"]
         facts = place.facts_under(s.where)

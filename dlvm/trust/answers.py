@@ -1,0 +1,172 @@
+"""What a program answers, and whether two answers to the same question are the same.
+
+One place for all that compare: ``DLVM_VERIFY=passes``, ``dlvm bisect`` and ``reduce``, the
+fuzzers, and ``dlvm.testing``. Integers and truths must be equal; floats as near as rounding
+explains, which ``rounding`` measures by shaking both programs, and only where the bits differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import UserError
+from dlvm.ir import Array, Module
+
+from .rounding import Run, epsilon, smallest
+
+SHAKES = 8
+"""A comparison that is a matter of rounding stands through all of them once in 256 times."""
+SAFETY = 16.0
+"""How much further than the furthest shake an answer may be."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a program gives on some arrays: results, what it tells on the way, or an error."""
+
+    results: tuple[Array, ...]
+    told: tuple[tuple[str, Array], ...] | None = ()
+    """None where it is not known."""
+    error: UserError | None = None
+
+    @property
+    def values(self) -> list[tuple[str, Array]]:
+        """Every array that came out, with what it is called."""
+        return [*((f"result {i}", r) for i, r in enumerate(self.results)), *(self.told or ())]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two answers differ first: which value, which element, and how far they may."""
+
+    value: str
+    index: tuple[int, ...]
+    expected: Any
+    found: Any
+    allowed: float
+
+    def __str__(self) -> str:
+        place = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        bound = "exactly" if not self.allowed else f"within {self.allowed:.3g}"
+        return f"{self.value}{place}: expected {self.expected} {bound}, found {self.found}"
+
+
+class Question:
+    """A module without declarations, and arrays for its first function, which stay as they are."""
+
+    def __init__(self, module: Module, arrays: Sequence[Array], seed: int = 0) -> None:
+        self.module = module
+        self.arrays = tuple(arrays)
+        self.seed = seed
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What the references say."""
+        return self.run()
+
+    def run(self, dice: np.random.Generator | None = None) -> Answer:
+        """What the references say, shaken where there are dice."""
+        machine = Run(self.module, dice=dice)
+        try:
+            with np.errstate(all="ignore"):
+                given = [np.array(a) for a in self.arrays]
+                results = machine.enter(self.module.main.name, given)
+        except UserError as error:
+            return Answer((), tuple(machine.told), error)
+        return Answer(tuple(map(np.array, results)), tuple(machine.told))
+
+    @cached_property
+    def freedom(self) -> list[Array] | None:
+        """How far each element may be off, infinite where it is a matter of rounding.
+
+        None where a shake already changes what happens, so that nothing can be said.
+        """
+        dice = np.random.default_rng(self.seed)
+        start = [x for _, x in self.answer.values]
+        far = [np.zeros(x.shape) for x in start]
+        for _ in range(SHAKES):
+            shaken = self.run(dice)
+            moved = [x for _, x in shaken.values]
+            same = len(moved) == len(start) and shaken.error is None
+            if not same or any(a.shape != b.shape for a, b in zip(start, moved, strict=True)):
+                return None
+            far = [np.maximum(f, distance(a, b)) for f, a, b in zip(far, start, moved, strict=True)]
+        return far
+
+
+def distance(a: Array, b: Array) -> Array:
+    """How far apart elements are: 0 where they are the same, infinite where that says nothing."""
+    same = (a == b) | ((a != a) & (b != b))
+    if not epsilon(a):
+        return np.where(same, 0.0, np.inf)
+    with np.errstate(all="ignore"):
+        gap = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf))
+
+
+def differ(
+    expected: Question, found: Answer, other: Question | None = None
+) -> Difference | None:
+    """Where an answer is none to the question; ``other`` is the program that gave it.
+
+    A program that ends in an error of the user's may be answered by anything, since what raises
+    may be dropped; one that does not may not be answered by an error.
+    """
+    asked = expected.answer
+    if asked.error is not None:
+        return None
+    if found.error is not None:
+        return Difference("the call", (), "results", f"{found.error}", 0.0)
+    pairs = list(zip(asked.values, found.values, strict=False))
+    names = [name for name, _ in asked.values], [name for name, _ in found.values]
+    if found.told is None:
+        names = names[0][: len(asked.results)], names[1]
+    if names[0] != names[1]:
+        return Difference("what is told", (), names[0], names[1], 0.0)
+    for (name, a), (_, b) in pairs:
+        if a.shape != b.shape or a.dtype != b.dtype:
+            kinds = f"{a.dtype}{list(a.shape)}", f"{b.dtype}{list(b.shape)}"
+            return Difference(name, (), *kinds, 0.0)
+    gaps = [distance(a, b) for (_, a), (_, b) in pairs]
+    if not any(gap.any() for gap in gaps):
+        return None
+    return _beyond_rounding(expected, other, pairs, gaps)
+
+
+def _beyond_rounding(
+    expected: Question, other: Question | None, pairs: Sequence[Any], gaps: Sequence[Array]
+) -> Difference | None:
+    freedoms = [expected.freedom, expected.freedom if other is None else other.freedom]
+    for i, ((name, a), (_, b)) in enumerate(pairs):
+        allowed = np.zeros(a.shape)
+        for freedom in freedoms:
+            if freedom is None or freedom[i].shape != a.shape:
+                return None
+            allowed = allowed + SAFETY * freedom[i]
+        allowed = allowed + _least(a, allowed)
+        wrong = (gaps[i] > allowed) & ~_undefined(a, allowed)
+        if wrong.any():
+            at = tuple(map(int, np.argwhere(wrong)[0])) if a.shape else ()
+            return Difference(name, at, a[at], b[at], float(allowed[at]))
+    return None
+
+
+def _least(a: Array, allowed: Array) -> Array:
+    """Where anything rounds at all, a few units of each element, and what is below all numbers."""
+    if not epsilon(a) or not allowed.any():
+        return np.zeros(a.shape)
+    with np.errstate(all="ignore"):
+        size = np.abs(a.astype(np.float64))
+    return SAFETY * (np.where(np.isfinite(size), epsilon(a) * size, 0.0) + smallest(a))
+
+
+def _undefined(a: Array, allowed: Array) -> Array:
+    """Laws over the reals hold where the left side is defined."""
+    if not epsilon(a) or not allowed.any():
+        return np.zeros(a.shape, bool)
+    return ~np.isfinite(a.astype(np.float64))

@@ -1,0 +1,289 @@
+"""What a declaration means, apart from the rules that fill it in.
+
+An adjoint or tangent means the slope of the primal along a line, which differences give: with
+random v and w, <J v, w> must be <v, J' w> of the adjoint, and <J v, w> of the tangent. A batched
+form means the same function on every lane. Programs are compared in f64; the two step sizes of
+Richardson's extrapolation say how near differences come, and at a kink that is nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.ad import expand
+from dlvm.ad.batch import BATCHED
+from dlvm.ad.forward import TANGENTS
+from dlvm.ad.reverse import ADJOINTS
+from dlvm.errors import UserError
+from dlvm.ir import Array, Declaration, Function, Module, Op, Param
+from dlvm.ir.core import Builder
+from dlvm.ops import Call, NextAfter, StopGradient
+from dlvm.ops.families import Effect
+
+from .answers import Answer, Question, differ
+from .failure import Failure, Law
+from .recast import widened
+from .rounding import Run
+
+STEP = 1e-3
+LEAST = 1e-7
+"""No difference is believed to come nearer, beside the size of what is added up."""
+SAFETY = 30.0
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """One slope, by the rules and by differences; ``error`` is how far the latter may be off."""
+
+    by_rules: float
+    by_differences: float
+    error: float
+
+    @property
+    def agree(self) -> bool:
+        """Whether both are the same, or nothing can be said."""
+        gap = abs(self.by_rules - self.by_differences)
+        return not np.isfinite(self.error) or not gap > self.error
+
+    def __str__(self) -> str:
+        found = f"{self.by_rules:.10g} by the rules, {self.by_differences:.10g} by differences"
+        return f"the slope along a random line is {found} within {self.error:.2g}"
+
+
+def check_declarations(
+    declared: Module, expanded: Module, arrays: Sequence[Array]
+) -> Failure | None:
+    """The first declaration that is filled in wrongly, by the arguments that it is called with."""
+    if not declared.declarations:
+        return None
+    wide = widened(declared)
+    whole = expand(wide)
+    given = dict(_calls(whole, _in(whole.main, arrays)))
+    for d in declared.declarations:
+        if d.of == whole.main.name and d.name not in given:
+            given[d.name] = _in(whole.main, arrays)
+        if d.name in given and (said := wrong(d, whole, given[d.name])) is not None:
+            return Failure("answer", "differentiate", f"{d.kind} @{d.name} of @{d.of}: {said}")
+    return None
+
+
+def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
+    """What functions are first called with in a run of a module."""
+    machine = Run(module, seen={})
+    try:
+        with np.errstate(all="ignore"):
+            machine.enter(module.main.name, arrays)
+    except UserError:
+        return
+    for op, operands in (machine.seen or {}).items():
+        if isinstance(op, Call):
+            yield op.callee.name, operands
+
+
+def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
+    """Arrays of the types that a function states."""
+    return [
+        np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)
+    ]
+
+
+def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
+    """What is wrong with a derived function on these arguments: of the primal, then maybe seeds."""
+    primal = module.function(d.of)
+    if d.kind == "batched":
+        return _lanes_differ(d, module, given)
+    if any(isinstance(op, StopGradient | NextAfter) for op in _reached(module, primal)):
+        return None
+    arrays = _in(primal, given[: len(primal.params)])
+    found = slopes(d, module, arrays)
+    return None if found is None or found.agree else str(found)
+
+
+def _reached(module: Module, fn: Function) -> Iterator[Op]:
+    """Every operation that a call of a function may run."""
+    pending, seen = [fn], {fn.name}
+    while pending:
+        for op in pending.pop().walk():
+            yield op
+            if isinstance(op, Call) and op.callee.name not in seen:
+                seen.add(op.callee.name)
+                pending.append(module.function(op.callee.name))
+
+
+def slopes(d: Declaration, module: Module, arrays: Sequence[Array]) -> Slopes | None:
+    """The slope along a random line; None where the primal raises or gives no numbers."""
+    dice = np.random.default_rng(0)
+    v = [np.asarray(dice.uniform(-1, 1, arrays[i].shape)) for i in d.wrt]
+    value = _function_of(module, d.of)
+    start = value(arrays)
+    if start is None:
+        return None
+    floats = [i for i, r in enumerate(module.function(d.of).results) if r.type.dtype.is_float]
+    unit = d.kind == "adjoint" and not d.seeded
+    w = [np.asarray(dice.uniform(0.5, 1, start[i].shape)) if not unit else 1.0 for i in floats]
+
+    def height(t: float) -> float:
+        moved = list(arrays)
+        for i, direction in zip(d.wrt, v, strict=True):
+            moved[i] = arrays[i] + t * direction
+        values = value(moved)
+        return np.nan if values is None else _inner([values[i] for i in floats], w)
+
+    derived = _function_of(module, d.name)
+    seeds = v if d.kind == "tangent" else w if d.seeded else []
+    out = derived([*arrays, *seeds])
+    if out is None:
+        return None
+    pairs = (out[len(d.keep) :], w) if d.kind == "tangent" else (out[: len(v)], v)
+    by_differences, error = difference(height)
+    size = _inner(*([np.abs(x) for x in side] for side in pairs))
+    return Slopes(_inner(*pairs), by_differences, error + LEAST * size)
+
+
+def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
+    return sum(float(np.sum(x * y)) for x, y in zip(xs, ys, strict=True))
+
+
+def difference(height: Callable[[float], float]) -> tuple[float, float]:
+    """The slope at 0, and how far it may be off: central differences, extrapolated once."""
+    steps = (STEP, STEP / 2, STEP / 4)
+    far, near, nearest = ((height(h) - height(-h)) / (2 * h) for h in steps)
+    rough, best = (4 * near - far) / 3, (4 * nearest - near) / 3
+    rounding = 1e-15 * abs(height(0.0)) / STEP
+    return best, SAFETY * (abs(best - rough) + rounding) + 1e-12
+
+
+def _function_of(module: Module, name: str) -> Callable[[Sequence[Array]], list[Array] | None]:
+    def run(arrays: Sequence[Array]) -> list[Array] | None:
+        try:
+            with np.errstate(all="ignore"):
+                return list(Run(module).enter(name, [np.asarray(a) for a in arrays]))
+        except UserError:
+            return None
+
+    return run
+
+
+def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
+    """A batched form beside the function itself on each lane."""
+    found = _function_of(module, d.name)(given)
+    if found is None:
+        return None
+    lanes = next((a.shape[x] for a, x in zip(given, d.axes, strict=True) if x is not None), 0)
+    alone = _first(module, d.of)
+    for lane in range(lanes):
+        picked = [
+            a if x is None else np.take(a, lane, x) for a, x in zip(given, d.axes, strict=True)
+        ]
+        question = Question(alone, picked)
+        difference = differ(question, Answer(tuple(np.asarray(r[lane]) for r in found), None))
+        if difference is not None:
+            return f"lane {lane}, {difference}"
+    return None
+
+
+def _first(module: Module, name: str) -> Module:
+    """The module with this function as its first."""
+    return Module(tuple(sorted(module.entries, key=lambda e: e.name != name)))
+
+
+# -- whose fault it is ---------------------------------------------------------------------------
+
+
+def guilty_operation(
+    declared: Module, arrays: Sequence[Array]
+) -> tuple[Module, list[Array], Op, Law] | None:
+    """The first operation whose own rule is wrong: a program of it alone, and arrays for that."""
+    wide = widened(declared)
+    whole = expand(wide)
+    given = dict(_calls(whole, _in(whole.main, arrays)))
+    for d in wide.declarations:
+        if d.of == whole.main.name:
+            given.setdefault(d.name, _in(whole.main, arrays))
+    for d in wide.declarations:
+        if d.name in given and (found := _guilty_in(d, whole, given[d.name])) is not None:
+            return found
+    return None
+
+
+def _guilty_in(
+    d: Declaration, module: Module, given: Sequence[Array]
+) -> tuple[Module, list[Array], Op, Law] | None:
+    primal = module.function(d.of)
+    arrays = list(given[: len(primal.params)])
+    if d.kind == "batched":
+        arrays = [
+            a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)
+        ]
+    machine = Run(module, seen={})
+    try:
+        with np.errstate(all="ignore"):
+            machine.enter(d.of, _in(primal, arrays))
+    except UserError:
+        return None
+    for op, operands in (machine.seen or {}).items():
+        if isinstance(op, Call | Effect) or not op.operands:
+            continue
+        alone, inputs = one_operation(op, operands, d.kind)
+        if alone is None:
+            continue
+        try:
+            expanded = expand(alone)
+        except UserError:
+            continue
+        (declaration,) = alone.declarations
+        if wrong(declaration, expanded, inputs) is not None:
+            return alone, inputs[: len(alone.main.params)], op, rule_of(op, d.kind)
+    return None
+
+
+def one_operation(
+    op: Op, operands: Sequence[Array], kind: str
+) -> tuple[Module | None, list[Array]]:
+    """A program of one operation and the declaration of a derivative of it, with arguments."""
+    params = [
+        Param(v.type.with_shape(a.shape), f"x{i}")
+        for i, (v, a) in enumerate(zip(op.operands, operands, strict=True))
+    ]
+    if any(p.dtype.kind == "t" for p in params):
+        return None, []
+    try:
+        with (builder := Builder()):
+            new = op.rebuild(params)
+    except UserError:  # sizes that it states by symbols
+        return None, []
+    if any(t.dtype.kind == "t" for t in new.result_types):
+        return None, []
+    main = Function("main", tuple(params), tuple(builder.ops), new.results)
+    wrt = tuple(i for i, p in enumerate(params) if p.dtype.is_float)
+    if kind == "batched":
+        axes = tuple(0 for _ in params)
+        declaration = Declaration("batched", "derived", "main", axes=axes, size=2)
+        dice = np.random.default_rng(0)
+        inputs = [np.stack([a, _other(a, dice)]) for a in operands]
+        return Module((main, declaration)), inputs
+    if not wrt or not any(t.dtype.is_float for t in new.result_types):
+        return None, []
+    declaration = Declaration(kind, "derived", "main", wrt, seeded=kind == "adjoint")
+    return Module((main, declaration)), list(operands)
+
+
+def _other(a: Array, dice: np.random.Generator) -> Array:
+    """The elements of an array in another order."""
+    return dice.permutation(a.reshape(-1)).reshape(a.shape)
+
+
+def rule_of(op: Op, kind: str) -> Law:
+    """The rule that gives the derivative of an operation of this class."""
+    tables = {"adjoint": ADJOINTS, "tangent": TANGENTS, "batched": BATCHED}
+    table: Mapping[type[Op], Callable[..., Any]] = tables[kind]
+    found = next((table[c] for c in type(op).__mro__ if c in table), None)
+    if found is not None:
+        return Law.of(found)
+    if kind != "batched":
+        return Law.of(type(op).adjoint)
+    return Law.of(type(op).batched)

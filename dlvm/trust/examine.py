@@ -1,0 +1,265 @@
+"""Is dlvm right about one program? Down the whole road, stop by stop, to the first failure.
+
+Each stop is verified and answers the same question as the stop before: the traced module by its
+references, what derivatives mean by differences (``derivatives``), the module after each pass, the
+loops by their interpreter (on memory that nothing shares, then as the plan shares it), and the
+machine code. The first stop that crashes, that a verifier refuses, or that answers otherwise than
+the one before it, is the guilty one. ``examine`` runs here; what may end the process is run by
+``apart``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dlvm.ad import expand
+from dlvm.errors import CompilerError, DTypeError, IRError, ShapeError, UserError
+from dlvm.gen.build import build
+from dlvm.gen.coalesce import coalesce, resolved
+from dlvm.gen.control import to_program
+from dlvm.gen.loops_verify import verify as verify_loops
+from dlvm.gen.memory import Arena, align, intervals, padded, plan
+from dlvm.gen.program import Program
+from dlvm.gen.program_run import run_program
+from dlvm.gen.status import error_of
+from dlvm.ir import Array, Dim, Module
+from dlvm.ir.interpret import bind
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import Pass
+from dlvm.target import Target
+
+from .answers import Answer, Difference, Question, differ
+from .derivatives import check_declarations
+from .failure import Failure, Law, short
+from .inputs import drawn
+
+T = TypeVar("T")
+PATIENCE = 1 << 20
+"""How many elements the arguments may have that loops are interpreted on."""
+
+
+class Failed(Exception):
+    """The first failure of an examination."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+@dataclass
+class Examination:
+    """One program on its way; ``pipeline`` are the passes of the road unless others are asked for.
+
+    ``target`` is None where the road ends before the loops.
+    """
+
+    module: Module
+    arrays: Sequence[Array] | None = None
+    target: Target | None = None
+    seed: int = 0
+    pipeline: Sequence[Pass] = DEFAULT
+    watch: Callable[[str], None] = field(default=lambda stage: None)
+
+    def run(self) -> None:
+        """To the end, or to the first failure, which is raised."""
+        self.watch("differentiate")
+        module = self.differentiated()
+        arrays = self.arrays = self.arguments(module)
+        question = Question(module, arrays, self.seed)
+        with at("differentiate"):
+            found = check_declarations(self.module, module, arrays)
+        if found is not None:
+            raise Failed(found)
+        for position, step in enumerate(self.pipeline):
+            self.watch(step.name)
+            question = self.after(step, question, position)
+        if self.target is not None:
+            self.machine(question, self.target)
+
+    def differentiated(self) -> Module:
+        """With every declaration filled in."""
+        self.module.verify()
+        with at("differentiate"):
+            module = expand(self.module)
+        self.verified("differentiate", self.module, module)
+        return module
+
+    def arguments(self, module: Module) -> list[Array]:
+        """Those that were given, or random ones."""
+        if self.arrays is None:
+            return drawn(module, self.seed)
+        return [np.asarray(a) for a in self.arrays]
+
+    def after(self, step: Pass, question: Question, position: int) -> Question:
+        """The question to the module after a pass."""
+        before = question.module
+        with at(step.name, position):
+            module = step.run(before)
+        if module is before:
+            return question
+        self.verified(step.name, before, module, position)
+        other = Question(module, question.arrays, self.seed)
+        if (difference := differ(question, other.answer, other)) is not None:
+            raise Failed(wrong(step.name, difference, Law.of(step.run), position))
+        return other
+
+    def verified(self, stage: str, before: Module, module: Module, position: Any = None) -> None:
+        """Refused by the verifier of the language, or not."""
+        if module is before:
+            return
+        try:
+            module.verify()
+        except Exception as error:
+            raise Failed(Failure("refused", stage, str(error), position=position)) from error
+
+    # -- below the modules -----------------------------------------------------------------------
+
+    def machine(self, question: Question, target: Target) -> None:
+        """The loops, the plan of memory and the machine code."""
+        self.watch("lower")
+        with at("lower"):
+            program = to_program(question.module.main)
+            plain = resolved(program)
+        for kernel in program.kernels():
+            try:
+                verify_loops(kernel)
+            except CompilerError as error:
+                raise Failed(Failure("refused", "lower", str(error))) from error
+        interpreted = sum(a.size for a in question.arrays) <= PATIENCE
+        if interpreted:
+            self.steps("lower", question, plain, roomy(plain))
+        with at("coalesce"):
+            joined = coalesce(program)
+        if interpreted:
+            self.steps("coalesce", question, joined, roomy(joined))
+        with at("memory"):
+            arena = plan(joined)
+        if interpreted:
+            self.steps("memory", question, joined, arena)
+        self.watch("emit")
+        with at("emit"):
+            code = build(question.module, target)
+        self.watch("machine")
+        self.compare("machine", question, lambda: code.run(copies(question), _silent))
+
+    def steps(self, stage: str, question: Question, program: Program, arena: Arena) -> None:
+        """A program by the interpreter of loops on some arena."""
+        self.watch(stage)
+        params = question.module.main.params
+
+        def run() -> tuple[Array, ...]:
+            arrays = copies(question)
+            names = [p.name for p in params]
+            symbols = bind([p.type for p in params], arrays, names)
+            out = run_program(program, arena, arrays, symbols, _silent)
+            if out.status[0]:
+                raise error_of([int(w) for w in out.status], question.module)
+            return out.results
+
+        self.compare(stage, question, run)
+
+    def compare(self, stage: str, question: Question, run: Callable[[], Any]) -> None:
+        """An answer of these steps beside that of the module that they were made of."""
+        if question.answer.error is not None:
+            return
+        with at(stage):
+            found = answered(run)
+        if (difference := differ(question, found)) is not None:
+            raise Failed(wrong(stage, difference))
+
+
+def examine(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
+    """The first failure of a program on these arrays (random ones if left out), if there is one.
+
+    The parameters are those of ``Examination``. An error of the user's is raised.
+    """
+    try:
+        Examination(module, arrays, **how).run()
+    except Failed as found:
+        return found.failure
+    return None
+
+
+def answered(run: Callable[[], Any]) -> Answer:
+    """What steps or machine code give; they tell the world nothing that is compared."""
+    try:
+        return Answer(tuple(np.array(r) for r in run()), None)
+    except UserError as error:
+        return Answer((), None, error)
+
+
+def copies(question: Question) -> list[Array]:
+    """Arguments that may be overwritten, dense."""
+    return [np.array(a, order="C") for a in question.arrays]
+
+
+def roomy(program: Program) -> Arena:
+    """An arena in which every storage has memory of its own."""
+    offsets: dict[Any, Dim] = {}
+    end: Dim = 0
+    for storage in intervals(program):
+        offsets[storage] = align(end)
+        end = end + padded(storage) + 64
+    return Arena(offsets, align(end))
+
+
+def wrong(
+    stage: str, difference: Difference, law: Law | None = None, position: int | None = None
+) -> Failure:
+    """A wrong answer."""
+    return Failure("answer", stage, str(difference), law, position=position)
+
+
+@contextmanager
+def at(stage: str, position: int | None = None) -> Generator[None]:
+    """What goes wrong inside is a failure of this stage, unless it is an error of the user's."""
+    try:
+        yield
+    except (Failed, MemoryError):
+        raise
+    except Exception as error:
+        if is_of_user(stage, error):
+            raise
+        raise Failed(crash(stage, error, position)) from error
+
+
+def is_of_user(stage: str, error: Exception) -> bool:
+    """Whether an error says something about the program, not about dlvm.
+
+    Derivatives may be refused. No later stage refuses a program that was well-typed, and none
+    at all may make an operation whose types don't fit.
+    """
+    return (
+        stage == "differentiate"
+        and isinstance(error, UserError)
+        and not isinstance(error, ShapeError | DTypeError | IRError)
+    )
+
+
+def crash(stage: str, error: Exception, position: int | None = None) -> Failure:
+    """The failure that an exception is; its law is the function of ours that raised it."""
+    said = str(error).strip() or type(error).__name__
+    message = f"{type(error).__name__}: {said}"
+    return Failure("crash", stage, message, thrown_by(error.__traceback__), position=position)
+
+
+def thrown_by(traceback: TracebackType | None) -> Law | None:
+    """The innermost function of ours in a traceback."""
+    found: Law | None = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if str(frame.f_globals.get("__name__", "")).startswith("dlvm."):
+            code = frame.f_code
+            found = Law(code.co_qualname, short(code.co_filename), traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+def _silent(text: str) -> None:
+    """Programs that are examined print nothing."""

@@ -1,0 +1,99 @@
+"""Arrays for a program that nobody gave any: random, and where its operations are defined.
+
+Each parameter is drawn in several ways (of either sign, positive, between 0 and 1, above 1, small
+counts); one after the other takes the way that leaves the fewest operands outside the domains
+that the operations state, and the call without an error. The same seed gives the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.errors import UserError
+from dlvm.ir import Array, DType, Function, Module
+from dlvm.ir.dims import evaluate, symbols
+
+from .rounding import Run
+
+SIZES = (3, 2, 5, 4)
+"""What open sizes are, one after the other."""
+LARGE = 1 << 20
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
+FLOATS: tuple[Draw, ...] = (
+    lambda dice, shape: dice.uniform(-3, 3, shape),
+    lambda dice, shape: dice.uniform(0.5, 2.5, shape),
+    lambda dice, shape: dice.uniform(0.1, 0.9, shape),
+    lambda dice, shape: dice.uniform(1.1, 3, shape),
+    lambda dice, shape: dice.uniform(-0.9, 0.9, shape),
+)
+SIGNED: tuple[Draw, ...] = (
+    lambda dice, shape: dice.integers(-3, 4, shape),
+    lambda dice, shape: dice.integers(0, 3, shape),
+    lambda dice, shape: dice.integers(0, 2, shape),
+    lambda dice, shape: np.zeros(shape),
+    lambda dice, shape: dice.integers(1, 4, shape),
+)
+TRUTHS: tuple[Draw, ...] = (
+    lambda dice, shape: dice.random(shape) < 0.5,
+    lambda dice, shape: np.ones(shape),
+    lambda dice, shape: np.zeros(shape),
+)
+
+
+def drawn(module: Module, seed: int = 0, sizes: Mapping[str, int] | None = None) -> list[Array]:
+    """Arrays for the first function of a module without declarations."""
+    main = module.main
+    known = sizes_for(main, sizes or {})
+    shapes = [tuple(evaluate(d, known) for d in p.type.shape) for p in main.params]
+    ways = [_ways(p.dtype) for p in main.params]
+    chosen = [0] * len(ways)
+
+    def arrays(which: Sequence[int]) -> list[Array]:
+        return [
+            np.asarray(way[k](np.random.default_rng((seed, i)), shape)).astype(p.dtype.numpy)
+            for i, (p, way, k, shape) in enumerate(
+                zip(main.params, ways, which, shapes, strict=True)
+            )
+        ]
+
+    best = arrays(chosen)
+    least = _trouble(module, best)
+    for i, way in enumerate(ways):
+        for k in range(1, len(way)):
+            if not least:
+                return best
+            tried = [*chosen[:i], k, *chosen[i + 1 :]]
+            found = arrays(tried)
+            if (trouble := _trouble(module, found)) < least:
+                best, least, chosen = found, trouble, tried
+    return best
+
+
+def sizes_for(fn: Function, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for every symbol of the parameters."""
+    named = dict.fromkeys(s for p in fn.params for d in p.type.shape for s in symbols(d))
+    return {s: given.get(s, SIZES[i % len(SIZES)]) for i, s in enumerate(named)}
+
+
+def _ways(dtype: DType) -> tuple[Draw, ...]:
+    if dtype.is_float:
+        return FLOATS
+    if dtype.kind == "b":
+        return TRUTHS
+    return SIGNED if dtype.kind == "i" else SIGNED[1:]
+
+
+def _trouble(module: Module, arrays: Sequence[Array]) -> float:
+    """How many operands stand outside their domain; infinite where the call ends in an error."""
+    if sum(a.size for a in arrays) > LARGE:
+        return 0.0
+    machine = Run(module)
+    try:
+        with np.errstate(all="ignore"):
+            machine.enter(module.main.name, [np.array(a) for a in arrays])
+    except UserError:
+        return np.inf
+    return float(machine.domain[0])

@@ -1,0 +1,79 @@
+"""The same program on other element types, sizes or constants: rebuilt from its parameters on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import BF16, F16, F32, F64, Builder, DType, Function, Module, Op, Param, TensorType
+from dlvm.ir.rewrite import Env, mapped
+
+WIDE: Mapping[DType, DType] = {F16: F64, BF16: F64, F32: F64}
+Change = Callable[[Any], Any]
+
+
+def widened(module: Module) -> Module:
+    """The program in f64 throughout, where it has floats at all."""
+    return recast(module, WIDE)
+
+
+def recast(module: Module, types: Mapping[DType, DType]) -> Module:
+    """The program with other element types in the place of some."""
+    if not any(_uses(fn, types) for fn in module.functions):
+        return module
+    return module.map(lambda fn: changed(fn, lambda field: _recast(field, types)))
+
+
+def changed(fn: Function, change: Change) -> Function:
+    """A function with every type, attribute and constant changed, in its regions as well."""
+    params = tuple(Param(change(p.type), p.name, p.donated, p.origin) for p in fn.params)
+    env: Env = dict(zip(fn.params, params, strict=True))
+    with (builder := Builder()):
+        for op in fn.ops:
+            fields = {s.name: _field(op, s.name, s.kind, change) for s in op.layout}
+            fields = {n: v for n, v in fields.items() if v is not getattr(op, n)}
+            new = op.rebuild(mapped(op.operands, env), **fields)
+            env.update(zip(op.results, new.results, strict=True))
+    return Function(fn.name, params, tuple(builder.ops), tuple(mapped(fn.results, env)))
+
+
+def _field(op: Op, name: str, kind: str, change: Change) -> Any:
+    old = getattr(op, name)
+    match kind:
+        case "region":
+            return changed(old, change)
+        case "attribute" | "types" | "array":
+            return change(old)
+        case _:
+            return old
+
+
+def _recast(field: Any, types: Mapping[DType, DType]) -> Any:
+    match field:
+        case DType():
+            return types.get(field, field)
+        case TensorType():
+            to = types.get(field.dtype)
+            return field if to is None else field.with_dtype(to)
+        case tuple():
+            items: tuple[Any, ...] = field  # pyright: ignore[reportUnknownVariableType]
+            new = tuple(_recast(v, types) for v in items)
+            return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        case np.ndarray():
+            by_numpy = {t.numpy: to.numpy for t, to in types.items()}
+            to = by_numpy.get(field.dtype)  # pyright: ignore[reportUnknownArgumentType]
+            return field if to is None else _frozen(field.astype(to))  # pyright: ignore
+        case _:
+            return field  # pyright: ignore[reportUnknownVariableType]
+
+
+def _frozen(array: Any) -> Any:
+    array.setflags(write=False)
+    return array
+
+
+def _uses(fn: Function, types: Mapping[DType, DType]) -> bool:
+    every = [p.type for p in fn.params] + [t for op in fn.walk() for t in op.result_types]
+    return any(t.dtype in types for t in every)
