@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from dlvm.debugging import Looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Module, hooks
 from dlvm.ir.interpret import Interpreter
+from dlvm.trust import guard
 
 if TYPE_CHECKING:
     from dlvm.gen.executable import Executable
@@ -82,6 +84,8 @@ class Road:
     @cached_property
     def differentiated(self) -> Module:
         """Every declared derivative and batched form filled in."""
+        if environment.verifying() == "passes":
+            guard.demanded(self.traced, target=self.options.machine())
         return self._timed("differentiate", lambda: expand(self.traced))
 
     @cached_property
@@ -106,7 +110,9 @@ class Road:
             return Interpreted(self.differentiated)
         from dlvm.gen.warm import compiled
 
-        return compiled(self.traced, self.options.machine(), lambda: self.kernels)
+        _ = environment.verifying() and self.differentiated
+        with self._guarded("emit"):
+            return compiled(self.traced, self.options.machine(), lambda: self.kernels)
 
     @property
     def report(self) -> Report:
@@ -124,9 +130,13 @@ class Road:
 
     def _timed(self, phase: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
-        out = run()
+        with self._guarded(phase):
+            out = run()
         self.seconds[phase] = time.perf_counter() - start
         return out
+
+    def _guarded(self, stage: str) -> AbstractContextManager[None]:
+        return guard.guarded(self.traced, stage, lambda: self.options.machine().threads)
 
 
 @passes.unhurried()
@@ -141,9 +151,10 @@ def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
     """The module after the passes named, or after the default pipeline."""
     from dlvm.opt.pipelines import DEFAULT
 
-    if names is None:
-        return passes.run(expand(module), DEFAULT)
-    return passes.run(expand(module), passes.named(names), verify=True)
+    pipeline = DEFAULT if names is None else passes.named(names)
+    if environment.verifying() == "passes":
+        guard.demanded(module, pipeline=pipeline)
+    return passes.run(expand(module), pipeline, verify=None if names is None else True)
 
 
 hooks.expand = expand

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
+
+from dlvm.errors import UserError
 
 VARIABLES = {
     "DLVM_CACHE": "`0` keeps no compiled code on disk and reads none",
@@ -15,8 +17,11 @@ VARIABLES = {
     "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
     "DLVM_CHECK": "what `dlvm.debug` looks at in every call: `nans`, `infs`, `bounds`, with commas",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
+    "DLVM_REPRO": "the folder of the reproducers of failures of dlvm itself, instead of one in the "
+    "user's cache directory; `0` writes none",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else every core",
-    "DLVM_VERIFY": "`1` checks the program after every pass",
+    "DLVM_VERIFY": "`ir` (or `1`) checks the program after every pass; `passes` also compares what "
+    "it means before and after, down to machine code, on random arguments",
     "NO_COLOR": "set to anything, the command `dlvm` uses no colour",
 }
 
@@ -40,6 +45,21 @@ def switch(name: str) -> Callable[[], bool]:
 def enabled(name: str) -> bool:
     """Whether a variable that is off by default is on."""
     return value(name) not in ("", "0")
+
+
+def verifying() -> Literal["", "ir", "passes"]:
+    """How much ``DLVM_VERIFY`` asks to be verified."""
+    match value("DLVM_VERIFY"):
+        case "" | "0":
+            return ""
+        case "1" | "ir":
+            return "ir"
+        case "passes":
+            return "passes"
+        case other:
+            raise UserError(
+                f"DLVM_VERIFY={other!r}: expected ir or passes", remedy="unset it to verify nothing"
+            )
 
 
 def _undocumented(name: str) -> str:

@@ -148,7 +148,21 @@ class IRError(UserError):
 
 
 class CompilerError(DlvmError):
-    """dlvm itself is wrong; the program that showed it should be reported."""
+    """dlvm itself is wrong; the program that showed it should be reported.
+
+    ``stage`` is where on the road, as far as it is known; ``reproducer`` the file that replays it.
+    """
+
+    def __init__(self, message: str, *, stage: str = "", reproducer: str | None = None) -> None:
+        self.message = message
+        self.stage = stage
+        self.reproducer = reproducer
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if self.reproducer is None:
+            return self.message
+        return f"{self.message}\n  help: this is a fault of dlvm; dlvm repro {self.reproducer}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dlvm import environment
-from dlvm.errors import CompilerError, DlvmError, IRError
+from dlvm.errors import CompilerError, DlvmError, DTypeError, IRError, ShapeError, UserError
 from dlvm.ir import Function, Module
 from dlvm.ir.rewrite import everywhere
 
@@ -88,7 +88,7 @@ def run(
     module: Module, pipeline: Sequence[Pass], watch: Watch | None = None, verify: bool | None = None
 ) -> Module:
     """Run the passes in order; a module that a pass breaks is blamed on that pass."""
-    check = environment.enabled("DLVM_VERIFY") if verify is None else verify
+    check = bool(environment.verifying()) if verify is None else verify
     for step in pipeline:
         start = time.perf_counter()
         before, module = module, _applied(step, module)
@@ -102,19 +102,31 @@ def run(
 def _applied(step: Pass, module: Module) -> Module:
     try:
         found = step.run(module)
-    except DlvmError:
+    except (CompilerError, MemoryError):
         raise
     except Exception as error:
-        raise CompilerError(f"the pass {step.name} failed: {error!r}\non:\n{module}") from error
+        if may_refuse(step.name, error):
+            raise
+        said = f"the pass {step.name} failed: {error!r}\non:\n{module}"
+        raise CompilerError(said, stage=step.name) from error
     if not isinstance(found, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise CompilerError(f"the pass {step.name} gave {found!r}, not a module")
+        raise CompilerError(f"the pass {step.name} gave {found!r}, not a module", stage=step.name)
     return found
+
+
+def may_refuse(stage: str, error: Exception) -> bool:
+    """Whether an error says something about the program, and is no fault of ours.
+
+    Derivatives may be refused. No later stage refuses a program that was well-typed, and none
+    at all may make an operation whose types don't fit.
+    """
+    ours = not isinstance(error, UserError) or isinstance(error, ShapeError | DTypeError)
+    return stage == "differentiate" and not ours
 
 
 def _verify_after(step: Pass, before: Module, module: Module) -> None:
     try:
         module.verify()
     except DlvmError as error:
-        raise CompilerError(
-            f"the pass {step.name} broke the module: {error}\nbefore it:\n{before}"
-        ) from error
+        said = f"the pass {step.name} broke the module: {error}\nbefore it:\n{before}"
+        raise CompilerError(said, stage=step.name) from error

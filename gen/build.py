@@ -28,8 +28,13 @@ from .sizes import emit_sizes
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 
 
-def build(module: Module, target: Target | None = None, keep: Keep | None = None) -> Executable:
-    """Compile the first function of a module without calls; ``keep`` is shown what was made."""
+def build(
+    module: Module, target: Target | None = None, keep: Keep | None = None, level: int = 2
+) -> Executable:
+    """Compile the first function of a module without calls; ``keep`` is shown what was made.
+
+    ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault.
+    """
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
@@ -41,7 +46,7 @@ def build(module: Module, target: Target | None = None, keep: Keep | None = None
         made = emit(program, arena, interface, target)
         text = str(made)
     with _timed(seconds, "machine"):
-        objects = (object_code(text, target), *made.others())
+        objects = (object_code(text, target, level=level), *made.others())
         library = Library(objects[0], target, *objects[1:])
     report = Report(
         seconds=seconds,

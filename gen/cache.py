@@ -24,12 +24,11 @@ def store() -> Store | None:
     """The user's store, or None where ``DLVM_CACHE=0`` or there is no place for one."""
     if environment.value("DLVM_CACHE") == "0":
         return None
-    return _store(environment.value("DLVM_CACHE_DIR"), environment.value("DLVM_CACHE_BYTES"))
+    return _store(folder_of_user(), environment.value("DLVM_CACHE_BYTES"))
 
 
 @cache
-def _store(folder: str, limit: str) -> Store | None:
-    path = Path(folder) if folder else _of_user()
+def _store(path: Path, limit: str) -> Store | None:
     if not path.is_absolute():
         log.warning("compiled code is not kept: %s is not an absolute path", path)
         return None
@@ -38,7 +37,10 @@ def _store(folder: str, limit: str) -> Store | None:
     return Store(path / "v1", int(limit) if limit.isdecimal() else LIMIT)
 
 
-def _of_user() -> Path:
+def folder_of_user() -> Path:
+    """Where this user's files go that can all be made again."""
+    if said := environment.value("DLVM_CACHE_DIR"):
+        return Path(said)
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("dlvm", appauthor=False))

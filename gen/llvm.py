@@ -19,19 +19,19 @@ from .store import digest
 
 
 @cache
-def machine(target: Target, *, jit: bool = True) -> binding.TargetMachine:
+def machine(target: Target, *, jit: bool = True, level: int = 2) -> binding.TargetMachine:
     """LLVM's own description of a target; code for files must not depend on its address."""
-    return _machine(target, jit=jit)
+    return _machine(target, jit=jit, level=level)
 
 
-def _machine(target: Target, *, jit: bool) -> binding.TargetMachine:
+def _machine(target: Target, *, jit: bool, level: int = 2) -> binding.TargetMachine:
     _initialize()
     if target.triple.startswith("nvptx"):
         jit, reloc, model = False, "default", "default"
     else:
         reloc, model = ("default", "jitdefault") if jit else ("pic", "default")
     return binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc=reloc, codemodel=model, jit=jit
+        cpu=target.cpu, features=target.features, opt=level, reloc=reloc, codemodel=model, jit=jit
     )
 
 
@@ -75,15 +75,19 @@ def version() -> str:
     return llvmlite.__version__
 
 
-def object_code(text: str, target: Target, *, jit: bool = True) -> bytes:
+def object_code(text: str, target: Target, *, jit: bool = True, level: int = 2) -> bytes:
     """The machine code of a module, as an object file; made once for all processes.
 
     Its text may hold no address of this process.
     """
     recipe = source("dlvm.gen", "llvm.py")  # how code is made of text stands in this file alone
-    facts = (text, target.triple, target.cpu, target.features, str(jit), version())
+    facts = (text, target.triple, target.cpu, target.features, str(jit), str(level), version())
     key = None if recipe is None else digest("object", recipe, *facts)
-    return remembered(key, lambda: machine(target, jit=jit).emit_object(prepare(text, target)))
+
+    def make() -> bytes:
+        return machine(target, jit=jit, level=level).emit_object(prepare(text, target))
+
+    return remembered(key, make)
 
 
 class Library:

@@ -49,7 +49,7 @@ def compiled(traced: Module, target: Target, kernels: Callable[[], Module]) -> E
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
         kept.put(key, packed(interface, report, objects))
 
-    found = None if environment.enabled("DLVM_VERIFY") else kept.get(key)
+    found = None if environment.verifying() else kept.get(key)
     if found is None:
         return build(kernels(), target, keep)
     interface, report, objects = unpacked(found)

@@ -52,6 +52,10 @@ class Interpreter:
             outputs = op.run(self, *operands)
         except UserError as error:
             raise error.located(op.origin) from None
+        except (CompilerError, MemoryError):
+            raise
+        except Exception as error:
+            raise CompilerError(f"the reference of {op.name} failed: {error!r}") from error
         checked = tuple(np.asarray(o) for o in outputs)
         for found, expected in zip(checked, op.result_types, strict=True):
             if found.dtype != expected.dtype.numpy or found.shape != self.shape(expected):

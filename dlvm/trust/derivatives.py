@@ -60,15 +60,34 @@ def check_declarations(
     """The first declaration that is filled in wrongly, by the arguments that it is called with."""
     if not declared.declarations:
         return None
-    wide = widened(declared)
-    whole = expand(wide)
-    given = dict(_calls(whole, _in(whole.main, arrays)))
+    whole, given = _arguments(widened(declared), arrays)
     for d in declared.declarations:
-        if d.of == whole.main.name and d.name not in given:
-            given[d.name] = _in(whole.main, arrays)
         if d.name in given and (said := wrong(d, whole, given[d.name])) is not None:
             return Failure("answer", "differentiate", f"{d.kind} @{d.name} of @{d.of}: {said}")
     return None
+
+
+def _arguments(
+    wide: Module, arrays: Sequence[Array]
+) -> tuple[Module, Mapping[str, Sequence[Array]]]:
+    """The expanded module, and what functions of it are called with; the first one is called."""
+    whole = expand(wide)
+    main = _in(whole.main, arrays)
+    given: dict[str, Sequence[Array]] = dict(_calls(whole, main))
+    for d in wide.declarations:
+        if d.of == whole.main.name:
+            given.setdefault(d.name, _lanes(d, main) if d.kind == "batched" else main)
+    return whole, given
+
+
+def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
+    """Arguments of a batched function, from those of one lane."""
+    dice = np.random.default_rng(0)
+    more = d.size - 1 if isinstance(d.size, int) else 1
+    return [
+        a if x is None else np.stack([a, *(_other(a, dice) for _ in range(more))][: more + 1], x)
+        for a, x in zip(arrays, d.axes, strict=True)
+    ]
 
 
 def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
@@ -199,11 +218,7 @@ def guilty_operation(
 ) -> tuple[Module, list[Array], Op, Law] | None:
     """The first operation whose own rule is wrong: a program of it alone, and arrays for that."""
     wide = widened(declared)
-    whole = expand(wide)
-    given = dict(_calls(whole, _in(whole.main, arrays)))
-    for d in wide.declarations:
-        if d.of == whole.main.name:
-            given.setdefault(d.name, _in(whole.main, arrays))
+    whole, given = _arguments(wide, arrays)
     for d in wide.declarations:
         if d.name in given and (found := _guilty_in(d, whole, given[d.name])) is not None:
             return found
@@ -263,9 +278,7 @@ def one_operation(
     if kind == "batched":
         axes = tuple(0 for _ in params)
         declaration = Declaration("batched", "derived", "main", axes=axes, size=2)
-        dice = np.random.default_rng(0)
-        inputs = [np.stack([a, _other(a, dice)]) for a in operands]
-        return Module((main, declaration)), inputs
+        return Module((main, declaration)), _lanes(declaration, operands)
     if not wrt or not any(t.dtype.is_float for t in new.result_types):
         return None, []
     declaration = Declaration(kind, "derived", "main", wrt, seeded=kind == "adjoint")

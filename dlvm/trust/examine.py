@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dlvm.ad import expand
-from dlvm.errors import CompilerError, DTypeError, IRError, ShapeError, UserError
+from dlvm import passes
+from dlvm.errors import CompilerError, UserError
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce, resolved
 from dlvm.gen.control import to_program
@@ -31,7 +32,7 @@ from dlvm.gen.status import error_of
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.interpret import bind
 from dlvm.opt.pipelines import DEFAULT
-from dlvm.passes import Pass
+from dlvm.passes import Pass, may_refuse
 from dlvm.target import Target
 
 from .answers import Answer, Difference, Question, differ
@@ -65,20 +66,22 @@ class Examination:
     seed: int = 0
     pipeline: Sequence[Pass] = DEFAULT
     watch: Callable[[str], None] = field(default=lambda stage: None)
+    question: Question | None = field(default=None, init=False)
+    """The last stop that answered rightly."""
 
     def run(self) -> None:
         """To the end, or to the first failure, which is raised."""
         self.watch("differentiate")
         module = self.differentiated()
         arrays = self.arrays = self.arguments(module)
-        question = Question(module, arrays, self.seed)
+        question = self.question = Question(module, arrays, self.seed)
         with at("differentiate"):
             found = check_declarations(self.module, module, arrays)
         if found is not None:
             raise Failed(found)
         for position, step in enumerate(self.pipeline):
             self.watch(step.name)
-            question = self.after(step, question, position)
+            question = self.question = self.after(step, question, position)
         if self.target is not None:
             self.machine(question, self.target)
 
@@ -100,7 +103,7 @@ class Examination:
         """The question to the module after a pass."""
         before = question.module
         with at(step.name, position):
-            module = step.run(before)
+            module = passes.run(before, [step], verify=False)
         if module is before:
             return question
         self.verified(step.name, before, module, position)
@@ -179,8 +182,13 @@ def examine(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -
 
     The parameters are those of ``Examination``. An error of the user's is raised.
     """
+    return examined(Examination(module, arrays, **how))
+
+
+def examined(work: Examination) -> Failure | None:
+    """The first failure that an examination meets."""
     try:
-        Examination(module, arrays, **how).run()
+        work.run()
     except Failed as found:
         return found.failure
     return None
@@ -224,39 +232,37 @@ def at(stage: str, position: int | None = None) -> Generator[None]:
     except (Failed, MemoryError):
         raise
     except Exception as error:
-        if is_of_user(stage, error):
+        if may_refuse(stage, error):
             raise
         raise Failed(crash(stage, error, position)) from error
 
 
-def is_of_user(stage: str, error: Exception) -> bool:
-    """Whether an error says something about the program, not about dlvm.
-
-    Derivatives may be refused. No later stage refuses a program that was well-typed, and none
-    at all may make an operation whose types don't fit.
-    """
-    return (
-        stage == "differentiate"
-        and isinstance(error, UserError)
-        and not isinstance(error, ShapeError | DTypeError | IRError)
-    )
-
-
 def crash(stage: str, error: Exception, position: int | None = None) -> Failure:
     """The failure that an exception is; its law is the function of ours that raised it."""
-    said = str(error).strip() or type(error).__name__
-    message = f"{type(error).__name__}: {said}"
+    cause = error.__cause__
+    if isinstance(error, CompilerError) and isinstance(cause, Exception):
+        error = cause
+    message = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ")
     return Failure("crash", stage, message, thrown_by(error.__traceback__), position=position)
 
 
+ASKING = {"_better", "transform", "stated"}
+"""The functions that ask a law, what a pass visits with, or the adjoint of a leaf."""
+
+
 def thrown_by(traceback: TracebackType | None) -> Law | None:
-    """The innermost function of ours in a traceback."""
+    """The law in a traceback: what was asked last, or else the innermost function of ours."""
     found: Law | None = None
+    asked = settled = False
     while traceback is not None:
         frame = traceback.tb_frame
-        if str(frame.f_globals.get("__name__", "")).startswith("dlvm."):
-            code = frame.f_code
-            found = Law(code.co_qualname, short(code.co_filename), traceback.tb_lineno)
+        code = frame.f_code
+        if str(frame.f_globals.get("__name__", "")).startswith("dlvm.") or asked:
+            if asked or not settled:
+                name = code.co_qualname.split(".<locals>")[0]
+                found = Law(name, short(code.co_filename), code.co_firstlineno)
+            settled = settled or asked
+            asked = code.co_name in ASKING
         traceback = traceback.tb_next
     return found
 

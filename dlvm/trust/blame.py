@@ -1,0 +1,256 @@
+"""Whose fault a failure is: the law in a pass, the rule in a derivative, the operation in code.
+
+A pass that is known to be guilty runs again with only its first n replacements (``overseen``), and
+the n with which the failure comes is found by halving. A derivative or machine code that is wrong
+is tried on each operation alone, with the operands that it had, innermost first. Machine code is
+made again without threads, vectors or LLVM's optimiser, which tells what it takes to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dlvm.cost import Count
+from dlvm.errors import UserError
+from dlvm.gen import math
+from dlvm.gen.build import build
+from dlvm.gen.control import LOWERINGS, one_kernel
+from dlvm.ir import Array, DType, Function, Module, Op, Param, Value
+from dlvm.ir.core import Builder
+from dlvm.ir.rewrite import overseen
+from dlvm.ops import Kernel
+from dlvm.ops.families import Effect, Elementwise
+from dlvm.passes import PASSES, Pass
+from dlvm.target import Target
+
+from .answers import Question, differ
+from .derivatives import guilty_operation
+from .examine import Examination, Failed, answered, copies, examined
+from .failure import Failure, Law
+from .rounding import Run
+from .showing import shown_after, shown_before
+
+BELOW = ("lower", "coalesce", "memory", "emit", "machine")
+"""The stages after the last module."""
+
+
+def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
+    """The first failure of a program and whose fault it is; the parameters are ``examine``'s."""
+    work = Examination(module, arrays, **how)
+    found = examined(work)
+    if found is None or work.question is None:
+        return found
+    return blamed(found, work, work.question)
+
+
+def blamed(found: Failure, work: Examination, question: Question) -> Failure:
+    """A failure with all that can be found out; ``question`` is what was still right."""
+    if found.stage == "differentiate":
+        return _derivative(found, work) if found.kind == "answer" else found
+    if found.stage in BELOW:
+        return _code(found, question, work.target or Target.host())
+    step = work.pipeline[found.position] if found.position is not None else PASSES[found.stage]
+    return _pass(found, step, question)
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One use of a law: what it replaced by what."""
+
+    law: Callable[..., Any]
+    op: Op
+    values: tuple[Value, ...]
+
+
+def _pass(found: Failure, step: Pass, question: Question) -> Failure:
+    """The first replacement with which a pass goes wrong."""
+    count = len(replacements(step, question.module, None))
+    if not count or _outcome(step, question, 0) == found.kind:
+        return found
+    low, high = 0, count + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _outcome(step, question, middle) == found.kind:
+            high = middle
+        else:
+            low = middle
+    done = replacements(step, question.module, high)
+    if high > count or len(done) < high:
+        return found
+    last = done[high - 1]
+    return found.blamed(
+        law=Law.of(last.law),
+        origin=last.op.origin,
+        before=shown_before(question.module, last.op),
+        after=shown_after(question.module, last.op, last.values),
+        note=f"replacement {high} of {count}",
+    )
+
+
+def replacements(step: Pass, module: Module, limit: int | None) -> list[Replacement]:
+    """The first replacements that a pass makes in a module, up to a limit or to its end."""
+    done: list[Replacement] = []
+    _limited(step, module, limit, done)
+    return done
+
+
+def _limited(
+    step: Pass, module: Module, limit: int | None, done: list[Replacement]
+) -> Module | Exception:
+    """What a pass makes with its first replacements only."""
+
+    def may(law: Callable[..., Any], op: Op, values: Sequence[Value]) -> bool:
+        if limit is not None and len(done) >= limit:
+            return False
+        done.append(Replacement(law, op, tuple(values)))
+        return True
+
+    try:
+        with overseen(may):
+            return step.run(module)
+    except Exception as error:
+        return error
+
+
+def _outcome(step: Pass, question: Question, limit: int) -> str:
+    """The kind of failure of a pass that may replace so often, or nothing."""
+    made = _limited(step, question.module, limit, [])
+    if isinstance(made, Exception):
+        return "crash"
+    try:
+        made.verify()
+    except Exception:
+        return "refused"
+    other = Question(made, question.arrays, question.seed)
+    return "answer" if differ(question, other.answer, other) is not None else ""
+
+
+# -- derivatives -----------------------------------------------------------------------------------
+
+
+def _derivative(found: Failure, work: Examination) -> Failure:
+    """The rule of the first operation that is wrong alone."""
+    assert work.arrays is not None
+    guilty = guilty_operation(work.module, work.arrays)
+    if guilty is None:
+        return found
+    module, _, op, law = guilty
+    return found.blamed(law=law, origin=op.origin, before=shown_before(module, module.main.ops[0]))
+
+
+# -- code ------------------------------------------------------------------------------------------
+
+
+def _code(found: Failure, question: Question, target: Target) -> Failure:
+    """The operation whose code is wrong alone, and what it takes to be wrong."""
+    if found.stage == "machine" and found.kind == "answer":
+        found = found.blamed(note=_what_it_takes(question, target))
+    guilty = guilty_code(found, question, target)
+    if guilty is None:
+        return found
+    module, _, op = guilty
+    law = found.law if found.kind == "crash" and found.law else code_rule(op)
+    before = shown_before(module, module.main.ops[0])
+    return found.blamed(law=law, origin=op.origin, before=before)
+
+
+def guilty_code(
+    found: Failure, question: Question, target: Target
+) -> tuple[Module, list[Array], Op] | None:
+    """The first operation that fails in the same way alone; of a kernel, one that it holds."""
+    machine = Run(question.module, seen={})
+    try:
+        with np.errstate(all="ignore"):
+            machine.enter(question.module.main.name, copies(question))
+    except UserError:
+        return None
+    for op, operands in (machine.seen or {}).items():
+        if isinstance(op, Effect | Kernel):
+            continue
+        alone = operation_alone(op, operands)
+        if alone is not None and _fails_alone(found, alone, operands, target):
+            return alone, list(operands), op
+    return None
+
+
+def operation_alone(op: Op, operands: Sequence[Array]) -> Module | None:
+    """A program of one operation on arrays of these sizes."""
+    params = [
+        Param(v.type.with_shape(a.shape), f"x{i}")
+        for i, (v, a) in enumerate(zip(op.operands, operands, strict=True))
+    ]
+    if any(v.type.dtype.kind == "t" for v in (*params, *op.results)):
+        return None
+    try:
+        with (builder := Builder()):
+            new = op.rebuild(params)
+    except UserError:  # it states sizes by symbols
+        return None
+    main = Function("main", tuple(params), tuple(builder.ops), new.results)
+    return Module((main,))
+
+
+def _fails_alone(found: Failure, alone: Module, arrays: Sequence[Array], target: Target) -> bool:
+    try:
+        again = examined(Examination(alone, arrays, target))
+    except UserError:
+        return False
+    return again is not None and again.same[:2] == found.same[:2]
+
+
+def code_rule(op: Op) -> Law:
+    """Where the code of an operation is written: of its function of floats, or its lowering."""
+    if not isinstance(op, Elementwise):
+        found = next((LOWERINGS[c] for c in type(op).__mro__ if c in LOWERINGS), one_kernel)
+        return Law.of(found)
+    words = Functions()
+    op.scalar(words, *(x.dtype.compute for x in op.operands))
+    return Law.of(words.found[0] if len(words.found) == 1 else type(op).scalar)
+
+
+class Functions(Count):
+    """Scalar words that only note the code of the functions of floats among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Callable[..., Any]] = []
+
+    def unary(self, word: str, x: DType) -> DType:
+        """Notes the function."""
+        self._note(math.UNARY.get(word))
+        return x
+
+    def binary(self, word: str, x: DType, y: DType) -> DType:
+        """Notes the function."""
+        self._note(math.BINARY.get(word))
+        return super().binary(word, x, y)
+
+    def _note(self, code: Callable[..., Any] | None) -> None:
+        if code is not None and code not in self.found:
+            self.found.append(code)
+
+
+def _what_it_takes(question: Question, target: Target) -> str:
+    """Which way of making code answers rightly."""
+    ways: tuple[tuple[str, Target, int], ...] = (
+        ("one thread", replace(target, threads=1), 2),
+        ("LLVM at its lowest level", target, 0),
+        ("vectors of one lane", replace(target, vector_bits=8), 2),
+    )
+    right = [name for name, other, level in ways if _is_right(question, other, level)]
+    return f"right with {', with '.join(right)}" if right else "wrong on one thread, in scalar code"
+
+
+def _is_right(question: Question, target: Target, level: int) -> bool:
+    try:
+        code = build(question.module, target, level=level)
+    except Exception:
+        return False
+    return differ(question, answered(lambda: code.run(copies(question), lambda text: None))) is None

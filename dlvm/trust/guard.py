@@ -1,0 +1,64 @@
+"""What compilation asks of this room: that no fault of ours reaches a user bare.
+
+``guarded`` turns whatever goes wrong at a stage into a ``CompilerError`` that names a reproducer;
+``demanded`` is ``DLVM_VERIFY=passes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from dlvm.errors import CompilerError
+from dlvm.ir import Module
+from dlvm.passes import may_refuse
+
+
+@contextmanager
+def guarded(module: Module, stage: str, threads: Callable[[], int]) -> Generator[None]:
+    """What goes wrong inside is told with a reproducer, unless the program is at fault."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        told = isinstance(error, CompilerError) and error.reproducer is not None
+        if told or may_refuse(stage, error):
+            raise
+        raise _reported(module, stage, error, threads) from error
+
+
+def _reported(
+    module: Module, stage: str, error: Exception, threads: Callable[[], int]
+) -> CompilerError:
+    """The error with a reproducer, where one can be written; the error alone where not."""
+    ours = isinstance(error, CompilerError)
+    message = error.message if ours else f"{stage} failed: {error!r}"
+    stage = error.stage or stage if ours else stage
+    try:
+        from .examine import crash
+        from .reproducer import kept
+
+        file = kept(module, crash(stage, error), threads=threads())
+    except Exception:  # whatever is wrong there, the error itself is what matters
+        file = None
+    return CompilerError(message, stage=stage, reproducer=None if file is None else str(file))
+
+
+def demanded(module: Module, **how: Any) -> None:
+    """Raise what ``bisect`` finds out about a program on random arguments."""
+    from .blame import bisect
+    from .reproducer import kept
+
+    found = bisect(module, **how)
+    if found is None:
+        return
+    target, pipeline = how.get("target"), how.get("pipeline")
+    file = kept(
+        module,
+        found,
+        threads=None if target is None else target.threads,
+        pipeline=None if pipeline is None else tuple(p.name for p in pipeline),
+    )
+    raise CompilerError(str(found), stage=found.stage, reproducer=file and str(file))

@@ -1,0 +1,211 @@
+"""A failure in one file that anybody can replay: IR text under a header of comments.
+
+The header says what failed, how, and with which versions, options and arguments; the text is the
+traced module, so every command of ``dlvm`` reads the file as a program. ``kept`` writes it where
+only the user can read it, a few files at most, and never fails itself: the error that it belongs
+to is worth more.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import platform
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlvm import environment, passes
+from dlvm.errors import IRError
+from dlvm.gen.cache import folder_of_user
+from dlvm.gen.store import digest
+from dlvm.ir import DTYPES, Array, Module, dtype_of, parse
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.target import Target
+
+from .failure import Failure
+
+FIRST = "// dlvm reproducer 1"
+LINE = re.compile(r"// (\w+): (.*)")
+INPUT = re.compile(r"(\w+)\[([\d,]*)\] = (\S*)")
+SMALL = 1 << 16
+"""Up to how many bytes of arguments are kept; larger ones are drawn anew from the seed."""
+MOST = 32
+"""How many files are kept."""
+LARGEST = 1 << 24
+"""No file is longer."""
+
+
+@dataclass(frozen=True)
+class Reproducer:
+    """A program, how it was compiled, and how that failed.
+
+    Without ``arrays`` arguments are drawn from the ``seed``; ``threads`` is None where the road
+    ended before the loops; ``pipeline`` are names of passes, None for those of the road.
+    """
+
+    module: Module
+    failure: Failure | None = None
+    arrays: tuple[Array, ...] | None = None
+    seed: int = 0
+    threads: int | None = None
+    pipeline: tuple[str, ...] | None = None
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def how(self) -> dict[str, Any]:
+        """What ``examine`` is to be called with besides module and arrays."""
+        target = None if self.threads is None else replace(Target.host(), threads=self.threads)
+        chosen = DEFAULT if self.pipeline is None else passes.named(self.pipeline)
+        return {"target": target, "seed": self.seed, "pipeline": chosen}
+
+    def __str__(self) -> str:
+        facts: dict[str, Any] = {"threads": self.threads, "seed": self.seed}
+        if self.pipeline is not None:
+            facts["passes"] = list(self.pipeline)
+        lines = [FIRST]
+        if self.failure is not None:
+            lines += [f"//   {line}" for line in str(self.failure).splitlines()]
+            facts["failure"] = self.failure.to_dict()
+        facts["versions"] = self.versions or versions()
+        lines += [f"// {name}: {json.dumps(fact)}" for name, fact in facts.items()]
+        small = self.arrays is not None and sum(a.nbytes for a in self.arrays) <= SMALL
+        lines += [f"// input: {_written(a)}" for a in self.arrays or ()] if small else []
+        return "\n".join([*lines, str(self.module)])
+
+
+def versions() -> dict[str, str]:
+    """What the failure may depend on besides the program."""
+    import llvmlite
+
+    from dlvm import __version__
+
+    host = Target.host()
+    return {
+        "dlvm": __version__,
+        "llvmlite": llvmlite.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "target": str(host),
+    }
+
+
+def read(text: str) -> Reproducer:
+    """What ``str`` of a reproducer wrote; of any other IR text, its program."""
+    module = parse(text).verify()
+    if not text.startswith(FIRST):
+        return Reproducer(module)
+    facts: dict[str, Any] = {}
+    arrays: list[Array] = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        if (found := LINE.fullmatch(line)) is None:
+            continue
+        name, value = found.groups()
+        if name == "input":
+            arrays.append(_array(value))
+        else:
+            facts[name] = _json(name, value)
+    try:
+        failure = Failure.from_dict(facts["failure"]) if "failure" in facts else None
+        names = facts.get("passes")
+        given = tuple(arrays) if len(arrays) == len(module.main.params) else None
+        return Reproducer(
+            module,
+            failure,
+            given,
+            int(facts.get("seed", 0)),
+            None if facts.get("threads") is None else int(facts["threads"]),
+            None if names is None else tuple(map(str, names)),
+            dict(facts.get("versions", {})),
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        raise IRError(f"the header of the reproducer can't be read: {error}") from None
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise IRError(f"the header of the reproducer can't be read: {name}: {text[:80]}") from None
+
+
+def _written(array: Array) -> str:
+    dtype = dtype_of(array)
+    assert dtype is not None
+    raw = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return f"{dtype}[{','.join(map(str, array.shape))}] = {raw}"
+
+
+def _array(text: str) -> Array:
+    found = INPUT.fullmatch(text)
+    if found is None or found[1] not in DTYPES:
+        raise IRError(f"the header of the reproducer can't be read: input: {text[:80]}")
+    shape = tuple(int(n) for n in found[2].split(",") if n)
+    try:
+        flat = np.frombuffer(base64.b64decode(found[3], validate=True), DTYPES[found[1]].numpy)
+        return flat.reshape(shape).copy()
+    except ValueError as error:
+        raise IRError(f"the header of the reproducer can't be read: {error}") from None
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def folder() -> Path | None:
+    """Where reproducers go, or None where none are wanted."""
+    said = environment.value("DLVM_REPRO")
+    if said == "0":
+        return None
+    return Path(said) if said else folder_of_user() / "failures"
+
+
+def kept(
+    module: Module, failure: Failure, arrays: Sequence[Array] | None = None, **facts: Any
+) -> Path | None:
+    """The file of a failure; None where it can't be written. Nothing is raised."""
+    try:
+        where = folder()
+        if where is None:
+            return None
+        given = None if arrays is None else tuple(np.asarray(a) for a in arrays)
+        text = str(Reproducer(module, failure, given, **facts)).encode("utf8", "replace")
+        return _saved(where, f"{failure.stage}-{digest(text)[:12]}.dlvm", text)
+    except Exception:
+        return None
+
+
+def _saved(where: Path, name: str, text: bytes) -> Path | None:
+    if len(text) > LARGEST or not where.is_absolute():
+        return None
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = os.lstat(where)
+    foreign = hasattr(os, "geteuid") and found.st_uid != os.geteuid()
+    if not stat.S_ISDIR(found.st_mode) or foreign or found.st_mode & 0o022:
+        return None
+    unfinished = where / f".{os.urandom(8).hex()}.unfinished"
+    try:
+        opener = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(opener, "wb") as file:
+            file.write(text)
+        os.replace(unfinished, where / name)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+    _bounded(where)
+    return where / name
+
+
+def _bounded(where: Path) -> None:
+    """The newest files stay."""
+    files = sorted(where.glob("*.dlvm"), key=lambda f: f.stat().st_mtime)
+    for old in files[:-MOST]:
+        with contextlib.suppress(OSError):
+            os.unlink(old)

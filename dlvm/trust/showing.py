@@ -1,0 +1,71 @@
+"""Operations as text, for people: one with its operands, or what a law made of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlvm.ir import Function, Module, Op, Value
+from dlvm.ir.core import Part
+from dlvm.ir.printer import Printer, name_values
+
+MOST = 12
+"""How many operations are shown."""
+
+
+def shown_before(module: Module, op: Op) -> str:
+    """An operation, named as in the text of its module as far as it stands there."""
+    return "\n".join(_lines([op], _names(module, op)))
+
+
+def shown_after(module: Module, op: Op, values: Sequence[Value]) -> str:
+    """What took the place of an operation: all that was made for it, and what it gives."""
+    names = _names(module, op)
+    made = _made(values, names)
+    given = ", ".join(_name(v, names) for v in values) or "nothing"
+    lines = _lines(made, names)
+    if not made or [v for v in values if v not in made[-1].results]:
+        lines.append(given)
+    return "\n".join(lines)
+
+
+def _names(module: Module, op: Op) -> dict[Value, str]:
+    names: dict[Value, str] = {}
+    for fn in _functions(module):
+        if op in fn.ops:
+            names.update(name_values(fn))
+    for value in (*op.operands, *op.results):
+        _name(value, names)
+    return names
+
+
+def _functions(module: Module) -> Iterable[Function]:
+    for fn in module.functions:
+        yield fn
+        for op in fn.walk():
+            yield from op.regions.values()
+
+
+def _name(value: Value, names: dict[Value, str]) -> str:
+    return names.setdefault(value, f"%v{len(names)}")
+
+
+def _made(values: Sequence[Value], names: dict[Value, str]) -> list[Op]:
+    """The operations that have no name yet, operands first."""
+    made: dict[Op, None] = {}
+    pending: list[Value] = [v for v in values if v not in names]
+    while pending and len(made) < MOST:
+        value = pending.pop()
+        op = value.op if isinstance(value, Part) else value
+        if isinstance(op, Op) and op not in made:
+            made[op] = None
+            pending += [v for v in op.operands if v not in names]
+    return list(reversed(made))
+
+
+def _lines(ops: Iterable[Op], names: dict[Value, str]) -> list[str]:
+    printer = Printer()
+    for op in ops:
+        for value in (*op.operands, *op.results):
+            _name(value, names)
+        printer.operation(op, names, "")
+    return printer.lines
