@@ -33,6 +33,8 @@ class Answer:
     told: tuple[tuple[str, Array], ...] | None = ()
     """None where it is not known."""
     error: UserError | None = None
+    wild: bool = False
+    """Whether numbers on the way were so large that laws of real numbers need not hold."""
 
     @property
     def values(self) -> list[tuple[str, Array]]:
@@ -77,8 +79,8 @@ class Question:
                 given = [np.array(a) for a in self.arrays]
                 results = machine.enter(self.module.main.name, given)
         except UserError as error:
-            return Answer((), tuple(machine.told), error)
-        return Answer(tuple(map(np.array, results)), tuple(machine.told))
+            return Answer((), tuple(machine.told), error, machine.wild[0])
+        return Answer(tuple(map(np.array, results)), tuple(machine.told), None, machine.wild[0])
 
     @cached_property
     def freedom(self) -> list[Array] | None:
@@ -109,9 +111,7 @@ def distance(a: Array, b: Array) -> Array:
     return np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf))
 
 
-def differ(
-    expected: Question, found: Answer, other: Question | None = None
-) -> Difference | None:
+def differ(expected: Question, found: Answer, other: Question | None = None) -> Difference | None:
     """Where an answer is none to the question; ``other`` is the program that gave it.
 
     A program that ends in an error of the user's may be answered by anything, since what raises
@@ -133,7 +133,7 @@ def differ(
             kinds = f"{a.dtype}{list(a.shape)}", f"{b.dtype}{list(b.shape)}"
             return Difference(name, (), *kinds, 0.0)
     gaps = [distance(a, b) for (_, a), (_, b) in pairs]
-    if not any(gap.any() for gap in gaps):
+    if not any(gap.any() for gap in gaps) or (other is not None and asked.wild):
         return None
     return _beyond_rounding(expected, other, pairs, gaps)
 

@@ -29,7 +29,7 @@ from dlvm.target import Target
 
 from .answers import Question, differ
 from .derivatives import guilty_operation
-from .examine import Examination, Failed, answered, copies, examined
+from .examine import Examination, answered, copies, examined
 from .failure import Failure, Law
 from .rounding import Run
 from .showing import shown_after, shown_before

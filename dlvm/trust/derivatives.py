@@ -105,9 +105,7 @@ def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[
 
 def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
     """Arrays of the types that a function states."""
-    return [
-        np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)
-    ]
+    return [np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)]
 
 
 def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
@@ -143,7 +141,10 @@ def slopes(d: Declaration, module: Module, arrays: Sequence[Array]) -> Slopes | 
         return None
     floats = [i for i, r in enumerate(module.function(d.of).results) if r.type.dtype.is_float]
     unit = d.kind == "adjoint" and not d.seeded
-    w = [np.asarray(dice.uniform(0.5, 1, start[i].shape)) if not unit else 1.0 for i in floats]
+    w: list[Array] = [
+        np.asarray(dice.uniform(0.5, 1, start[i].shape)) if not unit else np.ones(())
+        for i in floats
+    ]
 
     def height(t: float) -> float:
         moved = list(arrays)
@@ -231,9 +232,7 @@ def _guilty_in(
     primal = module.function(d.of)
     arrays = list(given[: len(primal.params)])
     if d.kind == "batched":
-        arrays = [
-            a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)
-        ]
+        arrays = [a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)]
     machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):

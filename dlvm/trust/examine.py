@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dlvm.ad import expand
 from dlvm import passes
+from dlvm.ad import expand
 from dlvm.errors import CompilerError, UserError
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce, resolved

@@ -7,7 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import BF16, F16, F32, F64, Builder, DType, Function, Module, Op, Param, TensorType
+from dlvm.ir import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    Array,
+    Builder,
+    DType,
+    Function,
+    Module,
+    Op,
+    Param,
+    TensorType,
+    dtype_of,
+    literal,
+)
 from dlvm.ir.rewrite import Env, mapped
 
 WIDE: Mapping[DType, DType] = {F16: F64, BF16: F64, F32: F64}
@@ -62,16 +77,12 @@ def _recast(field: Any, types: Mapping[DType, DType]) -> Any:
             new = tuple(_recast(v, types) for v in items)
             return items if all(a is b for a, b in zip(new, items, strict=True)) else new
         case np.ndarray():
-            by_numpy = {t.numpy: to.numpy for t, to in types.items()}
-            to = by_numpy.get(field.dtype)  # pyright: ignore[reportUnknownArgumentType]
-            return field if to is None else _frozen(field.astype(to))  # pyright: ignore
+            array: Array = field  # pyright: ignore[reportUnknownVariableType]
+            known = dtype_of(array)
+            to = types.get(known) if known is not None else None
+            return array if to is None else literal(array, to)
         case _:
             return field  # pyright: ignore[reportUnknownVariableType]
-
-
-def _frozen(array: Any) -> Any:
-    array.setflags(write=False)
-    return array
 
 
 def _uses(fn: Function, types: Mapping[DType, DType]) -> bool:

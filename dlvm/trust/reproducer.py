@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,11 +85,9 @@ def versions() -> dict[str, str]:
     """What the failure may depend on besides the program."""
     import llvmlite
 
-    from dlvm import __version__
-
     host = Target.host()
     return {
-        "dlvm": __version__,
+        "dlvm": getattr(sys.modules["dlvm"], "__version__", ""),
         "llvmlite": llvmlite.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

@@ -21,7 +21,7 @@ from dlvm.cost import Count
 from dlvm.errors import UserError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, Array, DType, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
-from dlvm.ops.effects import Outgoing
+from dlvm.ops import Print, Tap
 from dlvm.ops.families import (
     Contraction,
     Control,
@@ -38,10 +38,13 @@ EPSILON = {F16: 2.0**-10, BF16: 2.0**-7, F32: 2.0**-23, F64: 2.0**-52}
 """From 1 to the next number of each type."""
 SMALLEST = {F16: 2.0**-24, BF16: 2.0**-133, F32: 2.0**-149, F64: 2.0**-1074}
 """The least positive number of each type."""
-EXACT = frozenset(
-    "neg abs not trunc floor ceil round copysign max min lt le eq ne and or xor shl shr".split()
-)
+EXACT = {
+    *("neg", "abs", "not", "trunc", "floor", "ceil", "round", "copysign", "max", "min"),
+    *("lt", "le", "eq", "ne", "and", "or", "xor", "shl", "shr"),
+}
 """The words of formulas that never round."""
+MODERATE = {F16: 60.0, BF16: 1e9, F32: 1e9, F64: 1e60}
+"""Beyond this a law of real numbers may overflow where the program does not."""
 
 PATIENCE = 200_000
 """How many operations a run may take: random arguments may keep a loop going for ever."""
@@ -102,6 +105,8 @@ class Run(Interpreter):
     told: list[tuple[str, Array]] = field(default_factory=list[tuple[str, Array]])
     count: list[int] = field(default_factory=lambda: [0])
     """How many operations were run, in the one place."""
+    wild: list[bool] = field(default_factory=lambda: [False])
+    """Whether a number was met that is not moderate, in the one place."""
     domain: list[int] = field(default_factory=lambda: [0])
     """How many operands stood outside the domain of their operation, in the one place."""
     seen: dict[Op, list[Array]] | None = None
@@ -112,7 +117,7 @@ class Run(Interpreter):
         self.count[0] += 1
         if self.count[0] > PATIENCE:
             raise TooLong(f"more than {PATIENCE} operations are run")
-        if isinstance(op, Outgoing):
+        if isinstance(op, Print | Tap):
             self.told.append((f"{op.name} {op.label}", np.array(operands[0])))
             return ()
         if self.dice is None:
@@ -127,6 +132,7 @@ class Run(Interpreter):
 
     def _watched(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
         out = Interpreter.step(self, op, operands)  # what stands in its regions comes first
+        self.wild[0] = self.wild[0] or not all(map(moderate, out))
         if self.seen is not None:
             self.seen.setdefault(op, operands)
         if isinstance(op, Elementwise) and op.domain != (-math.inf, math.inf):
@@ -153,6 +159,16 @@ class Run(Interpreter):
         assert self.dice is not None
         size = self.dice.uniform(0.5, 1.0, x.shape)
         return np.where(self.dice.random(x.shape) < 0.5, -size, size)
+
+
+def moderate(x: Array) -> bool:
+    """Whether laws of real numbers may be expected to hold of all elements."""
+    dtype = dtype_of(x)
+    limit = MODERATE.get(dtype, np.inf) if dtype is not None else np.inf
+    if limit == np.inf:
+        return True
+    with np.errstate(all="ignore"):
+        return bool((np.abs(x.astype(np.float64)) < limit).all())
 
 
 def epsilon(x: Array) -> float:

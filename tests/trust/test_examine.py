@@ -1,0 +1,206 @@
+"""A program that is compiled rightly passes; each kind of fault is found where it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.ad import expand
+from dlvm.errors import UserError
+from dlvm.ir import Declaration, Module, parse
+from dlvm.ops import Mul, Sin, Sub
+from dlvm.target import Target
+from dlvm.trust.answers import Answer, Question, differ
+from dlvm.trust.blame import bisect
+from dlvm.trust.examine import examine
+from dlvm.trust.inputs import drawn
+from dlvm.trust.rounding import Run, rounds
+from tests.dice import Seeded
+from tests.fuzz.subjects import SMOOTH
+from tests.programs import random_program
+
+PROGRAM = parse(
+    """dlvm 1
+func @f(%x: f64[B], %y: f64[B]) -> f64 {
+  %0 = sin %x : f64[B]
+  %1 = mul %0, %y : f64[B]
+  %2 = sum %1 axes=(0) : f64
+  return %2
+}
+adjoint @df of @f wrt (0, 1) keep (0)
+tangent @tf of @f wrt (0) keep (0)
+batched @bf of @f axes (0, 1) size 3
+"""
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_are_compiled_rightly(seed):
+    program = random_program(Seeded(seed))
+    assert examine(program.module, program.arrays, target=Target.host()) is None
+
+
+@pytest.mark.parametrize("kind", ["adjoint", "tangent", "batched"])
+@pytest.mark.parametrize("seed", range(6))
+def test_declarations_of_random_programs_mean_what_they_say(kind, seed):
+    program = random_program(Seeded(seed), SMOOTH, max_ops=6, symbolic=kind != "batched")
+    main = program.module.main
+    wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
+    if kind == "batched":
+        axes = tuple(0 if i % 2 else None for i in range(1, len(main.params) + 1))
+        declared = Declaration(kind, "d", main.name, axes=axes, size=2)
+    else:
+        declared = Declaration(kind, "d", main.name, wrt, (0,), seeded=kind == "adjoint")
+    try:
+        assert examine(Module((*program.module.entries, declared)), program.arrays) is None
+    except UserError:  # a derivative that there is none of
+        return
+
+
+def test_a_program_with_derivatives_passes_down_to_machine_code():
+    assert examine(PROGRAM, target=Target.host()) is None
+
+
+def test_a_wrong_adjoint_is_the_rule_of_its_operation(monkeypatch):
+    right = Sin.adjoint
+    monkeypatch.setattr(Sin, "adjoint", lambda self, dy: (-right(self, dy)[0],))
+    found = bisect(PROGRAM)
+    assert found is not None
+    assert (found.kind, found.stage) == ("answer", "differentiate")
+    assert found.law is not None and found.law.file.endswith("test_examine.py")
+    assert "sin" in found.before
+    assert found.origin is not None and found.origin.line == 3
+
+
+def test_rounding_is_measured_not_set():
+    """1 + x - 1 keeps few digits, x keeps all; the same error is wrong of the one only."""
+    text = "dlvm 1\nfunc @f(%x: f32[2]) -> f32[2] {{\n{0}  return %{1}\n}}\n"
+    lossy = "  %0 = constant value=1000.0 : f32\n  %1 = broadcast %0 shape=(2) axes=() : f32[2]\n"
+    lossy += "  %2 = add %x, %1 : f32[2]\n  %3 = sub %2, %1 : f32[2]\n"
+    x = np.array([0.1, 0.2], np.float32)
+    off = Answer((x * np.float32(1.0001),))
+    assert differ(Question(parse(text.format(lossy, 3)), [x]), off) is None
+    exact = Question(parse(text.format("", "x")), [x])
+    assert differ(exact, Answer((x,))) is None
+    said = str(differ(exact, off))
+    assert said.startswith("result 0[0]: expected 0.1")
+
+
+def test_a_comparison_of_what_rounds_alike_is_not_compared():
+    text = """dlvm 1
+func @f(%x: f64, %y: f64) -> bool {
+  %0 = add %x, %y : f64
+  %1 = sub %0, %y : f64
+  %2 = less %1, %x : bool
+  return %2
+}
+"""
+    tie = Question(parse(text), [np.array(0.5), np.array(0.25)])
+    clear = Question(parse(text), [np.array(0.5), np.array(0.25)])
+    clear.module = parse(text.replace("%0, %y", "%0, %x"))
+    assert differ(tie, Answer((np.array(True),))) is None
+    assert differ(clear, Answer((~clear.answer.results[0],))) is not None
+
+
+def test_integers_are_equal_or_wrong():
+    text = "dlvm 1\nfunc @f(%x: i8[2]) -> i8[2] {\n  %0 = add %x, %x : i8[2]\n  return %0\n}\n"
+    x = np.array([1, 2], np.int8)
+    question = Question(parse(text), [x])
+    assert differ(question, Answer((x + x,))) is None
+    assert str(differ(question, Answer((x * 3,)))) == "result 0[0]: expected 2 exactly, found 3"
+
+
+def test_which_operations_round_is_read_off_their_formulas():
+    module = parse(
+        """dlvm 1
+func @f(%x: f32[3], %i: i8[3]) -> f32[3] {
+  %0 = neg %x : f32[3]
+  %1 = floor %0 : f32[3]
+  %2 = maximum %1, %x : f32[3]
+  %3 = max %2 axes=(0) : f32
+  %4 = cast %i dtype=f32 : f32[3]
+  %5 = exp %x : f32[3]
+  %6 = mul %5, %x : f32[3]
+  %7 = sum %x axes=(0) : f32
+  %8 = cast %x dtype=f16 : f16[3]
+  return %x
+}
+"""
+    )
+    found = [op.name for op in module.main.ops if rounds(op)]
+    assert found == ["exp", "mul", "sum", "cast"]
+
+
+def test_random_arguments_are_in_the_domains_of_the_operations():
+    text = """dlvm 1
+func @f(%x: f64[9], %y: f64[9], %i: i64[2]) -> (f64[9], f64[9], f64[2]) {
+  %0 = log %x : f64[9]
+  %1 = atanh %y : f64[9]
+  %2 = gather %y, %i axis=0 : f64[2]
+  return %0, %1, %2
+}
+"""
+    module = parse(text)
+    arrays = drawn(module, seed=3)
+    machine = Run(module)
+    out = machine.enter("f", arrays)
+    assert machine.domain == [0] and all(np.isfinite(r).all() for r in out)
+    again = drawn(module, seed=3)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, again, strict=True))
+
+
+def test_a_loop_that_never_ends_is_not_waited_for():
+    text = """dlvm 1
+func @f(%x: f64) -> f64 {
+  %0 = while [%x], [] : f64
+    condition(%a: f64) -> bool {
+      %0 = equal %a, %a : bool
+      return %0
+    }
+    body(%a: f64) -> f64 {
+      return %a
+    }
+  return %0
+}
+"""
+    question = Question(parse(text).verify(), [np.array(1.0)])
+    assert question.answer.error is not None
+    assert differ(question, Answer((np.array(2.0),))) is None
+
+
+def swapped(op: Sub):
+    """x y - z = z - x y, which is wrong."""
+    return Sub(op.y, op.x) if isinstance(op.x, Mul) and not isinstance(op.y, Mul) else None
+
+
+def failing(op: Sub):
+    """x y - z = x expand, which is nothing."""
+    return Mul(op.x, expand) if isinstance(op.x, Mul) else None  # type: ignore[arg-type]
+
+
+LAWS = """dlvm 1
+func @f(%x: f64[3], %y: f64[3]) -> f64[3] {
+  %0 = sub %x, %y : f64[3]
+  %1 = mul %0, %x : f64[3]
+  %2 = sub %1, %y : f64[3]
+  %3 = add %2, %x : f64[3]
+  return %3
+}
+"""
+
+
+@pytest.mark.parametrize("law", [swapped, failing], ids=lambda f: f.__name__)
+def test_the_law_that_changes_the_answer_is_named_with_the_operation(law, planted_law):
+    with planted_law(Sub, law):
+        found = bisect(parse(LAWS))
+    assert found is not None and found.law is not None
+    assert found.stage == "simplify"
+    assert found.law.name == law.__name__
+    assert found.law.line == law.__code__.co_firstlineno
+    if law is swapped:
+        assert found.kind == "answer"
+        assert found.origin is not None and found.origin.line == 5
+        assert found.before == "%2 = sub %1, %y : f64[3]"
+        assert found.after.endswith("sub %y, %1 : f64[3]")
+    else:
+        assert found.kind == "crash"
