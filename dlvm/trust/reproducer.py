@@ -25,6 +25,7 @@ import numpy as np
 
 from dlvm import environment, passes
 from dlvm.errors import IRError
+from dlvm.gen import llvm
 from dlvm.gen.cache import folder_of_user
 from dlvm.gen.store import digest
 from dlvm.ir import DTYPES, Array, Module, dtype_of, parse
@@ -83,12 +84,10 @@ class Reproducer:
 
 def versions() -> dict[str, str]:
     """What the failure may depend on besides the program."""
-    import llvmlite
-
     host = Target.host()
     return {
         "dlvm": getattr(sys.modules["dlvm"], "__version__", ""),
-        "llvmlite": llvmlite.__version__,
+        "llvmlite": llvm.version(),
         "numpy": np.__version__,
         "python": platform.python_version(),
         "target": str(host),
