@@ -144,7 +144,8 @@ def expand(module: Module) -> Module:
     """The module with every declaration filled in."""
     from dlvm.ad.expand import expand
 
-    return expand(module)
+    with guard.guarded(module, "differentiate"):
+        return expand(module)
 
 
 def optimize(module: Module, names: Sequence[str] | None = None) -> Module:

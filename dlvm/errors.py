@@ -150,7 +150,8 @@ class IRError(UserError):
 class CompilerError(DlvmError):
     """dlvm itself is wrong; the program that showed it should be reported.
 
-    ``stage`` is where on the road, as far as it is known; ``reproducer`` the file that replays it.
+    ``stage`` is where on the road, as far as it is known; ``reproducer`` is the file that replays
+    it, empty where none could be written and None where nobody has tried yet.
     """
 
     def __init__(self, message: str, *, stage: str = "", reproducer: str | None = None) -> None:
@@ -160,7 +161,7 @@ class CompilerError(DlvmError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        if self.reproducer is None:
+        if not self.reproducer:
             return self.message
         return f"{self.message}\n  help: this is a fault of dlvm; dlvm repro {self.reproducer}"
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from dlvm.errors import CompilerError, UserError
 
-from . import bench, cache, check, diff, doctor, listing, opt, run, show
+from . import bench, cache, check, diff, doctor, failing, listing, opt, run, show
 
-COMMANDS = (show, run, opt, diff, check, bench, cache, doctor, listing)
+COMMANDS = (show, run, opt, diff, check, failing, bench, cache, doctor, listing)
 WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
 

@@ -45,7 +45,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 def call_named(options: argparse.Namespace) -> Call:
     """The program that is named, compiled, with arrays for its parameters."""
-    draw = Random(options.seed, _sizes(options.size))
+    draw = Random(options.seed, sizes_of(options.size))
     function = function_named(options.program)
     if function is None:
         road = Road(module_named(options.program).verify(), Options())
@@ -95,7 +95,8 @@ class Random:
         return self.dice.integers(0, 2, shape)
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, int]:
+def sizes_of(texts: Sequence[str]) -> dict[str, int]:
+    """What open sizes are, as ``--size`` says it."""
     found: dict[str, int] = {}
     for text in texts:
         name, _, size = text.partition("=")

@@ -16,7 +16,9 @@ from dlvm.passes import may_refuse
 
 
 @contextmanager
-def guarded(module: Module, stage: str, threads: Callable[[], int]) -> Generator[None]:
+def guarded(
+    module: Module, stage: str, threads: Callable[[], int | None] = lambda: None
+) -> Generator[None]:
     """What goes wrong inside is told with a reproducer, unless the program is at fault."""
     try:
         yield
@@ -30,7 +32,7 @@ def guarded(module: Module, stage: str, threads: Callable[[], int]) -> Generator
 
 
 def _reported(
-    module: Module, stage: str, error: Exception, threads: Callable[[], int]
+    module: Module, stage: str, error: Exception, threads: Callable[[], int | None]
 ) -> CompilerError:
     """The error with a reproducer, where one can be written; the error alone where not."""
     ours = isinstance(error, CompilerError)
@@ -43,7 +45,7 @@ def _reported(
         file = kept(module, crash(stage, error), threads=threads())
     except Exception:  # whatever is wrong there, the error itself is what matters
         file = None
-    return CompilerError(message, stage=stage, reproducer=None if file is None else str(file))
+    return CompilerError(message, stage=stage, reproducer=str(file or ""))
 
 
 def demanded(module: Module, **how: Any) -> None:
@@ -61,4 +63,4 @@ def demanded(module: Module, **how: Any) -> None:
         threads=None if target is None else target.threads,
         pipeline=None if pipeline is None else tuple(p.name for p in pipeline),
     )
-    raise CompilerError(str(found), stage=found.stage, reproducer=file and str(file))
+    raise CompilerError(str(found), stage=found.stage, reproducer=str(file or ""))

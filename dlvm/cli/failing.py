@@ -1,0 +1,122 @@
+"""``dlvm repro``, ``bisect`` and ``reduce``: a failure of dlvm itself, replayed, blamed, shrunk."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlvm.compile import expand
+from dlvm.dsl.specs import Spec
+from dlvm.dsl.trees import flatten
+from dlvm.errors import CompilerError, UserError
+from dlvm.ir import Array, Module
+from dlvm.target import Target
+from dlvm.trust.apart import SECONDS, bisect_apart, examine_apart
+from dlvm.trust.inputs import drawn
+from dlvm.trust.reproducer import Reproducer, read
+
+from .inputs import sizes_of
+from .naming import add_named, arguments_of, function_named
+from .output import coloured, print_json
+
+SAME, OTHER = 3, 1
+"""Exit codes: the failure is still there; there is another one."""
+
+
+def add(commands: Any) -> None:
+    """Describe the commands."""
+    repro = commands.add_parser("repro", help="whether a failure of dlvm is still there")
+    repro.add_argument("file", help="what dlvm wrote when it failed, or -")
+    repro.set_defaults(run=run_repro)
+    bisect = commands.add_parser("bisect", help="which pass and law make a program fail")
+    add_named(bisect)
+    bisect.add_argument("--seed", type=int, help="of the arrays that are not given")
+    bisect.add_argument("--size", action="append", default=[], metavar="B=64")
+    bisect.set_defaults(run=run_bisect)
+    for parser in (repro, bisect):
+        parser.add_argument("--seconds", type=float, default=SECONDS, help="how long to wait")
+        parser.add_argument("--json", action="store_true")
+
+
+def run_repro(options: argparse.Namespace) -> int:
+    """Replay a file: 0 where nothing fails, 3 where the same does, 1 where something else does."""
+    kept = reproducer_in(options.file)
+    found = examine_apart(kept.module, kept.arrays, options.seconds, **kept.how())
+    same = found is not None and (kept.failure is None or found.same == kept.failure.same)
+    if options.json:
+        facts = {"fails": found is not None, "same": same}
+        print_json({**facts, "failure": None if found is None else found.to_dict()})
+    elif found is None:
+        print(coloured("does not fail", "green"))
+    else:
+        how = "fails" if kept.failure is None else "fails in the same way"
+        print(coloured(how if same else "fails in another way", "red"))
+        print(found)
+    return 0 if found is None else SAME if same else OTHER
+
+
+def run_bisect(options: argparse.Namespace) -> int:
+    """Name the pass and the law: 0 where nothing fails, 3 where something does."""
+    kept = program_of(options)
+    found = bisect_apart(kept.module, kept.arrays, options.seconds, **kept.how())
+    if options.json:
+        print_json(None if found is None else found.to_dict())
+    else:
+        print("nothing fails" if found is None else found)
+    return 0 if found is None else SAME
+
+
+def reproducer_in(file: str) -> Reproducer:
+    """What a file of IR text holds, with a header or without."""
+    if file != "-" and not Path(file).exists():
+        raise UserError(f"there is no file {file}", remedy="name what dlvm wrote, or -")
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf8")
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is not text", remedy="name a file of IR text") from None
+    found = read(text)
+    threads = Target.host().threads
+    return found if found.failure else Reproducer(found.module, seed=found.seed, threads=threads)
+
+
+def program_of(options: argparse.Namespace) -> Reproducer:
+    """The program that a command line names, with arrays for its parameters."""
+    function = function_named(options.program)
+    if function is None:
+        if options.arguments:
+            raise UserError(
+                f"IR text states what it takes, found {' '.join(options.arguments)} besides",
+                remedy="leave the arguments out; --seed and --size choose random arrays",
+            )
+        found = reproducer_in(options.program)
+        if found.arrays is not None and options.seed is None and not options.size:
+            return found
+        return replace(found, arrays=arrays_for(found.module, (), options))
+    written = arguments_of(options.arguments)
+    module = function.trace(*written.given, **written.named)
+    leaves = flatten((written.given, written.named))[0]
+    arrays = arrays_for(module, leaves, options)
+    return Reproducer(module, arrays=arrays, threads=Target.host().threads)
+
+
+def arrays_for(
+    module: Module, leaves: Sequence[Any], options: argparse.Namespace
+) -> tuple[Array, ...] | None:
+    """Arrays for the parameters: those that stand on the command line, and random ones.
+
+    None where derivatives can't be filled in, so that no operation says what it is defined for.
+    """
+    try:
+        arrays = drawn(expand(module), options.seed or 0, sizes_of(options.size))
+    except CompilerError:
+        return None
+    for i, (leaf, like) in enumerate(zip(leaves, arrays, strict=False)):
+        if not isinstance(leaf, Spec) and np.shape(leaf) == like.shape:
+            arrays[i] = np.asarray(leaf).astype(like.dtype)
+    return tuple(arrays)
