@@ -3,7 +3,8 @@
 An adjoint or tangent means the slope of the primal along a line, which differences give: with
 random v and w, <J v, w> must be <v, J' w> of the adjoint, and <J v, w> of the tangent. A batched
 form means the same function on every lane. Programs are compared in f64; the two step sizes of
-Richardson's extrapolation say how near differences come, and at a kink that is nowhere.
+Richardson's extrapolation say how near differences come, and at a kink that is nowhere. Where the
+user says what the derivative is, it need not be the slope.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dlvm.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op, Param
 from dlvm.ir.core import Builder
 from dlvm.ops import Call, NextAfter, StopGradient
+from dlvm.ops.custom import Custom
 from dlvm.ops.families import Effect
 
 from .answers import Answer, Question, differ
@@ -113,7 +115,7 @@ def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
     primal = module.function(d.of)
     if d.kind == "batched":
         return _lanes_differ(d, module, given)
-    if any(isinstance(op, StopGradient | NextAfter) for op in _reached(module, primal)):
+    if any(isinstance(op, StopGradient | NextAfter | Custom) for op in _reached(module, primal)):
         return None
     arrays = _in(primal, given[: len(primal.params)])
     found = slopes(d, module, arrays)

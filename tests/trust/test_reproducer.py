@@ -153,7 +153,9 @@ def test_what_is_written_is_read_back():
         ("share", "drop"),
     )
     assert back.arrays is not None
-    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(back.arrays, arrays))
+    assert all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(back.arrays, arrays, strict=True)
+    )
     assert str(back) == str(kept)
 
 
