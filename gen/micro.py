@@ -18,8 +18,9 @@ from .lanes import llvm_type, splat_text, suffix, vector
 
 BAND = 12
 """Rows that all micro kernels together step over; each takes a divisor of it."""
-GROUP = 6
-"""Rows that lie at one distance from one another; the next group may lie anywhere."""
+NARROW = 6
+"""Rows of the widest micro kernel: where rows lie at powers of two from one another, six keep to
+their ways of a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,8 @@ class Shape:
 
 
 def shapes(target: Target) -> tuple[Shape, ...]:
-    """From wide to narrow, for what is left of the columns: as much as registers hold.
-
-    Six rows keep to their ways of a cache where rows lie at powers of two from one another.
-    """
-    wide = Shape(GROUP, 4) if target.registers >= 32 else Shape(GROUP, 2)
+    """From wide to narrow, for what is left of the columns: as much as registers hold."""
+    wide = Shape(NARROW, 4 if target.registers >= 32 else 2)
     rests = (Shape(BAND, 2),) if target.registers >= 32 else ()
     return (wide, *rests, Shape(BAND, 1))
 
@@ -114,29 +112,24 @@ class Vectors:
         return self.w.value(f"add {self.type} {product}, {z}")
 
 
-SIDES = "ptr noalias %x, i64 %x.step, i64 %x.far, ptr noalias %y, i64 %y.step"
+SIDES = "ptr noalias %x, i64 %x.step, i64 %x.along, ptr noalias %y, i64 %y.step"
 SUMS = "ptr noalias %sums, i64 %sums.step"
 SIZES = "i64 %depth, i64 %rows, i64 %cols, i1 %first"
 
 
-def micro_kernel(
-    text: Text, name: str, shape: Shape, stored: DType, lanes: int, x_transposed: bool
-) -> None:
+def micro_kernel(text: Text, name: str, shape: Shape, stored: DType, lanes: int) -> None:
     """``void @NAME(SIDES, SUMS, SIZES)``: sums += x @ y, or sums = x @ y at the ``first`` k.
 
-    Element (i, k) of x lies at ``i // GROUP * x.far + i % GROUP * x.step + k``, or with the
-    factors of i % GROUP and of k exchanged where x is transposed.
+    Element (i, k) of x lies at ``i * x.step + k * x.along``.
     """
-    _Micro(text, name, shape, stored, lanes, x_transposed).write()
+    _Micro(text, name, shape, stored, lanes).write()
 
 
 class _Micro:
-    def __init__(
-        self, text: Text, name: str, shape: Shape, stored: DType, lanes: int, x_transposed: bool
-    ) -> None:
+    def __init__(self, text: Text, name: str, shape: Shape, stored: DType, lanes: int) -> None:
         self.w = Writer(text)
         self.v = Vectors(self.w, stored, lanes)
-        self.text, self.name, self.shape, self.x_transposed = text, name, shape, x_transposed
+        self.text, self.name, self.shape = text, name, shape
 
     def write(self) -> None:
         """Whole pieces without masks, and others."""
@@ -156,11 +149,7 @@ class _Micro:
         self.text.functions[self.name] = w.function(header)
 
     def _row_of_x(self, i: int, exists: str) -> str:
-        group, inside = divmod(i, GROUP)
-        parts = [f"mul i64 %x.far, {group}"] if group else []
-        parts += [f"mul i64 {'1' if self.x_transposed else '%x.step'}, {inside}"]
-        first, *rest = map(self.w.value, parts)
-        offset = self.w.value(f"add i64 {first}, {rest[0]}") if rest else first
+        offset = self.w.value(f"mul i64 %x.step, {i}")
         return self.v.at("%x", self.w.value(f"select i1 {exists}, i64 {offset}, i64 0"))
 
     def _row_of_sums(self, i: int, exists: str) -> str:
@@ -204,7 +193,7 @@ class _Micro:
             v.load(v.at(row, j * v.lanes), masks[j] if masks else None)
             for j in range(self.shape.vectors)
         ]
-        along = w.value(f"mul i64 {k}, %x.step") if self.x_transposed else k
+        along = w.value(f"mul i64 {k}, %x.along")
         for i, start in enumerate(self.xs):
             x = v.splat(v.at(start, along))
             for j, y in enumerate(ys):

@@ -1,9 +1,8 @@
 """How the operands of a product are copied before they are used many times.
 
 What lies along far strides, or in another type than that of the sum, is copied piece by piece
-into small panels: rows into strips as wide as the widest micro kernel (``copy_rows``), columns
-into such strips by transposing squares in registers (``copy_columns``), and rows of a transposed
-``x`` into groups of neighbouring elements (``copy_groups``).
+into small panels: rows in strips as wide as the widest micro kernel, or columns in such strips,
+by transposing squares in registers. Where strips lie beside one another, they are whole rows.
 """
 
 from __future__ import annotations
@@ -11,13 +10,19 @@ from __future__ import annotations
 from dlvm.ir import DType
 
 from .emit import Text, Writer
-from .micro import GROUP, Vectors
+from .micro import Vectors
 
 AHEAD = 4
 """Rows that are asked for before their turn comes."""
-LINE = 8
-"""Elements from one k to the next in a panel of groups: GROUP of them and some room."""
 PANEL = "ptr noalias %from, i64 %step, i64 %rows, i64 %cols, ptr noalias %to, i64 %near, i64 %far"
+
+
+def copy_function(text: Text, stored: DType, lanes: int, strip: int, columns: bool) -> str:
+    """The name of ``void @NAME(PANEL)`` that copies rows or columns."""
+    name = "copy.columns" if columns else "copy.rows"
+    if name not in text.functions:
+        (copy_columns if columns else copy_rows)(text, name, stored, lanes, strip)
+    return name
 
 
 def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
@@ -104,24 +109,3 @@ def _shuffle(v: Vectors, x: str, y: str, distance: int, start: int) -> str:
     picks = [(at & ~distance) + start + (lanes if at & distance else 0) for at in range(lanes)]
     mask = f"<{lanes} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
     return v.w.value(f"shufflevector {v.type} {x}, {v.type} {y}, {mask}")
-
-
-def copy_groups(text: Text, name: str, stored: DType) -> None:
-    """``to[c // GROUP * far + r * near + c % GROUP] = from[r * step + c]``, ``LINE`` at a time."""
-    w = Writer(text)
-    v = Vectors(w, stored, LINE)
-    with w.loop("0", "%rows") as r:
-        source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
-        row = v.at("%to", w.value(f"mul i64 {r.index}, %near"))
-        whole = w.value("sub i64 %cols, 7")
-        with w.loop("0", "%cols", GROUP) as c:
-            group = w.value(f"sdiv i64 {c.index}, {GROUP}")
-            to = v.at(row, w.value(f"mul i64 {group}, %far"))
-            start = v.at(source, c.index, stored)
-            inside = w.value(f"icmp slt i64 {c.index}, {whole}")
-            with w.when(inside):
-                v.store(v.fetch(start), to)
-            with w.when(w.value(f"xor i1 {inside}, true")):
-                left = w.value(f"sub i64 %cols, {c.index}")
-                v.store(v.fetch(start, v.mask(0, left)), to)
-    text.functions[name] = w.function(f"internal void @{name}({PANEL})")

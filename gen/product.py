@@ -22,8 +22,8 @@ from .bands import Plan, write_bands
 from .emit import Text, Writer
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import BAND, GROUP, Vectors
-from .packing import copy_columns, copy_rows
+from .micro import BAND, Vectors
+from .packing import copy_function
 from .pool import include_fork
 from .tape import THREADS
 from .thin import thin_across, thin_along
@@ -93,8 +93,8 @@ class _Product:
     def write(self) -> None:
         """Everything, what is called first."""
         plan = self.plan
-        copy_y = copy_columns if plan.y_transposed else copy_rows
-        copy_y(self.text, "copy.y", plan.stored, plan.lanes, plan.strip)
+        y = plan.y_transposed
+        self.copy_y = copy_function(self.text, plan.stored, plan.lanes, plan.strip, y)
         write_bands(self.text, plan)
         self.panels()
         self.blocks()
@@ -251,7 +251,6 @@ class _Product:
         """Rows of one block of columns, panel of k by panel; one panel of y is copied once."""
         w, plan = Writer(self.text), self.plan
         self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step", "finish", "environment")
-        w.do("%ends = icmp ne ptr %finish, null")
         v = plan.vectors(w)
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
@@ -267,41 +266,21 @@ class _Product:
             source = self.start(w, v, "y", p.index, "%col", plan.y_transposed)
             with w.when(copies):
                 to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"
-                w.do(f"call void @copy.y(ptr {source}, i64 %y.step, i64 {left}, i64 %cols, {to})")
+                sizes = f"i64 %y.step, i64 {left}, i64 %cols"
+                w.do(f"call void @{self.copy_y}(ptr {source}, {sizes}, {to})")
             y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
             first = w.value(f"icmp eq i64 {p.index}, 0")
-            last = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
-            sides = f"ptr {y}, i64 {y_step}, i64 {y_far}"
-            with w.loop("0", "%rows", self.generic.height) as r:
-                self.finished(w, v, p.index, r.index, sides, left, f"i1 {first}", x_copied, last)
+            ends = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
+            finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
+            x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
+            near = ("1", "%x.step") if plan.x_transposed else ("%x.step", "1")
+            sides = f"ptr {x}, i64 {near[0]}, i64 {near[1]}, ptr {y}, i64 {y_step}, i64 {y_far}"
+            rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
+            results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
+            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied}, {results})")
         spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
         rest = "ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
         self.function(w, "panels", f"ptr %call, {spot}, {rest}")
-
-    def finished(
-        self,
-        w: Writer,
-        v: Vectors,
-        p: str,
-        r: str,
-        y: str,
-        left: str,
-        first: str,
-        x_copied: str,
-        last: str,
-    ) -> None:
-        """Some rows of a panel, finished while they are in the cache if it is the last."""
-        row = w.value(f"add i64 %row, {r}")
-        rows = self.least(w, w.value(f"sub i64 %rows, {r}"), str(self.generic.height))
-        sums = v.at("%sums", w.value(f"mul i64 {r}, %sums.step"))
-        x = self.start(w, v, "x", row, p, self.plan.x_transposed)
-        far = GROUP if self.plan.x_transposed else w.value(f"mul i64 %x.step, {GROUP}")
-        rest = f"ptr {sums}, i64 %sums.step, i64 {left}, i64 {rows}, i64 %cols, {first}"
-        sides = f"ptr {x}, i64 %x.step, i64 {far}, {y}"
-        w.do(f"call void @bands({sides}, {rest}, i1 {x_copied})")
-        with w.when(w.value(f"and i1 %ends, {last}")):
-            spot = f"i64 {row}, i64 %col, i64 {rows}, i64 %cols"
-            w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
 
     def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
         """The address of an element of an operand."""
