@@ -57,7 +57,8 @@ def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> N
 def copy_columns(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
     """``to[c // strip * far + r * near + c % strip] = from[c * step + r]``, a square at a time.
 
-    Columns past the end are the last one once more.
+    Columns past the end are the last one once more. The columns after these are asked for, as
+    they come next, or in the next call.
     """
     w = Writer(text)
     v = Vectors(w, stored, lanes)
@@ -74,7 +75,10 @@ def copy_columns(text: Text, name: str, stored: DType, lanes: int, strip: int) -
                 "i64", "llvm.smin.i64", ("i64", w.value(f"add i64 {g.index}, {i}")), ("i64", last)
             )
             columns.append(v.at("%from", w.value(f"mul i64 {c}, %step"), stored))
+        later = [v.at(c, w.value(f"mul i64 %step, {lanes}"), stored) for c in columns]
         with w.loop("0", whole, lanes) as r:
+            for column in later:
+                v.prefetch(v.at(column, r.index, stored))
             _square(v, columns, r.index, to, None)
         with w.when(w.value(f"icmp sgt i64 {left}, 0")):
             _square(v, columns, whole, to, left)
