@@ -56,12 +56,14 @@ def _recombined(d: Dim) -> Iterable[Dim]:
 
 
 def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
-    """Each ``x % n`` that stands linearly in a size, with its factor."""
+    """Each ``x % n`` that stands linearly in a size, with all that it is multiplied by."""
+    factors: dict[Call, Dim] = {}
     for mono, k in d.terms if isinstance(d, Expr) else ():
         for atom, power in mono:
             if isinstance(atom, Call) and atom.function == "mod" and power == 1:
                 rest: Monomial = tuple(pair for pair in mono if pair[0] != atom)
-                yield atom, (Expr(((rest, k),)) if rest else k)
+                factors[atom] = factors.get(atom, 0) + (Expr(((rest, k),)) if rest else k)
+    return factors.items()
 
 
 def _atoms(d: Dim) -> set[Call]:

@@ -103,6 +103,23 @@ def test_flops_are_those_that_the_interpreter_counts():
         assert counts.flops == evaluate(flops(loops(op).body), {"B": 3, "N": 70}) > 3 * 70 * 4
 
 
+@pytest.mark.parametrize("a", [0, 1, 8])
+def test_rows_whose_length_is_a_sum_with_their_source_as_a_result(a):
+    op = kernel(
+        """\
+func @main(%x: f32[3,3,2*A+1]) -> (f32[3,3,2*A+1], f32[3,3]) {
+  %0 = max %x axes=(2) : f32[3,3]
+  return %x, %0
+}
+"""
+    )[0]
+    x = np.random.default_rng(a).normal(size=(3, 3, 2 * a + 1)).astype(np.float32)
+    for how in (None, gpu_row_reduction()):
+        same, largest = interpret(op, [x], how)[0]
+        np.testing.assert_array_equal(same, x)
+        np.testing.assert_array_equal(largest, x.max(2))
+
+
 def test_results_of_unrelated_shapes():
     op, module = kernel("""func @f(%x: f32[N,M]) -> (f32[M], f32[N,M], f32) {
       %s = sum %x axes=(0) : f32[M]
