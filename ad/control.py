@@ -86,14 +86,14 @@ def _backward(fn: Function, split: Pair) -> tuple[Function, tuple[Param, ...]]:
     kept = [Param(r.type, f"kept_{i}") for i, r in enumerate(split.residuals)]
     tape = (split.tape_back,) if split.taped else ()
     params = (*kept, *split.lent_params, *split.seeds.values())
-    witness = _witness(fn, params)
+    witness = witness_of(fn, params)
     with Builder() as builder:
         cotangents = split.write_back(kept)
     params = (*params, *witness, *tape)
     return Function(fn.name, params, tuple(builder.ops), tuple(cotangents)), witness
 
 
-def _witness(fn: Function, params: Sequence[Param]) -> tuple[Param, ...]:
+def witness_of(fn: Function, params: Sequence[Param]) -> tuple[Param, ...]:
     """A parameter without elements that tells the sizes which the others don't."""
     names = sorted({s for p in fn.params for d in p.type.shape for s in symbols(d)})
     told = {d for p in params for d in p.type.shape}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dlvm.ir import Declaration, Function, FunctionRef, Module
+from dlvm.ir.core import Entry
 from dlvm.passes import module_pass
 
 from . import batch_control as batch_control
@@ -81,8 +82,14 @@ class Expansion:
 
     def finish(self) -> Module:
         """The module without declarations."""
-        entries = [self.expanded(e.name) for e in self.module.entries]
-        return Module((*entries, *self._new.values()))
+        for entry in self.module.entries:
+            self.expanded(entry.name)
+        return Module(self.entries())
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All functions as they are now, expanded where that was asked for, and new ones."""
+        known = (self._once.get(("expanded", e.name), e) for e in self.module.entries)
+        return (*known, *self._new.values())
 
 
 _DERIVED: dict[str, Callable[[Expansion, Declaration], Function]] = {

@@ -20,15 +20,13 @@ from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.derivatives import (
     checkpoint,
     grad,
-    hessian,
-    jacobian,
     jvp,
-    linearize,
     stop_gradient,
     value_and_grad,
-    vjp,
     vmap,
 )
+from dlvm.dsl.jacobians import hessian, jacobian
+from dlvm.dsl.linear import linearize, vjp
 from dlvm.dsl.loops import fori_loop, scan, while_loop
 from dlvm.dsl.mapping import map
 from dlvm.dsl.names import every_name, lookup, suggestion

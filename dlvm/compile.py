@@ -19,11 +19,12 @@ import numpy as np
 from dlvm import environment, passes
 from dlvm.debugging import Looks
 from dlvm.errors import IRError, UserError
-from dlvm.ir import Array, Module, hooks
+from dlvm.ir import Array, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter
 from dlvm.trust import guard
 
 if TYPE_CHECKING:
+    from dlvm.ad.linear import Point
     from dlvm.gen.executable import Executable
     from dlvm.gen.report import Report
     from dlvm.target import Target
@@ -146,6 +147,28 @@ def expand(module: Module) -> Module:
 
     with guard.guarded(module, "differentiate"):
         return expand(module)
+
+
+def at_a_point(
+    module: Module, name: str, wrt: Sequence[bool], seeded: Sequence[bool], forward: bool
+) -> Point | None:
+    """A function of a module with a linear map at a point; None where it keeps a tape."""
+    from dlvm.ad.linear import point
+
+    return point(module, name, tuple(wrt), tuple(seeded), forward)
+
+
+@passes.unhurried()
+def flops_of(module: Module, name: str) -> Dim:
+    """Floating-point operations of one run of a function of a module, optimised."""
+    from dlvm.cost import body_flops
+    from dlvm.opt.inlining import keep_reachable
+    from dlvm.opt.pipelines import MEANING
+
+    full = expand(module)
+    first = full.function(name)
+    alone = Module((first, *(e for e in full.entries if e is not first)))
+    return body_flops(passes.run(alone, (keep_reachable, *MEANING)).main)
 
 
 def optimize(module: Module, names: Sequence[str] | None = None) -> Module:

@@ -12,26 +12,22 @@ from functools import wraps
 from typing import Any
 
 from dlvm.errors import ShapeError, UserError
-from dlvm.ir.dims import product
+from dlvm.ir import TensorType, Value, zeros
 from dlvm.ops import Checkpoint
 
 from .control import in_trace, operands, region
-from .function import StagedFunction, is_staged
+from .function import StagedFunction
 from .namespace import xp
-from .operands import fresh, plain, shape_of, shown_shape, staged
+from .operands import fit, fresh, plain, shape_of, shown_shape
 from .scopes import facing_users, is_sequence, user_origin
 from .specs import check_function
-from .tracing import call_function, inputs_of
+from .tracing import inputs_of
 from .transforms import (
     applied,
     batched_call,
-    float_leaves,
-    pullback,
-    regrouped,
     staged_of,
     tangents_of,
     value_and_gradient,
-    wanted,
 )
 from .trees import flatten, labels, map_leaves, shown, unflatten
 
@@ -65,12 +61,13 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
     return kept(f, (kind, options), make)
 
 
-def primal(f: Fun) -> StagedFunction[..., Any]:
-    """``f`` itself, staged once."""
-    return f if is_staged(f) else kept(f, "primal", lambda: StagedFunction(f))
+def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
+    """A staged function that is made of ``f``, once."""
+    return kept(f, key, lambda: StagedFunction(program))
 
 
-def _frozen_wrt(wrt: Any) -> Hashable:
+def frozen_wrt(wrt: Any) -> Hashable:
+    """What names arguments, as a key."""
     return wrt if isinstance(wrt, int | str) else tuple(wrt)
 
 
@@ -85,7 +82,7 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
         return ((loss, aux) if has_aux else loss), gradients
 
     check_function(f, "value_and_grad")
-    return derived("value_and_grad", f, (_frozen_wrt(wrt), has_aux), inside)
+    return derived("value_and_grad", f, (frozen_wrt(wrt), has_aux), inside)
 
 
 def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
@@ -96,47 +93,7 @@ def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any
         return (gradients, aux) if has_aux else gradients
 
     check_function(f, "grad")
-    return derived("grad", f, (_frozen_wrt(wrt), has_aux), inside)
-
-
-@facing_users
-def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
-    """``(f(*primals), pull)``; ``pull`` takes cotangents of the results to those of the primals."""
-    if not in_trace():
-        results = primal(f)(*primals)
-        pulled = kept(f, ("pull", has_aux), lambda: StagedFunction(_pulling(f, has_aux)))
-        out, aux = results if has_aux else (results, None)
-
-        def again(ct: Any) -> Any:
-            return pulled(primals, ct)
-
-        return _with_aux(out, again, aux, has_aux)
-    made = applied(f, primals, {})
-    positions = float_leaves(made, made.arguments.names)
-    results = call_function(made.callee, made.leaves)
-    pull = pullback(made, positions)
-
-    def cotangents(ct: Any) -> tuple[Any, ...]:
-        full = (ct, map_leaves(_nothing, results[1])) if has_aux else ct
-        return tuple(regrouped(made, made.arguments.names, pull(full)))
-
-    out, aux = results if has_aux else (results, None)
-    return _with_aux(out, cotangents, aux, has_aux)
-
-
-def _nothing(leaf: Any) -> None:
-    return None
-
-
-def _with_aux(out: Any, pull: Fun, aux: Any, has_aux: bool) -> Any:
-    return (out, pull, aux) if has_aux else (out, pull)
-
-
-def _pulling(f: Fun, has_aux: bool) -> Fun:
-    def pull(primals: Any, cotangents: Any) -> Any:
-        return vjp(f, *primals, has_aux=has_aux)[1](cotangents)
-
-    return pull
+    return derived("grad", f, (frozen_wrt(wrt), has_aux), inside)
 
 
 # -- forward mode --------------------------------------------------------------------------------
@@ -147,15 +104,18 @@ def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, A
     """``f(*primals)`` and its directional derivative along the tangents."""
     given = matched_tangents(primals, tangents)
     if not in_trace():
-        return kept(f, "push", lambda: StagedFunction(_pushing(f)))(tuple(primals), tuple(tangents))
+        return derived_once(f, "push", _pushing(f))(tuple(primals), tuple(tangents))
     made = applied(f, primals, {})
-    positions = [
-        i
-        for i, (x, t) in enumerate(zip(made.leaves, given, strict=True))
-        if x.element.is_float and t is not None
-    ]
-    values = [staged(xp.astype(given[i], made.leaves[i].dtype)) for i in positions]
-    return tangents_of(made, positions, [v.read() for v in values])
+    pairs = zip(made.leaves, given, strict=True)
+    positions = [i for i, (x, t) in enumerate(pairs) if x.element.is_float and t is not None]
+    return tangents_of(
+        made, positions, [converted(given[i], made.leaves[i].type) for i in positions]
+    )
+
+
+def converted(x: Any, t: TensorType) -> Value:
+    """A tangent, or zeros for None, as a value of the type of its primal."""
+    return zeros(t) if x is None else fit(x, t.dtype, t.shape)
 
 
 def _pushing(f: Fun) -> Fun:
@@ -206,58 +166,6 @@ def _like(primal: Any, tangent: Any) -> list[Any]:
         origin=user_origin(),
         remedy="pass the same dicts and tuples, with a tangent in the place of each array",
     )
-
-
-def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
-    """``f(*primals)`` and the linear function that takes tangents to tangents of the result."""
-    return primal(f)(*primals), lambda *tangents: jvp(f, primals, tangents)[1]
-
-
-# -- whole derivatives ---------------------------------------------------------------------------
-
-
-def jacobian(f: Fun, wrt: Any = 0) -> StagedFunction[..., Any]:
-    """All partial derivatives: in each result's place a tree like the arguments, its axes first."""
-
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        chosen = wanted(staged_of(f).parameters, wrt)
-        made = applied(f, args, kwargs)
-        positions = float_leaves(made, chosen.names)
-        pull = pullback(made, positions)
-        rows = [
-            _rows(pull, made, positions, k)
-            for k, t in enumerate(made.callee.types)
-            if t.dtype.is_float
-        ]
-        packed = iter([chosen.pack(regrouped(made, chosen.names, row)) for row in rows])
-        floats = [next(packed) if t.dtype.is_float else None for t in made.callee.types]
-        return unflatten(made.callee.tree, floats)
-
-    return derived("jacobian", f, _frozen_wrt(wrt), inside)
-
-
-def _rows(pull: Fun, made: Any, positions: Sequence[int], k: int) -> dict[int, Any]:
-    """The derivatives of result ``k``: the pullback of every unit vector at once."""
-    types = made.callee.types
-    shape = types[k].shape
-    n = product(shape)
-    basis = xp.reshape(xp.eye(n, dtype=types[k].dtype), (n, *shape))
-
-    def one(unit: Any) -> list[Any]:
-        leaves = [unit if i == k else xp.zeros(t.shape, t.dtype) for i, t in enumerate(types)]
-        found = pull(unflatten(made.callee.tree, leaves))
-        return [found[i] for i in positions]
-
-    found = batched_call(one, 0, 0, (basis,), {})
-    return {
-        i: xp.reshape(x, (*shape, *made.leaves[i].shape))
-        for i, x in zip(positions, found, strict=True)
-    }
-
-
-def hessian(f: Fun, wrt: Any = 0) -> StagedFunction[..., Any]:
-    """All second derivatives of a function whose result is one float scalar."""
-    return derived("hessian", f, _frozen_wrt(wrt), jacobian(grad(f, wrt), wrt).python)
 
 
 # -- batching and recomputation ------------------------------------------------------------------

@@ -8,7 +8,7 @@ function, made once and kept with the function. So they nest in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dlvm.errors import ShapeError, UserError
@@ -187,6 +187,18 @@ def check_loss(callee: Callee, has_aux: bool, name: str) -> None:
         if many
         else "return the loss alone, or (loss, rest) with has_aux=True",
     )
+
+
+def main_results(callee: Callee) -> Callee:
+    """The callee without its auxiliary results: those of the first of the pair it returns."""
+    children = callee.tree.children()
+    if len(children) != 2:
+        raise UserError(
+            "has_aux=True: the function must return a pair, the results and the rest",
+            origin=user_origin(),
+            remedy="return out, aux",
+        )
+    return replace(callee, tree=children[0], types=callee.types[: children[0].num_leaves])
 
 
 def pullback(made: Applied, positions: Sequence[int]) -> Callable[[Any], dict[int, Tensor]]:

@@ -1,0 +1,198 @@
+"""Functions at a point and their linear maps; Jacobians and Hessians, and how they are made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlvm
+
+X = np.array([0.3, -1.2, 0.8])
+DX = np.array([1.0, 0.5, -2.0])
+M = np.array([[0.2, -0.1, 0.4], [0.3, 0.5, -0.2], [-0.6, 0.1, 0.3]])
+
+
+def straight(x):
+    return dlvm.tanh(M @ x) * dlvm.exp(x)
+
+
+def scanned(x):
+    return dlvm.scan(lambda c, a: (dlvm.sin(M @ c) + a, c.sum()), x, x)[1]
+
+
+def branched(x):
+    return dlvm.cond(x.sum() < 1, lambda x: dlvm.sin(x) * x, lambda x: x * 2, x)
+
+
+def counted(x):
+    return dlvm.fori_loop(0, 4, lambda i, c: dlvm.cos(c) * x + i, x)
+
+
+def unbounded(x):
+    return dlvm.while_loop(lambda c: (c * c).sum() < 40, lambda c: c * 1.5 + dlvm.sin(c), x)
+
+
+def called(x):
+    return dlvm.function(straight)(dlvm.checkpoint(branched)(x))
+
+
+FUNCTIONS = [straight, scanned, branched, counted, unbounded, called]
+EACH = pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+
+
+def differences(f, x=X, h=1e-6):
+    units = np.eye(x.size).reshape(x.size, *x.shape)
+    columns = [(np.asarray(f(x + h * u)) - np.asarray(f(x - h * u))) / (2 * h) for u in units]
+    return np.stack(columns, -1).reshape(*columns[0].shape, *x.shape)
+
+
+@EACH
+def test_maps_outside_a_trace(f):
+    jacobian = differences(f)
+    value, push = dlvm.linearize(f, X)
+    again, pull = dlvm.vjp(f, X)
+    assert np.allclose(value, f(X)) and np.allclose(again, f(X))
+    for scale in (1.0, -3.0):
+        assert np.allclose(push(scale * DX), jacobian @ (scale * DX), atol=1e-7)
+        assert np.allclose(pull(scale * DX)[0], (scale * DX) @ jacobian, atol=1e-7)
+
+
+@EACH
+def test_maps_in_a_trace_and_in_loops_and_batches_there(f):
+    jacobian = differences(f)
+
+    @dlvm.function
+    def inside(x, dx):
+        value, push = dlvm.linearize(f, x)
+        _, pull = dlvm.vjp(f, x)
+        looped = dlvm.fori_loop(0, 2, lambda i, c: push(c) * 0.5, dx)
+        return value, pull(dx)[0], looped, dlvm.vmap(push)(dlvm.stack([dx, 2 * dx]))
+
+    value, pulled, looped, lanes = inside(X, DX)
+    assert np.allclose(value, f(X))
+    assert np.allclose(pulled, DX @ jacobian, atol=1e-7)
+    assert np.allclose(looped, jacobian @ (jacobian @ DX) / 4, atol=1e-6)
+    assert np.allclose(lanes, np.stack([jacobian @ DX, 2 * jacobian @ DX]), atol=1e-7)
+
+
+@EACH
+def test_derivatives_of_linear_maps(f):
+    second = differences(lambda x: dlvm.jvp(f, (x,), (DX,))[1])
+    assert np.allclose(dlvm.jacobian(lambda x: dlvm.linearize(f, x)[1](DX))(X), second, atol=1e-6)
+    weighted = differences(lambda x: dlvm.vjp(f, x)[1](DX)[0])
+    assert np.allclose(dlvm.jacobian(lambda x: dlvm.vjp(f, x)[1](DX)[0])(X), weighted, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [dlvm.linearize, dlvm.vjp], ids=lambda f: f.__name__)
+def test_the_function_runs_once_however_often_its_map_is_called(make):
+    def f(x):
+        y = dlvm.exp(x)
+        dlvm.tap(y, "once")
+        return y * dlvm.sin(y)
+
+    with dlvm.taps() as seen:
+        _, linear = make(f, X)
+        for _ in range(3):
+            linear(DX)
+    assert len(seen["once"]) == 1
+
+
+def test_a_result_that_is_written_over_is_not_what_was_kept():
+    value, push = dlvm.linearize(dlvm.exp, X)
+    x = X.copy()
+    _, pull = dlvm.vjp(dlvm.sin, x)
+    value[...] = 0
+    x[...] = 0
+    assert np.allclose(push(DX), np.exp(X) * DX)
+    assert np.allclose(pull(DX)[0], np.cos(X) * DX)
+
+
+def test_trees_numbers_that_are_whole_and_parts_that_do_not_move():
+    def f(params, n, x):
+        return {"y": dlvm.tanh(params["w"] @ x) * n, "n": n + 1}
+
+    params = {"w": M, "unused": np.ones(2)}
+    value, pull = dlvm.vjp(f, params, 3, X)
+    assert value["n"] == 4
+    dp, dn, dx = pull({"y": DX, "n": None})
+    slope = 3 * (1 - np.tanh(M @ X) ** 2) * DX
+    assert dn is None
+    assert np.allclose(dp["w"], np.outer(slope, X))
+    assert np.array_equal(dp["unused"], np.zeros(2))
+    assert np.allclose(dx, M.T @ slope)
+    _, push = dlvm.linearize(f, params, 3, X)
+    assert np.allclose(push(None, None, DX)["y"], 3 * (1 - np.tanh(M @ X) ** 2) * (M @ DX))
+
+
+def test_auxiliary_results_of_pullbacks_and_jacobians():
+    def f(x):
+        return dlvm.sin(x), {"twice": 2 * x, "n": 3}
+
+    value, pull, aux = dlvm.vjp(f, X, has_aux=True)
+    assert np.allclose(value, np.sin(X)) and aux["n"] == 3
+    assert np.allclose(pull(DX)[0], np.cos(X) * DX)
+    found, aux = dlvm.jacobian(f, has_aux=True)(X)
+    assert np.allclose(found, np.diag(np.cos(X))) and np.allclose(aux["twice"], 2 * X)
+    found, aux = dlvm.hessian(lambda x: (dlvm.sin(x).sum(), x), has_aux=True)(X)
+    assert np.allclose(found, np.diag(-np.sin(X))) and np.array_equal(aux, X)
+
+
+# -- Jacobians -------------------------------------------------------------------------------------
+
+
+@EACH
+def test_jacobians_and_hessians_of_control_flow(f):
+    assert np.allclose(dlvm.jacobian(f)(X), differences(f), atol=1e-7)
+
+    def loss(x):
+        return (f(x) ** 2).sum()
+
+    found = dlvm.hessian(loss)(X)
+    assert np.allclose(found, differences(dlvm.grad(loss)), rtol=1e-5, atol=1e-4)
+    assert np.allclose(found, found.T)
+    product = dlvm.jvp(dlvm.grad(loss), (X,), (DX,))[1]
+    assert np.allclose(product, found @ DX)
+
+
+def kinds(f, *args):
+    return {d.kind for d in dlvm.jacobian(f).trace(*args).declarations} - {"batched"}
+
+
+def test_the_cheaper_mode_is_taken():
+    wide, tall = np.ones((2, 30)), np.ones((30, 2))
+    assert kinds(lambda x: dlvm.tanh(tall @ x), np.ones(2)) == {"tangent"}
+    assert kinds(lambda x: dlvm.tanh(wide @ x), np.ones(30)) == {"adjoint"}
+    assert kinds(lambda x: dlvm.tanh(x).sum(), np.ones(3)) == {"adjoint"}
+    for n in range(2, 7):  # where sizes are near, work is counted: five tangents, n cotangents
+        a = np.ones((n, 5))
+        assert kinds(lambda x, a=a: dlvm.tanh(a @ x), np.ones(5)) == (
+            {"tangent"} if n >= 5 else {"adjoint"}
+        )
+
+
+def test_jacobians_of_trees_by_several_arguments():
+    def f(p, y):
+        return {"a": p["m"] @ y, "n": 3, "b": (p["s"] * y).sum()}
+
+    p, y = {"m": M, "s": 2.0, "n": 3}, DX
+    found = dlvm.jacobian(f, wrt=("p", 1))(p, y)
+    assert found["n"] is None
+    by_p, by_y = found["a"]
+    assert np.allclose(by_p["m"], np.einsum("ij,k->ijk", np.eye(3), y))
+    assert np.array_equal(by_p["s"], np.zeros(3)) and by_p["n"] is None
+    assert np.allclose(by_y, M)
+    assert np.allclose(found["b"][0]["s"], y.sum())
+    tall = dlvm.jacobian(lambda x: dlvm.stack([x, 2 * x, x * x], axis=1))(X)
+    assert np.allclose(tall[:, 1], 2 * np.eye(3)) and np.allclose(tall[:, 2], np.diag(2 * X))
+
+
+def test_third_derivatives_and_open_sizes():
+    third = dlvm.jacobian(dlvm.hessian(lambda x: (x**3).sum()))(X)
+    expected = np.zeros((3, 3, 3))
+    expected[range(3), range(3), range(3)] = 6
+    assert np.allclose(third, expected)
+    f = dlvm.function(lambda x: dlvm.hessian(lambda x: dlvm.sin(x).sum())(x), dynamic={"x": "B"})
+    for n in (0, 1, 4):
+        x = np.linspace(0, 1, n)
+        assert np.allclose(f(x), np.diag(-np.sin(x)))
+    assert len(f.explain().compiles) == 1
