@@ -38,9 +38,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
+pytest_plugins = ["pytester"]
+
+
 @pytest.fixture(autouse=True, scope="session")
-def private_cache(tmp_path_factory: pytest.TempPathFactory):
+def private_cache(dlvm_private_cache: Path) -> None:
     """No test reads or writes what the user's own programs have cached."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DLVM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield

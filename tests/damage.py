@@ -6,8 +6,7 @@ import time
 
 from dlvm.errors import IRError
 from dlvm.ir import Module, parse
-
-from .dice import Dice
+from dlvm.testing.dice import Dice
 
 PIECES = (
     *("%0", "%x0", "%", "@f0", "@", "#0", "f32", "f32[", "]", "(", ")", "{", "}", "[", ",", ":"),

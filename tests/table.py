@@ -21,12 +21,12 @@ from dlvm.ops import Add, Creation, Mul, Neg, Tanh
 from dlvm.ops.effects import Outgoing
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
+from dlvm.testing.dice import Seeded
+from dlvm.testing.drafts import Draft
+from dlvm.testing.families import place_class
+from dlvm.testing.random_programs import Program, finished
 
 from .ad.building import assert_adjoint, derivatives, draw, floats
-from .dice import Seeded
-from .drafts import Draft
-from .families import place_class
-from .programs import Program, finished
 
 ENOUGH = 4
 PASSES_MAKE = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dlvm.ops import Add, Mul, Sin
+from dlvm.testing.dice import Seeded, Taped
 
-from .dice import Seeded, Taped
 from .fuzz import hostile, slopes
 from .fuzz.__main__ import batch
 from .fuzz.case import CORPUS, Case, read

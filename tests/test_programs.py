@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from .programs import EVERY, Program, programs
+from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.strategies import programs
 
 
 @given(programs(EVERY))

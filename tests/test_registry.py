@@ -27,11 +27,11 @@ from dlvm.ir import (
     literal,
 )
 from dlvm.ops import EmptyTape
+from dlvm.testing.dice import Seeded
+from dlvm.testing.drafts import Draft, moderate
+from dlvm.testing.families import place_class
+from dlvm.testing.random_programs import EVERY, random_program
 
-from .dice import Seeded
-from .drafts import Draft, moderate
-from .families import place_class
-from .programs import EVERY, random_program
 from .table import COLUMNS, cell, samples
 
 HOLES: dict[tuple[str, str], str] = {}

@@ -9,26 +9,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .equality import assert_compiled_equals_interpreted
     from .findings import Checked, Fault, GradientError, Identity, Kink, Report
     from .gradients import gradcheck
+    from .random_programs import Program, random_program
+    from .strategies import arrays, elements, programs, shapes
 
 _HOMES = {
-    "gradcheck": "gradients",
-    "GradientError": "findings",
-    "Report": "findings",
-    "Checked": "findings",
-    "Fault": "findings",
-    "Identity": "findings",
-    "Kink": "findings",
+    "equality": ("assert_compiled_equals_interpreted",),
+    "findings": ("Checked", "Fault", "GradientError", "Identity", "Kink", "Report"),
+    "gradients": ("gradcheck",),
+    "random_programs": ("Program", "random_program"),
+    "strategies": ("arrays", "elements", "programs", "shapes"),
 }
 
-__all__ = ["Checked", "Fault", "GradientError", "Identity", "Kink", "Report", "gradcheck"]
+__all__ = [
+    "Checked",
+    "Fault",
+    "GradientError",
+    "Identity",
+    "Kink",
+    "Program",
+    "Report",
+    "arrays",
+    "assert_compiled_equals_interpreted",
+    "elements",
+    "gradcheck",
+    "programs",
+    "random_program",
+    "shapes",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dlvm.testing' has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module 'dlvm.testing' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,8 @@ from dlvm.ir import BOOL, Builder, Function, FunctionRef, Module, Param, TensorT
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ops import Call, Control, Kernel, Pop, Push
-from tests.programs import Program, programs
+from dlvm.testing.random_programs import Program
+from dlvm.testing.strategies import programs
 
 
 def surrounded(module: Module) -> Module:

@@ -12,7 +12,7 @@ from dlvm.ir import BOOL, F64, I64, Declaration, Module, parse
 from dlvm.ir.dims import evaluate, symbol
 from dlvm.ir.interpret import bind
 from dlvm.ops import Effect, NextAfter, StopGradient
-from tests.programs import TRACED, Program
+from dlvm.testing.random_programs import TRACED, Program
 
 from .building import floats
 from .surrounded import called

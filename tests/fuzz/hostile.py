@@ -27,9 +27,9 @@ from dlvm.ir import Module, parse
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import PASSES, run
 from dlvm.target import Target
+from dlvm.testing.dice import Dice, Seeded
+from dlvm.testing.random_programs import EVERY, TRACED, random_program
 from tests.damage import PIECES, damaged, survives
-from tests.dice import Dice, Seeded
-from tests.programs import EVERY, TRACED, random_program
 
 from .case import CORPUS
 from .judge import Wrong

@@ -18,8 +18,8 @@ from dlvm.gen.executable import Executable
 from dlvm.ir import Array, Module
 from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run
+from dlvm.testing.random_programs import Program
 from tests.gen.values import same_bits
-from tests.programs import Program
 
 from .case import Case
 from .noise import Expected, expected_of

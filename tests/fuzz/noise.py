@@ -42,7 +42,7 @@ from dlvm.ops import (
     StopGradient,
     Trunc,
 )
-from tests.programs import Program
+from dlvm.testing.random_programs import Program
 
 RUNS = 5
 ULPS = 4

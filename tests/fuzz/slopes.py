@@ -14,7 +14,7 @@ from dlvm.ad import expand
 from dlvm.errors import UserError
 from dlvm.ir import Array, Declaration, Module
 from dlvm.ir.dims import symbol
-from tests.programs import Program
+from dlvm.testing.random_programs import Program
 
 from .case import Case
 from .judge import Wrong

@@ -38,8 +38,8 @@ from dlvm.ops import (
     StopGradient,
 )
 from dlvm.ops.logic import Comparison
-from tests.dice import Dice
-from tests.programs import TRACED, WEIGHTED, random_program
+from dlvm.testing.dice import Dice
+from dlvm.testing.random_programs import TRACED, WEIGHTED, random_program
 
 from .case import Case, of_program
 

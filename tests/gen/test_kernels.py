@@ -12,7 +12,8 @@ from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
 from dlvm.ir.dims import evaluate
 from dlvm.ops import EmptyTape, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
-from tests.programs import STRAIGHT, programs
+from dlvm.testing.random_programs import STRAIGHT
+from dlvm.testing.strategies import programs
 
 from .compiled import Compiled, interpret, kernel, loops
 from .values import same_bits

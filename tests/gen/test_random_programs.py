@@ -19,7 +19,8 @@ from dlvm.ir.interpret import bind
 from dlvm.ops import Cast, Elementwise, LogSumExp
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
-from tests.programs import TRACED, Program, programs
+from dlvm.testing.random_programs import TRACED, Program
+from dlvm.testing.strategies import programs
 
 from .test_memory import assert_apart
 

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from dlvm.ir import Module, parse
 from dlvm.ops import Constant
-from tests.programs import EVERY, Program, programs
+from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.strategies import programs
 
 BASE = """dlvm 1
 func @f(%x: f32[3], %y: f32[3], %n: i64) -> f32[3] {

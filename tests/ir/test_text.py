@@ -25,7 +25,8 @@ from dlvm.ir import (
     parse,
 )
 from dlvm.ops import Add, Constant, Maximum, Print, Tanh
-from tests.programs import EVERY, Program, programs
+from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.strategies import programs
 
 VECTOR = TensorType(F32, (3,))
 

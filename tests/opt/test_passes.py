@@ -12,7 +12,8 @@ from dlvm.ir.rewrite import everywhere
 from dlvm.ops import Kernel
 from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
 from dlvm.passes import PASSES, run
-from tests.programs import EVERY, Program, programs
+from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.strategies import programs
 
 from .answers import assert_close, assert_same, assume_finite
 

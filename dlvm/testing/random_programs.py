@@ -1,7 +1,7 @@
-"""Random well-typed programs with arguments, drawn by Hypothesis over the registry of operations.
+"""Random well-typed programs with arguments, over the registry of operations.
 
-``programs()`` gives whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them. What a user
-can write is ``TRACED``; ``EVERY`` adds what only passes make (kernels, tapes, recomputation).
+``random_program`` gives whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them. What a
+user can write is ``TRACED``; ``EVERY`` adds what only passes make (kernels, tapes, recomputation).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from dlvm.ir import (
     BF16,
@@ -45,7 +44,7 @@ from dlvm.ops import (
 )
 
 from . import control_families as control_families
-from .dice import Dice, Drawn
+from .dice import Dice
 from .drafts import SIZES, Draft, moderate
 from .families import place
 
@@ -75,12 +74,6 @@ class Program:
         return f"\n{self.module}{shown}\n"
 
 
-@st.composite
-def programs(draw: Any, *args: Any, **kwargs: Any) -> Program:
-    """A random program; the parameters are those of ``random_program``."""
-    return random_program(Drawn(draw), *args, **kwargs)
-
-
 def random_program(
     dice: Dice,
     classes: Collection[type[Op]] = TRACED,
@@ -97,7 +90,7 @@ def random_program(
     """
     values = {s: dice.choose(sizes or SIZES) for s in SYMBOLS} if symbolic else {}
     drawn = [*sizes, *map(dims.symbol, values)] if sizes else sizes_with(values)
-    limits = {"largest": max(sizes), "most": 1 << 16} if sizes else {}
+    limits: dict[str, Any] = {"largest": max(sizes), "most": 1 << 16} if sizes else {}
     d = Draft(dice, dtypes, drawn, tuple(classes), **limits)
     for i in range(dice.integer(1, 3)):
         d.param(TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape()))

@@ -1,12 +1,10 @@
-"""Where random programs get their choices: from Hypothesis, which shrinks, or from a seed."""
+"""Where random programs get their choices: from a seed; ``strategies`` has those of Hypothesis."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol, TypeVar
-
-from hypothesis import strategies as st
+from collections.abc import Collection, Sequence
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -23,19 +21,6 @@ class Dice(Protocol):
         ...
 
 
-class Drawn:
-    """Choices of a Hypothesis test."""
-
-    def __init__(self, draw: Callable[[Any], Any]) -> None:
-        self.draw = draw
-
-    def choose(self, items: Collection[T]) -> T:
-        return self.draw(st.sampled_from(list(items)))
-
-    def integer(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
-
-
 class Seeded:
     """Choices that are the same for the same seed."""
 
@@ -43,9 +28,11 @@ class Seeded:
         self.random = random.Random(seed)
 
     def choose(self, items: Collection[T]) -> T:
+        """One of several."""
         return self.random.choice(list(items))
 
     def integer(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``."""
         return self.random.randint(low, high)
 
 
@@ -58,10 +45,12 @@ class Taped(Seeded):
         self.drawn: list[int] = []
 
     def choose(self, items: Collection[T]) -> T:
+        """One of several."""
         every = list(items)
         return every[self.integer(0, len(every) - 1)]
 
     def integer(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``."""
         old = next(self.tape, None)
         new = self.random.randint(low, high) if old is None else low + old % (high - low + 1)
         self.drawn.append(new - low)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,13 +47,19 @@ def captured(d: Draft) -> tuple[Value, ...]:
     return tuple(d.value() for _ in range(d.integer(0, 2)))
 
 
-def body_of(d: Draft, *args: Any, **kwargs: Any) -> Function:
+def body_of(
+    d: Draft,
+    name: str,
+    params: Sequence[TensorType],
+    results: Sequence[TensorType] | None,
+    extra: int = 1,
+) -> Function:
     """A region, with operations of its own unless it lies too deep."""
-    return d.region(*args, place if d.depth < MAX_DEPTH else None, **kwargs)
+    return d.region(name, params, results, place if d.depth < MAX_DEPTH else None, extra)
 
 
 @places(Cond)
-def _cond(d: Draft, cls: type[Cond]) -> Op:
+def _cond(d: Draft, cls: Any) -> Op:
     condition, values = d.like(TensorType(BOOL)), captured(d)
     then = body_of(d, "then", types_of(values), None, extra=2)
     otherwise = body_of(d, "otherwise", types_of(values), types_of(then.results))
