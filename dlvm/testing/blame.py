@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dlvm.accuracy import silent
 from dlvm.errors import DlvmError
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, TensorType
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops.families import Control, Creation, Effect, Movement
 
 from .findings import Blame
+from .levels import silent
 
 IsWrong = Callable[[Module, Sequence[Array], int], bool]
 MOST = 200

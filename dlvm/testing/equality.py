@@ -1,7 +1,7 @@
 """``assert_compiled_equals_interpreted``: machine code gives what the references give.
 
 At each level of optimisation, on one thread and on two. Whole numbers are equal; floats are
-as near as rounding explains (see ``dlvm.accuracy``); threads change no bit.
+as near as rounding explains (see ``dlvm.trust.answers``); threads change no bit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlvm import passes
-from dlvm.accuracy import Answers, answers, difference, silent
 from dlvm.compile import expand
 from dlvm.dsl.function import StagedFunction, is_staged
 from dlvm.dsl.scopes import facing_users
 from dlvm.errors import UserError
 from dlvm.ir import Array, Module
+from dlvm.trust.answers import Answer, Question, differ, distance
+
+from .levels import silent
 
 if TYPE_CHECKING:
     from dlvm.gen.executable import Executable
@@ -44,67 +46,45 @@ def assert_module_agrees(
     from dlvm.opt.pipelines import DEFAULT, MEANING
 
     full = expand(module)
-    try:
-        meant: Answers | UserError = answers(full, full.main.name, arrays)
-    except UserError as error:
-        meant = error
+    meant = Question(full, arrays)
     named = names or [f"result {i}" for i in range(len(full.main.results))]
     levels = {"without laws": DEFAULT[:1], "with laws": MEANING, "with kernels": DEFAULT}
     for level, pipeline in levels.items():
-        code = build(passes.run(full, pipeline))
+        changed = passes.run(full, pipeline)
+        code = build(changed)
         one, two = (_run(replace(code, threads=n), arrays) for n in (1, 2))
-        _compare(one, meant, named, level)
+        other = None if level == "without laws" else Question(changed, arrays)
+        _compare(meant, one, other, named, level)
         _same_bits(one, two, named, level)
 
 
-def _run(code: Executable, arrays: Sequence[Array]) -> tuple[Array, ...] | UserError:
+def _run(code: Executable, arrays: Sequence[Array]) -> Answer:
     try:
-        return code.run([np.array(a) for a in arrays], silent)
+        return Answer(code.run([np.array(a) for a in arrays], silent), None)
     except UserError as error:
-        return error
+        return Answer((), None, error)
 
 
 def _compare(
-    found: tuple[Array, ...] | UserError,
-    meant: Answers | UserError,
-    names: Sequence[str],
-    where: str,
+    meant: Question, found: Answer, other: Question | None, names: Sequence[str], level: str
 ) -> None:
-    if isinstance(found, UserError) or isinstance(meant, UserError):
-        if type(found) is type(meant):
-            return
-        raise AssertionError(
-            f"{where}: machine code gave {_said(found)}, the references {_said(meant)}"
-        )
-    off = difference(found, meant)
+    said = meant.answer.error
+    if said is not None and found.error is None and other is None:
+        raise AssertionError(f"{level}: machine code gives results, the references {said}")
+    off = differ(meant, found, other)
     if off is None:
         return
+    value = dict(zip((f"result {i}" for i in range(len(names))), names, strict=True))
     at = "".join(f"[{i}]" for i in off.index)
     raise AssertionError(
-        f"{where}: {names[off.result]}{at} is {off.found} by machine code, {off.expected} by the "
-        f"references; rounding explains {off.allowed:.3g}, and {off.wrong} elements are further off"
+        f"{level}: {value.get(off.value, off.value)}{at} is {off.found} by machine code, "
+        f"{off.expected} by the references; rounding explains {off.allowed:.3g}"
     )
 
 
-def _said(given: Any) -> str:
-    return f"the error {given}" if isinstance(given, UserError) else "results"
-
-
-def _same_bits(
-    one: tuple[Array, ...] | UserError,
-    other: tuple[Array, ...] | UserError,
-    names: Sequence[str],
-    level: str,
-) -> None:
-    if isinstance(one, UserError) or isinstance(other, UserError):
-        if type(one) is type(other):
-            return
-        raise AssertionError(f"{level}: {_said(one)} on one thread, {_said(other)} on two")
-    for a, b, name in zip(one, other, names, strict=True):
-        if a.tobytes() != b.tobytes() and not _only_nan(a, b):
+def _same_bits(one: Answer, two: Answer, names: Sequence[str], level: str) -> None:
+    if type(one.error) is not type(two.error):
+        raise AssertionError(f"{level}: {one.error or 'results'} on one thread, {two.error} on two")
+    for a, b, name in zip(one.results, two.results, names, strict=False):
+        if a.tobytes() != b.tobytes() and distance(a, b).any():
             raise AssertionError(f"{level}: {name} has other bits on two threads than on one")
-
-
-def _only_nan(a: Array, b: Array) -> bool:
-    """Whether arrays differ in the bits of NaN alone."""
-    return bool(np.all((a == b) | ((a != a) & (b != b))))

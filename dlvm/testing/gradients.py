@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.accuracy import Answers, difference
 from dlvm.compile import interpreting
 from dlvm.dsl.application import Application
 from dlvm.dsl.function import StagedFunction, is_staged
 from dlvm.dsl.scopes import facing_users, user_origin
 from dlvm.errors import UserError
 from dlvm.ir import Array, Module
-from dlvm.ir.recast import array_in_f64, in_f64
+from dlvm.trust.answers import Answer, Question, differ
+from dlvm.trust.recast import widened
 
 from .blame import guilty
 from .causes import Evidence, cause
@@ -74,7 +74,9 @@ def levels_of(
             origin=user_origin(),
             remedy="return what is to be differentiated",
         )
-    return Levels(in_f64(module), tuple(map(array_in_f64, arrays)), wrt, order)
+    wide = widened(module)
+    given = (a.astype(p.dtype.numpy) for a, p in zip(arrays, wide.main.params, strict=True))
+    return Levels(wide, tuple(given), wrt, order)
 
 
 def positions(f: StagedFunction[..., Any], applied: Application, wrt: Any) -> tuple[int, ...]:
@@ -110,7 +112,7 @@ class Check:
     seeds: list[list[Array]] = field(default_factory=list[list[Array]])
     checked: list[Checked] = field(default_factory=list[Checked])
     identities: list[Identity] = field(default_factory=list[Identity])
-    meant: list[Answers] = field(default_factory=list[Answers])
+    meant: list[Question] = field(default_factory=list[Question])
 
     def run(self, compiled: bool) -> Report:
         """Every order, then machine code; the report, or the first fault."""
@@ -135,13 +137,14 @@ class Check:
     def _level(self, level: int, v: list[Array]) -> None:
         below = [s for each in self.seeds for s in each]
         function = self.levels.function(level, below)
-        values = [function.answers.values[j] for j in function.floats]
-        seeds = [np.where(np.isfinite(y), self._normal(y), 0.0) for y in values]
+        seeds = [np.where(np.isfinite(y), self._normal(y), 0.0) for y in function.values]
         self.seeds.append(seeds)
         adjoint = self.levels.adjoint(level, [*below, *seeds])
         tangent = self.levels.tangent(level, below, v)
         self.meant += [adjoint, tangent]
-        look = Look(function, level + 1, flat(seeds), flat(adjoint.values), flat(adjoint.allowed))
+        look = Look(
+            function, level + 1, flat(seeds), flat(adjoint.answer.results), flat(adjoint.allowed)
+        )
         self._adjoint(look)
         self._tangent(look, flat(v), tangent)
         self._transposed(look, flat(v), tangent)
@@ -184,8 +187,8 @@ class Check:
 
     # -- the tangent, and what holds of both -----------------------------------------------------
 
-    def _tangent(self, look: Look, v: Array, tangent: Answers) -> None:
-        found, allowed = flat(tangent.values), flat(tangent.allowed)
+    def _tangent(self, look: Look, v: Array, tangent: Question) -> None:
+        found, allowed = flat(tangent.answer.results), flat(tangent.allowed)
         by = look.slope(v)
         for k in np.flatnonzero(_apart(found, by, allowed)):
             again = agreed(by, look.slope(v, OTHER))
@@ -203,9 +206,9 @@ class Check:
                     )
                 )
 
-    def _transposed(self, look: Look, v: Array, tangent: Answers) -> None:
+    def _transposed(self, look: Look, v: Array, tangent: Question) -> None:
         """``<J v, w> = <v, J' w>``."""
-        jv, off = flat(tangent.values), flat(tangent.allowed)
+        jv, off = flat(tangent.answer.results), flat(tangent.allowed)
         finite = np.isfinite(jv)
         left = float(np.sum(np.where(finite, jv, 0) * look.w))
         right = float(np.sum(v * look.found))
@@ -215,16 +218,16 @@ class Check:
         self._same("<Jv, w> = <v, J'w>", look, left, right, max(IDENTITY * norms, rounding))
 
     def _symmetric(
-        self, look: Look, level: int, below: list[Array], v: list[Array], tangent: Answers
+        self, look: Look, level: int, below: list[Array], v: list[Array], tangent: Question
     ) -> None:
         """``<H v, u> = <H u, v>``, each by forward over reverse."""
         u = [self._normal(x) for x in v]
         other = self.levels.tangent(level, below, u)
-        left = float(np.sum(flat(tangent.values) * flat(u)))
-        right = float(np.sum(flat(other.values) * flat(v)))
+        left = float(np.sum(flat(tangent.answer.results) * flat(u)))
+        right = float(np.sum(flat(other.answer.results) * flat(v)))
         rounding = float(np.sum(flat(tangent.allowed) * np.abs(flat(u))))
         rounding += float(np.sum(flat(other.allowed) * np.abs(flat(v))))
-        norms = float(np.linalg.norm(flat(tangent.values)) * np.linalg.norm(flat(u)))
+        norms = float(np.linalg.norm(flat(tangent.answer.results)) * np.linalg.norm(flat(u)))
         if not any(c.kinks for c in self.checked):
             self._same("<Hv, u> = <Hu, v>", look, left, right, max(IDENTITY * norms, rounding))
 
@@ -245,11 +248,11 @@ class Check:
     def _machine_code(self, v: list[Array]) -> None:
         made = self.levels.compiled(self.seeds, v)
         for k, (found, meant) in enumerate(zip(made, self.meant, strict=True)):
-            off = difference(found, meant)
+            off = differ(meant, Answer(tuple(found), None))
             if off is None:
                 continue
-            mode = ("reverse", "forward")[k % 2]
-            label = self.labels[off.result] if k % 2 == 0 else f"result {off.result}"
+            which, mode = int(off.value.split()[-1]), ("reverse", "forward")[k % 2]
+            label = self.labels[which] if k % 2 == 0 else off.value
             fault = Fault(
                 label,
                 f"{label}{list(off.index)}",
@@ -259,8 +262,6 @@ class Check:
                 float(off.expected),
                 off.allowed,
                 "the references are right, so the compiler is not: please report it",
-                off.wrong,
-                meant.values[off.result].size,
             )
             raise error_of(self.name, fault, None)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.accuracy import Answers, answers, silent
 from dlvm.compile import Options, Road, expand
 from dlvm.errors import UserError
 from dlvm.ir import Array, Builder, Declaration, Function, FunctionRef, Module, Param
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Call
+from dlvm.trust.answers import Question
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Levels:
         """The function whose derivative is checked at a level, with the seeds of those below."""
         return Mapping(self.expanded, self.names[level].of, (*self.arrays, *seeds), self.wrt)
 
-    def adjoint(self, level: int, seeds: Sequence[Array]) -> Answers:
+    def adjoint(self, level: int, seeds: Sequence[Array]) -> Question:
         """The cotangents of the arguments; the last seeds are those of this level."""
-        return answers(self.expanded, self.names[level].adjoint, (*self.arrays, *seeds))
+        return asked(self.expanded, self.names[level].adjoint, (*self.arrays, *seeds))
 
-    def tangent(self, level: int, seeds: Sequence[Array], v: Sequence[Array]) -> Answers:
+    def tangent(self, level: int, seeds: Sequence[Array], v: Sequence[Array]) -> Question:
         """The tangents of the results along ``v``."""
-        return answers(self.expanded, self.names[level].tangent, (*self.arrays, *seeds, *v))
+        return asked(self.expanded, self.names[level].tangent, (*self.arrays, *seeds, *v))
 
     # -- machine code ----------------------------------------------------------------------------
 
@@ -130,6 +130,20 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
+def silent(text: str) -> None:
+    """Where prints go that nobody is to read."""
+
+
+def asked(module: Module, name: str, arrays: Sequence[Array]) -> Question:
+    """What a function of an expanded module gives by the references; an error of its is raised."""
+    fn = module.function(name)
+    rest = (f for f in module.functions if f is not fn)
+    question = Question(Module((fn, *rest)), arrays)
+    if question.answer.error is not None:
+        raise question.answer.error
+    return question
+
+
 @dataclass(frozen=True)
 class Mapping:
     """A function of the module as one from vectors to vectors: its float results, end to end."""
@@ -145,9 +159,14 @@ class Mapping:
         return flat([self.arrays[i] for i in self.wrt])
 
     @cached_property
-    def answers(self) -> Answers:
+    def question(self) -> Question:
         """What it gives there, and how far roundings may move that."""
-        return answers(self.module, self.name, self.arrays)
+        return asked(self.module, self.name, self.arrays)
+
+    @cached_property
+    def values(self) -> list[Array]:
+        """Its float results where it is looked at."""
+        return [self.question.answer.results[j] for j in self.floats]
 
     @cached_property
     def floats(self) -> tuple[int, ...]:
@@ -176,17 +195,18 @@ class Mapping:
     @cached_property
     def size(self) -> int:
         """How many numbers it gives."""
-        return sum(self.answers.values[j].size for j in self.floats)
+        return sum(y.size for y in self.values)
 
     @cached_property
     def value(self) -> Array:
         """Its value where it is looked at."""
-        return flat([self.answers.values[j] for j in self.floats])
+        return flat(self.values)
 
     @cached_property
     def noise(self) -> Array:
         """How far rounding may move the value."""
-        return flat([self.answers.allowed[j] for j in self.floats])
+        allowed = self.question.allowed
+        return flat([allowed[j] for j in self.floats])
 
 
 def flat(arrays: Sequence[Array]) -> Array:

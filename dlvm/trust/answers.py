@@ -100,6 +100,15 @@ class Question:
             far = [np.maximum(f, distance(a, b)) for f, a, b in zip(far, start, moved, strict=True)]
         return far
 
+    @property
+    def allowed(self) -> list[Array]:
+        """How far each element of each result may be from it, infinite where nothing is known."""
+        results, freedom = self.answer.results, self.freedom
+        if freedom is None:
+            return [np.full(r.shape, np.inf) for r in results]
+        pairs = zip(results, (SAFETY * f for f in freedom), strict=False)
+        return [allowed + _least(r, allowed) for r, allowed in pairs]
+
 
 def distance(a: Array, b: Array) -> Array:
     """How far apart elements are: 0 where they are the same, infinite where that says nothing."""

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlvm.ir import Module, parse
-from dlvm.testing.dice import Drawn
 from dlvm.testing.random_programs import EVERY, Program
-from dlvm.testing.strategies import programs
+from dlvm.testing.strategies import Drawn, programs
 from tests.damage import PIECES, damaged, survives
 
 MANY = settings(max_examples=6 * settings().max_examples)

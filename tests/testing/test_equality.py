@@ -53,7 +53,7 @@ def test_a_mistake_in_code_is_named(monkeypatch):
     right = Tanh.scalar
 
     def wrong(self, s, *x):
-        return s.binary("mul", right(self, s, *x), s.constant(1 + 1e-5, F32))
+        return s.binary("mul", right(self, s, *x), s.constant(1 + 1e-4, F32))
 
     monkeypatch.setattr(Tanh, "scalar", wrong)
     with pytest.raises(AssertionError, match=r"result\[\d\] is .* by machine code"):

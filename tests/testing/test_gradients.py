@@ -179,11 +179,17 @@ def test_a_kink_nearby_only_makes_the_step_smaller():
 # -- what can't be checked -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f", [dlvm.floor, dlvm.sign, lambda x: x * 1e-30 + 1.0])
+@pytest.mark.parametrize("f", [lambda x: x * 1e-30 + 1.0, lambda x: dlvm.tanh(x + 40.0)])
 def test_where_nothing_could_be_checked_is_an_error(f):
     with pytest.raises(GradientError, match="nothing of the gradient") as found:
         gradcheck(f, np.array([1.0, 2.5]), order=1)
     assert found.value.fault is None
+
+
+def test_steps_are_flat_between_their_jumps():
+    report = gradcheck(dlvm.floor, np.array([1.0, 2.5]), order=1)
+    assert [(k.element, k.jump) for k in report.kinks] == [("x[0]", True)]
+    assert report.arguments[0].checked == 1
 
 
 def test_the_border_of_a_domain_is_not_checked():

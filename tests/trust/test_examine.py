@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlvm.testing.random_programs import random_program
 
 from dlvm.ad import expand
 from dlvm.errors import UserError
 from dlvm.ir import Declaration, Module, parse
 from dlvm.ops import Mul, Sin, Sub
 from dlvm.target import Target
+from dlvm.testing.dice import Seeded
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine
 from dlvm.trust.inputs import drawn
 from dlvm.trust.rounding import Run, rounds
-from tests.dice import Seeded
 from tests.fuzz.subjects import SMOOTH
-from tests.programs import random_program
 
 PROGRAM = parse(
     """dlvm 1
