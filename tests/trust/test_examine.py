@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dlvm.testing.random_programs import random_program
 
 from dlvm.ad import expand
 from dlvm.errors import UserError
@@ -12,6 +11,7 @@ from dlvm.ir import Declaration, Module, parse
 from dlvm.ops import Mul, Sin, Sub
 from dlvm.target import Target
 from dlvm.testing.dice import Seeded
+from dlvm.testing.random_programs import random_program
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine
