@@ -96,7 +96,7 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given, captured: Read | No
     return call
 
 
-def _located(error: Exception) -> Exception:
+def _located(error: BaseException) -> BaseException:
     return error.located(user_origin()) if isinstance(error, UserError) else error
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from dlvm.ir import Dim
 from dlvm.ir.dims import symbol
 
-from . import tape
+from . import interrupts, tape
 from .emit import Text, Writer
 from .memory import Arena
 from .offsets import Offsets
@@ -33,6 +34,7 @@ from .program import (
     View,
     While,
 )
+from .report import step_work
 
 ENTRY = "dlvm_main"
 TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
@@ -114,6 +116,8 @@ class Driver:
         match step:
             case Launch():
                 self.launch(step)
+                if interrupts.is_large(step):
+                    self.spend(step_work(step))
             case Copy(source=source, target=target):
                 size = self.size(target.type.size * target.type.dtype.bytes)
                 self.copy(self.address(target), self.address(source), size)
@@ -132,8 +136,7 @@ class Driver:
                     self.w.do(f"store i64 {step.code}, ptr %status")
                     self.w.jump("leave")
             case Show(x=x, index=index):
-                printer = self.word(tape.PRINTER)
-                self.w.do(f"call void {printer}(i64 {index}, ptr {self.address(x)})")
+                self.show(index, x)
 
     def launch(self, step: Launch) -> None:
         """Call the kernel on addresses and sizes."""
@@ -144,6 +147,12 @@ class Driver:
         self.w.do(f"call void @{kernel.name}({', '.join(arguments)})")
         if kernel.may_raise:
             self.leave_if_failed()
+
+    def show(self, index: int, x: View) -> None:
+        """Give a value to Python."""
+        self.text.functions["tell"] = interrupts.TELL
+        self.w.do(f"call void @tell(ptr %context, ptr %status, i64 {index}, ptr {self.address(x)})")
+        self.leave_if_failed()
 
     def copy(self, target: str, source: str, size: str) -> None:
         """Copy bytes."""
@@ -169,6 +178,7 @@ class Driver:
         self.w.branch(self.truth(step.condition), body, end)
         self.w.label(body)
         self.block(step.body)
+        self.spend(interrupts.of_trip((*step.before, *step.body)))
         self.w.jump(test)
         self.w.label(end)
 
@@ -182,6 +192,7 @@ class Driver:
                 index = self.w.value(f"sub i64 {last}, {index}", turn.head)
             scope.names[step.variable] = index
             self.block(step.body)
+            self.spend(interrupts.of_trip(step.body))
 
     def push(self, step: Push) -> None:
         """A cell with the handle below and the values."""
@@ -210,10 +221,20 @@ class Driver:
 
     # -- the status --------------------------------------------------------------------------------
 
-    def word(self, index: int) -> str:
-        """An address in the context."""
-        at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
-        return self.w.value(f"load ptr, ptr {at}")
+    def spend(self, work: Dim) -> None:
+        """Count work; where enough is done, ask whether the call is to end."""
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.LEFT}")
+        left = self.w.value(f"load i64, ptr {at}")
+        rest = self.w.value(f"sub i64 {left}, {self.size(work)}")
+        self.w.do(f"store i64 {rest}, ptr {at}")
+        with self.w.when(self.w.value(f"icmp slt i64 {rest}, 0")):
+            self.ask()
+
+    def ask(self) -> None:
+        """Let Python run what signals ask for, if some time has passed; leave if that raises."""
+        self.text.functions["ask"] = interrupts.ASK
+        self.w.do("call void @ask(ptr %context, ptr %status)")
+        self.leave_if_failed()
 
     def leave_if_failed(self) -> None:
         """Leave the call where the status says so."""

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dlvm.errors import DlvmError, DonationError, IRError
+from dlvm.errors import DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ir.taps import record
 
-from . import pool, status, tape
+from . import interrupts, pool, status, tape
 from .arenas import Arenas
 from .driver import ENTRY
 from .entry import entry
@@ -35,7 +35,7 @@ REMEMBERED = 256
 
 Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
-Printer = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+Printer = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 class Texts(Mapping[str, str]):
@@ -83,6 +83,7 @@ class Executable:
         words = np.zeros(tape.WORDS, np.int64)
         words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
         words[tape.THREADS] = self.threads
+        words[tape.SIGNALS], words[tape.LEFT] = interrupts.table(), interrupts.BUDGET
         return words
 
     @cached_property
@@ -119,8 +120,10 @@ class Executable:
             raise self.failure(failed.args) from None
         return self._by_ctypes(ready, symbols, write) if found is NotImplemented else found
 
-    def failure(self, words: Sequence[int]) -> DlvmError | MemoryError:
+    def failure(self, words: Sequence[int]) -> BaseException:
         """The error that the words of a status stand for."""
+        if words[0] == status.INTERRUPTED:
+            return interrupts.raised(words)
         return status.error_of(words, self.module)
 
     def _by_ctypes(
@@ -205,7 +208,7 @@ class Executable:
 
 
 class Printing:
-    """What machine code calls to print or tap; an error waits until the call has ended."""
+    """What machine code calls to print or tap; an exception there ends the call."""
 
     def __init__(
         self,
@@ -216,18 +219,20 @@ class Printing:
         self.prints, self.symbols, self.write = prints, symbols, write
         self.error: BaseException | None = None
 
-    def __call__(self, index: int, address: int) -> None:
-        """Print the tensor at an address under its label, or tell those who listen."""
-        label, type_, how = self.prints[index]
-        array = np.empty(_shape(type_, self.symbols), type_.dtype.numpy)
-        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+    def __call__(self, index: int, address: int) -> int:
+        """Print the tensor at an address under its label, or tell those who listen; 1 if not."""
         try:
+            label, type_, how = self.prints[index]
+            array = np.empty(_shape(type_, self.symbols), type_.dtype.numpy)
+            ctypes.memmove(array.ctypes.data, address, array.nbytes)
             if how == "tap":
                 record(label, array)
             else:
                 self.write(f"{label}{array}")
         except BaseException as error:
-            self.error = self.error or error
+            self.error = error
+            return 1
+        return 0
 
 
 def _addresses(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:

@@ -61,6 +61,11 @@ UNBOUNDED = 1 << 40
 """The work of a program with a loop of which nobody knows the number of trips."""
 
 
+def step_work(step: Step) -> Dim:
+    """The same of one step by itself."""
+    return _moved(step) + (flops(step.kernel.body) if isinstance(step, Launch) else 0)
+
+
 def program_work(program: Program) -> Dim:
     """About how much a run does: bytes moved and operations, one each."""
     if any(isinstance(step, While) for step in program.walk()):

@@ -18,6 +18,8 @@ WORDS = 4
 UNTRACED = 1 << 62
 """The code of operations that were written by hand, not traced."""
 OUT_OF_MEMORY = -1
+INTERRUPTED = -2
+"""A handler of a signal raised an exception, which the other words are: see ``interrupts``."""
 
 
 class CallFailed(Exception):

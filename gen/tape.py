@@ -19,10 +19,11 @@ from .status import OUT_OF_MEMORY
 FIRST_CHUNK = 1 << 16
 HEAD = 16
 
-WORDS = 6
+WORDS = 9
 """Words of a call's context: the pool of threads and how many of them the call may use, the
-printer, the current chunk, the first chunk, bytes held."""
-POOL, THREADS, PRINTER, CURRENT, FIRST, HELD = range(WORDS)
+printer, the current chunk, the first chunk, bytes held; how Python is asked for signals, how much
+work may pass until then, and when that was last done."""
+POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE = range(WORDS)
 
 
 def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
