@@ -6,11 +6,14 @@
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
 #   make peers   install JAX and PyTorch, some gigabytes, to race them too
 #   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
+#   make robust  threads, forks, Ctrl-C, disks, other runs: some ten minutes, then make leaks
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 
-.PHONY: peers accuracy test demo check table bench fuzz leaks
+ROBUST := interrupts threads forks
+
+.PHONY: peers accuracy test demo check table bench fuzz leaks robust
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -40,6 +43,9 @@ fuzz: .venv/test.stamp
 
 leaks: .venv/test.stamp
 	$(BIN)/python -m tests.leaks
+
+robust: .venv/test.stamp
+	for name in $(ROBUST); do $(BIN)/python -m tests.robust.$$name || exit 1; done
 
 .venv/%.stamp: pyproject.toml tools/setup
 	tools/setup $*

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlvm.compile import Road, interpreting
+from dlvm.locks import Order, held_at_fork
 
 from .captures import Captures
 from .compiled import Compiled, Shape
@@ -29,7 +30,7 @@ from .trees import Spec as Tree
 if TYPE_CHECKING:
     from .explain import Explanation
 
-COMPILING = threading.RLock()
+COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
 KEPT = 256
 """How many programs of one function are kept."""
 SHORT_CUTS = 4096

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -20,24 +20,20 @@ class Arenas:
     """Blocks of one executable; a call has one to itself."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: list[Array] = []
+        self._free: deque[Array] = deque(maxlen=KEPT)
 
     @contextmanager
     def lease(self, size: int) -> Generator[int]:
         """The aligned address of at least ``size`` bytes."""
-        block = self._take(size)
+        block = self._take(size + ALIGNMENT)
         address = int(block.ctypes.data)
         yield address + -address % ALIGNMENT
-        with self._lock:
-            if len(self._free) < KEPT:
-                self._free.append(block)
+        self._free.append(block)
 
     def _take(self, size: int) -> Array:
-        with self._lock:
-            for i, block in enumerate(self._free):
-                if block.size >= size + ALIGNMENT:
-                    return self._free.pop(i)
-            if self._free:
-                self._free.pop()
-        return np.empty(size + ALIGNMENT, np.uint8)
+        """A block that is large enough; one that is not goes. Each step is one of the deque's."""
+        try:
+            block = self._free.pop()
+        except IndexError:
+            block = None
+        return np.empty(size, np.uint8) if block is None or block.size < size else block

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from dlvm import environment
+from dlvm.locks import Order, held_at_fork
 
 from .store import Store
 
@@ -34,7 +35,9 @@ def _store(path: Path, limit: str) -> Store | None:
         return None
     if limit and not limit.isdecimal():
         log.warning("DLVM_CACHE_BYTES=%s is not a number of bytes; %d it is", limit, LIMIT)
-    return Store(path / "v1", int(limit) if limit.isdecimal() else LIMIT)
+    found = Store(path / "v1", int(limit) if limit.isdecimal() else LIMIT)
+    held_at_fork(found.lock, Order.STORE)
+    return found
 
 
 def folder_of_user() -> Path:

@@ -12,6 +12,7 @@ import llvmlite
 from llvmlite import binding
 
 from dlvm.errors import CompilerError
+from dlvm.locks import Order, held_at_fork
 from dlvm.target import Target
 
 from .cache import remembered, source
@@ -37,6 +38,7 @@ def _machine(target: Target, *, jit: bool, level: int = 2) -> binding.TargetMach
 
 @cache
 def _initialize() -> None:
+    held_at_fork(binding.ffi.lib._lock, Order.LLVM)  # pyright: ignore[reportPrivateUsage]
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     binding.initialize_native_asmparser()

@@ -21,6 +21,7 @@ import threading
 import time
 from functools import cache
 
+from dlvm.locks import Order, held_at_fork
 from dlvm.target import Target, cores
 
 from . import pool_code as words
@@ -70,7 +71,7 @@ def address(threads: int) -> int:
         return _pool()
 
 
-_making = threading.Lock()
+_making = held_at_fork(threading.Lock(), Order.POOL)
 _keep = ctypes.pythonapi.Py_IncRef
 _keep.argtypes, _keep.restype = [ctypes.py_object], None
 

@@ -61,7 +61,7 @@ class Store:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._unweighed = limit
         self._said: set[str] = set()
 
@@ -137,7 +137,7 @@ class Store:
 
     def _make_room(self, size: int) -> None:
         """Weigh the folder now and then, and take the oldest files out where it is too heavy."""
-        with self._lock:
+        with self.lock:
             self._unweighed += size
             if self._unweighed <= self.limit // SHARE:
                 return
@@ -173,7 +173,7 @@ class Store:
             _check_owner(os.lstat(self.folder), self.folder, stat.S_ISDIR)
 
     def _warn(self, what: str, error: Exception) -> None:
-        with self._lock:
+        with self.lock:
             first = what not in self._said
             self._said.add(what)
         if first:

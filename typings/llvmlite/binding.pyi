@@ -1,6 +1,15 @@
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 llvm_version_info: tuple[int, int, int]
+
+class _Library:
+    _lock: AbstractContextManager[None]
+
+class _Interface:
+    lib: _Library
+
+ffi: _Interface
 
 class ModuleRef:
     data_layout: str
