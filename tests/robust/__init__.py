@@ -6,3 +6,5 @@
 Each script prints what it did and found, and fails where something is wrong; ``test_scripts``
 runs each of them in short.
 """
+
+SCRIPTS = ("interrupts", "threads", "forks")
