@@ -96,7 +96,7 @@ def checkpoint(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     assert isinstance(op, Checkpoint)
     guard = b.guard(op)
     body = b.body(op.body, flags, bool(guard))
-    return Checkpoint((*xs, *guard), body.fn).results, body.batched
+    return Checkpoint((*xs, *guard), body.fn, op.policy).results, body.batched
 
 
 def recompute(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:

@@ -1,8 +1,7 @@
-"""Adjoints of calls, branches, checkpoints and recomputation; loops are next door.
+"""Adjoints of calls and branches; loops and checkpoints are next door.
 
 A call is split into two functions of the module, a branch into two branches with a slot for the
-residuals of each side. A checkpoint keeps only its inputs: its adjoint is a ``Recompute`` of the
-body, forward and back. A recomputation is differentiated as a call of its body.
+residuals of each side.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from dlvm.ir import (
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.unify import unify
-from dlvm.ops import Call, Checkpoint, Cond, Recompute
+from dlvm.ops import Call, Cond
 
 from .activity import Flags
 from .cotangents import added
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Sweep, Way, again, or_zeros
+from .reverse import ADJOINTS, Cotangents, Sweep, Way, or_zeros
 
 
 def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
@@ -223,48 +222,5 @@ def _backward_branch(
     return Function("branch", params, tuple(builder.ops), tuple(out))
 
 
-# -- checkpoint and recomputation ------------------------------------------------------------------
-
-
-def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """Only the inputs are kept; ``Recompute`` runs the body forward and back once dy is there."""
-    assert isinstance(op, Checkpoint)
-    active, seeded = sweep.wanted(op)
-    results = op.rebuild(operands).results
-
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        came = tuple(f and d is not None for f, d in zip(seeded, dy, strict=True))
-        body = again(sweep.engine, op.body, active, came)
-        seeds = [d for d, f in zip(dy, came, strict=True) if f and d is not None]
-        out = Recompute((*operands, *seeds), tuple(seeds), body).results
-        return placed(out, picked(active), so_far)
-
-    return Way(results, back)
-
-
-def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """The second derivative through a checkpoint: forward with residuals, back in line."""
-    assert isinstance(op, Recompute)
-    active, seeded = sweep.wanted(op)
-    active = active[: len(op.xs)]
-    lent, shown = range(len(op.xs)), range(len(op.results))
-    split = pair(sweep.engine, op.body, active, seeded, lent=lent, shown=shown)
-    xs, triggers = operands[: len(op.xs)], operands[len(op.xs) :]
-    tape = sweep.threaded(split.taped)
-    forward = Recompute((*xs, *tape), tuple(triggers), split.forward("body")).results
-    results, kept = split.unpacked(sweep.untied(forward, split.taped))
-
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        env: dict[Value, Value] = dict(zip(split.params, xs, strict=True))
-        env.update(zip(split.seeds.values(), seed_values(split, dy), strict=True))
-        env[split.tape_back] = sweep.tape
-        out = sweep.untied(split.write_back(kept, env), split.taped)
-        return placed(out, picked(active), so_far)
-
-    return Way(results, back)
-
-
 ADJOINTS[Call] = call_adjoint
 ADJOINTS[Cond] = cond_adjoint
-ADJOINTS[Checkpoint] = checkpoint_adjoint
-ADJOINTS[Recompute] = recompute_adjoint

@@ -15,6 +15,7 @@ from dlvm.ir.core import Entry
 from dlvm.passes import module_pass
 
 from . import batch_control as batch_control
+from . import checkpoints as checkpoints
 from . import control as control
 from . import custom as custom
 from . import lanes as lanes

@@ -166,7 +166,7 @@ def checkpoint_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
     """A checkpoint of the body with its tangents."""
     assert isinstance(op, Checkpoint)
     body = beside(engine, op.body, flags_of(dx))
-    found = Checkpoint((*xs, *present(dx)), joined(body)).results
+    found = Checkpoint((*xs, *present(dx)), joined(body), op.policy).results
     return sorted_out(found, body.out)
 
 

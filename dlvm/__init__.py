@@ -19,8 +19,10 @@ from dlvm.dsl.custom import custom_jvp, custom_vjp
 from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.derivatives import (
     checkpoint,
+    checkpoint_name,
     grad,
     jvp,
+    save_names,
     stop_gradient,
     value_and_grad,
     vmap,
@@ -44,6 +46,7 @@ __all__ = [
     "Module",
     "UserError",
     "checkpoint",
+    "checkpoint_name",
     "cond",
     "custom_jvp",
     "custom_vjp",
@@ -60,6 +63,7 @@ __all__ = [
     "nn",
     "ops",
     "parse",
+    "save_names",
     "scan",
     "spec",
     "stop_gradient",

@@ -13,14 +13,16 @@ from typing import Any
 
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import TensorType, Value, zeros
-from dlvm.ops import Checkpoint
+from dlvm.ops import Checkpoint, Named
+from dlvm.ops.control import POLICIES
 
 from .control import in_trace, operands, region
 from .function import StagedFunction
 from .namespace import xp
-from .operands import fit, fresh, plain, shape_of, shown_shape
+from .operands import fit, fresh, plain, shape_of, shown_shape, staged
 from .scopes import facing_users, is_sequence, user_origin
 from .specs import check_function
+from .tensor import Tensor
 from .tracing import inputs_of
 from .transforms import (
     applied,
@@ -181,9 +183,16 @@ def vmap(f: Fun, in_axes: Any = 0, out_axes: Any = 0) -> StagedFunction[..., Any
     return derived("vmap", f, (repr(in_axes), repr(out_axes)), inside)
 
 
-def checkpoint(f: Fun) -> StagedFunction[..., Any]:
-    """``f``, whose inner values the derivative computes again instead of keeping them."""
+def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
+    """``f``, whose inner values the derivative computes again instead of keeping them.
+
+    ``policy`` says which are kept: ``"nothing"``, ``"everything"``, ``"products"`` (results of
+    matrix products), or ``dlvm.save_names(...)`` for those that ``dlvm.checkpoint_name`` names::
+
+        layer = dlvm.checkpoint(lambda x, w: dlvm.tanh(x @ w), policy="products")
+    """
     check_function(f, "checkpoint")
+    check_policy(policy)
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         target = staged_of(f)
@@ -191,10 +200,45 @@ def checkpoint(f: Fun) -> StagedFunction[..., Any]:
         leaves, tree = flatten(arguments.values)
         written = region("body", inputs_of(leaves, tree, "x"), target.body(arguments, tree))
         captured = tuple(written.scope.lifted)
-        op = Checkpoint((*operands(leaves), *captured), written.region("body"))
+        op = Checkpoint((*operands(leaves), *captured), written.region("body"), policy)
         return unflatten(written.tree, [fresh(r) for r in op.results])
 
-    return derived("checkpoint", f, (), inside)
+    return derived("checkpoint", f, policy, inside)
+
+
+def check_policy(policy: Any) -> None:
+    """Refuse what is no policy."""
+    if not (isinstance(policy, str) and (policy in POLICIES[:-1] or policy.startswith("names:"))):
+        raise UserError(
+            f"checkpoint: policy={policy!r:.40}",
+            origin=user_origin(),
+            remedy=f"it can be {', '.join(map(repr, POLICIES[:-1]))} or dlvm.save_names('a', 'b')",
+        )
+
+
+def save_names(*names: str) -> str:
+    """The policy of a checkpoint that keeps the values of these names::
+
+    dlvm.checkpoint(f, policy=dlvm.save_names("hidden"))
+    """
+    return f"names:{','.join(names)}"
+
+
+@facing_users
+def checkpoint_name(x: Any, name: str) -> Any:
+    """The tree itself, under a name that ``dlvm.save_names`` can say."""
+    if "," in name or name.startswith("saved "):
+        raise UserError(
+            f"checkpoint_name: {name!r} can't be a name",
+            origin=user_origin(),
+            remedy="leave out the comma, and 'saved ' at the start",
+        )
+
+    def labelled(leaf: Any) -> Tensor:
+        given = staged(leaf)
+        return fresh(Named(given.read(), name), given.weak)
+
+    return map_leaves(labelled, x) if in_trace() else x
 
 
 def stop_gradient(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Stops of derivatives, once there is nothing left to differentiate."""
+"""Stops of derivatives, and names for checkpoints, once there is nothing left to differentiate."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from dlvm.ir import Function, Module, Op, Value
 from dlvm.ir.rewrite import Env, everywhere, transform
-from dlvm.ops import StopGradient
+from dlvm.ops import Named, StopGradient
 from dlvm.passes import module_pass
 
 
 @module_pass
 def pass_stops(module: Module) -> Module:
-    """Where no derivative is declared any more, ``stop_gradient x`` is ``x``."""
+    """Where no derivative is declared any more, ``stop_gradient x`` and ``named x`` are ``x``."""
     return module if module.declarations else module.map(lambda fn: everywhere(fn, _passed))
 
 
 def _passed(fn: Function) -> Function:
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        return (env.get(op.x, op.x),) if isinstance(op, StopGradient) else None
+        return (env.get(op.x, op.x),) if isinstance(op, StopGradient | Named) else None
 
     return transform(fn, visit)

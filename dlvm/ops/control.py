@@ -17,6 +17,8 @@ from dlvm.ir.rewrite import types_of
 
 from .families import Control, check_region
 
+POLICIES = ("nothing", "everything", "products", "names:...")
+
 
 class Call(Control):
     """The results of a function of the module on these operands."""
@@ -147,14 +149,21 @@ class Scan(Control):
 
 
 class Checkpoint(Control):
-    """The results of ``body``, whose inner values the derivative computes again, not keeps."""
+    """The results of ``body``, whose inner values the derivative computes again, not keeps.
+
+    But for those that ``policy`` saves: ``nothing``, ``everything``, ``products``, or ``names:``
+    and the labels of ``named`` values, with commas between them.
+    """
 
     name = "checkpoint"
     xs: tuple[Value, ...]
     body: Function
+    policy: str = "nothing"
 
     def infer(self) -> tuple[TensorType, ...]:
         """The results of the body."""
+        if self.policy not in POLICIES and not self.policy.startswith("names:"):
+            raise IRError(f"checkpoint: no policy {self.policy!r}; there are {', '.join(POLICIES)}")
         return check_region(self, "body", self.body, types_of(self.xs))
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:

@@ -210,6 +210,24 @@ class StopGradient(Elementwise):
         return x[0]
 
 
+class Named(Elementwise):
+    """``x`` itself, under a name by which a checkpoint may keep it."""
+
+    name = "named"
+    accepts = "biuf"
+    x: Value
+    label: str = ""
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[0]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (dy[0],)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return x[0]
+
+
 class Extremum(Elementwise):
     """One of two, by order; NaN if either is. A tie shares the cotangent evenly."""
 

@@ -1,0 +1,95 @@
+"""Checkpoints: same numbers, less memory, and what their policies keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlvm
+
+RNG = np.random.default_rng(0)
+N = 32
+W = RNG.normal(size=(6, N, N)) / np.sqrt(N)
+X = RNG.normal(size=(N, N))
+POLICIES = ["nothing", "everything", "products", dlvm.save_names("hidden")]
+
+
+def layer(x, w):
+    h = dlvm.sin(dlvm.checkpoint_name(x @ w, "hidden"))
+    return dlvm.tanh(dlvm.exp(h) @ w)
+
+
+def network(policy):
+    block = layer if policy is None else dlvm.checkpoint(layer, policy=policy)
+
+    def loss(x, ws):
+        for i in range(len(W)):
+            x = block(x, ws[i])
+        return (x * x).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_gradients_to_second_order(policy):
+    plain, again = (lambda x, ws, p=p: network(p)(x, ws) for p in (None, policy))
+    for f, g in zip(dlvm.grad(plain, (0, 1))(X, W), dlvm.grad(again, (0, 1))(X, W), strict=True):
+        assert np.allclose(f, g, rtol=1e-10, atol=1e-12)
+    push = [dlvm.jvp(dlvm.grad(f), (X, W), (X, W))[1] for f in (plain, again)]
+    assert np.allclose(*push, rtol=1e-9, atol=1e-10)
+    rows = [dlvm.vmap(dlvm.grad(f), (0, None))(np.stack([X, 2 * X]), W) for f in (plain, again)]
+    assert np.allclose(*rows, rtol=1e-9, atol=1e-10)
+
+
+def report(policy):
+    return dlvm.grad(network(policy), (0, 1)).compile(X, W).report
+
+
+def test_policies_trade_memory_for_work():
+    plain, nothing = report(None), report("nothing")
+    everything, products = report("everything"), report("products")
+    named = report(dlvm.save_names("hidden"))
+    assert nothing.peak_bytes < 0.75 * plain.peak_bytes
+    assert everything.peak_bytes <= plain.peak_bytes
+    assert nothing.peak_bytes < named.peak_bytes < plain.peak_bytes
+    assert nothing.peak_bytes < products.peak_bytes
+    once = 2 * N**3
+    assert nothing.flops - plain.flops > 10 * once  # two products of each layer again, but one
+    assert everything.flops == plain.flops
+    assert products.flops - plain.flops < once  # no product again
+    assert 5 * once < named.flops - plain.flops < 9 * once  # one product of each layer again
+
+
+def test_a_name_is_nothing_else():
+    assert dlvm.checkpoint_name({"x": X}, "a")["x"] is X
+    assert np.array_equal(dlvm.function(lambda x: dlvm.checkpoint_name(x, "a"))(X), X)
+    assert "named" in dlvm.trace(lambda x: dlvm.checkpoint_name(x, "a"), X).__str__()
+    assert "named" not in dlvm.function(lambda x: dlvm.checkpoint_name(x, "a")).compile(X).text(
+        "optimized"
+    )
+
+
+def test_what_is_no_policy():
+    with pytest.raises(dlvm.UserError, match=r"policy='dots'(.|\n)*'products'"):
+        dlvm.checkpoint(layer, policy="dots")
+    with pytest.raises(dlvm.UserError, match="can't be a name"):
+        dlvm.checkpoint_name(X, "a,b")
+
+
+def test_products_in_functions_that_a_checkpoint_calls_are_kept():
+    inner = dlvm.function(lambda x, w: x @ w)
+
+    def outer(x, ws):
+        block = dlvm.checkpoint(lambda x, w: dlvm.exp(-(inner(x, w) ** 2)), policy="products")
+        for i in range(len(W)):
+            x = block(x, ws[i])
+        return x.sum()
+
+    kept = dlvm.grad(outer, (0, 1)).compile(X, W).report.flops
+
+    def plain(x, ws):
+        for i in range(len(W)):
+            x = dlvm.exp(-((x @ ws[i]) ** 2))
+        return x.sum()
+
+    assert kept - dlvm.grad(plain, (0, 1)).compile(X, W).report.flops < N**3
