@@ -54,6 +54,20 @@ class Activity:
         self._useful: dict[tuple[Function, Flags], set[Value]] = {}
         self._open: list[str] = []
 
+    # -- what is followed ------------------------------------------------------------------------
+
+    def always(self, t: TensorType) -> bool:
+        """Whether values of a type count in any case."""
+        return is_tape(t)
+
+    def follows(self, t: TensorType) -> bool:
+        """Whether values of a type can count."""
+        return flows(t)
+
+    def stops(self, op: Op) -> bool:
+        """Whether an operation leads nowhere."""
+        return bool(op.nondifferentiable)
+
     def bodies(self, op: Op) -> tuple[Function, ...]:
         """The functions whose results an operation gives."""
         if isinstance(op, Call):
@@ -67,7 +81,9 @@ class Activity:
         key = (fn, params)
         if key not in self._varied:
             flagged = zip(fn.params, params, strict=True)
-            found: set[Value] = {p for p, f in flagged if is_tape(p.type) or (f and flows(p.type))}
+            found: set[Value] = {
+                p for p, f in flagged if self.always(p.type) or (f and self.follows(p.type))
+            }
             for op in fn.ops:
                 flags = self.results_varied(op, tuple(v in found for v in op.operands))
                 found.update(r for r, f in zip(op.results, flags, strict=True) if f)
@@ -76,16 +92,16 @@ class Activity:
 
     def results_varied(self, op: Op, operands: Flags) -> Flags:
         """Which results of an operation depend on the operands flagged."""
-        if any(operands) and not op.nondifferentiable:
+        if any(operands) and not self.stops(op):
             entering = self.entering(op, operands)
             bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
             if not bodies or (isinstance(op, Custom) and any(operands[: len(op.xs)])):
-                return tuple(flows(t) for t in op.result_types)
+                return tuple(self.follows(t) for t in op.result_types)
             found = [self._through(op, body, entering) for body in bodies]
             loop = entering[: carried(op)]
             flags = tuple(any(f) for f in zip(*found, strict=True))
             return (*loop, *flags[len(loop) :])
-        return tuple(is_tape(t) for t in op.result_types)
+        return tuple(self.always(t) for t in op.result_types)
 
     def entering(self, op: Op, operands: Flags) -> Flags:
         """Which parameters of the regions of an operation vary, after any number of trips."""
@@ -169,3 +185,25 @@ class Activity:
             yield
         finally:
             self._open.pop()
+
+
+class Dependence(Activity):
+    """Which values are computed from some parameters at all, whatever their type."""
+
+    def always(self, t: TensorType) -> bool:
+        """None does."""
+        return False
+
+    def follows(self, t: TensorType) -> bool:
+        """All can."""
+        return True
+
+    def stops(self, op: Op) -> bool:
+        """None does."""
+        return False
+
+    def results_varied(self, op: Op, operands: Flags) -> Flags:
+        """All results depend on what decides between branches."""
+        if isinstance(op, Cond) and operands[0]:
+            return (True,) * len(op.results)
+        return super().results_varied(op, operands)

@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from dlvm.errors import UserError
-from dlvm.ir import BOOL, Function, FunctionRef, Op, Param, TensorType, Value, zeros
+from dlvm.ir import Function, FunctionRef, Op, Param, TensorType, Value, zeros
 from dlvm.ir.core import Builder
 from dlvm.ir.rewrite import inline, types_of
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Custom, CustomJvp, CustomVjp, Sum
 
-from .activity import Activity, Flags, flows
+from .activity import Dependence, Flags, flows
 from .batch import BATCHED, Batch, Lanes
 from .batch_control import fresh_size
 from .control import call_adjoint, split_callee, way_of
@@ -62,23 +62,14 @@ def _not_linear(op: Custom, what: str, remedy: str) -> UserError:
 
 
 def reads(
-    activity: Activity, ops: Sequence[Op], sources: Iterable[Value], ends: Collection[Value]
+    engine: Engine, ops: Sequence[Op], sources: Iterable[Value], ends: Collection[Value]
 ) -> bool:
-    """Whether an end is computed from one of the sources.
-
-    Through regions it is asked result by result, but for results that are true or false.
-    """
+    """Whether an end is computed from one of the sources."""
+    dependence = engine.once("dependence", lambda: Dependence(engine.function))
     found = set(sources)
     for op in ops:
-        flags = tuple(v in found for v in op.operands)
-        if not any(flags):
-            continue
-        if op.regions or isinstance(op, Call):
-            through = activity.results_varied(op, flags)
-            pairs = zip(op.results, through, strict=True)
-            found.update(r for r, f in pairs if f or r.dtype == BOOL)
-        else:
-            found.update(op.results)
+        flags = dependence.results_varied(op, tuple(v in found for v in op.operands))
+        found.update(r for r, f in zip(op.results, flags, strict=True) if f)
     return any(v in found for v in ends)
 
 
@@ -126,7 +117,7 @@ def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     sweep.engine.transposing.discard(op.rule)
     pair = split.pair
     tangents = pair.params[n : n + len(places)]
-    if reads(sweep.engine.activity, pair.ops, tangents, {*pair.residuals, *pair.lent_params}):
+    if reads(sweep.engine, pair.ops, tangents, {*pair.residuals, *pair.lent_params}):
         raise _not_linear(
             op,
             f"reverse mode takes the transpose of {op.rule}, which is not linear in the tangents",
@@ -189,7 +180,7 @@ def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
         tuple(p for p, _ in known),
     )
     ops, found = transposed(engine, linear, [d for _, d in known if d is not None])
-    if reads(engine.activity, ops, seeds.values(), found):
+    if reads(engine, ops, seeds.values(), found):
         raise _not_linear(
             op,
             f"forward mode takes the transpose of {op.backward}, which is not linear in the "

@@ -95,7 +95,7 @@ def _map(
 def _transpose(engine: Expansion, linear: Function, moving: Sequence[Param]) -> Function:
     tangents = [Param(p.type, f"d_{p.name}") for p in moving]
     ops, found = transposed(engine, linear, tangents)
-    if reads(engine.activity, ops, linear.params, found):
+    if reads(engine, ops, linear.params, found):
         raise CompilerError(f"the way back of {linear.name} is not linear in the cotangents")
     with Builder() as builder:
         still = [zeros(seed.type) for seed in linear.params]

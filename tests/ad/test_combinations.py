@@ -1,0 +1,62 @@
+"""Any two transformations of any control flow, against differences and calls one by one.
+
+Here every pair of transformations is tried on one construct, and every transformation with every
+construct; ``HYPOTHESIS_PROFILE=long`` tries all, and compiled code as well.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dlvm
+
+from .combinations import CONSTRUCTS, TRANSFORMATIONS, evaluated
+
+X = np.array([0.4, -0.3, 0.55])
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+NAMES, PLACES = list(TRANSFORMATIONS), list(CONSTRUCTS)
+CASES = [
+    (outer, inner, construct)
+    for i, outer in enumerate(NAMES)
+    for j, inner in enumerate(NAMES)
+    for k, construct in enumerate(PLACES)
+    if LONG or (i + 3 * j) % len(PLACES) == k
+]
+
+
+def check(outer, inner, construct, x=X, run=evaluated):
+    within = TRANSFORMATIONS[inner][0](CONSTRUCTS[construct])
+    make, oracle = TRANSFORMATIONS[outer]
+    expected = oracle(within, x)
+    np.testing.assert_allclose(run(make(within))(x), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("outer", "inner", "construct"), CASES)
+def test_two_transformations_of_control_flow(outer, inner, construct):
+    check(outer, inner, construct)
+
+
+def test_each_transformation_meets_each_construct_outside_and_inside():
+    for place in (0, 1):
+        met = {(case[place], case[2]) for case in CASES}
+        assert met == {(name, construct) for name in NAMES for construct in PLACES}
+
+
+@pytest.mark.parametrize("construct", PLACES)
+def test_the_functions_are_what_python_makes_of_them(construct):
+    """Outside a trace control flow is Python's own."""
+    f = CONSTRUCTS[construct]
+    for x in (X, X * 2 + 0.3, -X):
+        np.testing.assert_allclose(evaluated(f)(x), f(x), rtol=1e-12)
+
+
+@settings(max_examples=200 if LONG else 6)
+@given(st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from(PLACES))
+def test_machine_code_gives_what_the_interpreter_gives(outer, inner, construct):
+    f = TRANSFORMATIONS[outer][0](TRANSFORMATIONS[inner][0](CONSTRUCTS[construct]))
+    np.testing.assert_allclose(dlvm.function(f)(X), evaluated(f)(X), rtol=1e-10, atol=1e-12)
