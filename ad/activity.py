@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from dlvm.errors import UserError
 from dlvm.ir import Function, Op, TensorType, Value
-from dlvm.ops import Call, Cond, Custom, Recompute, Scan, While
+from dlvm.ops import Call, Cond, Custom, Pop, Recompute, Scan, While
 
 Flags = tuple[bool, ...]
 
@@ -188,7 +188,11 @@ class Activity:
 
 
 class Dependence(Activity):
-    """Which values are computed from some parameters at all, whatever their type."""
+    """Which values are computed from some parameters at all, whatever their type.
+
+    A tape is not followed value by value: floats that are popped are taken not to depend, as
+    those that do are there for second derivatives; what decides is taken to depend if any does.
+    """
 
     def always(self, t: TensorType) -> bool:
         """None does."""
@@ -206,4 +210,6 @@ class Dependence(Activity):
         """All results depend on what decides between branches."""
         if isinstance(op, Cond) and operands[0]:
             return (True,) * len(op.results)
+        if isinstance(op, Pop):
+            return tuple(operands[0] and (is_tape(t) or not flows(t)) for t in op.result_types)
         return super().results_varied(op, operands)
