@@ -94,14 +94,16 @@ class Road:
         """Simplified, shared, hoisted: what the program means, said well."""
         from dlvm.opt.pipelines import MEANING
 
-        return self._timed("optimize", lambda: passes.run(self.differentiated, MEANING))
+        before = self.differentiated  # whose seconds are its own
+        return self._timed("optimize", lambda: passes.run(before, MEANING))
 
     @cached_property
     def kernels(self) -> Module:
         """The first function as kernels, each of which becomes one loop nest."""
         from dlvm.opt.pipelines import KERNELS
 
-        return self._timed("fuse", lambda: passes.run(self.optimized, KERNELS))
+        before = self.optimized
+        return self._timed("fuse", lambda: passes.run(before, KERNELS))
 
     @cached_property
     @passes.unhurried()

@@ -48,9 +48,13 @@ class DlvmError(Exception):
 
 
 class UserError(DlvmError):
-    """The program being compiled, or the way it is called, is wrong."""
+    """The program being compiled, or the way it is called, is wrong.
+
+    ``refused`` says that a stage of compilation that may say so has said so.
+    """
 
     code = "user"
+    refused = False
 
     def __init__(
         self,

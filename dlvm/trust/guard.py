@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from dlvm.errors import CompilerError
+from dlvm.errors import CompilerError, UserError
 from dlvm.ir import Module
 from dlvm.passes import may_refuse
 
@@ -26,7 +26,10 @@ def guarded(
         raise
     except Exception as error:
         told = isinstance(error, CompilerError) and error.reproducer is not None
-        if told or may_refuse(stage, error):
+        refused = isinstance(error, UserError) and (error.refused or may_refuse(stage, error))
+        if isinstance(error, UserError):  # a stage asks for those before it, under its own guard
+            error.refused = refused
+        if told or refused:
             raise
         raise _reported(module, stage, error, threads) from error
 
