@@ -26,7 +26,7 @@ from .micro import BAND, Vectors
 from .packing import copy_function
 from .pool import include_fork
 from .tape import THREADS
-from .thin import thin_across, thin_along
+from .thin import BROAD, MANY, thin_across, thin_along
 
 WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
 """Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
@@ -35,7 +35,8 @@ is null, and the environment that it is given."""
 POINTERS = ("x", "y", "out", "finish", "environment")
 LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
-MANY = 24
+VAST = 1 << 19
+"""Bytes of a y that does not stay in the second cache until its next rows are summed."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -141,12 +142,12 @@ class _Product:
     # -- vectors -------------------------------------------------------------------------------
 
     def thin(self, w: Writer) -> str:
-        """Products of one row, or of one column as such of the transposes; whether it is one."""
+        """Products of few rows, or of few columns as rows of the transposes; if it is one."""
         there = w.value("icmp ne ptr %out, null")
-        row = w.value(f"and i1 {there}, {w.value('icmp eq i64 %m, 1')}")
-        dense = w.value(f"and i1 {there}, {w.value('icmp eq i64 %out.step, 1')}")
-        one = w.value(f"and i1 {dense}, {w.value('icmp eq i64 %n, 1')}")
-        column = w.value(f"and i1 {one}, {w.value(f'xor i1 {row}, true')}")
+        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', VAST)}")
+        worth = VAST >> 2 if self.plan.x_transposed else 0
+        others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
+        column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
         piece = w.value(f"sdiv i64 {PIECE}, {w.value('add i64 %k, 1')}")
         grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
         for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
@@ -158,30 +159,47 @@ class _Product:
                 w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
         return w.value(f"or i1 {row}, {column}")
 
+    def few(self, w: Writer, users: str, size: str, worth: int) -> str:
+        """Whether reading a matrix is most of the work: one row uses it, or several a large one."""
+        one = w.value(f"icmp eq i64 {users}, 1")
+        if not worth:
+            return one
+        some = w.value(f"icmp slt i64 {users}, {MANY}")
+        wide = w.value(f"icmp sge i64 {size}, {self.plan.strip}")
+        several = w.value(
+            f"and i1 {w.value(f'and i1 {some}, {wide}')}, {self.over(w, size, worth)}"
+        )
+        return w.value(f"or i1 {one}, {several}")
+
     def vector(self, name: str) -> None:
-        """Some columns of a row times a matrix, or some rows of a matrix times a column."""
+        """Some columns of few rows times a matrix, or some rows of a matrix times few columns."""
         w, plan = Writer(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step", "out", "finish", "environment")
+        self.words(w, *WORDS)
         row = name == "row"
         size = "%n" if row else "%m"
-        start = w.value(f"mul i64 %begin, {plan.strip}")
         stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
         across = plan.y_transposed if row else not plan.x_transposed
-        near = plan.x_transposed if row else not plan.y_transposed
+        along = plan.x_transposed if row else not plan.y_transposed
         function = f"thin.{'across' if across else 'along'}"
         write = thin_across if across else thin_along
         if function not in self.text.functions:
             write(self.text, function, plan.dtype, plan.lanes)
-        v, y = ("x", "y") if row else ("y", "x")
-        step = f"%{v}.step" if near else "1"
-        sides = f"ptr %{v}, i64 {step}, ptr %{y}, i64 %{y}.step"
-        w.do(f"call void @{function}({sides}, i64 %k, i64 {start}, i64 {stop}, ptr %out)")
-        with w.when(w.value("icmp ne ptr %finish, null")):
-            count = w.value(f"sub i64 {stop}, {start}")
-            spots = (("0", start, "1", count), (start, "0", count, "1"))
-            spot = ", ".join(f"i64 {i}" for i in spots[0 if row else 1])
-            at = plan.vectors(w).at("%out", start)
-            w.do(f"call void %finish(ptr {at}, {spot}, ptr %environment)")
+        x, y = ("x", "y") if row else ("y", "x")
+        steps = f"i64 1, i64 %{x}.step" if along else f"i64 %{x}.step, i64 1"
+        v = plan.vectors(w)
+        with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, BROAD) as c:
+            count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(BROAD))
+            far = w.value(f"mul i64 {c.index}, %{y}.step") if across else c.index
+            sides = f"ptr %{x}, {steps}, ptr {v.at(f'%{y}', far)}, i64 %{y}.step"
+            start = c.index if row else w.value(f"mul i64 {c.index}, %out.step")
+            sums = v.at("%out", start)
+            sizes = f"i64 {'%m' if row else '%n'}, i64 %k, i64 {count}"
+            strides = "i64 %out.step, i64 1" if row else "i64 1, i64 %out.step"
+            w.do(f"call void @{function}({sides}, {sizes}, ptr {sums}, {strides})")
+            with w.when(w.value("icmp ne ptr %finish, null")):
+                spots = ("0", c.index, "%m", count), (c.index, "0", count, "%n")
+                spot = ", ".join(f"i64 {i}" for i in spots[0 if row else 1])
+                w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
         self.function(w, name, "ptr %call, i64 %begin, i64 %end")
 
     # -- parts ---------------------------------------------------------------------------------
@@ -299,6 +317,10 @@ class _Product:
 
     def large(self, w: Writer, size: str, users: str) -> str:
         """Whether an operand with this many rows or columns is better copied."""
+        many = w.value(f"icmp sge i64 {users}, {MANY}")
+        return w.value(f"and i1 {self.over(w, size, LARGE)}, {many}")
+
+    def over(self, w: Writer, size: str, bytes_: int) -> str:
+        """Whether an operand with this many rows or columns has more bytes than this."""
         elements = w.value(f"mul i64 %k, {size}")
-        large = w.value(f"icmp sgt i64 {elements}, {LARGE // self.plan.stored.bytes}")
-        return w.value(f"and i1 {large}, {w.value(f'icmp sge i64 {users}, {MANY}')}")
+        return w.value(f"icmp sgt i64 {elements}, {bytes_ // self.plan.stored.bytes}")

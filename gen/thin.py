@@ -1,92 +1,151 @@
-"""Products with a vector: a row times a matrix, read once from end to end.
+"""Products of a few rows, or of few columns: the matrix is read once from end to end.
 
-``thin_along`` reads the rows of a matrix, eight at a time, and adds to sums in memory;
-``thin_across`` reads a matrix whose columns lie along, transposing squares in registers. Both sum
-each element by the same chain over k as a product of matrices does, so which of them is taken
-changes no bit: ``void @NAME(SIGNATURE)`` makes ``sums[c] = sum over k of v[k] * y[k, c]``.
+``thin_along`` reads the rows of a matrix, eight at a time; ``thin_across`` reads a matrix whose
+columns lie along, transposing squares in registers. What was read is added to the sums of every
+row of x, which lie in memory near. Both sum each element by the same chain over k as a product of
+matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
+``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
+``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from dlvm.ir import DType
 
-from .emit import Carry, Text, Writer
+from .emit import Text, Writer
 from .micro import Vectors
 from .packing import transposed
 
+MANY = 24
+"""Rows of x from which on it is better to copy y."""
 ROWS = 8
+"""Rows of y that are read at once."""
+BROAD = 1024
+"""Columns that are summed at once."""
 SIGNATURE = (
-    "ptr noalias %v, i64 %v.step, ptr noalias %y, i64 %y.step, i64 %k, i64 %start, i64 %stop, "
-    "ptr noalias %sums"
+    "ptr noalias %x, i64 %x.step, i64 %x.near, ptr noalias %y, i64 %y.step, "
+    "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near"
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A matrix by rows: where it starts, and how far they are apart."""
+
+    start: str
+    step: str
+
+    def row(self, v: Vectors, i: str) -> str:
+        """Where a row starts."""
+        return v.at(self.start, v.w.value(f"mul i64 {i}, {self.step}"))
+
+
 def thin_along(text: Text, name: str, dtype: DType, lanes: int) -> None:
-    """Where element (k, c) of y lies at ``k * y.step + c``."""
+    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``BROAD`` columns."""
     w = Writer(text)
     v = Vectors(w, dtype, lanes)
-    size = w.value("sub i64 %stop, %start")
-    whole = w.value(f"and i64 {size}, {-lanes}")
-    rest = w.value(f"sub i64 {size}, {whole}")
-    mask = v.mask(0, rest)
-    sums, y = v.at("%sums", "%start"), v.at("%y", "%start")
-    some = w.value(f"icmp sgt i64 {rest}, 0")
-    with w.loop("0", whole, lanes) as c:
-        v.store("zeroinitializer", v.at(sums, c.index))
-    with w.when(some):
-        v.store("zeroinitializer", v.at(sums, whole), mask)
+    sums = Side(w.array(f"[{MANY * (BROAD + lanes)} x {v.element}]"), str(BROAD + lanes))
+    numbers = w.array(f"[{MANY * ROWS} x {v.element}]")
+    whole = w.value(f"and i64 %cols, {-lanes}")
+    mask = v.mask(0, w.value(f"sub i64 %cols, {whole}"))
+    some = w.value(f"icmp slt i64 {whole}, %cols")
+    with w.loop("0", "%cols", lanes) as c:
+        _clear(v, sums, c.index)
     eights = w.value(f"and i64 %k, {-ROWS}")
     for start, stop, rows in (("0", eights, ROWS), (eights, "%k", 1)):
+        apart = [str(q) for q in range(rows)]
         with w.loop(start, stop, rows) as p:
-            at = [w.value(f"add i64 {p.index}, {i}") for i in range(rows)]
-            xs = [v.splat(v.at("%v", w.value(f"mul i64 {i}, %v.step"))) for i in at]
-            ys = [v.at(y, w.value(f"mul i64 {i}, %y.step")) for i in at]
+            x = _near(v, p.index, rows, numbers)
+            ys = [w.value(f"add i64 {p.index}, {i}") for i in range(rows)]
+            ys = [v.at("%y", w.value(f"mul i64 {i}, %y.step")) for i in ys]
             with w.loop("0", whole, lanes) as c:
-                _add(v, xs, ys, sums, c.index, None)
+                _add(v, x, apart, [v.load(v.at(y, c.index)) for y in ys], sums, c.index)
             with w.when(some):
-                _add(v, xs, ys, sums, whole, mask)
+                _add(v, x, apart, [v.load(v.at(y, whole), mask) for y in ys], sums, whole)
+    with w.loop("0", "%cols", lanes) as c:
+        _give(v, sums, c.index, c.index)
     text.functions[name] = w.function(f"internal void @{name}({SIGNATURE})")
-
-
-def _add(v: Vectors, xs: list[str], ys: list[str], sums: str, c: str, mask: str | None) -> None:
-    """Some rows of y, each times a number, added to a vector of sums one after the other."""
-    to = v.at(sums, c)
-    total = v.load(to, mask)
-    for x, y in zip(xs, ys, strict=True):
-        total = v.multiply_add(x, v.load(v.at(y, c), mask), total)
-    v.store(total, to, mask)
 
 
 def thin_across(text: Text, name: str, dtype: DType, lanes: int) -> None:
     """Where element (k, c) of y lies at ``c * y.step + k``."""
     w = Writer(text)
     v = Vectors(w, dtype, lanes)
-    last = w.value("sub i64 %stop, 1")
+    sums = Side(w.array(f"[{MANY * lanes} x {v.element}]"), str(lanes))
+    last = w.value("sub i64 %cols, 1")
     whole = w.value(f"and i64 %k, {-lanes}")
-    with w.loop("%start", "%stop", lanes) as c:
+    apart = [w.value(f"mul i64 %x.near, {q}") for q in range(lanes)]
+    with w.loop("0", "%cols", lanes) as c:
         columns: list[str] = []
         for i in range(lanes):
             at = w.value(f"add i64 {c.index}, {i}")
             there = w.call("i64", "llvm.smin.i64", ("i64", at), ("i64", last))
             columns.append(v.at("%y", w.value(f"mul i64 {there}, %y.step")))
-        total = Carry(v.type, "zeroinitializer")
-        with w.loop("0", whole, lanes, [total]) as p:
+        _clear(v, sums, "0")
+        with w.loop("0", whole, lanes) as p:
             rows = transposed(v, [v.load(v.at(column, p.index)) for column in columns])
-            total.next = total.now
-            for q, row in enumerate(rows):
-                at = w.value(f"add i64 {p.index}, {q}")
-                total.next = v.multiply_add(_number(v, at), row, total.next)
-        end = Carry(v.type, total.now)
-        with w.loop(whole, "%k", 1, [end]) as p:
+            _add(v, _far(v, p.index), apart, rows, sums, "0")
+        with w.loop(whole, "%k", 1) as p:
             row = _gathered(v, [v.at(column, p.index) for column in columns])
-            end.next = v.multiply_add(_number(v, p.index), row, end.now)
-        here = w.value(f"sub i64 %stop, {c.index}")
-        v.store(end.now, v.at("%sums", c.index), v.mask(0, here))
+            _add(v, _far(v, p.index), apart[:1], [row], sums, "0")
+        _give(v, sums, "0", c.index)
     text.functions[name] = w.function(f"internal void @{name}({SIGNATURE})")
 
 
-def _number(v: Vectors, k: str) -> str:
-    return v.splat(v.at("%v", v.w.value(f"mul i64 {k}, %v.step")))
+def _far(v: Vectors, k: str) -> Side:
+    """Elements of x from this k on, where they lie."""
+    return Side(v.at("%x", v.w.value(f"mul i64 {k}, %x.near")), "%x.step")
+
+
+def _near(v: Vectors, k: str, count: int, to: str) -> Side:
+    """So many elements of every row of x, copied, as its rows may share the ways of a cache."""
+    w, far, near = v.w, _far(v, k), Side(to, str(count))
+    with w.loop("0", "%rows") as i:
+        row, place = far.row(v, i.index), near.row(v, i.index)
+        for q in range(count):
+            at = v.at(row, w.value(f"mul i64 %x.near, {q}"))
+            found = w.value(f"load {v.element}, ptr {at}, align {v.dtype.bytes}")
+            w.do(f"store {v.element} {found}, ptr {v.at(place, q)}, align {v.dtype.bytes}")
+    return near
+
+
+def _clear(v: Vectors, sums: Side, c: str) -> None:
+    """Zeros in a vector of every row's sums."""
+    with v.w.loop("0", "%rows") as i:
+        v.store("zeroinitializer", v.at(sums.row(v, i.index), c))
+
+
+def _add(v: Vectors, x: Side, apart: Sequence[str], ys: Sequence[str], sums: Side, c: str) -> None:
+    """Vectors of y, each times a number, added to those of every row's sums one after another."""
+    with v.w.loop("0", "%rows") as i:
+        row, to = x.row(v, i.index), v.at(sums.row(v, i.index), c)
+        total = v.load(to)
+        for offset, y in zip(apart, ys, strict=True):
+            total = v.multiply_add(v.splat(v.at(row, offset)), y, total)
+        v.store(total, to)
+
+
+def _give(v: Vectors, sums: Side, c: str, column: str) -> None:
+    """A vector of every row's sums, where they are wanted."""
+    w = v.w
+    left = w.value(f"sub i64 %cols, {column}")
+    wanted = Side(v.at("%sums", w.value(f"mul i64 {column}, %sums.near")), "%sums.step")
+    beside = w.value("icmp eq i64 %sums.near, 1")
+    with w.when(beside):
+        mask = v.mask(0, left)
+        with w.loop("0", "%rows") as i:
+            found = v.load(v.at(sums.row(v, i.index), c))
+            v.store(found, wanted.row(v, i.index), mask)
+    with w.when(w.value(f"xor i1 {beside}, true")):
+        stop = w.call("i64", "llvm.smin.i64", ("i64", left), ("i64", str(v.lanes)))
+        with w.loop("0", stop) as q, w.loop("0", "%rows") as i:
+            at = v.at(v.at(sums.row(v, i.index), c), q.index)
+            found = w.value(f"load {v.element}, ptr {at}, align {v.dtype.bytes}")
+            to = v.at(wanted.row(v, i.index), w.value(f"mul i64 {q.index}, %sums.near"))
+            w.do(f"store {v.element} {found}, ptr {to}, align {v.dtype.bytes}")
 
 
 def _gathered(v: Vectors, pointers: list[str]) -> str:

@@ -21,6 +21,7 @@ NUMERIC = [t for t in DTYPES.values() if t.kind in "iuf"]
 F32 = DTYPES["f32"]
 SMALL = [0, 1, 2, 5, 6, 7, 13, 17, 67]
 BLOCKS = [(97, 17, 5), (13, 257, 1030), (49, 65, 257), (1, 300, 3), (300, 1, 3), (2, 1100, 33)]
+BLOCKS += [(9, 1100, 131), (1100, 9, 131), (23, 2100, 70)]
 BLOCKS += [(1, 70, 35), (70, 1, 35), (1, 1, 40), (1, 5, 0), (5, 1, 0)]
 
 
@@ -90,7 +91,15 @@ def test_the_sum_is_one_chain_over_k(name, sides):
     dtype = DTYPES[name]
     op, _ = product(dtype, *sides)
     compiled, rng = Compiled(op), np.random.default_rng(0)
-    for m, n, k in ((7, 33, 300), (50, 20, 67), (26, 70, 600), (1, 70, 67), (70, 1, 67)):
+    for m, n, k in (
+        (7, 33, 300),
+        (50, 20, 67),
+        (26, 70, 600),
+        (1, 70, 67),
+        (70, 1, 67),
+        (3, 1030, 137),
+        (1030, 3, 137),
+    ):
         x = rng.standard_normal((k, m) if sides[0] else (m, k)).astype(dtype.numpy)
         y = rng.standard_normal((n, k) if sides[1] else (k, n)).astype(dtype.numpy)
         assert same_bits(compiled(x, y)[0][0], interpret(op, (x, y))[0][0])
@@ -101,7 +110,15 @@ def test_the_sum_is_one_chain_over_k(name, sides):
 def test_threads_change_no_bit(sides, rest):
     op, _ = product(F32, *sides, rest)
     compiled, rng = Compiled(op), np.random.default_rng(0)
-    for m, n, k in ((200, 70, 300), (20, 700, 300), (1, 5000, 64), (5000, 1, 64)):
+    sizes = (
+        (200, 70, 300),
+        (20, 700, 300),
+        (1, 5000, 64),
+        (5000, 1, 64),
+        (7, 5000, 64),
+        (5000, 7, 64),
+    )
+    for m, n, k in sizes:
         x = rng.standard_normal((k, m) if sides[0] else (m, k)).astype(np.float32)
         y = rng.standard_normal((n, k) if sides[1] else (k, n)).astype(np.float32)
         alone = compiled(x, y)[0][0]
