@@ -14,12 +14,14 @@ import numpy as np
 from dlvm.errors import DlvmError
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, TensorType
 from dlvm.ir.interpret import Interpreter
+from dlvm.ops import Call
+from dlvm.ops.custom import Custom
 from dlvm.ops.families import Control, Creation, Effect, Movement
 
 from .findings import Blame
 from .levels import silent
 
-IsWrong = Callable[[Module, Sequence[Array], int], bool]
+IsWrong = Callable[[Module, Sequence[Array], tuple[int, ...], int], bool]
 MOST = 200
 """How many operations are looked at."""
 
@@ -44,18 +46,24 @@ def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWron
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, arrays)
         for op, operands in machine.met.items():
-            if _has_rule(op) and is_wrong(alone(op, operands, module), operands, order):
-                return Blame(op.name, op.origin)
+            wrt = varied(op)
+            if wrt and is_wrong(alone(op, operands, module), operands, wrt, order):
+                return Blame(op.callee.name if isinstance(op, Call) else op.name, op.origin)
     except DlvmError:  # the error that is being explained matters more
         return None
     return None
 
 
-def _has_rule(op: Op) -> bool:
-    floats_in = any(v.dtype.is_float for v in op.operands)
-    floats_out = any(t.dtype.is_float for t in op.result_types)
-    kept = not isinstance(op, Control | Creation | Effect | Movement)
-    return kept and floats_in and floats_out and not op.nondifferentiable
+def varied(op: Op) -> tuple[int, ...]:
+    """The operands that an operation has a rule for; what a rule of the user captures has none."""
+    if isinstance(op, Creation | Effect | Movement) or op.nondifferentiable:
+        return ()
+    if isinstance(op, Control) and not isinstance(op, Custom):
+        return ()
+    if not any(t.dtype.is_float for t in op.result_types):
+        return ()
+    operands = op.xs if isinstance(op, Custom) else op.operands
+    return tuple(i for i, v in enumerate(operands) if v.dtype.is_float)
 
 
 def alone(op: Op, operands: Sequence[Array], module: Module) -> Module:
@@ -66,4 +74,7 @@ def alone(op: Op, operands: Sequence[Array], module: Module) -> Module:
     with Builder() as b:
         new = machine.concrete(op).rebuild(params)
     results = tuple(r for r in new.results if r.dtype.kind != "t")
-    return Module((Function("alone", params, tuple(b.ops), results),))
+    name = "alone"
+    while name in module:
+        name += "_"
+    return Module((Function(name, params, tuple(b.ops), results), *module.entries))

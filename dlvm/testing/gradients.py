@@ -289,9 +289,8 @@ def _apart(found: Array, by: Slope, allowed: Array) -> Array:
     return ~close & np.isfinite(bound) & np.isfinite(by.value) & ~by.odd
 
 
-def is_wrong(module: Module, arrays: Sequence[Array], order: int) -> bool:
+def is_wrong(module: Module, arrays: Sequence[Array], wrt: tuple[int, ...], order: int) -> bool:
     """Whether the derivatives of a small program, by itself, are wrong by the references."""
-    wrt = tuple(i for i, p in enumerate(module.main.params) if p.dtype.is_float)
     labels = tuple(map(str, wrt))
     check = Check(
         Levels(module, tuple(arrays), wrt, order), "", labels, 16, np.random.default_rng(0)

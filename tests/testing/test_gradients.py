@@ -139,6 +139,29 @@ def test_a_sum_in_the_place_of_a_mean(monkeypatch):
     assert "the number of elements, 12" in cause
 
 
+def test_a_wrong_rule_of_the_user_is_named_and_a_right_one_passes():
+    @dlvm.custom_vjp
+    def scaled(x, factor):
+        return x * factor * 2.0
+
+    def backward(kept, dy):
+        x, factor = kept
+        return dy * factor, (dy * x).sum() * 2.0
+
+    scaled.defvjp(lambda x, factor: (scaled(x, factor), (x, factor)), backward)
+    error = caught(lambda x: dlvm.sin(scaled(x, 3.0)), X)
+    assert "too small by a factor 2" in error.fault.cause
+    assert "the derivative of scaled is wrong by itself" in str(error)
+    assert "scaled(x, 3.0)" in error.origin.source()
+
+    @dlvm.custom_jvp
+    def halved(x):
+        return x * 0.5
+
+    halved.defjvp(lambda primals, tangents: (halved(*primals), tangents[0] * 0.5))
+    assert gradcheck(lambda x: dlvm.sin(halved(x)), X).max_error < 1e-7
+
+
 # -- kinks ---------------------------------------------------------------------------------------
 
 
