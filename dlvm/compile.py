@@ -20,7 +20,7 @@ from dlvm import environment, passes
 from dlvm.debugging import Looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Dim, Module, hooks
-from dlvm.ir.interpret import Interpreter
+from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.trust import guard
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Interpreted:
     def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
         """Results on arrays in parameter order, none of which shares memory with an argument."""
         main = self.module.main
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), deep_enough():
             found = Interpreter(self.module).enter(main.name, arrays)
         results = [np.array(r) for r in found]
         for j, i in self.module.main.donations().items():

@@ -119,6 +119,12 @@ class NotFinite(UserError, FloatingPointError):
     code = "number"
 
 
+class TooDeep(UserError, RecursionError):
+    """A function that calls itself more often than there is room for."""
+
+    code = "depth"
+
+
 class AssertionFailed(UserError):
     """A ``dlvm.assert_`` whose condition was false."""
 

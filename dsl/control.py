@@ -18,6 +18,7 @@ from dlvm.ops import Cond
 
 from .namespace import xp
 from .operands import element, fresh, here, staged
+from .recursion import Unfinished, outermost
 from .scopes import Scope, current, facing_users, type_of, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
@@ -76,11 +77,14 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
         )
     leaves, tree = flatten(args)
     inputs = inputs_of(leaves, tree, "x")
-    branches = [
-        region(name, inputs, lambda xs, fn=fn: fn(*unflatten(tree, xs)))
-        for name, fn in (("then", true_fun), ("otherwise", false_fun))
-    ]
-    then, otherwise = agreeing(branches)
+    then, otherwise = agreeing(
+        finished(
+            [
+                lambda: region("then", inputs, lambda xs: true_fun(*unflatten(tree, xs))),
+                lambda: region("otherwise", inputs, lambda xs: false_fun(*unflatten(tree, xs))),
+            ]
+        )
+    )
     captured = union(then, otherwise)
     op = Cond(
         element(pred, BOOL),
@@ -89,6 +93,22 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
         otherwise.region("otherwise", captured),
     )
     return unflatten(then.tree, [fresh(r) for r in op.results])
+
+
+def finished(branches: Sequence[Callable[[], Written]]) -> list[Written]:
+    """The branches; one in which a function calls itself is for now the same as another."""
+    found: list[Written | None] = []
+    errors: list[Unfinished] = []
+    for branch in branches:
+        try:
+            found.append(branch())
+        except Unfinished as error:
+            errors.append(error)
+            found.append(None)
+    known = next((w for w in found if w is not None), None)
+    if known is None:
+        raise outermost(errors)
+    return [known if w is None else w for w in found]
 
 
 def agreeing(branches: Sequence[Written]) -> Sequence[Written]:

@@ -29,6 +29,7 @@ from .openness import check_dynamic, without
 from .operands import here, staged
 from .programs import Programs
 from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
+from .recursion import called_with, generalised, identity, opened, settled
 from .short_cuts import Call, Form, short_cut
 from .source import Source
 from .specialisation import Specialisation
@@ -267,15 +268,23 @@ class StagedFunction(Generic[P, R]):
         """The function of the module that is being traced, for operands of these types."""
         trace, fn = here().trace, self.source.fn
         inputs = self.source.inputs(arguments, tree, leaves, weak)
-        types = tuple((i.type, i.weak) for i in inputs)
-        key = (id(fn), arguments.names, tree, arguments.static_key(), types)
-        cells = cells_of(fn)
+        same = identity(fn, arguments, tree)
+        if (known := opened(trace, same, inputs)) is not None:
+            return known.callee(inputs)
+        general = generalised(trace, same, inputs)
+        key, cells = (same, tuple((i.type, i.weak) for i in general)), cells_of(fn)
         kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
         if kept and kept[1].reusable and all(a is b for a, b in zip(kept[0], cells, strict=True)):
-            return kept[1]
-        made = write_function(self.label, inputs, self.body(arguments, tree))
+            return called_with(kept[1], inputs)
+        body = self.body(arguments, tree)
+
+        def write(assumed: Callee | None) -> Callee:
+            lifting = assumed.lifted if assumed else ()
+            return write_function(self.label, general, body, lifting)
+
+        made = settled(self.label, same, general, write)
         trace.memo[key] = (cells, made)
-        return made
+        return called_with(made, inputs)
 
     def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
         """The Python function on staged leaves."""

@@ -20,6 +20,7 @@ from dlvm.locks import Order, held_at_fork
 
 from .captures import Captures
 from .compiled import Compiled, Shape
+from .recursion import identity
 from .scopes import Trace
 from .source import Source
 from .specialisation import Signature, Specialisation, difference, leaf_key, serves
@@ -190,6 +191,7 @@ class Programs:
             arguments, tree, [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         )
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
+        trace.main = identity(source.fn, arguments, tree)
         try:
             program = trace_program(trace, inputs, source.body(arguments, tree))
         except TypeError as error:

@@ -203,6 +203,8 @@ class Trace:
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
         self.memo: dict[Any, Any] = {}
+        self.open: list[Any] = []
+        self.main: Any = None
 
     def is_known(self, array: Array) -> bool:
         """Whether an array, or what it is a view of, is known for good."""

@@ -131,14 +131,22 @@ def carrier(size: str) -> Value:
 
 
 def write_function(
-    name: str, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]
+    name: str,
+    inputs: Sequence[Input],
+    body: Callable[[list[Tensor]], Any],
+    lifting: Sequence[tuple[Value, Scope]] = (),
 ) -> Callee:
-    """Write a function of the module, closed over what it uses from the scopes around it."""
+    """Write a function of the module, closed over what it uses from the scopes around it.
+
+    Of these it takes those of ``lifting`` first, whether it uses them or not.
+    """
     outer = here()
     trace = outer.trace
     scope = Scope(trace, outer, name)
     at = len(trace.entries)
     label = trace.unique(name)
+    for value, owner in lifting:
+        scope.lift(value, owner)
     written = write(scope, inputs, body)
     lifted = tuple(scope.sources[p] for p in scope.lifted.values())
     sizes = tuple(unbound(written))

@@ -38,7 +38,7 @@ def build(
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
-        program = coalesce(to_program(module.main))
+        program = coalesce(to_program(module.main, module))
     with _timed(seconds, "memory"):
         arena = plan(program)
     with _timed(seconds, "llvm"):

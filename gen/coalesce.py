@@ -19,6 +19,7 @@ from .liveness import Liveness, around
 from .program import (
     Check,
     Copy,
+    Enter,
     For,
     Given,
     If,
@@ -58,7 +59,8 @@ def coalesce(program: Program) -> Program:
         a, b = groups[copy.source.storage], groups[copy.target.storage]
         if a is not b and copy.source.whole and copy.target.whole and _friends(a, b):
             _join(groups, a, b)
-    return _Resolved(groups).program(program)
+    found = _Resolved(groups).program(program)
+    return replace(found, callees=tuple(map(coalesce, program.callees)))
 
 
 def resolved(program: Program) -> Program:
@@ -116,13 +118,20 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
                 for other in live:
                     if other is not source and other not in around(view.storage):
                         apart(target, other)
-        if isinstance(step, Launch):
-            for a, b in overlaps_forbidden(step):
+        if isinstance(step, Launch | Enter):
+            pairs = overlaps_forbidden(step) if isinstance(step, Launch) else _all_apart(step)
+            for a, b in pairs:
                 if a in among and b in among:
                     apart(a, b)
 
     Liveness(program, among).walk(visit)
     return found
+
+
+def _all_apart(step: Enter) -> list[tuple[Storage, Storage]]:
+    """What a function writes is nothing else that it reads or writes."""
+    touched = dict.fromkeys(v.storage for v in (*step.arguments, *step.results))
+    return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
 
 
 def overlaps_forbidden(step: Launch) -> list[tuple[Storage, Storage]]:
@@ -231,3 +240,6 @@ class _Resolved:
                 return replace(step, condition=self.view(condition))
             case Show(x=x):
                 return replace(step, x=self.view(x))
+            case Enter(arguments=arguments, results=results):
+                views = {"arguments": self.views(arguments), "results": self.views(results)}
+                return replace(step, **views)

@@ -30,8 +30,11 @@ from dlvm.ir import (
     print_module,
 )
 from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.rewrite import types_of
+from dlvm.ir.unify import unify
 from dlvm.ops import (
     Assert,
+    Call,
     Checkpoint,
     Cond,
     Constant,
@@ -82,16 +85,39 @@ def lowers(
     return register
 
 
-def to_program(fn: Function) -> Program:
-    """The program of a function without calls."""
-    return Lowering(fn).program()
+def to_program(fn: Function, module: Module | None = None) -> Program:
+    """The program of a function, with the functions of the module that it calls."""
+    book = Book(module or Module((fn,)))
+    main = Lowering(fn, book).program()
+    callees: list[Program] = []
+    while len(callees) < len(book.called):
+        callees.append(Lowering([*book.called.values()][len(callees)], book).program())
+    shared = tuple(array for array, _ in book.constants.values()), tuple(book.prints)
+    whole = [replace(p, constants=shared[0], prints=shared[1]) for p in (main, *callees)]
+    return replace(whole[0], callees=tuple(whole[1:]))
+
+
+class Book:
+    """What the functions of one program share."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.called: dict[str, Function] = {}
+        self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
+        self.prints: list[p.Told] = []
+
+    def callee(self, name: str) -> Function:
+        """A function that is called, and so becomes part of the program."""
+        return self.called.setdefault(name, self.module.function(name))
 
 
 class Lowering:
     """The translation of one function: the steps so far and what they refer to."""
 
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, fn: Function, book: Book) -> None:
         self.fn = fn
+        self.book = book
         self.symbols = tuple(
             dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
         )
@@ -99,9 +125,6 @@ class Lowering:
         self.loops: tuple[str, ...] = ()
         self.variables = 0
         self.storages = 0
-        self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
-        self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
-        self.prints: list[p.Told] = []
 
     def program(self) -> Program:
         """Parameters and results have the caller's memory, donated ones share it."""
@@ -121,8 +144,8 @@ class Lowering:
             self.symbols,
             tuple(params),
             tuple(results),
-            tuple(array for array, _ in self.constants.values()),
-            tuple(self.prints),
+            (),
+            (),
             tuple(self.steps),
             frozenset(donated),
         )
@@ -153,9 +176,10 @@ class Lowering:
         body = replace(op.body, name="kernel")
         codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
         key = (print_module(Module((body,))), codes, op.family, op.tree)
-        if key not in self.kernels:
-            self.kernels[key] = lower(op, f"k{len(self.kernels)}")
-        return self.kernels[key]
+        kernels = self.book.kernels
+        if key not in kernels:
+            kernels[key] = lower(op, f"k{len(kernels)}")
+        return kernels[key]
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -172,10 +196,11 @@ class Lowering:
     def constant(self, value: Array, type_: TensorType) -> View:
         """The view of a constant; equal constants are one."""
         key = (str(type_.dtype), value.shape, value.tobytes())
-        if key not in self.constants:
-            index = len(self.constants)
-            self.constants[key] = (value, self.given("constant", index, type_, f"constant{index}"))
-        return self.constants[key][1]
+        known = self.book.constants
+        if key not in known:
+            index = len(known)
+            known[key] = (value, self.given("constant", index, type_, f"constant{index}"))
+        return known[key][1]
 
     def variable(self) -> str:
         """The name of a loop variable, which is no size of the program."""
@@ -230,8 +255,9 @@ def check(low: Lowering, op: Assert, xs: list[View]) -> list[View]:
 @lowers(Print, Tap)
 def show(low: Lowering, op: Print | Tap, xs: list[View]) -> list[View]:
     """A step that calls back."""
-    low.steps.append(p.Show(xs[0], len(low.prints)))
-    low.prints.append((op.label, op.x.type, op.name))
+    prints = low.book.prints
+    low.steps.append(p.Show(xs[0], len(prints)))
+    prints.append((op.label, op.x.type, op.name))
     return []
 
 
@@ -313,6 +339,25 @@ def family_of(op: Op) -> str:
 
 
 # -- control ------------------------------------------------------------------------------------
+
+
+@lowers(Call)
+def enter(low: Lowering, op: Call, xs: list[View]) -> list[View]:
+    """What the callee overwrites is copied first; its other results get fresh room."""
+    fn = low.book.callee(op.callee.name)
+    sizes = unify(types_of(fn.params), types_of(op.operands))
+    names = dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
+    plan = fn.donations()
+    arguments = [
+        low.copied(x) if param.donated else x for x, param in zip(xs, fn.params, strict=True)
+    ]
+    results = [
+        View(arguments[plan[j]].storage, t) if j in plan else low.room(t)
+        for j, t in enumerate(op.result_types)
+    ]
+    here = tuple(sizes[name] for name in names)
+    low.steps.append(p.Enter(fn.name, tuple(arguments), tuple(results), here))
+    return results
 
 
 @lowers(Recompute, Checkpoint)

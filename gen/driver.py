@@ -1,26 +1,29 @@
-"""A program as one LLVM function, with real loops and branches, that calls a function per kernel.
+"""A program as LLVM functions, with real loops and branches, that call a function per kernel.
 
 ``main(params, results, arena, symbols, constants, status, context)``: tables of addresses, the
 block of memory planned by ``memory``, the values of symbols, the words that say how the call
 ended, and the words of ``tape``. After anything that may end the call the status is read and the
-call left at once; either way the tape is freed. No address is written into the code.
+call left at once; either way the tape is freed. No address is written into the code. Functions
+that are entered take the same tables, which their callers keep on the stack, and an arena that
+is leased for each activation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol
+from dlvm.ir.dims import substitute, symbol
 
-from . import interrupts, tape
+from . import activations, interrupts, tape
 from .emit import Text, Writer
-from .memory import Arena
+from .memory import Arena, plan
 from .offsets import Offsets
 from .program import (
     Check,
     Copy,
+    Enter,
     For,
     Given,
     If,
@@ -42,16 +45,31 @@ TABLES = ("params", "results", "arena", "symbols", "constants", "status", "conte
 
 def emit_driver(program: Program, arena: Arena, text: Text) -> None:
     """Add the driver to a module that has, or will have, the kernels."""
-    driver = Driver(program, arena, text)
+    driver = Driver(program, arena, text, program)
+    driver.open()
     driver.block(program.steps)
-    text.functions[ENTRY] = driver.finish()
+    text.functions[ENTRY] = driver.finish(f"void @{ENTRY}", driver.close)
+    for callee in program.callees:
+        inner = Driver(callee, plan(callee), text, program)
+        inner.spend(interrupts.of_trip(callee.steps))
+        inner.block(callee.steps)
+        text.functions[symbol_of(callee.name)] = inner.finish(f"internal void @{symbol_of(callee.name)}")
+    if program.callees:
+        text.functions["activation"] = activations.FUNCTIONS
+        text.declarations.update(activations.DECLARATIONS)
+
+
+def symbol_of(name: str) -> str:
+    """What a function is called in LLVM text."""
+    return f"function.{name}"
 
 
 class Driver:
     """Writes the function; addresses and sizes that no loop changes are computed once."""
 
-    def __init__(self, program: Program, arena: Arena, text: Text) -> None:
+    def __init__(self, program: Program, arena: Arena, text: Text, whole: Program) -> None:
         self.program = program
+        self.whole = whole
         self.arena = arena
         self.text = text
         self.w = Writer(text)
@@ -60,18 +78,33 @@ class Driver:
         self.bases: dict[Storage, str] = {}
         for i, name in enumerate(program.symbols):
             self.offsets.scopes[0].names[name] = self.entry(i, "symbols", "i64")
-        self.uses_tape = any(isinstance(s, Push | Pop) for s in program.walk())
+        self.rooms: dict[str, tuple[str, int]] = {}
 
-    def finish(self) -> str:
+    def open(self) -> None:
+        """Where the call starts: how far down the stack it may go."""
+        if self.program.callees:
+            here = self.w.value("call ptr @llvm.frameaddress.p0(i32 0)")
+            at = self.w.value(f"ptrtoint ptr {here} to i64")
+            floor = self.w.value(f"sub i64 {at}, {self.word(tape.STACK, 'i64')}")
+            where = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.FLOOR}")
+            self.w.do(f"store i64 {floor}, ptr {where}")
+
+    def close(self) -> None:
+        """Where the call ends: nothing stays on the tape."""
+        if any(isinstance(s, Push | Pop) for s in self.program.walk()):
+            self.text.functions["tape"] = tape.FUNCTIONS
+            self.text.declarations.update(tape.DECLARATIONS)
+            self.w.do("call void @tape_free(ptr %context)")
+
+    def finish(self, header: str, close: Callable[[], None] = lambda: None) -> str:
         """The function, after the last step."""
         self.w.jump("leave")
         self.w.label("leave")
-        if self.uses_tape:
-            self.text.functions["tape"] = tape.FUNCTIONS
-            self.text.declarations["tape"] = tape.DECLARATIONS
-            self.w.do("call void @tape_free(ptr %context)")
+        close()
         parameters = ", ".join(f"ptr %{name}" for name in TABLES)
-        return self.w.function(f"void @{ENTRY}({parameters})")
+        for name, (type_, count) in self.rooms.items():
+            self.w.head.insert(0, f"  %{name} = alloca [{count} x {type_}], align 16")
+        return self.w.function(f"{header}({parameters})")
 
     # -- addresses and sizes ---------------------------------------------------------------------
 
@@ -137,6 +170,8 @@ class Driver:
                     self.w.jump("leave")
             case Show(x=x, index=index):
                 self.show(index, x)
+            case Enter():
+                self.enter(step)
 
     def launch(self, step: Launch) -> None:
         """Call the kernel on addresses and sizes."""
@@ -151,8 +186,38 @@ class Driver:
     def show(self, index: int, x: View) -> None:
         """Give a value to Python."""
         self.text.functions["tell"] = interrupts.TELL
-        self.w.do(f"call void @tell(ptr %context, ptr %status, i64 {index}, ptr {self.address(x)})")
+        sizes = self.table("sizes", "i64", [self.size(d) for d in x.type.shape])
+        given = f"i64 {index}, ptr {self.address(x)}, ptr {sizes}"
+        self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
         self.leave_if_failed()
+
+    def enter(self, step: Enter) -> None:
+        """Call another function of the program, on an arena that is leased for it."""
+        callee = self.whole.callee(step.callee)
+        sizes = dict(zip(callee.symbols, step.sizes, strict=True))
+        size = self.size(substitute(plan(callee).bytes, sizes))
+        arena = self.w.value(f"call ptr @activation(ptr %context, i64 {size}, ptr %status)")
+        self.leave_if_failed()
+        tables = (
+            self.table("arguments", "ptr", [self.address(v) for v in step.arguments]),
+            self.table("outcomes", "ptr", [self.address(v) for v in step.results]),
+            arena,
+            self.table("sizes", "i64", [self.size(d) for d in step.sizes]),
+            *("%constants", "%status", "%context"),
+        )
+        given = ", ".join(f"ptr {t}" for t in tables)
+        self.w.do(f"call void @{symbol_of(step.callee)}({given})")
+        self.w.do(f"call void @activation_end(ptr {arena})")
+        self.leave_if_failed()
+
+    def table(self, name: str, type_: str, values: Sequence[str]) -> str:
+        """Values in a row, in room on the stack that each row of that name uses again."""
+        count = max(self.rooms.get(name, (type_, 1))[1], len(values))
+        self.rooms[name] = type_, count
+        for i, value in enumerate(values):
+            at = self.w.value(f"getelementptr {type_}, ptr %{name}, i64 {i}")
+            self.w.do(f"store {type_} {value}, ptr {at}")
+        return f"%{name}"
 
     def copy(self, target: str, source: str, size: str) -> None:
         """Copy bytes."""
@@ -235,6 +300,10 @@ class Driver:
         self.text.functions["ask"] = interrupts.ASK
         self.w.do("call void @ask(ptr %context, ptr %status)")
         self.leave_if_failed()
+    def word(self, index: int, type_: str) -> str:
+        """A word of the context."""
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
+        return self.w.value(f"load {type_}, ptr {at}")
 
     def leave_if_failed(self) -> None:
         """Leave the call where the status says so."""

@@ -22,6 +22,7 @@ from dlvm.ir.interpret import bind
 from dlvm.ir.taps import record
 
 from . import interrupts, pool, status, tape
+from .activations import stack_budget
 from .arenas import Arenas
 from .driver import ENTRY
 from .entry import entry
@@ -35,7 +36,9 @@ REMEMBERED = 256
 
 Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
-Printer = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+Printer = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
+)
 
 
 class Texts(Mapping[str, str]):
@@ -84,6 +87,7 @@ class Executable:
         words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
         words[tape.THREADS] = self.threads
         words[tape.SIGNALS], words[tape.LEFT] = interrupts.table(), interrupts.BUDGET
+        words[tape.STACK] = stack_budget()
         return words
 
     @cached_property
@@ -131,7 +135,7 @@ class Executable:
     ) -> tuple[Array, ...]:
         """The call where machine code has no entry of its own, and where it prints."""
         results = self._results(ready, symbols)
-        printing = Printing(self.interface.prints, symbols, write)
+        printing = Printing(self.interface.prints, write)
         words = self._run(ready, results, symbols, printing)
         if printing.error is not None:
             raise printing.error
@@ -210,20 +214,15 @@ class Executable:
 class Printing:
     """What machine code calls to print or tap; an exception there ends the call."""
 
-    def __init__(
-        self,
-        prints: Sequence[Told],
-        symbols: dict[str, int],
-        write: Callable[[str], None],
-    ) -> None:
-        self.prints, self.symbols, self.write = prints, symbols, write
+    def __init__(self, prints: Sequence[Told], write: Callable[[str], None]) -> None:
+        self.prints, self.write = prints, write
         self.error: BaseException | None = None
 
-    def __call__(self, index: int, address: int) -> int:
+    def __call__(self, index: int, address: int, sizes: Any) -> int:
         """Print the tensor at an address under its label, or tell those who listen; 1 if not."""
         try:
             label, type_, how = self.prints[index]
-            array = np.empty(_shape(type_, self.symbols), type_.dtype.numpy)
+            array = np.empty(tuple(sizes[: type_.rank]), type_.dtype.numpy)
             ctypes.memmove(array.ctypes.data, address, array.nbytes)
             if how == "tap":
                 record(label, array)

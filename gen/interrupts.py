@@ -1,6 +1,7 @@
 """Ctrl-C in machine code: a long call asks Python now and then whether a signal has come.
 
-The driver counts down the work of every trip of its loops, and of every large kernel. When so
+The driver counts down the work of every trip of its loops, of every function that is entered, and
+of every large kernel. When so
 much is done that some fraction of a millisecond or more has passed it looks at the clock, and
 every ``PAUSE`` it takes Python's lock and lets Python run the handlers of signals, as Python does
 between two lines. A handler that raises ends the call: the exception travels in the words of the
@@ -128,7 +129,7 @@ done:
 
 
 TELL = f"""
-define internal void @tell(ptr %context, ptr %status, i64 %index, ptr %x) #0 {{
+define internal void @tell(ptr %context, ptr %status, i64 %index, ptr %x, ptr %sizes) #0 {{
 entry:
   %printer.at = getelementptr i64, ptr %context, i64 {PRINTER}
   %printer = load ptr, ptr %printer.at
@@ -140,7 +141,7 @@ question:
 {QUESTION}
   br label %release.now
 go:
-  %told = call i64 %printer(i64 %index, ptr %x)
+  %told = call i64 %printer(i64 %index, ptr %x, ptr %sizes)
   %good = icmp eq i64 %told, 0
   br i1 %good, label %release.now, label %bad
 bad:
@@ -150,7 +151,7 @@ release.now:
   call void %release(i32 %state)
   br label %done
 alone:
-  %told.alone = call i64 %printer(i64 %index, ptr %x)
+  %told.alone = call i64 %printer(i64 %index, ptr %x, ptr %sizes)
   %good.alone = icmp eq i64 %told.alone, 0
   br i1 %good.alone, label %done, label %bad.alone
 bad.alone:

@@ -175,14 +175,32 @@ class Show:
     index: int
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Enter:
+    """Run another function of the program on memory of its own.
+
+    ``sizes`` are what its symbols are here. A donated argument is also the result that
+    overwrites it.
+    """
+
+    callee: str
+    arguments: tuple[View, ...]
+    results: tuple[View, ...]
+    sizes: tuple[Dim, ...]
+
+
 Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
-Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show
+Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show | Enter
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """Steps on storages. A donated parameter's storage may also be that of a result."""
+    """Steps on storages. A donated parameter's storage may also be that of a result.
+
+    ``callees`` are the functions that are entered from here or from one another; they share
+    constants, prints and kernels with it.
+    """
 
     name: str
     symbols: tuple[str, ...]
@@ -192,10 +210,17 @@ class Program:
     prints: tuple[Told, ...]
     steps: tuple[Step, ...]
     donated: frozenset[Storage] = frozenset()
+    callees: tuple[Program, ...] = ()
 
     def walk(self) -> Iterator[Step]:
-        """Every step, those inside right after the one that holds them."""
-        return walk(self.steps)
+        """Every step, those inside right after the one that holds them, those of callees last."""
+        yield from walk(self.steps)
+        for callee in self.callees:
+            yield from walk(callee.steps)
+
+    def callee(self, name: str) -> Program:
+        """The function of that name."""
+        return next(c for c in self.callees if c.name == name)
 
     def kernels(self) -> list[LoopKernel]:
         """The kernels in order of their first launch, each once."""
@@ -225,7 +250,7 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def may_raise(step: Step) -> bool:
     """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, Check) or (isinstance(step, Launch) and step.kernel.may_raise)
+    return isinstance(step, Check | Enter) or (isinstance(step, Launch) and step.kernel.may_raise)
 
 
 def reads(step: Step) -> list[View]:
@@ -243,6 +268,8 @@ def reads(step: Step) -> list[View]:
             return [tape]
         case Show(x=x):
             return [x]
+        case Enter(arguments=arguments):
+            return [*arguments]
         case For():
             return []
 
@@ -258,5 +285,7 @@ def writes(step: Step) -> list[View]:
             return [result]
         case Pop(xs=xs, result=result):
             return [*xs, result]
+        case Enter(results=results):
+            return [*results]
         case _:
             return []

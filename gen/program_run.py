@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from dlvm.ir.dims import Dim, evaluate
 from dlvm.ir.taps import record
 
 from .loops_run import Counts, run_kernel
-from .memory import Arena
+from .memory import Arena, plan
 from .program import (
     Check,
     Copy,
+    Enter,
     For,
     Given,
     If,
@@ -159,12 +160,30 @@ class Machine:
                 if not self.array(condition):
                     self.status[0] = code
                 self.leave_if_failed()
+            case Enter():
+                self.enter(step)
             case Show(x=x, index=index):
                 label, _, how = self.program.prints[index]
                 if how == "tap":
                     record(label, self.array(x))
                 else:
                     self.write(f"{label}{self.array(x)}")
+
+    def enter(self, step: Enter) -> None:
+        """Run another function of the program, on copies of what it overwrites."""
+        callee = replace(self.program.callee(step.callee), callees=self.program.callees)
+        sizes = dict(zip(callee.symbols, map(self.size, step.sizes), strict=True))
+        arrays = [self.array(v) for v in step.arguments]
+        arrays = [
+            a.copy() if v.storage in callee.donated else a
+            for a, v in zip(arrays, callee.params, strict=True)
+        ]
+        inner = Machine(callee, plan(callee), arrays, sizes, self.write, self.status, self.counts)
+        inner.cells = self.cells
+        inner.block(callee.steps)
+        self.copied += inner.copied
+        for view, found in zip(step.results, callee.results, strict=True):
+            self.array(view)[...] = inner.array(found)
 
     def leave_if_failed(self) -> None:
         """End the run where the status says so."""

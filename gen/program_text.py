@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .memory import Arena
+from .memory import Arena, plan
 from .program import (
     Check,
     Copy,
+    Enter,
     For,
     Given,
     If,
@@ -22,7 +23,14 @@ from .program import (
 
 
 def program_text(program: Program, arena: Arena) -> str:
-    """The steps, with the place of everything, then the kernels."""
+    """The steps, with the place of everything, then the functions entered and the kernels."""
+    lines = _function(program, arena)
+    for callee in program.callees:
+        lines += _function(callee, plan(callee))
+    return "\n".join([*lines, *map(str, program.kernels())]) + "\n"
+
+
+def _function(program: Program, arena: Arena) -> list[str]:
     params = ", ".join(f"%{v.storage.name}: {v.type}" for v in program.params)
     results = ", ".join(f"%{v.storage.name}: {v.type}" for v in program.results)
     head = f"program @{program.name}({params}) -> ({results})"
@@ -31,8 +39,7 @@ def program_text(program: Program, arena: Arena) -> str:
     for i, array in enumerate(program.constants):
         lines.append(f"  %constant{i}: {array.dtype}{list(array.shape)}")
     _block(program.steps, "  ", lines)
-    kernels = [str(kernel) for kernel in program.kernels()]
-    return "\n".join([*lines, "}", *kernels]) + "\n"
+    return [*lines, "}"]
 
 
 def _room(storage: Storage) -> str:
@@ -76,7 +83,7 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
             lines.append(indent + leaf_text(step))
 
 
-def leaf_text(step: Launch | Copy | Push | Pop | Check | Show) -> str:
+def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Enter) -> str:
     """A step without steps inside."""
     match step:
         case Launch():
@@ -89,6 +96,10 @@ def leaf_text(step: Launch | Copy | Push | Pop | Check | Show) -> str:
             return f"pop ({_list(step.xs)}) off {view_text(step.tape)} -> {view_text(step.result)}"
         case Check():
             return f"check {view_text(step.condition)} code {step.code}"
+        case Enter():
+            sizes = f" sizes ({', '.join(map(str, step.sizes))})" if step.sizes else ""
+            results = _list(step.results)
+            return f"enter @{step.callee}({_list(step.arguments)}) -> ({results}){sizes}"
         case Show():
             return f"show {view_text(step.x)} as {step.index}"
 

@@ -1,7 +1,8 @@
 """What a compile made, in numbers: time by phase, kernels, operations and memory.
 
 Where sizes are symbolic the numbers are expressions; ``at`` gives them for known sizes. A
-``while`` counts as one trip, a condition as its dearer branch.
+``while`` counts as one trip, a condition as its dearer branch, a function that is entered as one
+activation, without what it enters in its turn.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import Expr, maximum, minimum, substitute
 
 from .count import accesses, flops
-from .program import Copy, For, If, Launch, Program, Step, While
+from .program import Copy, Enter, For, If, Launch, Program, Step, While
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,29 @@ class Report:
 
 def program_flops(program: Program) -> Dim:
     """Floating-point operations of a run."""
-    return total(program.steps, lambda s: flops(s.kernel.body) if isinstance(s, Launch) else 0)
+
+    def cost(step: Step) -> Dim:
+        return flops(step.kernel.body) if isinstance(step, Launch) else 0
+
+    return total(program.steps, _entering(program, cost))
 
 
 def program_bytes(program: Program) -> Dim:
     """Bytes that a run reads and writes."""
-    return total(program.steps, _moved)
+    return total(program.steps, _entering(program, _moved))
+
+
+def _entering(program: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
+    """A cost, where a function that is entered costs what its steps do."""
+
+    def whole(step: Step) -> Dim:
+        if not isinstance(step, Enter):
+            return cost(step)
+        callee = program.callee(step.callee)
+        sizes = dict(zip(callee.symbols, step.sizes, strict=True))
+        return substitute(total(callee.steps, cost), sizes)
+
+    return whole
 
 
 UNBOUNDED = 1 << 40
@@ -68,7 +86,7 @@ def step_work(step: Step) -> Dim:
 
 def program_work(program: Program) -> Dim:
     """About how much a run does: bytes moved and operations, one each."""
-    if any(isinstance(step, While) for step in program.walk()):
+    if any(isinstance(step, While | Enter) for step in program.walk()):
         return UNBOUNDED
     return program_bytes(program) + program_flops(program)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dlvm.errors import AssertionFailed, CompilerError, DlvmError
 from dlvm.ir import Module, Op
+from dlvm.ir.interpret import too_deep
 from dlvm.ops import Assert
 from dlvm.ops.indexing import out_of_range
 
@@ -20,6 +21,7 @@ UNTRACED = 1 << 62
 OUT_OF_MEMORY = -1
 INTERRUPTED = -2
 """A handler of a signal raised an exception, which the other words are: see ``interrupts``."""
+TOO_DEEP = -3
 
 
 class CallFailed(Exception):
@@ -45,7 +47,9 @@ def error_of(words: Sequence[int], module: Module) -> DlvmError | MemoryError:
     """The error that the words stand for, at the user's line."""
     code, index, size = words[0], words[1], words[2]
     if code == OUT_OF_MEMORY:
-        return MemoryError("no memory is left for the tape of a loop")
+        return MemoryError("no memory is left for the tape of a loop or for another call")
+    if code == TOO_DEEP:
+        return too_deep(module.main.name)
     op = culprits(module).get(code)
     if op is None:
         return CompilerError(f"the call failed in operation {code - 1}, which is not in the module")

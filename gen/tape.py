@@ -19,11 +19,12 @@ from .status import OUT_OF_MEMORY
 FIRST_CHUNK = 1 << 16
 HEAD = 16
 
-WORDS = 9
+WORDS = 11
 """Words of a call's context: the pool of threads and how many of them the call may use, the
 printer, the current chunk, the first chunk, bytes held; how Python is asked for signals, how much
-work may pass until then, and when that was last done."""
-POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE = range(WORDS)
+work may pass until then, and when that was last done; how many bytes of the processor's stack the
+call may take, and the address below which it has taken them."""
+POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE, STACK, FLOOR = range(WORDS)
 
 
 def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
@@ -36,7 +37,7 @@ def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
     return offsets, end
 
 
-DECLARATIONS = "declare ptr @malloc(i64)\ndeclare void @free(ptr)"
+DECLARATIONS = {"malloc": "declare ptr @malloc(i64)", "free": "declare void @free(ptr)"}
 
 FUNCTIONS = f"""
 define internal ptr @tape_push(ptr %context, i64 %bytes, ptr %status) #0 {{

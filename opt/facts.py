@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from types import UnionType
 
-from dlvm.ir import Function, FunctionRef, Module, Op
+from dlvm.ir import Module, Op
 from dlvm.ir.rewrite import has
 from dlvm.ops import Call, Checkpoint, Recompute, While
+from dlvm.ops.calls import called
 from dlvm.ops.families import Creation
 from dlvm.ops.movement import Broadcast, Permute, Reshape
 
@@ -51,15 +52,6 @@ def speculable(op: Op) -> bool:
 def free(op: Op) -> bool:
     """Whether its result costs no memory traffic of its own: kernels read through it."""
     return isinstance(op, Creation | Broadcast | Permute | Reshape)
-
-
-def called(fn: Function) -> dict[str, None]:
-    """The names that a function calls, or that say derivatives of its calls, in order."""
-    if not has(fn, Call):
-        return {}
-    calls = (op for op in fn.walk() if isinstance(op, Call))
-    refs = (value for op in calls for value in op.attributes.values())
-    return dict.fromkeys(ref.name for ref in refs if isinstance(ref, FunctionRef))
 
 
 def acting_functions(module: Module) -> frozenset[str]:

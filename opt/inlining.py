@@ -8,9 +8,9 @@ from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute
+from dlvm.ops.calls import called, calls_itself
 from dlvm.passes import function_pass, module_pass
 
-from .facts import called
 
 LIMIT = 100_000
 
@@ -19,15 +19,19 @@ LIMIT = 100_000
 def inline_calls(module: Module) -> Module:
     """Write the body of each callee in place of its calls, under the caller's sizes.
 
-    Callees come before callers, so each body is final when it is copied. Calls within a cycle
-    of functions stay, and so do calls that would let a function grow beyond 100 000
-    operations (a chain of functions that call the next one twice doubles at each step).
-    Derivatives have been taken: a call with one of its own is a call like any other.
+    Callees come before callers, so each body is final when it is copied. Calls of functions
+    that call themselves stay, directly or through others, and so do calls that would let a
+    function grow beyond 100 000 operations (a chain of functions that call the next one twice
+    doubles at each step). Derivatives have been taken: a call with one of its own is a call
+    like any other.
     """
     done: dict[str, Function] = {}
+    ending: dict[str, Function] = {}
     for name in callees_first(module):
         if name in module and isinstance(fn := module.entry(name), Function):
-            done[name] = _with_bodies(fn, done)
+            done[name] = _with_bodies(fn, ending)
+            if not calls_itself(name, module.entry):
+                ending[name] = done[name]
     return module.replace(*done.values())
 
 

@@ -7,19 +7,45 @@ reference gives exactly the type that was inferred, and gives errors the user's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dlvm.errors import CompilerError, IRError, ShapeError, UserError
+from dlvm.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
 
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate
 from .module import Module
 from .types import Array, TensorType, dtype_of, known
 from .unify import unify
+
+MAX_DEPTH = 1000
+"""How deep calls may nest in the interpreter, whose own stack is Python's."""
+FRAMES = 32
+"""Frames of Python that a call may take, with the branches and loops around it."""
+
+
+def too_deep(name: str) -> TooDeep:
+    """The error for a function that calls itself too often."""
+    return TooDeep(
+        f"{name} calls itself too deep: there is no room for another call",
+        remedy="end the recursion sooner, or write it as a loop with a stack of its own",
+    )
+
+
+@contextmanager
+def deep_enough() -> Generator[None]:
+    """While a module runs Python's stack has room for as many calls as may nest."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, MAX_DEPTH * FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @dataclass(slots=True)
@@ -29,6 +55,7 @@ class Interpreter:
     module: Module
     symbols: dict[str, int] = field(default_factory=dict[str, int])
     write: Callable[[str], None] = print
+    depth: int = 0
 
     def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """Run a function or region whose symbols are known."""
@@ -43,7 +70,9 @@ class Interpreter:
         fn = self.module.function(name)
         types = [p.type for p in fn.params]
         names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
-        inner = replace(self, symbols=bind(types, arrays, names))
+        if self.depth == MAX_DEPTH:
+            raise too_deep(name)
+        inner = replace(self, symbols=bind(types, arrays, names), depth=self.depth + 1)
         return inner.call(fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
@@ -105,7 +134,7 @@ def run(module: Module, name: str, arrays: Sequence[Any]) -> tuple[Array, ...]:
     if len(arrays) != len(fn.params):
         raise IRError(f"@{name} takes {len(fn.params)} arguments, found {len(arrays)}")
     inputs = [np.asarray(a) for a in arrays]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), deep_enough():
         return Interpreter(module).enter(name, inputs)
 
 

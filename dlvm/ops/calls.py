@@ -1,0 +1,36 @@
+"""Who calls whom: the functions that a function calls, and those that call themselves in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlvm.ir import Declaration, Function, FunctionRef
+from dlvm.ir.rewrite import has
+
+from .control import Call
+
+Lookup = Callable[[str], Function | Declaration]
+
+
+def called(fn: Function) -> dict[str, None]:
+    """The names that a function calls, or that say derivatives of its calls, in order."""
+    if not has(fn, Call):
+        return {}
+    calls = (op for op in fn.walk() if isinstance(op, Call))
+    refs = (value for op in calls for value in op.attributes.values())
+    return dict.fromkeys(ref.name for ref in refs if isinstance(ref, FunctionRef))
+
+
+def calls_itself(name: str, lookup: Lookup) -> bool:
+    """Whether a function is entered again before it returns, directly or through others."""
+    seen: set[str] = set()
+    pending = [name]
+    while pending:
+        entry = lookup(pending.pop())
+        for callee in called(entry) if isinstance(entry, Function) else (entry.of,):
+            if callee == name:
+                return True
+            if callee not in seen:
+                seen.add(callee)
+                pending.append(callee)
+    return False

@@ -1,0 +1,74 @@
+"""Memory of functions that are entered at run time: each activation leases an arena of its own.
+
+What lives during an activation lies on the heap, so the processor's stack holds little more than
+return addresses; a call that would still leave it, in a recursion that does not end, stops with
+an error instead. The arena goes back when the function returns, whichever way.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from . import tape
+from .memory import ALIGNMENT
+from .status import OUT_OF_MEMORY, TOO_DEEP
+
+LEAST, USUAL, MOST = 1 << 19, 1 << 22, 1 << 26
+
+
+def stack_budget() -> int:
+    """How many bytes of the processor's stack a call may take: half of what a thread has."""
+    size = threading.stack_size() or _limit() or 2 * LEAST
+    return min(max(size // 2, LEAST), MOST)
+
+
+def _limit() -> int:
+    """The size of the stack of a new thread; 0 where nothing tells it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    size, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return 0 if size == resource.RLIM_INFINITY else size
+
+
+FRAME = {"frame": "declare ptr @llvm.frameaddress.p0(i32)"}
+DECLARATIONS = tape.DECLARATIONS | FRAME
+
+FUNCTIONS = f"""
+define internal ptr @activation(ptr %context, i64 %bytes, ptr %status) noinline #0 {{
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %at = ptrtoint ptr %here to i64
+  %floor.at = getelementptr i64, ptr %context, i64 {tape.FLOOR}
+  %floor = load i64, ptr %floor.at
+  %deep = icmp ult i64 %at, %floor
+  br i1 %deep, label %stop, label %take
+stop:
+  store i64 {TOO_DEEP}, ptr %status
+  ret ptr null
+take:
+  %whole = add i64 %bytes, {ALIGNMENT}
+  %block = call ptr @malloc(i64 %whole)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %fail, label %give
+fail:
+  store i64 {OUT_OF_MEMORY}, ptr %status
+  ret ptr null
+give:
+  %start = ptrtoint ptr %block to i64
+  %after = add i64 %start, {ALIGNMENT}
+  %aligned = and i64 %after, -{ALIGNMENT}
+  %arena = inttoptr i64 %aligned to ptr
+  %owner.at = getelementptr i64, ptr %arena, i64 -1
+  store ptr %block, ptr %owner.at
+  ret ptr %arena
+}}
+
+define internal void @activation_end(ptr %arena) #0 {{
+entry:
+  %owner.at = getelementptr i64, ptr %arena, i64 -1
+  %block = load ptr, ptr %owner.at
+  call void @free(ptr %block)
+  ret void
+}}"""
