@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from dlvm.errors import UserError
 from dlvm.ir import Function, Op, TensorType, Value
 from dlvm.ops import Call, Cond, Custom, Pop, Recompute, Scan, While
 
@@ -116,7 +115,9 @@ class Activity:
         return flags
 
     def _through(self, op: Op, body: Function, params: Flags) -> Flags:
-        with self._inside(op):
+        with self._inside(op) as again:
+            if again:
+                return tuple(flows(r.type) for r in body.results)
             found = self.varied(body, params)
         return tuple(r in found for r in body.results)
 
@@ -166,23 +167,20 @@ class Activity:
         return results
 
     def _back(self, op: Op, body: Function, results: Flags) -> Flags:
-        with self._inside(op):
+        with self._inside(op) as again:
+            if again:
+                return tuple(flows(p.type) for p in body.params)
             found = self.useful(body, results)
         return tuple(p in found for p in body.params)
 
     @contextmanager
-    def _inside(self, op: Op) -> Generator[None, None, None]:
-        """Guards against a function that calls itself."""
+    def _inside(self, op: Op) -> Generator[bool]:
+        """Whether an operation calls a function that is being looked at: then all may matter."""
         name = op.callee.name if isinstance(op, Call) else ""
-        if name and name in self._open:
-            raise UserError(
-                f"@{name} calls itself: the derivative of a recursive function has no fixed type",
-                origin=op.origin,
-                remedy="write the recursion as a while loop",
-            )
+        again = bool(name) and name in self._open
         self._open.append(name)
         try:
-            yield
+            yield again
         finally:
             self._open.pop()
 

@@ -222,5 +222,4 @@ def _backward_branch(
     return Function("branch", params, tuple(builder.ops), tuple(out))
 
 
-ADJOINTS[Call] = call_adjoint
 ADJOINTS[Cond] = cond_adjoint

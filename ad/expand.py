@@ -10,8 +10,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
+from dlvm.errors import UserError
 from dlvm.ir import Declaration, Function, FunctionRef, Module
 from dlvm.ir.core import Entry
+from dlvm.ops.calls import calls_itself
 from dlvm.passes import module_pass
 
 from . import batch_control as batch_control
@@ -20,12 +22,15 @@ from . import control as control
 from . import custom as custom
 from . import lanes as lanes
 from . import loops as loops
+from . import recursion as recursion
 from . import tangents as tangents
 from .activity import Activity
 from .batch import batched
 from .forward import tangent
 from .opening import lent, opened
 from .reverse import Made, adjoint
+
+Mark = tuple[dict[Hashable, Any], dict[str, Function]]
 
 
 class Expansion:
@@ -38,6 +43,7 @@ class Expansion:
         self._new: dict[str, Function] = {}
         self._reserved: set[str] = set()
         self._once: dict[Hashable, Any] = {}
+        self._opened: set[str] = set()
 
     def function(self, name: str) -> Function:
         """A function of the module as derivatives see it: expanded and opened."""
@@ -54,13 +60,24 @@ class Expansion:
         entry = self.module.entry(name)
         if isinstance(entry, Function):
             return entry
-        derive = _DERIVED[entry.kind]
-        return self.once(("expanded", name), lambda: derive(self, entry))
+        return self.once(("expanded", name), lambda: self._derived(entry))
+
+    def _derived(self, entry: Declaration) -> Function:
+        if entry.name in self._opened:
+            raise UserError(
+                f"@{entry.of} calls a derivative of itself: there is no end to its derivatives",
+                remedy="differentiate a function that does not",
+            )
+        self._opened.add(entry.name)
+        found = _DERIVED[entry.kind](self, entry)
+        self._opened.discard(entry.name)
+        return found
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, made once for each key."""
         if key not in self._once:
-            self._once[key] = make()
+            made = make()  # which may assume what it is to be
+            self._once[key] = made
         return self._once[key]
 
     def define(self, name: str, fn: Function) -> FunctionRef:
@@ -80,6 +97,25 @@ class Expansion:
     def fill(self, ref: FunctionRef, fn: Function) -> None:
         """Add the function that a name was reserved for."""
         self._new[ref.name] = replace(fn, name=ref.name)
+
+    def recursive(self, name: str) -> bool:
+        """Whether a function of the module calls itself, directly or through others."""
+        return self.once(("recursive", name), lambda: calls_itself(name, self._entry))
+
+    def _entry(self, name: str) -> Entry:
+        return self._new[name] if name in self._new else self.module.entry(name)
+
+    def assume(self, key: Hashable, made: object) -> None:
+        """What ``once`` gives for a key while it is being made."""
+        self._once[key] = made
+
+    def mark(self) -> Mark:
+        """All that was made so far, to come back to."""
+        return dict(self._once), dict(self._new)
+
+    def reset(self, mark: Mark) -> None:
+        """Forget what was made since."""
+        self._once, self._new = dict(mark[0]), dict(mark[1])
 
     def finish(self) -> Module:
         """The module without declarations."""

@@ -68,6 +68,22 @@ class Engine(Protocol):
         """Add the function that a name was reserved for."""
         ...
 
+    def recursive(self, name: str) -> bool:
+        """Whether a function of the module calls itself, directly or through others."""
+        ...
+
+    def assume(self, key: Hashable, made: object) -> None:
+        """What ``once`` gives for a key while it is being made."""
+        ...
+
+    def mark(self) -> object:
+        """All that was made so far, to come back to."""
+        ...
+
+    def reset(self, mark: object) -> None:
+        """Forget what was made since."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Way:

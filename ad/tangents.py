@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import Builder, Function, FunctionRef, Op, Param, Value, zeros
+from dlvm.ir import Builder, Function, FunctionRef, Op, Param, TensorType, Value, zeros
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.verify import unify
 from dlvm.ops import Call, Checkpoint, Cond, Recompute, Scan, While
@@ -41,26 +41,42 @@ def joined(body: Beside, name: str = "body") -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A function of the module with its tangents."""
+    """A function of the module with its tangents, and which results have one."""
 
-    body: Beside
+    params: tuple[Param, ...]
+    out: tuple[TensorType | None, ...]
     ref: FunctionRef
 
 
 def call_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
     """``y, dy = f_tangent(x, dx)``, one function for each choice of inputs that vary."""
     assert isinstance(op, Call)
-    name, flags = op.callee.name, flags_of(dx)
+    moving = _moving(engine, op.callee.name, flags_of(dx))
+    sizes = unify(types_of(moving.params), types_of(xs))
+    types = (*op.types, *(t.substitute(sizes) for t in moving.out if t is not None))
+    found = Call((*xs, *present(dx)), moving.ref, types).results
+    rest = iter(found[len(op.types) :])
+    return found[: len(op.types)], [None if t is None else next(rest) for t in moving.out]
+
+
+def _moving(engine: Engine, name: str, flags: Flags) -> Moving:
+    """The function with its tangents; a result of one that calls itself varies if it may."""
+    fn, key = engine.function(name), ("tangent", name, flags)
 
     def make() -> Moving:
-        body = beside(engine, engine.function(name), flags)
-        return Moving(body, engine.define(f"{name}_tangent", joined(body)))
+        ref = engine.reserve(f"{name}_tangent")
+        if not engine.recursive(name):
+            body = beside(engine, fn, flags)
+            engine.fill(ref, joined(body))
+            return Moving(fn.params, tuple(None if d is None else d.type for d in body.out), ref)
+        varied = engine.activity.varied(fn, flags)
+        out = tuple(r.type if r in varied else None for r in fn.results)
+        engine.assume(key, moving := Moving(fn.params, out, ref))
+        body = beside(engine, fn, flags)
+        engine.fill(ref, _branch(body, [i for i, t in enumerate(out) if t is not None]))
+        return moving
 
-    moving = engine.once(("tangent", name, flags), make)
-    sizes = unify(types_of(moving.body.params), types_of(xs))
-    types = (*op.types, *(d.type.substitute(sizes) for d in present(moving.body.out)))
-    found = Call((*xs, *present(dx)), moving.ref, types).results
-    return sorted_out(found, moving.body.out)
+    return engine.once(key, make)
 
 
 def cond_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
