@@ -66,7 +66,8 @@ class Batch:
     """How many lanes there are, and how code is written for all of them.
 
     Where lanes go different ways, ``mask`` says which of them are on the way being written:
-    loops ask, which may never end in a lane that is elsewhere, operations that can end the
+    loops and functions that call themselves ask, which may never end in a lane that is
+    elsewhere, operations that can end the
     call with an error, and effects.
     """
 
@@ -163,9 +164,17 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
     """Whether anything inside must know which lanes are on its way."""
     found = inside(engine, ops)
     return any(
-        isinstance(op, While | Effect) or can_raise(op) or any(is_tape(t) for t in op.result_types)
+        isinstance(op, While | Effect)
+        or can_raise(op)
+        or any(is_tape(t) for t in op.result_types)
+        or enters_again(engine, op)
         for op in found
     )
+
+
+def enters_again(engine: Engine, op: Op) -> bool:
+    """Whether the operation itself calls a function that calls itself."""
+    return isinstance(op, Call) and engine.recursive(op.callee.name)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import Dim, Function, FunctionRef, Op, Value
+from dlvm.ir import BOOL, Dim, Function, FunctionRef, Op, TensorType, Value
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.verify import unify
@@ -27,9 +27,11 @@ from .batch import BATCHED, Batch, Body, Lanes
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function of the module for all lanes."""
+    """A function of the module for all lanes: its types, and which results are batched."""
 
-    body: Body
+    params: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+    batched: Flags
     ref: FunctionRef
 
 
@@ -38,19 +40,35 @@ def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     assert isinstance(op, Call)
     fn = b.engine.lent(op.callee.name)
     size = b.size if isinstance(b.size, int) else fresh_size(fn)
-
     guard = b.guard(op)
+    callee = _callee(Batch(b.engine, size), op.callee.name, flags, bool(guard))
+    given = (*xs, *guard)
+    sizes = unify(callee.params, types_of(given))
+    types = tuple(t.substitute(sizes) for t in callee.results)
+    return Call(given, callee.ref, types).results, callee.batched
+
+
+def _callee(b: Batch, name: str, flags: Flags, masked: bool) -> Callee:
+    """The function for all lanes; every result of one that calls itself is batched."""
+    fn, key = b.engine.lent(name), ("callee", name, flags, b.size, masked)
 
     def make() -> Callee:
-        body = Batch(b.engine, size).body(fn, flags, bool(guard))
-        return Callee(body, b.engine.define(f"{fn.name}_batched", body.fn))
+        ref = b.engine.reserve(f"{name}_batched")
+        if not b.engine.recursive(name):
+            body = b.body(fn, flags, masked)
+            b.engine.fill(ref, body.fn)
+            signature = body.fn.signature
+            return Callee(signature.params, signature.results, body.batched, ref)
+        every = (True,) * len(fn.results)
+        pairs = zip(fn.params, flags, strict=True)
+        params = [b.type(p.type) if f else p.type for p, f in pairs]
+        params += [TensorType(BOOL, (b.size,))] if masked else []
+        results = tuple(b.type(r.type) for r in fn.results)
+        b.engine.assume(key, callee := Callee(tuple(params), results, every, ref))
+        b.engine.fill(ref, b.demand(b.body(fn, flags, masked), every))
+        return callee
 
-    callee = b.engine.once(("callee", fn, flags, size, bool(guard)), make)
-    body = callee.body
-    given = (*xs, *guard)
-    sizes = unify(types_of(body.fn.params), types_of(given))
-    types = tuple(r.type.substitute(sizes) for r in body.fn.results)
-    return Call(given, callee.ref, types).results, body.batched
+    return b.engine.once(key, make)
 
 
 def fresh_size(fn: Function) -> Dim:

@@ -20,11 +20,13 @@ from dlvm.ir import (
     TensorType,
     Value,
     splat,
+    zeros,
 )
 from dlvm.ir.rewrite import inline
 from dlvm.ops import (
     And,
     Broadcast,
+    Call,
     Cond,
     Not,
     Pop,
@@ -33,8 +35,8 @@ from dlvm.ops import (
     While,
 )
 
-from .activity import Flags, arguments, is_tape
-from .batch import BATCHED, Batch, Lanes, any_of, needs_mask
+from .activity import Flags, arguments, carried, is_tape
+from .batch import BATCHED, Batch, Body, Lanes, any_of, enters_again, inside, needs_mask
 from .batch_control import settle
 from .live import live
 from .reverse import Engine
@@ -55,7 +57,7 @@ def cond(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Both branches, one after the other on the same tapes, for the lanes that go there."""
     tapes = [i for i, v in enumerate(op.captured) if is_tape(v.type)]
-    ends = {i: _tape_of(b.engine, op.then, op.then.params[i])[1] for i in tapes}
+    ends = {i: _end_of(b.engine, op, i) for i in tapes}
     given = list(xs[1:])
     sides: list[list[Value]] = [[], []]
     ways = [(0, op.then, xs[0]), (1, op.otherwise, Not(xs[0]))]
@@ -63,14 +65,35 @@ def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
         masked = needs_mask(b.engine, fn.ops)
         mask = lanes if b.mask is None else And(lanes, b.mask)
         body = b.body(fn, flags[1:], masked)
-        found = inline(body.fn, (*given, *((mask,) if masked else ())))
-        sides[k] = b.every(found, body.batched)
+        held = (*given, *((mask,) if masked else ()))
+        if any(enters_again(b.engine, inner) for inner in inside(b.engine, fn.ops)):
+            sides[k] = found = list(_if_any(b, body, held, ends))
+        else:
+            found = inline(body.fn, held)
+            sides[k] = b.every(found, body.batched)
         for i, end in ends.items():
             given[i] = found[end]
     out = [_choose(xs[0], x, y) for x, y in zip(*sides, strict=True)]
     for i, end in ends.items():
         out[end] = given[i]
     return out, (True,) * len(out)
+
+
+def _if_any(b: Batch, body: Body, held: Sequence[Value], ends: dict[int, int]) -> Sequence[Value]:
+    """A branch that enters a function again does so only while a lane goes there."""
+    then = b.demand(body, (True,) * len(body.batched))
+    params = tuple(Param(p.type, p.name) for p in then.params)
+    tapes = {end: params[i] for i, end in ends.items()}
+    with Builder() as builder:
+        nothing = tuple(tapes.get(j) or zeros(r.type) for j, r in enumerate(then.results))
+    otherwise = Function("otherwise", params, tuple(builder.ops), nothing)
+    return Cond(any_of(held[-1]), tuple(held), then, otherwise).results
+
+
+def _end_of(engine: Engine, op: Cond, i: int) -> int:
+    """Which result of a branch is the tape that comes in as its parameter ``i``."""
+    found = (_tape_of(engine, fn, fn.params[i])[1] for fn in (op.then, op.otherwise))
+    return next(end for end in found if end is not None)
 
 
 def _choose(lanes: Value, x: Value, y: Value) -> Value:
@@ -132,23 +155,44 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
     return Function("body", (*params, *guard), live(builder.ops, new), tuple(new))
 
 
-def _tape_of(engine: Engine, fn: Function, tape: Value) -> tuple[type[Op] | None, int]:
-    """What a body first does with a tape, push or pop if anything, and where it returns it."""
+def _tape_of(
+    engine: Engine, fn: Function, tape: Value, open_: frozenset[str] = frozenset()
+) -> tuple[type[Op] | None, int | None]:
+    """What a body first does with a tape, push or pop if anything, and where it returns it.
+
+    Where only a function that is being looked at could tell, that is not known here.
+    """
     first: type[Op] | None = None
     for op in fn.ops:
         if tape not in op.operands:
             continue
-        end = 0
+        end: int | None = 0
         if isinstance(op, Push | Pop):
             first = first or type(op)
         else:
             place = op.operands[arguments(op)].index(tape)
-            bodies = engine.activity.bodies(op)
-            found = [_tape_of(engine, body, body.params[place]) for body in bodies]
-            first = next((use for use, _ in found if first is None and use), first)
-            end = found[0][1]
+            use, end = _through(engine, op, place, open_)
+            first = first or use
+        if end is None:
+            return first, None
         tape = op.results[end]
     return first, fn.results.index(tape)
+
+
+def _through(
+    engine: Engine, op: Op, place: int, open_: frozenset[str]
+) -> tuple[type[Op] | None, int | None]:
+    """The same for the bodies that an operation holds or calls."""
+    if isinstance(op, Call):
+        if op.callee.name in open_:
+            return None, None
+        open_ |= {op.callee.name}
+    bodies = engine.activity.bodies(op)
+    found = [_tape_of(engine, body, body.params[place], open_) for body in bodies]
+    use = next((use for use, _ in found if use), None)
+    if place < carried(op):
+        return use, place
+    return use, next((end for _, end in found if end is not None), None)
 
 
 BATCHED.update({Cond: cond, While: while_loop})
