@@ -22,7 +22,7 @@ from dlvm.ops import (
 )
 
 from .activity import Flags, is_tape
-from .batch import BATCHED, Batch, Body, Lanes
+from .batch import BATCHED, Batch, Lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,7 @@ from .activity import Activity
 from .batch import batched
 from .forward import tangent
 from .opening import lent, opened
-from .reverse import Made, adjoint
-
-Mark = tuple[dict[Hashable, Any], dict[str, Function]]
+from .reverse import Made, Mark, adjoint
 
 
 class Expansion:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from dlvm.errors import CompilerError, Origin
 from dlvm.ir import (
@@ -34,6 +34,7 @@ from .cotangents import accumulate, accumulate_masked, added, mask_of, masked
 from .live import live
 
 Made = TypeVar("Made")
+Mark = tuple[dict[Hashable, Any], dict[str, Function]]
 Cotangents = Sequence[Value | None]
 Back = Callable[[Cotangents, Cotangents], Cotangents]
 
@@ -76,11 +77,11 @@ class Engine(Protocol):
         """What ``once`` gives for a key while it is being made."""
         ...
 
-    def mark(self) -> object:
+    def mark(self) -> Mark:
         """All that was made so far, to come back to."""
         ...
 
-    def reset(self, mark: object) -> None:
+    def reset(self, mark: Mark) -> None:
         """Forget what was made since."""
         ...
 

@@ -28,8 +28,8 @@ from .methods import Methods, WeakMethod
 from .openness import check_dynamic, without
 from .operands import here, staged
 from .programs import Programs
-from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
 from .recursion import called_with, generalised, identity, opened, settled
+from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
 from .short_cuts import Call, Form, short_cut
 from .source import Source
 from .specialisation import Specialisation

@@ -13,23 +13,24 @@ from . import tape
 from .memory import ALIGNMENT
 from .status import OUT_OF_MEMORY, TOO_DEEP
 
-LEAST, USUAL, MOST = 1 << 19, 1 << 22, 1 << 26
+UNKNOWN = 1 << 20
+"""What a thread has at least where nothing tells how large its stack is."""
+MOST = 1 << 26
 
 
 def stack_budget() -> int:
     """How many bytes of the processor's stack a call may take: half of what a thread has."""
-    size = threading.stack_size() or _limit() or 2 * LEAST
-    return min(max(size // 2, LEAST), MOST)
+    return min(threading.stack_size() or _limit(), 2 * MOST) // 2
 
 
 def _limit() -> int:
-    """The size of the stack of a new thread; 0 where nothing tells it."""
+    """The size of the stack of a new thread."""
     try:
         import resource
     except ImportError:
-        return 0
+        return UNKNOWN
     size, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    return 0 if size == resource.RLIM_INFINITY else size
+    return UNKNOWN if size == resource.RLIM_INFINITY else size
 
 
 FRAME = {"frame": "declare ptr @llvm.frameaddress.p0(i32)"}

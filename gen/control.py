@@ -91,7 +91,8 @@ def to_program(fn: Function, module: Module | None = None) -> Program:
     main = Lowering(fn, book).program()
     callees: list[Program] = []
     while len(callees) < len(book.called):
-        callees.append(Lowering([*book.called.values()][len(callees)], book).program())
+        fn = [*book.called.values()][len(callees)]
+        callees.append(replace(Lowering(fn, book).program(), inner=True))
     shared = tuple(array for array, _ in book.constants.values()), tuple(book.prints)
     whole = [replace(p, constants=shared[0], prints=shared[1]) for p in (main, *callees)]
     return replace(whole[0], callees=tuple(whole[1:]))
@@ -153,7 +154,12 @@ class Lowering:
     def region(self, fn: Function, arguments: Sequence[View]) -> list[View]:
         """Translate a body here, on these arguments; where its results are."""
         env: dict[Value, View] = dict(zip(fn.params, arguments, strict=True))
+        windows = windows_of(fn)
         for op in fn.ops:
+            if op in windows:
+                x = env[op.operands[0]]
+                env[op.results[0]] = View(x.storage, op.result_types[0], x.offset + windows[op])
+                continue
             rule = LOWERINGS.get(type(op))
             if rule is None and isinstance(op, Control):
                 raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
@@ -283,8 +289,6 @@ def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
 @lowers(Kernel)
 def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     """What a kernel updates in place is copied first; other results and scratch get fresh room."""
-    if (start := dense_window(op)) is not None:
-        return [View(xs[0].storage, op.result_types[0], xs[0].offset + start)]
     kernel = low.kernel(op)
     views = [
         low.copied(x) if buffer.role == "inout" else x
@@ -302,8 +306,21 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     return results
 
 
-def dense_window(op: Kernel) -> Dim | None:
+def windows_of(fn: Function) -> dict[Op, Dim]:
+    """Windows of adjacent elements that are views of what they are taken from, and their starts.
+
+    Where a value is used in other ways, too, they are copied: it may be updated in place.
+    """
+    starts = {op: at for op in fn.ops if (at := dense_window(op)) is not None}
+    others: set[Value] = set(fn.results)
+    others.update(v for op in fn.ops if starts and op not in starts for v in op.operands)
+    return {op: at for op, at in starts.items() if op.operands[0] not in others}
+
+
+def dense_window(op: Op) -> Dim | None:
     """Where a kernel that only takes a window of adjacent elements has it in its operand."""
+    if not isinstance(op, Kernel):
+        return None
     match op.body.ops:
         case (Slice(x, starts, sizes, steps),) if op.body.results == op.body.ops:
             first = next((i for i, n in enumerate(sizes) if n != 1), x.type.rank)

@@ -53,7 +53,9 @@ def emit_driver(program: Program, arena: Arena, text: Text) -> None:
         inner = Driver(callee, plan(callee), text, program)
         inner.spend(interrupts.of_trip(callee.steps))
         inner.block(callee.steps)
-        text.functions[symbol_of(callee.name)] = inner.finish(f"internal void @{symbol_of(callee.name)}")
+        text.functions[symbol_of(callee.name)] = inner.finish(
+            f"internal void @{symbol_of(callee.name)}"
+        )
     if program.callees:
         text.functions["activation"] = activations.FUNCTIONS
         text.declarations.update(activations.DECLARATIONS)

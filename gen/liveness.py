@@ -64,12 +64,12 @@ class Liveness:
     def needs(self, step: Step) -> set[Storage]:
         """What a step by itself reads, or must leave whole around what it writes.
 
-        A donated argument is left whole until nothing can end the call with an error.
+        A user's donated argument is left whole until nothing can end the call with an error.
         """
         needed = [v.storage for v in reads(step)]
         for view in writes(step):
             needed += around(view.storage) if view.whole else (view.storage,)
-        if may_raise(step):
+        if may_raise(step) and not self.program.inner:
             needed += self.program.donated
         return self.some(needed)
 

@@ -199,7 +199,8 @@ class Program:
     """Steps on storages. A donated parameter's storage may also be that of a result.
 
     ``callees`` are the functions that are entered from here or from one another; they share
-    constants, prints and kernels with it.
+    constants, prints and kernels with it. What is donated to an ``inner`` one is its caller's own,
+    and may be spoilt when the call ends with an error.
     """
 
     name: str
@@ -211,6 +212,7 @@ class Program:
     steps: tuple[Step, ...]
     donated: frozenset[Storage] = frozenset()
     callees: tuple[Program, ...] = ()
+    inner: bool = False
 
     def walk(self) -> Iterator[Step]:
         """Every step, those inside right after the one that holds them, those of callees last."""

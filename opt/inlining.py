@@ -11,7 +11,6 @@ from dlvm.ops import Call, Checkpoint, Kernel, Recompute
 from dlvm.ops.calls import called, calls_itself
 from dlvm.passes import function_pass, module_pass
 
-
 LIMIT = 100_000
 
 

@@ -109,7 +109,7 @@ def _stacked(rows: Sequence[Value], t: TensorType) -> Value:
     if not rows:
         return splat(0, t)
     parts = tuple(Reshape(y, (1, *y.shape)) for y in rows)
-    return Concat(parts, 0) if len(parts) > 1 else parts[0]
+    return parts[0] if len(parts) == 1 else Concat(parts, 0)
 
 
 def _trips(
@@ -133,6 +133,6 @@ def _trips(
 
 def _interleaved(parts: Sequence[Value], count: Dim) -> Value:
     """Slice i of part j is slice i k + j of the whole."""
-    trips, *inner = parts[0].type.shape
-    columns = tuple(Reshape(y, (trips, 1, *inner)) for y in parts)
+    inner = parts[0].shape[1:]
+    columns = tuple(Reshape(y, (*y.shape[:1], 1, *inner)) for y in parts)
     return Reshape(Concat(columns, 1), (count, *inner))

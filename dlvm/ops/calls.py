@@ -1,4 +1,4 @@
-"""Who calls whom: the functions that a function calls, and those that call themselves in the end."""
+"""Who calls whom: the functions that a function calls, and those that come to call themselves."""
 
 from __future__ import annotations
 

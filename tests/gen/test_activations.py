@@ -1,0 +1,94 @@
+"""Functions that are entered at run time: their steps, their memory, and where the stack ends."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.errors import TooDeep
+from dlvm.gen.activations import MOST, stack_budget
+from dlvm.gen.coalesce import coalesce
+from dlvm.gen.control import to_program
+from dlvm.gen.memory import plan
+from dlvm.gen.program_run import run_program
+from dlvm.gen.program_text import program_text
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import run
+
+
+@dlvm.function(dynamic={"x": "N"})
+def halves(x):
+    n = x.shape[0]
+    return dlvm.cond(
+        n <= 1, lambda: np.sin(x).sum(), lambda: halves(x[: n // 2]) + halves(x[n // 2 :]) * 0.5
+    )
+
+
+@dlvm.function
+def filled(x, i):
+    """``x`` with elements 0 to i set, from the last call out."""
+    return dlvm.cond(i < 0, lambda: x, lambda: filled(x, i - 1).at[i].set(x[i] * 2))
+
+
+def program_of(f, *args):
+    module = run(dlvm.trace(f, *args).expanded(), DEFAULT)
+    return coalesce(to_program(module.main, module))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_the_steps_of_a_program_mean_what_machine_code_does(n):
+    x = np.random.default_rng(0).normal(size=n)
+    for f in (halves, dlvm.grad(halves)):
+        program = program_of(f, dlvm.spec("f64[N]"))
+        outcome = run_program(program, plan(program), [x], {"N": n})
+        assert np.array_equal(outcome.results[0], f(x))
+
+
+def test_functions_stand_in_the_text_of_the_loops():
+    program = program_of(halves, dlvm.spec("f64[N]"))
+    text = program_text(program, plan(program))
+    assert text.count("\nprogram @") == 1 and "enter @halves_1(" in text and "sizes (" in text
+
+
+def test_an_array_that_goes_through_is_as_numpy_would_have_it():
+    x = np.arange(6.0)
+    expected = np.where(np.arange(6) <= 3, x * 2, x)
+    assert np.array_equal(filled(x, 3), expected) and np.array_equal(x, np.arange(6.0))
+
+
+def test_the_report_counts_one_activation():
+    first = halves.compile(dlvm.spec("f64[N]")).report
+    assert first.at(N=64).flops >= 32 and first.kernels >= 3
+
+
+def test_threads_with_small_stacks_end_with_an_error_too():
+    @dlvm.function
+    def down(n):
+        return dlvm.cond(n <= 0, lambda: n, lambda: down(n - 1) + 1)
+
+    assert down(10) == 10
+    found = []
+
+    def call():
+        with pytest.raises(TooDeep):
+            down(10**9)
+        found.append(down(1000))
+
+    workers = [threading.Thread(target=call) for _ in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert found == [1000] * 4
+
+
+def test_the_budget_is_half_a_stack():
+    before = threading.stack_size(1 << 21)
+    try:
+        assert stack_budget() == 1 << 20
+    finally:
+        threading.stack_size(before)
+    assert 0 < stack_budget() <= MOST
