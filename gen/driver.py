@@ -302,6 +302,7 @@ class Driver:
         self.text.functions["ask"] = interrupts.ASK
         self.w.do("call void @ask(ptr %context, ptr %status)")
         self.leave_if_failed()
+
     def word(self, index: int, type_: str) -> str:
         """A word of the context."""
         at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
