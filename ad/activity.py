@@ -117,7 +117,7 @@ class Activity:
     def _through(self, op: Op, body: Function, params: Flags) -> Flags:
         with self._inside(op) as again:
             if again:
-                return tuple(flows(r.type) for r in body.results)
+                return tuple(self.follows(r.type) for r in body.results)
             found = self.varied(body, params)
         return tuple(r in found for r in body.results)
 
@@ -169,7 +169,7 @@ class Activity:
     def _back(self, op: Op, body: Function, results: Flags) -> Flags:
         with self._inside(op) as again:
             if again:
-                return tuple(flows(p.type) for p in body.params)
+                return tuple(self.follows(p.type) for p in body.params)
             found = self.useful(body, results)
         return tuple(p in found for p in body.params)
 
