@@ -7,11 +7,12 @@
 #   make peers   install JAX and PyTorch, some gigabytes, to race them too
 #   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
 #   make robust  threads, forks, Ctrl-C, disks, other runs: some ten minutes, then make leaks
+#   make guards  every operation on every type, with pages around its memory that nobody may touch
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 
-.PHONY: peers accuracy test demo check table bench fuzz leaks robust
+.PHONY: peers accuracy test demo check table bench fuzz leaks robust guards
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -38,6 +39,9 @@ bench: .venv/test.stamp
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)
+
+guards: .venv/test.stamp
+	$(BIN)/python -m tests.guards
 
 leaks: .venv/test.stamp
 	$(BIN)/python -m tests.leaks

@@ -19,7 +19,7 @@ from dlvm.errors import DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
-from dlvm.ir.taps import record
+from dlvm.ir.taps import record, say
 
 from . import interrupts, pool, status, tape
 from .activations import stack_budget
@@ -107,7 +107,7 @@ class Executable:
     def _enter(self) -> Entry | None:
         return self.entry()
 
-    def run(self, arrays: Sequence[Any], write: Callable[[str], None] = print) -> tuple[Array, ...]:
+    def run(self, arrays: Sequence[Any], write: Callable[[str], None] = say) -> tuple[Array, ...]:
         """The results on these arguments; a donated one is the result that overwrites it."""
         params = self.interface.params
         if len(arrays) != len(params):

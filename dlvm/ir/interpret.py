@@ -20,6 +20,7 @@ from dlvm.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate
 from .module import Module
+from .taps import say
 from .types import Array, TensorType, dtype_of, known
 from .unify import unify
 
@@ -54,7 +55,7 @@ class Interpreter:
 
     module: Module
     symbols: dict[str, int] = field(default_factory=dict[str, int])
-    write: Callable[[str], None] = print
+    write: Callable[[str], None] = say
     depth: int = 0
 
     def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:

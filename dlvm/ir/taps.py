@@ -1,4 +1,4 @@
-"""Who listens to the values that a call gives out on its way.
+"""Who listens to the values that a call gives out on its way, and how they are printed.
 
 A tap in a program is a name; what happens to its values is said where the program is called.
 Without a listener they go nowhere. Listeners are those of the thread that makes the call.
@@ -32,3 +32,8 @@ def record(name: str, value: Array) -> None:
     """Tell everybody who listens, each with a copy of its own."""
     for listener in _listening.get():
         listener[name].append(value.copy())
+
+
+def say(text: str) -> None:
+    """Print a line that is seen whatever happens next."""
+    print(text, flush=True)

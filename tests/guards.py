@@ -1,0 +1,224 @@
+"""Every operation with guard pages around every buffer: machine code may touch nothing else.
+
+    python -m tests.guards [--short] [--only matmul]
+
+Arguments, results, constants and each temporary of a call stand in pages of their own, flush
+against pages that nobody may touch: at their end in one run, at their start in another. A child
+process runs a batch; one that is killed by a signal names the operation, elements, sizes and side
+on the last line that it wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import io
+import mmap
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+import dlvm.gen.build
+from dlvm.ad import expand
+from dlvm.errors import UserError
+from dlvm.gen import status, tape
+from dlvm.gen.executable import Executable, Printer
+from dlvm.gen.memory import Arena, intervals
+from dlvm.gen.program import Program as Steps
+from dlvm.ir import BOOL, F32, I64, NUMBERS, OPS, Array, DType, Module, Op, TensorType
+from dlvm.ops import Add, Mul, Neg, Tanh
+from dlvm.opt.pipelines import DEFAULT
+from dlvm.passes import run
+from dlvm.testing.dice import Seeded
+from dlvm.testing.drafts import Draft
+from dlvm.testing.families import place_class
+from dlvm.testing.random_programs import TRACED, Program, finished
+from dlvm.trust.answers import Answer, Question, differ
+
+PAGE = mmap.PAGESIZE
+SIDES = ("end", "start")
+SIZES = (0, 1, 2, 7, 16, 33)
+SHORT = ((F32, 2), (I64, 1))
+BATCH = 12
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class Guarded:
+    """Memory between two pages that nobody may touch."""
+
+    def __init__(self, size: int, side: str) -> None:
+        room = -(-max(size, 1) // PAGE) * PAGE
+        self.map = mmap.mmap(-1, room + 2 * PAGE)
+        self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        for at in (self.begin, self.begin + PAGE + room):
+            forbid(at, PAGE)
+        self.address = self.begin + PAGE + (room - size if side == "end" else 0)
+
+    def array(self, like: Array) -> Array:
+        """An array of this memory that holds what another does."""
+        raw = (ctypes.c_char * like.nbytes).from_address(self.address)
+        found = np.frombuffer(raw, like.dtype).reshape(like.shape)
+        found[...] = like
+        return found
+
+
+def forbid(address: int, size: int) -> None:
+    """Let nobody touch some pages."""
+    if LIBC.mprotect(address, size, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def spread(steps: Steps, side: str) -> tuple[Arena, list[int]]:
+    """A plan in which each temporary has pages of its own, and the pages between them."""
+    offsets, between, at = {}, [], PAGE
+    for storage in intervals(steps):
+        size = int(storage.bytes)  # type: ignore[call-overload]
+        room = -(-max(size, 1) // PAGE) * PAGE
+        offsets[storage] = at + (room - size if side == "end" else 0)
+        between.append(at + room)
+        at += room + PAGE
+    return Arena(offsets, at), [0, *between]
+
+
+def built(module: Module, side: str) -> tuple[Executable, list[int]]:
+    """A program whose temporaries stand apart, and the pages between them."""
+    plan, pages = dlvm.gen.build.plan, []
+
+    def apart(steps: Steps) -> Arena:
+        arena, between = spread(steps, side)
+        pages.extend(between)
+        return arena
+
+    dlvm.gen.build.plan = apart
+    try:
+        return dlvm.gen.build.build(module), pages
+    finally:
+        dlvm.gen.build.plan = plan
+
+
+def called(
+    code: Executable, pages: Sequence[int], arrays: Sequence[Array], side: str
+) -> list[Array] | None:
+    """The results of a call in which every buffer is guarded; None where it ends in an error."""
+    face = code.interface
+    held = [Guarded(a.nbytes, side) for a in (*arrays, *face.constants)]
+    given = [g.array(np.asarray(a)) for g, a in zip(held, (*arrays, *face.constants), strict=True)]
+    blank = [np.zeros([int(n) for n in r.type.shape], r.type.dtype.numpy) for r in face.results]  # type: ignore[call-overload]
+    out = [Guarded(b.nbytes, side) for b in blank]
+    results = [g.array(b) for g, b in zip(out, blank, strict=True)]
+    arena = mmap.mmap(-1, int(face.arena) + PAGE)  # type: ignore[call-overload]
+    base = ctypes.addressof(ctypes.c_char.from_buffer(arena))
+    for page in pages:
+        forbid(base + page, PAGE)
+    words = (ctypes.c_int64 * status.WORDS)()
+    context = (ctypes.c_int64 * tape.WORDS)(*code._context.tolist())
+    printer = Printer(lambda index, address, sizes: 0)
+    context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
+    tables = [_table(given[: len(arrays)]), _table(results), _table(given[len(arrays) :])]
+    code._call(tables[0], tables[1], base, (ctypes.c_int64 * 1)(), tables[2], words, context)
+    return None if words[0] else [np.array(r) for r in results]
+
+
+def _table(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * max(len(arrays), 1))(*(a.ctypes.data for a in arrays))
+
+
+# -- programs ------------------------------------------------------------------------------------
+
+
+def sample(cls: type[Op], dtype: DType, seed: int) -> Program | None:
+    """A small program of one operation on such elements, where this seed gives one."""
+    d = Draft(Seeded(seed), (dtype, I64, BOOL), SIZES, (Add, Mul, Neg, Tanh), most=2000)
+    for t in (dtype, I64, BOOL, dtype):
+        d.param(TensorType(t, d.shape((1, 2))))
+    with d.builder:
+        op = place_class(d, cls)
+    if op is None or not any(isinstance(o, cls) for o in d.builder.ops):
+        return None
+    results = [r for r in op.results if r.dtype.kind != "t"]
+    return finished(d, results or d.params[:1], {})
+
+
+def cases(short: bool, only: str) -> Iterator[tuple[str, Program]]:
+    """Programs by name: operation, elements, seed."""
+    kinds = SHORT if short else tuple((t, 6) for t in NUMBERS)
+    for cls in TRACED:
+        if only in ("", cls.name):
+            for dtype, count in kinds:
+                for seed in range(count):
+                    with contextlib.suppress(UserError):
+                        if (program := sample(cls, dtype, seed)) is not None:
+                            yield f"{cls.name} {dtype} {seed}", program
+
+
+def check(program: Program, side: str) -> str:
+    """What is wrong with a program, guarded; nothing where all is right."""
+    full = expand(program.module)
+    code, pages = built(run(full, DEFAULT), side)
+    question = Question(full, program.arrays)
+    results = called(code, pages, program.arrays, side)
+    if question.answer.error is not None or results is None:
+        return "" if (question.answer.error is None) == (results is not None) else "an error"
+    off = differ(question, Answer(tuple(results), None), question)
+    return str(off or "")
+
+
+def child(names: Collection[str]) -> None:
+    """A batch of programs, each told before it is run."""
+    for name in names:
+        cls, dtype, seed = name.split()
+        program = sample(OPS[cls], next(t for t in NUMBERS if str(t) == dtype), int(seed))
+        assert program is not None
+        for side in SIDES:
+            print(f"try {name} {side}", flush=True)
+            with contextlib.redirect_stdout(io.StringIO()):
+                said = check(program, side)
+            if said:
+                print(f"FAIL {name} {side} {said}", flush=True)
+
+
+def guards(short: bool = False, only: str = "") -> list[str]:
+    """What every batch says that is wrong."""
+    names = [name for name, _ in cases(short, only)]
+    told: list[str] = []
+    size = len(names) if short else BATCH * 8
+    batches = [names[i : i + size] for i in range(0, len(names), max(size, 1))]
+    while batches:
+        batch = batches.pop(0)
+        command = [sys.executable, "-m", "tests.guards", "--child", *batch]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = done.stdout.splitlines()
+        told += [line for line in lines if line.startswith("FAIL")]
+        if done.returncode:
+            last = lines[-1].removeprefix("try ") if lines else "nothing"
+            how = signal.Signals(-done.returncode).name if done.returncode < 0 else "an exception"
+            told.append(f"DIED {last}: {how} {done.stderr.strip()[-300:]}")
+            died = " ".join(last.split()[:3])
+            if died in batch:  # the rest of the batch goes on
+                batches.insert(0, batch[batch.index(died) + 1 :])
+                batches = [b for b in batches if b]
+    print(*told, sep="\n", end="\n" if told else "")
+    print(f"{len(names)} programs on both sides, {len(told)} failures")
+    return told
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description="operations between guard pages")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--only", default="", help="the name of one operation")
+    parser.add_argument("--child", nargs="*")
+    options = parser.parse_args()
+    if options.child is not None:
+        child(options.child)
+        return 0
+    return 1 if guards(options.short, options.only) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
