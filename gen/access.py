@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dlvm.ir import Dim, DType
 
+from .ahead import LINE, Ahead
 from .emit import Writer
 from .lanes import Val, splat, splat_text, stored_type, suffix, vector
 from .loops import Load, Local, Memory, Store
@@ -39,6 +40,7 @@ class Access:
     def __init__(self, w: Writer, offsets: Offsets) -> None:
         self.w, self.offsets = w, offsets
         self.places: dict[str, Place] = {}
+        self.ahead: Ahead | None = None
 
     def declare(self, local: Local) -> None:
         """Stack memory; in a vector loop, one vector for each element."""
@@ -64,8 +66,19 @@ class Access:
         assert v is not None
         mask = self.offsets.holds(where)
         if self.offsets.stride(offset) == 1:
+            self._ask(s, place, offset, v.lanes)
             return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
         return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
+
+    def _ask(self, s: Load, place: Place, offset: Dim, lanes: int) -> None:
+        """Bring the same elements of the next row nearer, where this one is read again."""
+        if self.ahead is None or (there := self.ahead.next(self.offsets, s, offset)) is None:
+            return
+        start = self._address(place, there)
+        for line in range(0, lanes * place.dtype.bytes, LINE):
+            at = self.w.value(f"getelementptr i8, ptr {start}, i64 {line}")
+            use = (("i32", "0"), ("i32", "2"), ("i32", "1"))
+            self.w.call("void", "llvm.prefetch.p0", ("ptr", at), *use)
 
     def address(self, memory: Memory, offset: Dim) -> str:
         """Where an element of memory lies."""

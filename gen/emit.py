@@ -25,6 +25,11 @@ class Text:
     objects: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
     """What gives the machine code of a function that is declared here only, by its name."""
 
+    @property
+    def scales(self) -> bool:
+        """Whether the processor multiplies by powers of two in one instruction."""
+        return "+avx512dq" in self.attributes and "+avx512vl" in self.attributes
+
     def include(self, other: Text) -> None:
         """Take over the pieces of another module for the same target."""
         self.declarations.update(other.declarations)

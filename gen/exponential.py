@@ -63,7 +63,9 @@ def _polynomial(v: Lanes, r: str) -> str:
 
 
 def _scaled(v: Lanes, x: str, n: str) -> str:
-    """``x * 2**n`` in two steps, so that it may be denormal."""
+    """``x * 2**n``, rounded once: by one instruction, or two, so that it may be denormal."""
+    if v.w.text.scales:
+        return v.scaled(x, n)
     half = v.whole_do("ashr", n, v.whole(1))
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.whole_do("sub", n, half)))
 

@@ -19,6 +19,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum, minimum, product, symbol
 
 from .access import Place
+from .ahead import Ahead
 from .emit import Text, Writer
 from .lanes import Val
 from .loops import Check, Let, Local, Loop, Scalar, scalars, statements
@@ -115,7 +116,9 @@ def _share(e: Emitter, chain: Sequence[Loop], begin: Dim, end: Dim) -> None:
     """The turns from ``begin`` to ``end`` of loops that stand in one another, as one range."""
     loop, *below = chain
     if not below:
+        e.access.ahead = Ahead(loop.var, len(e.offsets.scopes))
         e.between(loop, begin, end)
+        e.access.ahead = None
         return
     size = product(tuple(e.offsets.known(s.extent) for s in below))
     first = e.offsets.first(floordiv(begin, size))

@@ -251,6 +251,11 @@ class Lanes:
         biased = self.whole_do("add", n, self.whole(self.bias))
         return self.float(self.whole_do("shl", biased, self.whole(self.mantissa)))
 
+    def scaled(self, x: str, n: str) -> str:
+        """``x * 2**n``, for processors that have an instruction for it."""
+        name = f"llvm.ldexp.{self.suffix}.{suffix(self._bits, self.lanes)}"
+        return self.w.call(self.type, name, (self.type, x), (self.bits_type, n))
+
     def two_sum(self, x: str, y: str) -> tuple[str, str]:
         """x + y and what its rounding lost (Knuth 1969)."""
         total = self.add(x, y)

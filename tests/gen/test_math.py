@@ -8,9 +8,11 @@ import pytest
 
 from dlvm.gen import coefficients
 from dlvm.ir import F32, F64
+from dlvm.target import Target
 
 from . import fit
 from .compiled import Compiled, kernel
+from .values import same_bits
 
 RANGES = {
     "exp": {"f32": [(-103, 89), (-1, 1)], "f64": [(-745, 710), (-1, 1)]},
@@ -20,12 +22,12 @@ RANGES = {
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, 1e-310, 5e-324, 1e-45, 1e308, 800.0]
 
 
-def compiled(word, dtype):
+def compiled(word, dtype, target=None):
     op, _ = kernel(f"""func @f(%x: {dtype}[N]) -> {dtype}[N] {{
       %0 = {word} %x : {dtype}[N]
       return %0
     }}""")
-    return Compiled(op)
+    return Compiled(op, target=target)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
@@ -59,6 +61,18 @@ def test_special_values_are_those_of_numpy(word, dtype):
     np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype is F32 else 1e-15)
     real = ~np.isnan(expected)
     assert np.all(np.signbit(found[real]) == np.signbit(expected[real]))
+
+
+@pytest.mark.skipif("+avx2" not in Target.host().features, reason="runs code for AVX2")
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("word", ["exp", "exp2", "sinh", "cosh"])
+def test_the_bits_are_those_of_processors_that_scale_in_two_steps(word, dtype):
+    """Down to denormal results and up to overflow."""
+    older = Target(Target.host().triple, "x86-64-v3", "", 256, 16, 1)
+    x = np.linspace(-160, 160, 4001) if dtype is F32 else np.linspace(-1100, 1100, 4001)
+    with np.errstate(over="ignore"):
+        x = np.concatenate([x, SPECIAL]).astype(dtype.numpy)
+    assert same_bits(compiled(word, dtype)(x)[0][0], compiled(word, dtype, older)(x)[0][0])
 
 
 def test_the_coefficients_are_those_that_fit_computes():
