@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dlvm import environment, passes
+from dlvm.budget import fitted
 from dlvm.debugging import Looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Dim, Module, hooks
@@ -41,6 +42,7 @@ class Options:
     target: str = "host"
     threads: int | None = None
     debug: tuple[str, ...] = ()
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         if self.target != "host":
@@ -102,8 +104,9 @@ class Road:
         """The first function as kernels, each of which becomes one loop nest."""
         from dlvm.opt.pipelines import KERNELS
 
-        before = self.optimized
-        return self._timed("fuse", lambda: passes.run(before, KERNELS))
+        before, memory = self.optimized, self.options.memory
+        made = self._timed("fuse", lambda: passes.run(before, KERNELS))
+        return made if memory is None else fitted(made, memory)  # or the user must allow more
 
     @cached_property
     @passes.unhurried()
@@ -115,7 +118,8 @@ class Road:
 
         _ = environment.verifying() and self.differentiated
         with self._guarded("emit"):
-            return compiled(self.traced, self.options.machine(), lambda: self.kernels)
+            said = "" if self.options.memory is None else f"memory={self.options.memory}"
+            return compiled(self.traced, self.options.machine(), lambda: self.kernels, said)
 
     @property
     def report(self) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+from dlvm.budget import budget_of
 from dlvm.compile import Options
 from dlvm.ir import Module
 
@@ -26,6 +27,7 @@ def function(
     target: str = ...,
     threads: int | None = ...,
     debug: Sequence[str] | str = ...,
+    memory: int | str | None = ...,
 ) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
 @facing_users
 def function(
@@ -38,16 +40,19 @@ def function(
     target: str = "host",
     threads: int | None = None,
     debug: Sequence[str] | str = (),
+    memory: int | str | None = None,
 ) -> Any:
     """Stage a Python function: traced at its first call, compiled, and fast from then on.
 
     ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
     the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
     leading ones. ``debug`` names what is looked at in every call, as by ``dlvm.debug``:
-    ``"nans"``, ``"infs"``, ``"bounds"``.
+    ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"`` is how much a call may take beside
+    its arguments and results: what does not fit is computed again instead of kept.
     """
 
-    options = Options(target, threads, (debug,) if isinstance(debug, str) else tuple(debug))
+    looks = (debug,) if isinstance(debug, str) else tuple(debug)
+    options = Options(target, threads, looks, budget_of(memory))
 
     @facing_users
     def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:

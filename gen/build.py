@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from dlvm.ir import Module
+from dlvm.ir import Dim, Module
 from dlvm.target import Target
 
 from .coalesce import coalesce
@@ -64,6 +64,11 @@ def build(
     if keep is not None:
         keep(interface, report, objects)
     return Executable(interface, library, module, texts, report, target.threads)
+
+
+def planned_bytes(module: Module) -> Dim:
+    """The memory that the first function of a module needs during a call."""
+    return plan(coalesce(to_program(module.main))).bytes
 
 
 def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:

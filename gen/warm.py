@@ -39,10 +39,12 @@ ROOMS = (".", "ir", "ops", "ad", "opt", "gen")
 STAGES = ("loops", "llvm", "asm")
 
 
-def compiled(traced: Module, target: Target, kernels: Callable[[], Module]) -> Executable:
-    """The program of a trace, from the disk or made of its kernels."""
+def compiled(
+    traced: Module, target: Target, kernels: Callable[[], Module], options: str = ""
+) -> Executable:
+    """The program of a trace, from the disk or made of its kernels, as ``options`` say."""
     start = time.perf_counter()
-    kept, key = store(), key_of(traced, target)
+    kept, key = store(), key_of(traced, target, options)
     if kept is None or key is None:
         return build(kernels(), target)
 
@@ -67,13 +69,13 @@ def _later(texts: Callable[[], Any], stage: str) -> Callable[[], str]:
 # -- the key ---------------------------------------------------------------------------------------
 
 
-def key_of(traced: Module, target: Target) -> str | None:
+def key_of(traced: Module, target: Target, options: str = "") -> str | None:
     """All that a program depends on; None where that can't be known."""
     if (own := _sources()) is None or _extended():
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
-    return digest("program", own, *versions, repr(target), str(traced), repr(ordinals))
+    return digest("program", own, *versions, repr(target), options, str(traced), repr(ordinals))
 
 
 @cache

@@ -244,12 +244,12 @@ def peak(fn: Function, ops: Sequence[Op], owned: Iterable[Param]) -> int:
         ending = dying.get(i, ())
         if not isinstance(op, Reshape):
             alive += sum(storage.roots(op.results).values())
-        most = max(most, alive + _inside(op) - _overwritten(op, ending))
+        most = max(most, alive + alive_inside(op) - overwritten_bytes(op, ending))
         alive -= sum(storage.bytes.get(v, 0) for v in ending)
     return most
 
 
-def _overwritten(op: Op, ending: Sequence[Value]) -> int:
+def overwritten_bytes(op: Op, ending: Sequence[Value]) -> int:
     """The bytes of results that lie where an operand lay that ends here."""
     free = [v.type for v in op.operands if v in ending]
     saved = 0
@@ -260,7 +260,8 @@ def _overwritten(op: Op, ending: Sequence[Value]) -> int:
     return saved
 
 
-def _inside(op: Op) -> int:
+def alive_inside(op: Op) -> int:
+    """The most bytes alive at once in the regions of an operation."""
     if isinstance(op, Kernel | Fold):
         return 0
     return max((peak(r, r.ops, ()) for r in op.regions.values()), default=0)
