@@ -1,6 +1,6 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
-#   make check   format, lint, types, import contract, size budget, then the tests
+#   make check   format, lint, types, import contract, sizes, what is forbidden, then the tests
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
@@ -26,6 +26,7 @@ check: .venv/dev.stamp
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
+	$(BIN)/python tools/forbidden.py
 	$(BIN)/python -W error -m pytest -n 2
 
 peers: .venv/bench.stamp

@@ -181,7 +181,9 @@ class Store:
 
 
 def _without_following(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    """Open a file that may be no file: no link is followed, and no pipe is waited for."""
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags | careful)
 
 
 def _check_owner(found: os.stat_result, path: Path, kind: object) -> None:

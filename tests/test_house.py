@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from tools.forbidden import found_in, violations
 from tools.size_budget import too_long
 
 ROOT = Path(__file__).parents[1]
@@ -37,3 +40,32 @@ def test_llvmlite_is_named_in_two_files_at_most():
     found = importers("llvmlite")
     assert len(found) <= 2
     assert all(name.startswith(("gen/", "dlvm/target")) for name in found)
+
+
+def test_nothing_becomes_code_or_objects_and_nothing_leaves_the_machine():
+    assert violations() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from marshal import loads",
+        "import urllib.request",
+        "def f():\n    from socket import socket",
+        "eval('1')",
+        "exec(text)",
+        "compile(text, 'f', 'exec')",
+        "__import__(name)",
+        "os.system('ls')",
+        "run(x, shell=True)",
+        "np.load(f, allow_pickle=flag)",
+    ],
+)
+def test_what_is_forbidden_is_found(line: str):
+    assert list(found_in(line))
+
+
+def test_what_is_not_forbidden_is_not_found():
+    allowed = "import re, json\nre.compile('a')\nf.compile(x)\nrun(x, shell=False)\nmodel.eval()\n"
+    assert list(found_in(allowed)) == []

@@ -106,6 +106,14 @@ def test_links_are_not_followed(store, tmp_path):
     assert Store(tmp_path / "link", 1 << 20).get(KEY) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(store):
+    store.put(KEY, b"x")
+    os.unlink(store.folder / KEY)
+    os.mkfifo(store.folder / KEY)
+    assert store.get(KEY) is None
+
+
 @pytest.mark.parametrize("place", ["file/cache", "file"])
 def test_a_folder_that_can_not_be_made_is_a_miss(tmp_path, place, caplog):
     (tmp_path / "file").write_text("")
