@@ -19,8 +19,8 @@ from dlvm.testing.strategies import programs
 def surrounded(module: Module) -> Module:
     """Each control operation becomes a call; an array without elements tells the sizes."""
     callees: list[Function] = []
-    functions = [_of_function(fn, callees) for fn in module.functions]
-    return Module((*functions, *callees)).verify()
+    entries = [_of_function(e, callees) if isinstance(e, Function) else e for e in module.entries]
+    return Module((*entries, *callees)).verify()
 
 
 def _of_function(fn: Function, callees: list[Function]) -> Function:

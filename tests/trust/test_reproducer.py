@@ -66,7 +66,7 @@ def test_a_law_that_fails_is_told_with_a_file_that_replays_it(planted_law, folde
     out = capsys.readouterr().out
     assert out.startswith("fails in the same way\n")
     assert '"same": true' in out
-    assert "broken, trust/test_reproducer.py" in out
+    assert re.search(r"broken, \S*trust/test_reproducer.py", out)
     with planted_law(Sub, swapped):
         assert main(["repro", file]) == 1
     assert capsys.readouterr().out.startswith("fails in another way\na wrong answer")
@@ -176,7 +176,7 @@ def test_verifying_passes_finds_a_wrong_law(planted_law, monkeypatch):
         program()(X)
     said = str(caught.value)
     assert said.startswith("a wrong answer: result 0")
-    assert "swapped, trust/test_reproducer.py" in said
+    assert re.search(r"swapped, \S*trust/test_reproducer.py", said)
     assert "return x * x - x" in said
     assert read(Path(file_in(said)).read_text()).failure is not None
 
