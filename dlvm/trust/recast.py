@@ -26,7 +26,8 @@ from dlvm.ir import (
 from dlvm.ir.rewrite import Env, mapped
 
 WIDE: Mapping[DType, DType] = {F16: F64, BF16: F64, F32: F64}
-Change = Callable[[Any], Any]
+Change = Callable[[Any, str], Any]
+"""A field of an operation, or the type of a parameter, and its name."""
 
 
 def widened(module: Module) -> Module:
@@ -38,12 +39,12 @@ def recast(module: Module, types: Mapping[DType, DType]) -> Module:
     """The program with other element types in the place of some."""
     if not any(_uses(fn, types) for fn in module.functions):
         return module
-    return module.map(lambda fn: changed(fn, lambda field: _recast(field, types)))
+    return module.map(lambda fn: changed(fn, lambda field, name: _recast(field, types)))
 
 
 def changed(fn: Function, change: Change) -> Function:
     """A function with every type, attribute and constant changed, in its regions as well."""
-    params = tuple(Param(change(p.type), p.name, p.donated, p.origin) for p in fn.params)
+    params = tuple(Param(change(p.type, "type"), p.name, p.donated, p.origin) for p in fn.params)
     env: Env = dict(zip(fn.params, params, strict=True))
     with (builder := Builder()):
         for op in fn.ops:
@@ -60,7 +61,7 @@ def _field(op: Op, name: str, kind: str, change: Change) -> Any:
         case "region":
             return changed(old, change)
         case "attribute" | "types" | "array":
-            return change(old)
+            return change(old, name)
         case _:
             return old
 

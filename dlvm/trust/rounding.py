@@ -19,7 +19,7 @@ import numpy as np
 
 from dlvm.cost import Count
 from dlvm.errors import UserError
-from dlvm.ir import BF16, BOOL, F16, F32, F64, Array, DType, Op, Value, dtype_of
+from dlvm.ir import BF16, BOOL, F16, F32, F64, Array, DType, Function, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Print, Tap
 from dlvm.ops.families import (
@@ -111,6 +111,18 @@ class Run(Interpreter):
     """How many operands stood outside the domain of their operation, in the one place."""
     seen: dict[Op, list[Array]] | None = None
     """The operands of each operation when it first ran, where somebody asks for them."""
+    made: dict[Value, Array] = field(default_factory=dict[Value, Array])
+    """What each operation then gave."""
+    entered: dict[Function, Sequence[Array]] = field(
+        default_factory=dict[Function, Sequence[Array]]
+    )
+    """What each function and region was then given."""
+
+    def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Run a function or region whose symbols are known."""
+        if self.seen is not None:
+            self.entered.setdefault(fn, arrays)
+        return Interpreter.call(self, fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
         """Run one operation and check what it gave."""
@@ -133,8 +145,9 @@ class Run(Interpreter):
     def _watched(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
         out = Interpreter.step(self, op, operands)  # what stands in its regions comes first
         self.wild[0] = self.wild[0] or not all(map(moderate, out))
-        if self.seen is not None:
-            self.seen.setdefault(op, operands)
+        if self.seen is not None and op not in self.seen:
+            self.seen[op] = operands
+            self.made.update(zip(op.results, out, strict=True))
         if isinstance(op, Elementwise) and op.domain != (-math.inf, math.inf):
             low, high = op.domain
             x = operands[0]
