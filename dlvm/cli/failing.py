@@ -1,4 +1,8 @@
-"""``dlvm repro``, ``bisect`` and ``reduce``: a failure of dlvm itself, replayed, blamed, shrunk."""
+"""``dlvm repro``, ``bisect`` and ``reduce``: a failure of dlvm itself, replayed, blamed, shrunk.
+
+What may end the process runs in another one. A program is IR text, with the header of a reproducer
+or without, or a function of a script, on the arrays that stand beside it or on random ones.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from dlvm.ir import Array, Module
 from dlvm.target import Target
 from dlvm.trust.apart import SECONDS, bisect_apart, examine_apart
 from dlvm.trust.inputs import drawn
+from dlvm.trust.reduce import reduce
 from dlvm.trust.reproducer import Reproducer, read
 
 from .inputs import sizes_of
@@ -39,8 +44,14 @@ def add(commands: Any) -> None:
     bisect.add_argument("--seed", type=int, help="of the arrays that are not given")
     bisect.add_argument("--size", action="append", default=[], metavar="B=64")
     bisect.set_defaults(run=run_bisect)
-    for parser in (repro, bisect):
-        parser.add_argument("--seconds", type=float, default=SECONDS, help="how long to wait")
+    reduce = commands.add_parser("reduce", help="a smaller program that fails in the same way")
+    add_named(reduce)
+    reduce.add_argument("--seed", type=int, help="of the arrays that are not given")
+    reduce.add_argument("--size", action="append", default=[], metavar="B=64")
+    reduce.add_argument("--out", type=Path, metavar="FILE", help="where to write the program")
+    reduce.set_defaults(run=run_reduce)
+    for parser in (repro, bisect, reduce):
+        parser.add_argument("--seconds", type=float, default=SECONDS, help="how long it may take")
         parser.add_argument("--json", action="store_true")
 
 
@@ -70,6 +81,30 @@ def run_bisect(options: argparse.Namespace) -> int:
     else:
         print("nothing fails" if found is None else found)
     return 0 if found is None else SAME
+
+
+def run_reduce(options: argparse.Namespace) -> int:
+    """Write a smaller program: 0 where one fails in the same way, 1 where nothing fails."""
+    kept = program_of(options)
+    how = kept.how()
+    found = bisect_apart(kept.module, kept.arrays, options.seconds, **how)
+    if found is None:
+        print("nothing fails", file=sys.stderr)
+        return OTHER
+    arrays = kept.arrays or tuple(drawn(expand(kept.module), kept.seed))
+    case, failure = reduce(kept.module, arrays, found, options.seconds, **how)
+    smaller = str(replace(kept, module=case.module, arrays=case.arrays, failure=failure))
+    before = sum(1 for fn in kept.module.functions for _ in fn.walk())
+    if options.out is not None:
+        options.out.write_text(smaller, "utf8")
+    if options.json:
+        facts = {"ops": case.ops, "before": before, "failure": failure.to_dict()}
+        print_json({**facts, "text": smaller})
+    else:
+        if options.out is None:
+            print(smaller, end="")
+        print(f"{before} operations became {case.ops}", file=sys.stderr)
+    return 0
 
 
 def reproducer_in(file: str) -> Reproducer:

@@ -27,32 +27,51 @@ from .failure import Failure
 
 SECONDS = 60.0
 """How long one question is waited for."""
-Look = Callable[..., "Failure | None"]
+Watch = Callable[[str], None]
 
 
 def examine_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
     """``examine``, where what ends the process is a failure of kind ``died``."""
-    return _asked(examine, module, arrays, seconds, how)
+    return _failure(lambda watch: examine(module, arrays, watch=watch, **how), seconds)
 
 
 def bisect_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
     """``bisect`` in the same way."""
-    return _asked(bisect, module, arrays, seconds, how)
+    return _failure(lambda watch: bisect(module, arrays, watch=watch, **how), seconds)
+
+
+def text_apart(make: Callable[[], str | None], seconds: float = SECONDS) -> str | None:
+    """What ``make`` gives; nothing where it does not come to its end."""
+    try:
+        lines, _, _ = _asked(lambda watch: make(), seconds)
+    except UserError:
+        return None
+    return next((line["found"] for line in lines if "found" in line), None)
+
+
+def _failure(look: Callable[[Watch], Failure | None], seconds: float) -> Failure | None:
+    def ask(watch: Watch) -> Any:
+        found = look(watch)
+        return None if found is None else found.to_dict()
+
+    lines, status, said = _asked(ask, seconds)
+    for line in lines:
+        if "found" in line:
+            return None if line["found"] is None else Failure.from_dict(line["found"])
+    stage = next((line["stage"] for line in reversed(lines) if "stage" in line), "differentiate")
+    return Failure("died", stage, _ending(status, said))
 
 
 def _asked(
-    look: Look,
-    module: Module,
-    arrays: Sequence[Array] | None,
-    seconds: float,
-    how: dict[str, Any],
-) -> Failure | None:
+    ask: Callable[[Watch], Any], seconds: float
+) -> tuple[Sequence[dict[str, Any]], int, str]:
+    """The lines that the child wrote, how it ended, and what it said besides."""
     if not hasattr(os, "fork"):
-        return look(module, arrays, **how)
+        return [{"found": ask(lambda stage: None)}], 0, ""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as said:
         with warnings.catch_warnings():
@@ -60,15 +79,18 @@ def _asked(
             child = os.fork()
         if child == 0:
             os.close(reading)
-            _answer(writing, said.fileno(), lambda watch: look(module, arrays, watch=watch, **how))
+            _answer(writing, said.fileno(), ask)
         os.close(writing)
         lines = _heard(reading, child, seconds)
         _, status = os.waitpid(child, 0)
         said.seek(0)
-        return _found(lines, status, said.read().decode("utf8", "replace"))
+        for line in lines:
+            if "user" in line:
+                raise UserError(line["user"])
+        return lines, status, said.read().decode("utf8", "replace")
 
 
-def _answer(writing: int, said: int, ask: Callable[[Callable[[str], None]], Any]) -> NoReturn:
+def _answer(writing: int, said: int, ask: Callable[[Watch], Any]) -> NoReturn:
     """What the child does: each stage as it is reached, then what was found."""
     code = 1
     try:
@@ -79,8 +101,7 @@ def _answer(writing: int, said: int, ask: Callable[[Callable[[str], None]], Any]
             os.write(writing, json.dumps(fact).encode() + b"\n")
 
         try:
-            found = ask(lambda stage: tell(stage=stage))
-            tell(found=None if found is None else found.to_dict())
+            tell(found=ask(lambda stage: tell(stage=stage)))
         except UserError as error:
             tell(user=str(error))
         code = 0
@@ -106,16 +127,6 @@ def _heard(reading: int, child: int, seconds: float) -> list[dict[str, Any]]:
         else:
             os.kill(child, signal.SIGKILL)
     return [json.loads(line) for line in heard.splitlines() if line.endswith(b"}")]
-
-
-def _found(lines: Sequence[dict[str, Any]], status: int, said: str) -> Failure | None:
-    for line in lines:
-        if "user" in line:
-            raise UserError(line["user"])
-        if "found" in line:
-            return None if line["found"] is None else Failure.from_dict(line["found"])
-    stage = next((line["stage"] for line in reversed(lines) if "stage" in line), "differentiate")
-    return Failure("died", stage, _ending(status, said))
 
 
 def _ending(status: int, said: str) -> str:

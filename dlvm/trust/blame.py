@@ -17,8 +17,10 @@ import numpy as np
 from dlvm.cost import Count
 from dlvm.errors import UserError
 from dlvm.gen import math
-from dlvm.gen.build import build
-from dlvm.gen.control import LOWERINGS, one_kernel
+from dlvm.gen.build import build, emit
+from dlvm.gen.coalesce import coalesce
+from dlvm.gen.control import LOWERINGS, one_kernel, to_program
+from dlvm.gen.memory import plan
 from dlvm.ir import Array, DType, Function, Module, Op, Param, Value
 from dlvm.ir.core import Builder
 from dlvm.ir.rewrite import overseen
@@ -29,13 +31,20 @@ from dlvm.target import Target
 
 from .answers import Question, differ
 from .derivatives import guilty_operation
-from .examine import Examination, answered, copies, examined
+from .examine import Examination, answered, copies, examined, ran
 from .failure import Failure, Law
 from .rounding import Run
 from .showing import shown_after, shown_before
 
 BELOW = ("lower", "coalesce", "memory", "emit", "machine")
 """The stages after the last module."""
+WRITERS: dict[str, Callable[..., Any]] = {
+    "lower": to_program,
+    "coalesce": coalesce,
+    "memory": plan,
+    "machine": emit,
+}
+"""What makes all of a stage, where no operation is wrong alone."""
 
 
 def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
@@ -150,6 +159,8 @@ def _derivative(found: Failure, work: Examination) -> Failure:
 
 def _code(found: Failure, question: Question, target: Target) -> Failure:
     """The operation whose code is wrong alone, and what it takes to be wrong."""
+    if found.law is None and found.stage in WRITERS:
+        found = found.blamed(law=Law.of(WRITERS[found.stage]))
     if found.stage == "machine" and found.kind == "answer":
         found = found.blamed(note=_what_it_takes(question, target))
     guilty = guilty_code(found, question, target)
@@ -253,4 +264,4 @@ def _is_right(question: Question, target: Target, level: int) -> bool:
         code = build(question.module, target, level=level)
     except Exception:
         return False
-    return differ(question, answered(lambda: code.run(copies(question), lambda text: None))) is None
+    return differ(question, answered(lambda: ran(code, question))) is None

@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dlvm.errors import UserError
 from dlvm.ir import Array, Module, Op
+from dlvm.opt.pipelines import DEFAULT
 from dlvm.target import Target
 
 from . import smaller
-from .apart import bisect_apart, examine_apart
+from .apart import bisect_apart, examine_apart, text_apart
 from .blame import BELOW, guilty_code
 from .derivatives import guilty_operation
 from .examine import Examination, examined
 from .failure import Failure
+from .reproducer import read, written
 from .smaller import Case
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ STEPS: tuple[Callable[[Case], smaller.Steps], ...] = (
     smaller.without_entries,
     smaller.concrete,
     smaller.opened,
+    smaller.dropped,
     smaller.without_params,
     smaller.inner,
     smaller.narrower,
@@ -53,8 +55,13 @@ class Reduction:
 
     def __post_init__(self) -> None:
         self._end = time.monotonic() + self.seconds
-        if self.failure.stage not in BELOW and self.failure.kind != "died":
-            self.how = {**self.how, "target": None}
+        below = self.failure.stage in BELOW
+        if below:
+            self.how = {**self.how, "until": self.failure.stage}
+        elif self.failure.kind != "died":
+            passed = self.how.get("pipeline", DEFAULT)
+            last = len(passed) if self.failure.position is None else self.failure.position + 1
+            self.how = {**self.how, "target": None, "pipeline": passed[:last]}
 
     @property
     def over(self) -> bool:
@@ -92,21 +99,22 @@ class Reduction:
 
     def isolated(self, case: Case) -> Case:
         """The one operation whose rule or code is wrong, where there is one."""
+        text = text_apart(lambda: self._isolated(case), QUESTION)
+        if text is None:
+            return case
+        found = read(text)
+        alone = Case(found.module, found.arrays or ())
+        return alone if self.fails(alone) else case
+
+    def _isolated(self, case: Case) -> str | None:
         work = Examination(case.module, case.arrays, **self.how)
         examined(work)
         guilty = None
-        try:
-            if self.failure.stage == "differentiate" and self.failure.kind == "answer":
-                guilty = guilty_operation(case.module, case.arrays)
-            elif self.failure.stage in BELOW and self.failure.kind != "died" and work.question:
-                target = work.target or Target.host()
-                guilty = guilty_code(self.failure, work.question, target)
-        except UserError:
-            guilty = None
-        if guilty is None:
-            return case
-        alone = Case(guilty[0], tuple(guilty[1]))
-        return alone if self.fails(alone) else case
+        if self.failure.stage == "differentiate" and self.failure.kind == "answer":
+            guilty = guilty_operation(case.module, case.arrays)
+        elif self.failure.stage in BELOW and work.question:
+            guilty = guilty_code(self.failure, work.question, work.target or Target.host())
+        return None if guilty is None else written(guilty[0], guilty[1])
 
     def repeated(self, step: Callable[[Case], smaller.Steps], case: Case) -> Case:
         """The same step as long as it leads somewhere."""

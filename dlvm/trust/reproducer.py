@@ -82,6 +82,12 @@ class Reproducer:
         return "\n".join([*lines, str(self.module)])
 
 
+def written(module: Module, arrays: Sequence[Array]) -> str:
+    """A program and its arguments, whatever their size, as ``read`` takes them."""
+    lines = [FIRST, *(f"// input: {_written(np.asarray(a))}" for a in arrays)]
+    return "\n".join([*lines, str(module)])
+
+
 def versions() -> dict[str, str]:
     """What the failure may depend on besides the program."""
     host = Target.host()

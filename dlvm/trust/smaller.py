@@ -49,6 +49,7 @@ from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.interpret import bind
 from dlvm.ir.rewrite import Env, mapped, place, resized, transform
 from dlvm.ops import Call, Checkpoint, Cond, Kernel, Recompute
+from dlvm.opt.dropping import drop
 
 from .recast import changed, recast
 from .rounding import Run
@@ -268,6 +269,11 @@ def _unified(types: Sequence[TensorType], given: Sequence[TensorType]) -> Mappin
     return unify(types, given)
 
 
+def dropped(case: Case) -> Steps:
+    """Only what results and effects need, in regions too."""
+    yield lambda: Case(drop.run(case.module), case.arrays)
+
+
 def inner(case: Case) -> Steps:
     """One operation less, anywhere, without a change of parameters and results."""
     for fn in case.module.functions:
@@ -280,8 +286,9 @@ def inner(case: Case) -> Steps:
 
 def _edits(fn: Function) -> Iterator[Callable[[], Function]]:
     """Functions of the same signature with one operation less; the last operations first."""
+    used = {v for op in fn.ops for v in op.operands} | set(fn.results)
     for op in reversed(fn.ops):
-        for ways in (_same_type, _nothing):
+        for ways in (_same_type, _nothing) if used & set(op.results) else (_unused,):
             yield lambda op=op, ways=ways: _without(fn, op, ways)
         for name, region in op.regions.items():
             for edit in _edits(region):
@@ -291,6 +298,10 @@ def _edits(fn: Function) -> Iterator[Callable[[], Function]]:
 def _same_type(fn: Function, op: Op, t: TensorType) -> Value:
     """An operand or parameter that might stand there."""
     return next(v for v in (*op.operands, *fn.params) if v.type == t)
+
+
+def _unused(fn: Function, op: Op, t: TensorType) -> Value:
+    return Param(t)
 
 
 def _nothing(fn: Function, op: Op, t: TensorType) -> Value:
