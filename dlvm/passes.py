@@ -6,6 +6,7 @@ and names the guilty one, prints after those that are watched, and takes the tim
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -45,7 +46,7 @@ def function_pass(run: Callable[[Function], Function]) -> Pass:
     def over_module(module: Module) -> Module:
         return module.map(lambda fn: everywhere(fn, run))
 
-    over_module.__doc__, over_module.__module__ = run.__doc__, run.__module__
+    functools.update_wrapper(over_module, run)
     return _registered(run.__name__, over_module)
 
 

@@ -84,3 +84,20 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
     for command, shown in examples:
         found = printed(command, capsys)
         assert checker.check_output(shown, found, flags), f"{command}\n{found}"
+
+
+def test_the_page_on_trust_prints_what_it_shows(tmp_path: Path):
+    page = ROOT / "docs" / "trust.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.S)
+    (tmp_path / "wrong.py").write_text(code)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "DLVM_REPRO": str(tmp_path / "failures")}
+    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    examples = console_examples(page)
+    assert len(examples) == 5
+    for command, shown in examples:
+        shell = re.sub(r"\bdlvm (?=[a-z])", f"{shlex.quote(sys.executable)} -m dlvm ", command)
+        done = subprocess.run(
+            shell, shell=True, capture_output=True, text=True, env=env, cwd=tmp_path, check=False
+        )
+        found = done.stdout + done.stderr
+        assert checker.check_output(shown, found, flags), f"{command}\n{found}"

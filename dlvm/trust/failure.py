@@ -6,6 +6,7 @@ program while it stays the same one.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -31,7 +32,7 @@ class Law:
     @staticmethod
     def of(function: Callable[..., Any]) -> Law:
         """The law that a function of ours is, by the line where it is written."""
-        function = getattr(function, "__func__", function)
+        function = inspect.unwrap(getattr(function, "__func__", function))
         code = getattr(function, "__code__", None)
         name = function.__qualname__.split(".<locals>")[0]
         if code is None:

@@ -32,6 +32,7 @@ STEPS: tuple[Callable[[Case], smaller.Steps], ...] = (
     smaller.without_entries,
     smaller.concrete,
     smaller.opened,
+    smaller.earlier,
     smaller.dropped,
     smaller.without_params,
     smaller.inner,

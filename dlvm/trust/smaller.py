@@ -40,6 +40,7 @@ from dlvm.ir import (
     Module,
     Op,
     Param,
+    Part,
     TensorType,
     Value,
     inline,
@@ -189,6 +190,26 @@ def with_results(case: Case, kept: Sequence[int]) -> Case:
     """Some of the results only."""
     results = tuple(case.main.results[i] for i in kept)
     return case.with_main(replace(case.main, results=results))
+
+
+def earlier(case: Case) -> Steps:
+    """A result as what it was made of."""
+    for i, result in enumerate(case.main.results):
+        op = result.op if isinstance(result, Part) else result
+        for operand in op.operands if isinstance(op, Op) else ():
+            results = (*case.main.results[:i], operand, *case.main.results[i + 1 :])
+            yield lambda results=results: dead(case.with_main(replace(case.main, results=results)))
+
+
+def dead(case: Case) -> Case:
+    """Without the operations of the first function that nothing uses and that do nothing else."""
+    needed = set(case.main.results)
+    kept: list[Op] = []
+    for op in reversed(case.main.ops):
+        if op.is_effect or needed & set(op.results):
+            kept.append(op)
+            needed.update(op.operands)
+    return case.with_main(replace(case.main, ops=tuple(reversed(kept))))
 
 
 def without_params(case: Case) -> Steps:
