@@ -61,8 +61,8 @@ from dlvm.trust.apart import bisect_apart, examine_apart
 from dlvm.trust.failure import Failure
 from dlvm.trust.reduce import reduce
 from dlvm.trust.smaller import Case
-from tests.dice import Seeded
-from tests.programs import random_program
+from dlvm.testing.dice import Seeded
+from dlvm.testing.random_programs import random_program
 
 STRAIGHT = (Add, Mul, Sub, Sin, Tanh, Exp, Abs, Maximum, Neg, Less, Select, Sum, Matmul, Broadcast)
 MOVING = (Reshape, Permute, Slice, Constant, Gather, Update, ScatterAdd)
