@@ -34,6 +34,9 @@ from .report import Report
 REMEMBERED = 256
 """For how many lists of shapes the sizes of symbols are kept."""
 
+SOIL = 0xFF
+"""Floats of such bytes are no numbers."""
+
 Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
 Printer = ctypes.CFUNCTYPE(
@@ -124,6 +127,13 @@ class Executable:
             raise self.failure(failed.args) from None
         return self._by_ctypes(ready, symbols, write) if found is NotImplemented else found
 
+    def run_on_soil(
+        self, arrays: Sequence[Any], write: Callable[[str], None] = print
+    ) -> tuple[Array, ...]:
+        """The same in memory that starts as numbers that are none, so that no gap looks filled."""
+        given = [np.array(a, order="C") for a in arrays]
+        return self._by_ctypes(given, self._sizes(given), write, soil=True)
+
     def failure(self, words: Sequence[int]) -> BaseException:
         """The error that the words of a status stand for."""
         if words[0] == status.INTERRUPTED:
@@ -131,12 +141,19 @@ class Executable:
         return status.error_of(words, self.module)
 
     def _by_ctypes(
-        self, ready: list[Array], symbols: dict[str, int], write: Callable[[str], None]
+        self,
+        ready: list[Array],
+        symbols: dict[str, int],
+        write: Callable[[str], None],
+        soil: bool = False,
     ) -> tuple[Array, ...]:
         """The call where machine code has no entry of its own, and where it prints."""
         results = self._results(ready, symbols)
+        for made, told in zip(results, self.interface.results, strict=True) if soil else ():
+            if told.overwrites is None:
+                made.reshape(-1).view(np.uint8)[:] = SOIL
         printing = Printing(self.interface.prints, write)
-        words = self._run(ready, results, symbols, printing)
+        words = self._run(ready, results, symbols, printing, soil)
         if printing.error is not None:
             raise printing.error
         if words[0]:
@@ -188,6 +205,7 @@ class Executable:
         results: Sequence[Array],
         symbols: dict[str, int],
         printing: Printing,
+        soil: bool = False,
     ) -> list[int]:
         """Make the call; the words of its status."""
         words = (ctypes.c_int64 * status.WORDS)()
@@ -197,7 +215,10 @@ class Executable:
         sizes = (ctypes.c_int64 * len(self.interface.symbols))(
             *(symbols[s] for s in self.interface.symbols)
         )
-        with self._arenas.lease(evaluate(self.interface.arena, symbols)) as arena:
+        room = evaluate(self.interface.arena, symbols)
+        with self._arenas.lease(room) as arena:
+            if soil:
+                ctypes.memset(arena, SOIL, room)
             self._call(
                 _addresses(arrays),
                 _addresses(results),

@@ -57,12 +57,12 @@ from dlvm.ops import (
 )
 from dlvm.opt import branches, hoisting, sharing, simplification
 from dlvm.target import Target
+from dlvm.testing.dice import Seeded
+from dlvm.testing.random_programs import random_program
 from dlvm.trust.apart import bisect_apart, examine_apart
 from dlvm.trust.failure import Failure
 from dlvm.trust.reduce import reduce
 from dlvm.trust.smaller import Case
-from dlvm.testing.dice import Seeded
-from dlvm.testing.random_programs import random_program
 
 STRAIGHT = (Add, Mul, Sub, Sin, Tanh, Exp, Abs, Maximum, Neg, Less, Select, Sum, Matmul, Broadcast)
 MOVING = (Reshape, Permute, Slice, Constant, Gather, Update, ScatterAdd)
