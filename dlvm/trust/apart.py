@@ -8,6 +8,7 @@ it finds comes back as text. Where the system has no fork the question is asked 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import select
@@ -94,6 +95,7 @@ def _answer(writing: int, said: int, ask: Callable[[Watch], Any]) -> NoReturn:
     """What the child does: each stage as it is reached, then what was found."""
     code = 1
     try:
+        faulthandler.disable()
         os.dup2(said, 1)
         os.dup2(said, 2)
 
