@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dlvm.errors import UserError
 from dlvm.ir import (
     BOOL,
     I32,
@@ -377,8 +378,19 @@ def batched(engine: Engine, d: Declaration) -> Function:
             params.append(param)
             xs.append(x)
         results, found = b.write(fn, xs, flags)
-        out = tuple(b.every(results, found))
+        for i in d.keep:
+            _check_same(d, i, found[i])
+        rows = enumerate(zip(results, found, strict=True))
+        out = tuple(r if i in d.keep else b.spread(r, f) for i, (r, f) in rows)
     return Function(d.name, tuple(params), live(builder.ops, out), out)
+
+
+def _check_same(d: Declaration, i: int, batched: bool) -> None:
+    if batched:
+        raise UserError(
+            f"vmap of {d.of}: result {i} differs from lane to lane, so its out_axes can't be None",
+            remedy="give the axis that is to hold the batch, such as out_axes=0",
+        )
 
 
 def _lanes_first(b: Batch, p: Param, axis: int | None) -> tuple[Value, Param]:

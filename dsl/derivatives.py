@@ -173,14 +173,23 @@ def _like(primal: Any, tangent: Any) -> list[Any]:
 # -- batching and recomputation ------------------------------------------------------------------
 
 
-def vmap(f: Fun, in_axes: Any = 0, out_axes: Any = 0) -> StagedFunction[..., Any]:
-    """``f`` of each element along the batched axes; None in ``in_axes`` is not batched."""
+def vmap(
+    f: Fun, in_axes: Any = 0, out_axes: Any = 0, axis_size: Any = None
+) -> StagedFunction[..., Any]:
+    """``f`` of each element along the batched axes; None in ``in_axes`` is not batched.
+
+    Axes are one for all, one for each argument or result, or trees of them; None in ``out_axes``
+    is for what is the same in every lane. ``axis_size`` says how many lanes there are where no
+    argument does::
+
+        dlvm.vmap(dlvm.dot, in_axes=(0, None))(rows, x)      # a product of all rows at once
+    """
     check_function(f, "vmap")
 
     def inside(*args: Any, **kwargs: Any) -> Any:
-        return batched_call(f, in_axes, out_axes, args, kwargs)
+        return batched_call(f, in_axes, out_axes, args, kwargs, axis_size)
 
-    return derived("vmap", f, (repr(in_axes), repr(out_axes)), inside)
+    return derived("vmap", f, (repr(in_axes), repr(out_axes), repr(axis_size)), inside)
 
 
 def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:

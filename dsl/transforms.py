@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from dlvm.errors import ShapeError, UserError
-from dlvm.ir import Dim, TensorType, Value
+from dlvm.ir import Dim, Expr, TensorType, Value
 from dlvm.ir.dims import symbol, symbols
 
 from .function import StagedFunction, is_staged
@@ -280,7 +281,12 @@ def tangents_of(made: Applied, positions: Sequence[int], tangents: Any) -> Any:
 
 
 def batched_call(
-    f: Callable[..., Any], in_axes: Any, out_axes: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    f: Callable[..., Any],
+    in_axes: Any,
+    out_axes: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    axis_size: Any = None,
 ) -> Any:
     """In a trace: ``f`` of each element along the batched axes, stacked."""
     target = staged_of(f)
@@ -290,18 +296,20 @@ def batched_call(
     axes = axes_of_leaves(arguments, in_axes)
     names = arguments.leaf_labels(tree)
     axes = [_within(a, x, n) for a, x, n in zip(axes, tensors, names, strict=True)]
-    size = batch_size(tensors, axes, names)
+    size = batch_size(tensors, axes, names, axis_size)
     single = [_without_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
     callee = target.callee(arguments, tree, single, [x.weak for x in tensors])
     made = Applied(callee, tensors, arguments, tree)
     operands = made.operands()
     every = (*axes, *(None,) * (len(operands) - len(axes)))
     lanes = _told(size, [x.type for x in operands])
-    declared = here().trace.declare("batched", callee.name, axes=every, size=lanes)
-    types = [t.with_shape((size, *t.shape)) for t in callee.types]
-    out = unflatten(callee.tree, call(declared.name, operands, types))
-    moved = zip(flatten(out)[0], prefix(out_axes, out), strict=True)
-    return unflatten(callee.tree, [_moved(x, a) for x, a in moved])
+    where = prefix(out_axes, unflatten(callee.tree, [0] * len(callee.types)))
+    same = tuple(i for i, axis in enumerate(where) if axis is None)
+    declared = here().trace.declare("batched", callee.name, axes=every, size=lanes, keep=same)
+    results = zip(callee.types, where, strict=True)
+    types = [t if axis is None else t.with_shape((size, *t.shape)) for t, axis in results]
+    out = call(declared.name, operands, types)
+    return unflatten(callee.tree, [_moved(x, a) for x, a in zip(out, where, strict=True)])
 
 
 def axes_of_leaves(arguments: Arguments, in_axes: Any) -> list[Any]:
@@ -347,14 +355,18 @@ def _within(axis: Any, x: Tensor, label: str) -> int | None:
     return axis % x.ndim
 
 
-def batch_size(xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence[str]) -> Dim:
-    """The size along the batched axes, which must be one."""
+def batch_size(
+    xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence[str], axis_size: Any = None
+) -> Dim:
+    """The size along the batched axes, which must be one, and ``axis_size`` if that is given."""
     sizes = [(x.shape[a], n) for x, a, n in zip(xs, axes, names, strict=True) if a is not None]
+    if axis_size is not None:
+        sizes.insert(0, (_checked_size(axis_size, known=not sizes), "axis_size"))
     if not sizes:
         raise UserError(
             "vmap: no argument is batched",
             origin=user_origin(),
-            remedy="one of in_axes must be an integer",
+            remedy="one of in_axes must be an integer, or say axis_size=",
         )
     for size, name in sizes[1:]:
         if size != sizes[0][0]:
@@ -374,6 +386,18 @@ def _told(size: Dim, types: Sequence[TensorType]) -> Dim:
     return symbol(next(n for i in range(len(taken) + 1) if (n := f"L{i or ''}") not in taken))
 
 
+def _checked_size(size: Any, known: bool) -> Dim:
+    if isinstance(size, Expr) and not known:
+        return size
+    if isinstance(size, Integral) and int(size) >= 0:
+        return int(size)
+    raise UserError(
+        f"vmap: axis_size={size!r:.40}: expected how many lanes there are",
+        origin=user_origin(),
+        remedy="give a whole number; an open size is told by an argument that is batched over it",
+    )
+
+
 def _without_axis(x: Tensor, axis: int | None) -> TensorType:
     if axis is None:
         return x.type
@@ -382,10 +406,12 @@ def _without_axis(x: Tensor, axis: int | None) -> TensorType:
 
 def _moved(x: Tensor, axis: int | None) -> Tensor:
     if axis is None:
-        raise UserError(
-            "vmap: every result is batched, so out_axes can't be None",
+        return x
+    if not -x.ndim <= axis < x.ndim:
+        raise ShapeError(
+            f"vmap: out_axes={axis} for a result of {x.ndim} axes, the batch among them",
             origin=user_origin(),
-            remedy="give the axis that is to hold the batch, such as out_axes=0",
+            remedy=f"give an axis from 0 to {x.ndim - 1}, or None for what all lanes share",
         )
     order = [*range(1, x.ndim)]
     order.insert(axis % x.ndim, 0)

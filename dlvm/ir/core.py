@@ -424,7 +424,8 @@ class Declaration:
     seed per float result when seeded; it gives gradients in ``wrt`` order, then kept results.
     ``tangent`` has the parameters, then a tangent for each of ``wrt``; it gives the kept
     results, then a tangent per float result. ``batched`` has ``axes``, one per parameter
-    (None: not batched), and ``size`` along them; every result is batched along its first axis.
+    (None: not batched), and ``size`` along them; every result is batched along its first axis,
+    but for those kept, which must be the same in all lanes.
     """
 
     kind: str

@@ -174,7 +174,10 @@ def _batched_signature(d: Declaration, of: Signature) -> Signature:
         t if axis is None else t.with_shape((*t.shape[:axis], d.size, *t.shape[axis:]))
         for t, axis in zip(of.params, d.axes, strict=True)
     )
-    return Signature(params, tuple(t.with_shape((d.size, *t.shape)) for t in of.results))
+    _kept(d, of)
+    results = enumerate(of.results)
+    each = (t if i in d.keep else t.with_shape((d.size, *t.shape)) for i, t in results)
+    return Signature(params, tuple(each))
 
 
 def _inputs(d: Declaration, of: Signature) -> tuple[TensorType, ...]:
