@@ -29,6 +29,7 @@ from dlvm.dsl.derivatives import (
 )
 from dlvm.dsl.jacobians import hessian, jacobian
 from dlvm.dsl.linear import linearize, vjp
+from dlvm.dsl.long_scans import checkpoint_scan
 from dlvm.dsl.loops import fori_loop, scan, while_loop
 from dlvm.dsl.mapping import map
 from dlvm.dsl.names import every_name, lookup, suggestion
@@ -47,6 +48,7 @@ __all__ = [
     "UserError",
     "checkpoint",
     "checkpoint_name",
+    "checkpoint_scan",
     "cond",
     "custom_jvp",
     "custom_vjp",

@@ -93,3 +93,57 @@ def test_products_in_functions_that_a_checkpoint_calls_are_kept():
         return x.sum()
 
     assert kept - dlvm.grad(plain, (0, 1)).compile(X, W).report.flops < N**3
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def step(carry, a):
+    return dlvm.tanh(carry * a[0] + dlvm.sin(carry)), carry.sum() * a
+
+
+def summed(scan):
+    def loss(x, xs):
+        last, stacked = scan(step, x, xs)
+        return (last * last).sum() + stacked.sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7, 16, 23])
+def test_a_scan_in_stretches_is_the_scan(steps):
+    x, xs = RNG.normal(size=5), RNG.normal(size=(steps, 2))
+    for scan in (dlvm.checkpoint_scan, lambda *a: dlvm.checkpoint_scan(*a, every=4)):
+        for again, plain in zip(
+            dlvm.value_and_grad(summed(scan), (0, 1))(x, xs)[1],
+            dlvm.value_and_grad(summed(dlvm.scan), (0, 1))(x, xs)[1],
+            strict=True,
+        ):
+            assert np.allclose(again, plain, rtol=1e-12)
+        last, stacked = dlvm.function(lambda x, xs, scan=scan: scan(step, x, xs))(x, xs)
+        expected = dlvm.scan(step, x, xs)
+        assert np.allclose(last, expected[0]) and np.allclose(stacked, expected[1])
+
+
+def test_a_scan_in_stretches_of_open_length():
+    gradient = dlvm.function(
+        lambda x, xs: dlvm.grad(summed(dlvm.checkpoint_scan))(x, xs), dynamic={"xs": "T,2"}
+    )
+    for steps in (0, 31, 32, 70):
+        x, xs = RNG.normal(size=5), RNG.normal(size=(steps, 2)) * 0.3
+        assert np.allclose(gradient(x, xs), dlvm.grad(summed(dlvm.scan))(x, xs))
+    assert len(gradient.explain().compiles) == 1
+
+
+def test_the_memory_of_a_gradient_grows_with_the_root_of_the_steps():
+    def peak(scan, steps):
+        def loss(x):
+            return (scan(lambda c, _: (dlvm.tanh(dlvm.sin(c)), None), x, None, steps)[0] ** 2).sum()
+
+        return dlvm.grad(loss).compile(np.ones(256)).report.peak_bytes
+
+    plain = [peak(dlvm.scan, steps) for steps in (64, 1024)]
+    roots = [peak(dlvm.checkpoint_scan, steps) for steps in (64, 1024)]
+    assert plain[1] > 15 * plain[0]
+    assert roots[1] < 4.5 * roots[0]
+    assert roots[1] < plain[1] / 8
