@@ -18,7 +18,6 @@ from dlvm.ad import expand
 from dlvm.gen.build import build
 from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
-from dlvm.ops.effects import Outgoing
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.testing.dice import Seeded
@@ -29,10 +28,6 @@ from dlvm.testing.random_programs import Program, finished
 from .ad.building import assert_adjoint, derivatives, draw, floats
 
 ENOUGH = 4
-PASSES_MAKE = {
-    name: "made by passes that run after derivatives and batching"
-    for name in ("kernel", "recompute", "push", "pop", "empty_tape")
-}
 
 
 def samples(cls: type[Op], symbolic: bool) -> Iterator[Program]:
@@ -173,10 +168,6 @@ class Cell:
 
 def reason_for_none(cls: type[Op], column: str) -> str:
     """Why a column means nothing for an operation."""
-    if column in (*DERIVATIVES, "batched") and cls.name in PASSES_MAKE:
-        return PASSES_MAKE[cls.name]
-    if column == "batched" and issubclass(cls, Outgoing):
-        return "an effect of all lanes at once is an error"
     if column in DERIVATIVES and issubclass(cls, Creation):
         return "it has no operands"
     return cls.nondifferentiable if column in DERIVATIVES else ""
