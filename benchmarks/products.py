@@ -1,6 +1,7 @@
 """Matrix products beside the peak of fused multiply-adds and beside NumPy, rounds taken in turn.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.products [--threads 1] [--dtype f32] [--skinny]
+    python -m benchmarks.products --gain [--threads 2]
 
 For each shape and transposition: percent of the peak that independent chains of fma reach in the
 same round, and NumPy's time over ours (above 1, ours is faster); of all rounds the one that nine
@@ -9,6 +10,10 @@ clock that falls, or a neighbour on the same core, slows down all alike; with on
 processor's time that is taken, not the clock's. Ours is timed inside of machine code, as it is
 when a program calls it; NumPy's includes its call, some 0.5 us. Results are compared with NumPy's
 first. NumPy's BLAS must have as many threads: set the variable to the same number.
+
+``--gain`` asks what threads gain where the machine lets them gain anything: each round holds the
+peak of one thread and of several, and the product of one and of several, by the clock. Two cores
+of a virtual machine may be halves of one, so a product's gain is held against the peak's.
 """
 
 from __future__ import annotations
@@ -108,26 +113,45 @@ def seconds(run: Callable[[int], None], times: int, threads: int) -> float:
     return (now() - start) / times
 
 
+@dataclass(frozen=True)
+class Operands:
+    """Matrices for one shape as they lie in memory, and room for the product."""
+
+    x: Array
+    y: Array
+    out: Array
+
+    @staticmethod
+    def of(ours: Timed, shape: tuple[int, int, int]) -> Operands:
+        """Random ones."""
+        (m, n, k), (x_t, y_t), kind = shape, ours.transposed, ours.dtype.numpy
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(k, m) if x_t else (m, k)).astype(kind)
+        y = rng.normal(size=(n, k) if y_t else (k, n)).astype(kind)
+        return Operands(x, y, np.empty((m, n), kind))
+
+    def numpy(self, ours: Timed) -> Callable[[int], None]:
+        """NumPy's product of them so many times; ours must agree with it."""
+        x_t, y_t = ours.transposed
+        a, b = self.x.T if x_t else self.x, self.y.T if y_t else self.y
+        expected = np.empty_like(self.out)
+
+        def theirs(times: int) -> None:
+            for _ in range(times):
+                np.matmul(a, b, out=expected)
+
+        ours.prepare(self.x, self.y, self.out)(1)
+        theirs(1)
+        kind = self.out.dtype
+        rtol, atol = (1e-3 if kind == np.float32 else 1e-9), a.shape[1] * np.finfo(kind).eps
+        np.testing.assert_allclose(self.out, expected, rtol=rtol, atol=atol)
+        return theirs
+
+
 def measure(ours: Timed, shape: tuple[int, int, int]) -> list[tuple[float, float, float]]:
     """Each round: the peak, seconds of ours and of NumPy's."""
-    m, n, k = shape
-    x_t, y_t = ours.transposed
-    rng = np.random.default_rng(0)
-    kind = ours.dtype.numpy
-    x = rng.normal(size=(k, m) if x_t else (m, k)).astype(kind)
-    y = rng.normal(size=(n, k) if y_t else (k, n)).astype(kind)
-    out, expected = np.empty((m, n), kind), np.empty((m, n), kind)
-    a, b = x.T if x_t else x, y.T if y_t else y
-    run = ours.prepare(x, y, out)
-
-    def theirs(times: int) -> None:
-        for _ in range(times):
-            np.matmul(a, b, out=expected)
-
-    run(1)
-    theirs(1)
-    atol = k * float(np.finfo(kind).eps)
-    np.testing.assert_allclose(out, expected, rtol=1e-3 if kind == np.float32 else 1e-9, atol=atol)
+    given = Operands.of(ours, shape)
+    theirs, run = given.numpy(ours), ours.prepare(given.x, given.y, given.out)
     once = seconds(theirs, 1, ours.threads)
     times = max(1, int(SECONDS / max(once, 1e-7)))
     peak = Peak(ours.dtype, ours.threads)
@@ -135,6 +159,39 @@ def measure(ours: Timed, shape: tuple[int, int, int]) -> list[tuple[float, float
         (peak(), seconds(run, times, ours.threads), seconds(theirs, times, ours.threads))
         for _ in range(ROUNDS)
     ]
+
+
+def gains(one: Timed, several: Timed, shape: tuple[int, int, int]) -> list[tuple[float, float]]:
+    """Each round: how often faster several threads are than one, in the product and at the peak."""
+    given = Operands.of(one, shape)
+    given.numpy(one)
+    runs = [t.prepare(given.x, given.y, given.out) for t in (one, several)]
+    peaks = [Peak(one.dtype, t.threads, clock=True) for t in (one, several)]
+    times = max(1, int(SECONDS / max(seconds(runs[0], 1, 2), 1e-7)))
+    found: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        alone, together = (seconds(run, times, 2) for run in runs)
+        low, high = (peak() for peak in peaks)
+        found.append((alone / together, high / low))
+    return found
+
+
+def report_gains(
+    dtype: DType, name: str, threads: int, shapes: Sequence[tuple[int, int, int]]
+) -> None:
+    """One line for each shape: medians of the gains and of their ratio, then its upper tenth."""
+    one, several = (Timed(dtype, KINDS[name], n) for n in (1, threads))
+    for m, n, k in shapes:
+        rounds = gains(one, several, (m, n, k))
+        columns = [[mine for mine, _ in rounds], [peak for _, peak in rounds]]
+        columns.append([mine / peak for mine, peak in rounds])
+        mine, peak, ratio = (sorted(c)[len(c) // 2] for c in columns)
+        best = sorted(columns[2])[int(0.9 * len(rounds))]
+        print(
+            f"{dtype} {name:6} {m:>6}x{n}x{k:<6}  product x{mine:.2f}  peak x{peak:.2f}"
+            f"  {ratio:6.1%} of the peak's gain, upper tenth {best:6.1%}",
+            flush=True,
+        )
 
 
 def report(ours: Timed, name: str, shapes: Sequence[tuple[int, int, int]]) -> None:
@@ -153,21 +210,27 @@ def report(ours: Timed, name: str, shapes: Sequence[tuple[int, int, int]]) -> No
 
 def main() -> None:
     """Every kind of every shape."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", choices=["f32", "f64"], nargs="+", default=["f32", "f64"])
     parser.add_argument("--sizes", type=int, nargs="+")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--skinny", action="store_true")
+    parser.add_argument("--gain", action="store_true", help="several threads beside one")
     options = parser.parse_args()
-    if os.environ.get("OPENBLAS_NUM_THREADS") != str(options.threads):
+    if not options.gain and os.environ.get("OPENBLAS_NUM_THREADS") != str(options.threads):
         parser.error(f"set OPENBLAS_NUM_THREADS={options.threads}, so that NumPy has as many")
     shapes = SKINNY if options.skinny else SQUARES
     if options.sizes:
         shapes = [(n, n, n) for n in options.sizes]
-    print("upper tenth of the rounds, then medians; best GFLOP/s of ours and of the peak")
+    threads = max(2, options.threads)
+    if not options.gain:
+        print("upper tenth of the rounds, then medians; best GFLOP/s of ours and of the peak")
     for dtype in (F32, F64):
         for name in options.kinds if str(dtype) in options.dtype else ():
+            if options.gain:
+                report_gains(dtype, name, threads, shapes)
+                continue
             report(Timed(dtype, KINDS[name], options.threads), name, shapes)
 
 

@@ -19,7 +19,7 @@ from .packing import copy_function
 
 PANEL = 1 << 19
 """Bytes of a copied panel of y, which stays in the second cache."""
-BATCH = 96
+BATCH = 48
 """Rows of x that are copied together (of a transposed x whole lines of a cache) and finished."""
 SIDES = "ptr %x, i64 %x.step, i64 %x.along, ptr %y, i64 %y.step, i64 %y.far"
 REST = "ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 %first"

@@ -37,6 +37,8 @@ LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
 VAST = 1 << 19
 """Bytes of a y that does not stay in the second cache until its next rows are summed."""
+LONG = 8
+"""Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -166,9 +168,10 @@ class _Product:
             return one
         some = w.value(f"icmp slt i64 {users}, {MANY}")
         wide = w.value(f"icmp sge i64 {size}, {self.plan.strip}")
-        several = w.value(
-            f"and i1 {w.value(f'and i1 {some}, {wide}')}, {self.over(w, size, worth)}"
-        )
+        long = w.value(f"icmp sge i64 %k, {w.value(f'mul i64 {users}, {LONG}')}")
+        several = self.over(w, size, worth)
+        for condition in (some, wide, long):
+            several = w.value(f"and i1 {several}, {condition}")
         return w.value(f"or i1 {one}, {several}")
 
     def vector(self, name: str) -> None:
