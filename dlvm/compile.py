@@ -18,7 +18,7 @@ import numpy as np
 
 from dlvm import environment, passes
 from dlvm.budget import fitted
-from dlvm.debugging import Looks
+from dlvm.debugging import Looks, looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
@@ -114,6 +114,10 @@ class Road:
         """Machine code, from the disk if another process made it; or the interpreter."""
         if interpreting():
             return Interpreted(self.differentiated)
+        if looks(self.options.debug).bounds:
+            from dlvm.gen.build import build
+
+            return build(self.kernels, self.options.machine(), check=True)
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated

@@ -69,6 +69,7 @@ class Programs:
             arguments.static_key(),
             tuple(map(leaf_key, leaves)),
             interpreting(),
+            self.source.checked,
         )
         for found in self._known.get(key, ()):
             if found.changed() is None:
@@ -219,7 +220,11 @@ class Programs:
             if changed := kept.changed():
                 return changed
         labels = arguments.leaf_labels(signature.tree)
-        return difference([*self._cache], signature, labels) or "DLVM_INTERPRET changed"
+        known = [*self._cache]
+        if found := difference(known, signature, labels):
+            return found
+        checked = any(s.checked == signature.checked for s in known)
+        return "DLVM_INTERPRET changed" if checked else "dlvm.debug(bounds=...) changed"
 
     def explain(self) -> Explanation:
         """What was compiled and why, what was captured, widened and donated."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm.compile import Options, interpreting
+from dlvm.debugging import looks
 from dlvm.ir import TensorType
 
 from .openness import generalised
@@ -35,6 +36,11 @@ class Source:
         """The name of the function in IR text and messages."""
         return re.sub(r"\W", "_", getattr(self.fn, "__name__", "f")).strip("_") or "f"
 
+    @property
+    def checked(self) -> bool:
+        """Whether what is compiled now checks every access to memory."""
+        return looks(self.options.debug).bounds
+
     def inputs(
         self, arguments: Arguments, tree: Tree, leaves: Sequence[TensorType], weak: Sequence[bool]
     ) -> list[Input]:
@@ -54,4 +60,6 @@ class Source:
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
         weak = [type(x) in (int, float) for x in leaves]
         leaf_types = tuple(zip(opened, weak, strict=True))
-        return Signature(arguments.names, tree, arguments.static_key(), leaf_types, interpreting())
+        return Signature(
+            arguments.names, tree, arguments.static_key(), leaf_types, interpreting(), self.checked
+        )

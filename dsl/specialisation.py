@@ -29,6 +29,7 @@ class Signature:
     static: tuple[Any, ...]
     leaves: tuple[tuple[TensorType, bool], ...]
     interpreted: bool
+    checked: bool = False
 
 
 @dataclasses.dataclass(eq=False, slots=True)

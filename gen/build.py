@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
 
+from . import bounds
 from .coalesce import coalesce
 from .control import to_program
 from .cpu import attributes, emit_kernel
@@ -22,6 +23,7 @@ from .loops import LoopKernel
 from .memory import Arena, plan
 from .program import Launch, Program
 from .program_text import program_text
+from .regions import Checker
 from .report import Report, program_bytes, program_flops
 from .sizes import emit_sizes
 
@@ -29,24 +31,30 @@ Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 
 
 def build(
-    module: Module, target: Target | None = None, keep: Keep | None = None, level: int = 2
+    module: Module,
+    target: Target | None = None,
+    keep: Keep | None = None,
+    level: int = 2,
+    check: bool = False,
 ) -> Executable:
     """Compile the first function of a module without calls; ``keep`` is shown what was made.
 
-    ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault.
+    ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
+    the code checks every access to memory; see ``bounds``.
     """
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
         program = coalesce(to_program(module.main, module))
     with _timed(seconds, "memory"):
-        arena = plan(program)
+        arena = bounds.apart(program) if check else plan(program)
     with _timed(seconds, "llvm"):
         interface = Interface.of(program, arena)
         made = emit(program, arena, interface, target)
-        text = str(made)
+        text = bounds.checked(str(made), owner=True) if check else str(made)
     with _timed(seconds, "machine"):
-        objects = (object_code(text, target, level=level), *made.others())
+        with bounds.written() if check else nullcontext():
+            objects = (object_code(text, target, level=level), *made.others())
         library = Library(objects[0], target, *objects[1:])
     report = Report(
         seconds=seconds,
@@ -63,7 +71,9 @@ def build(
     )
     if keep is not None:
         keep(interface, report, objects)
-    return Executable(interface, library, module, texts, report, target.threads)
+    checker = Checker.of(program, arena) if check else None
+    threads = 1 if check else target.threads
+    return Executable(interface, library, module, texts, report, threads, checker)
 
 
 def planned_bytes(module: Module) -> Dim:

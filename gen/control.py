@@ -184,7 +184,7 @@ class Lowering:
         key = (print_module(Module((body,))), codes, op.family, op.tree)
         kernels = self.book.kernels
         if key not in kernels:
-            kernels[key] = lower(op, f"k{len(kernels)}")
+            kernels[key] = replace(lower(op, f"k{len(kernels)}"), origin=op.origin)
         return kernels[key]
 
     # -- memory -----------------------------------------------------------------------------

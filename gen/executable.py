@@ -24,11 +24,13 @@ from dlvm.ir.taps import record, say
 from . import interrupts, pool, status, tape
 from .activations import stack_budget
 from .arenas import Arenas
+from .bounds import HEAD, ROOM, TABLE
 from .driver import ENTRY
 from .entry import entry
 from .interface import Interface
 from .llvm import Library
 from .program import Told
+from .regions import LOCK, Checker, Region, region_of
 from .report import Report
 
 REMEMBERED = 256
@@ -76,6 +78,7 @@ class Executable:
     texts: Mapping[str, str]
     report: Report
     threads: int = 1
+    checker: Checker | None = None
     _arenas: Arenas = field(default_factory=Arenas)
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
@@ -104,6 +107,8 @@ class Executable:
 
     def entry(self, kinds: Sequence[type] = (), *, bare: bool = False) -> Entry | None:
         """The fast way in for arguments of these types, where there is one; see ``entry``."""
+        if self.checker is not None:
+            return None
         return entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
 
     @cached_property
@@ -216,20 +221,43 @@ class Executable:
             *(symbols[s] for s in self.interface.symbols)
         )
         room = evaluate(self.interface.arena, symbols)
+        tables = [_addresses(a) for a in (arrays, results, self.interface.constants)]
         with self._arenas.lease(room) as arena:
             if soil:
                 ctypes.memset(arena, SOIL, room)
-            self._call(
-                _addresses(arrays),
-                _addresses(results),
-                arena,
-                sizes,
-                _addresses(self.interface.constants),
-                words,
-                context,
-            )
+            own = (tables[0], tables[1], arena, sizes, tables[2], words, context)
+            if self.checker is None:
+                self._call(*own)
+            else:
+                self._checked(self.checker, arrays, results, symbols, own)
         self._tape[0] = max(self.tape_bytes, context[tape.HELD])
         return list(words)
+
+    def _checked(
+        self,
+        checker: Checker,
+        arrays: Sequence[Array],
+        results: Sequence[Array],
+        symbols: dict[str, int],
+        own: tuple[Any, ...],
+    ) -> None:
+        """The call of code that checks every access; one that went outside is an error."""
+        names = [p.name for p in self.interface.params]
+        regions = [region_of(n, a) for n, a in zip(names, arrays, strict=True)]
+        regions += [region_of(f"result {i}", r) for i, r in enumerate(results)]
+        regions += [region_of("a constant", c) for c in self.interface.constants]
+        regions += [*checker.regions(own[2], symbols)]
+        regions += [
+            Region("the state of the call", ctypes.addressof(w), ctypes.sizeof(w)) for w in own[5:]
+        ]
+        words: Any = (ctypes.c_int64 * (HEAD + 2 * ROOM)).from_address(self.library.data(TABLE))
+        table: Array = np.frombuffer(words, np.int64)
+        with LOCK:
+            checker.fill(table, regions)
+            self._call(*own)
+            failed = checker.failure(table, regions)
+        if failed is not None:
+            raise failed
 
 
 class Printing:

@@ -106,6 +106,10 @@ class Library:
             self._engine.add_object_file(binding.ObjectFileRef.from_data(file))
         self._engine.finalize_object()
 
+    def data(self, name: str) -> int:
+        """Where an external variable lies."""
+        return self._engine.get_global_value_address(name)
+
     def address(self, name: str) -> int:
         """Where an external function starts."""
         found = self._engine.get_function_address(name)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from dlvm.errors import Origin
 from dlvm.ir import BOOL, I64, Array, Dim, DType, TensorType, dtype_of
 from dlvm.ir.dims import product
 
@@ -306,6 +307,7 @@ class LoopKernel:
     symbols: tuple[str, ...]
     body: Body
     may_raise: bool
+    origin: Origin | None = field(default=None, compare=False)
 
     @property
     def forks(self) -> bool:

@@ -19,6 +19,7 @@ from dlvm.ir import DType
 from dlvm.target import Target
 
 from .bands import Plan, write_bands
+from .bounds import checked, writing
 from .emit import Text, Writer
 from .lanes import llvm_type
 from .llvm import object_code
@@ -65,14 +66,15 @@ def use(text: Text, generic: Generic, target: Target) -> str:
     """The name of a product's function, which the module's code may call from now on."""
     name, alone = generic.name, replace(target, threads=1)
     text.declarations[name] = f"declare void @{name}(ptr, ptr)"
-    text.objects[name] = lambda: machine_code(generic, alone)
+    text.objects[name] = lambda: machine_code(generic, alone, writing())
     return name
 
 
 @cache
-def machine_code(generic: Generic, target: Target) -> bytes:
-    """The object file of a product."""
-    return object_code(code(generic, target), target)
+def machine_code(generic: Generic, target: Target, check: bool = False) -> bytes:
+    """The object file of a product, one that checks every access if need be."""
+    text = code(generic, target)
+    return object_code(checked(text, owner=False) if check else text, target)
 
 
 def code(generic: Generic, target: Target) -> str:

@@ -3,9 +3,9 @@
     python -m tests.guards [--short] [--only matmul]
 
 Arguments, results, constants and each temporary of a call stand in pages of their own, flush
-against pages that nobody may touch: at their end in one run, at their start in another. A child
-process runs a batch; one that is killed by a signal names the operation, elements, sizes and side
-on the last line that it wrote.
+against pages that nobody may touch: at their end in one run, at their start in another. A third run
+is of code that checks every access by itself (``gen/bounds.py``). A child process runs a batch; one
+that is killed by a signal names operation, elements, seed and way on the last line that it wrote.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 import dlvm.gen.build
 from dlvm.ad import expand
-from dlvm.errors import UserError
+from dlvm.errors import CompilerError, UserError
 from dlvm.gen import status, tape
 from dlvm.gen.executable import Executable, Printer
 from dlvm.gen.memory import Arena, intervals
@@ -40,7 +40,7 @@ from dlvm.testing.random_programs import TRACED, Program, finished
 from dlvm.trust.answers import Answer, Question, differ
 
 PAGE = mmap.PAGESIZE
-SIDES = ("end", "start")
+WAYS = ("end", "start", "bounds")
 SIZES = (0, 1, 2, 7, 16, 33)
 SHORT = ((F32, 2), (I64, 1))
 BATCH = 12
@@ -156,30 +156,53 @@ def cases(short: bool, only: str) -> Iterator[tuple[str, Program]]:
                             yield f"{cls.name} {dtype} {seed}", program
 
 
-def check(program: Program, side: str) -> str:
+def _guarded(module: Module, program: Program, side: str) -> list[Array] | None:
+    code, pages = built(module, side)
+    return called(code, pages, program.arrays, side)
+
+
+def _checked(module: Module, arrays: Sequence[Array]) -> list[Array] | None:
+    """The results of code that checks itself; an access outside is an error of ours."""
+    code = dlvm.gen.build.build(module, check=True)
+    try:
+        return [*code.run([np.array(a) for a in arrays], lambda text: None)]
+    except UserError:
+        return None
+
+
+def check(program: Program, way: str) -> str:
     """What is wrong with a program, guarded; nothing where all is right."""
     full = expand(program.module)
-    code, pages = built(run(full, DEFAULT), side)
-    question = Question(full, program.arrays)
-    results = called(code, pages, program.arrays, side)
+    module, question = run(full, DEFAULT), Question(full, program.arrays)
+    results = (
+        _checked(module, program.arrays) if way == "bounds" else _guarded(module, program, way)
+    )
     if question.answer.error is not None or results is None:
         return "" if (question.answer.error is None) == (results is not None) else "an error"
     off = differ(question, Answer(tuple(results), None), question)
     return str(off or "")
 
 
-def child(names: Collection[str]) -> None:
+def ways(dtype: str, seed: int) -> tuple[str, ...]:
+    """What a short run does: pages at one side, and each operation checks itself once."""
+    return (WAYS[seed % 2], "bounds") if (dtype, seed) == ("f32", 0) else (WAYS[seed % 2],)
+
+
+def child(names: Collection[str], short: bool = False) -> None:
     """A batch of programs, each told before it is run."""
     for name in names:
         cls, dtype, seed = name.split()
         program = sample(OPS[cls], next(t for t in NUMBERS if str(t) == dtype), int(seed))
         assert program is not None
-        for side in SIDES:
-            print(f"try {name} {side}", flush=True)
-            with contextlib.redirect_stdout(io.StringIO()):
-                said = check(program, side)
+        for way in ways(dtype, int(seed)) if short else WAYS:
+            print(f"try {name} {way}", flush=True)
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    said = check(program, way)
+            except CompilerError as error:
+                said = str(error)
             if said:
-                print(f"FAIL {name} {side} {said}", flush=True)
+                print(f"FAIL {name} {way} {said}", flush=True)
 
 
 def guards(short: bool = False, only: str = "") -> list[str]:
@@ -190,20 +213,21 @@ def guards(short: bool = False, only: str = "") -> list[str]:
     batches = [names[i : i + size] for i in range(0, len(names), max(size, 1))]
     while batches:
         batch = batches.pop(0)
-        command = [sys.executable, "-m", "tests.guards", "--child", *batch]
+        command = [sys.executable, "-m", "tests.guards", *["--short"] * short, "--child", *batch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()
-        told += [line for line in lines if line.startswith("FAIL")]
+        found = [line for line in lines if line.startswith("FAIL")]
         if done.returncode:
             last = lines[-1].removeprefix("try ") if lines else "nothing"
             how = signal.Signals(-done.returncode).name if done.returncode < 0 else "an exception"
-            told.append(f"DIED {last}: {how} {done.stderr.strip()[-300:]}")
+            found.append(f"DIED {last}: {how} {done.stderr.strip()[-300:]}")
             died = " ".join(last.split()[:3])
             if died in batch:  # the rest of the batch goes on
                 batches.insert(0, batch[batch.index(died) + 1 :])
                 batches = [b for b in batches if b]
-    print(*told, sep="\n", end="\n" if told else "")
-    print(f"{len(names)} programs on both sides, {len(told)} failures")
+        told += found
+        print(*found, sep="\n", end="\n" if found else "", flush=True)
+    print(f"{len(names)} programs between pages and checked, {len(told)} failures")
     return told
 
 
@@ -215,7 +239,7 @@ def main() -> int:
     parser.add_argument("--child", nargs="*")
     options = parser.parse_args()
     if options.child is not None:
-        child(options.child)
+        child(options.child, options.short)
         return 0
     return 1 if guards(options.short, options.only) else 0
 
