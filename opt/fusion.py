@@ -7,6 +7,7 @@ operations in an order that respects who reads whom, close to the order of the b
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
@@ -203,9 +204,19 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
             continue
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
-        apart = producer not in groups.homes((op.x,)) and op.x not in groups.keys(producer)
+        read = groups.keys(producer)
+        apart = producer not in groups.homes((op.x,)) and not any(v in read for v in _before(op))
         if simple and apart and len(producer.members) + len(group.members) <= most:
             group.absorb(producer)
+
+
+def _before(op: Scattering) -> Iterator[Value]:
+    """What an update writes into, and what that was before updates: all one memory."""
+    value: Value = op.x
+    yield value
+    while isinstance(value, Scattering):
+        value = value.x
+        yield value
 
 
 def tree_of(group: Group) -> tuple[int, int]:
