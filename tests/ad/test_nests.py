@@ -89,7 +89,7 @@ def test_lanes_are_as_if_alone_for_any_number_of_them(seed):
     assert opened(LANES[:0], W)[1].shape == (0, 3)
 
 
-@pytest.mark.parametrize("seed", range(2 * len(MAKERS)))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_gradient_costs_at_most_five_times_its_function(seed):
     f = loss(seed)
     counts = []
