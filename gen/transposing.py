@@ -18,7 +18,8 @@ from .index import Index, ceildiv
 from .nest import At
 from .pull import Pull, Tile
 
-ROWS, COLUMNS = 64, 64
+ROWS, COLUMNS = 256, 64
+"""Of a tile: rows of the result, along which the operand lies, so that much of it is read at once."""
 SMALL = 1 << 13
 """Elements that are in cache whatever the order."""
 

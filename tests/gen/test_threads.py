@@ -112,7 +112,7 @@ CASES = {
         TRANSPOSED,
         [
             (normal(n, m), normal(m, n), normal(m, n).astype(np.float64))
-            for n, m in ((0, 3), (1, 1), (17, 65), (70, 200), (128, 64))
+            for n, m in ((0, 3), (1, 1), (17, 65), (70, 200), (128, 64), (257, 67))
         ],
     ),
     "softmax": (SOFTMAX, [(normal(n, m), np.float32(2)) for n, m in ((1, 9), (40, 67), (3, 5000))]),
