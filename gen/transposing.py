@@ -19,7 +19,7 @@ from .nest import At
 from .pull import Pull, Tile
 
 ROWS, COLUMNS = 256, 64
-"""Of a tile: rows of the result, along which the operand lies, so that much of it is read at once."""
+"""Of a tile: many rows of the result, as the operand lies along them and is read far at once."""
 SMALL = 1 << 13
 """Elements that are in cache whatever the order."""
 
