@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
-from dlvm.errors import CompilerError, DTypeError, Origin, TraceError, UserError
+from dlvm.errors import CompilerError, DlvmError, DTypeError, Origin, TraceError, UserError
 from dlvm.ir import (
     NUMBERS,
     TAPE,
@@ -40,6 +40,10 @@ R = TypeVar("R")
 _INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
 _internal: dict[str, bool] = {}
 _origins: dict[tuple[str, int], Origin] = {}
+
+
+ANYBODYS = MemoryError | RecursionError | OSError | Warning
+"""Errors that are nobody's fault in particular, or come from a user's object in C."""
 
 
 def _is_internal(frame: FrameType) -> bool:
@@ -74,9 +78,21 @@ def trimmed(error: UserError) -> UserError:
 
 
 def trimmed_of_user(error: Exception) -> Exception:
-    """The same for an error that the user's own code raised; one of ours keeps every frame."""
+    """The same for an error that the user's own code raised.
+
+    What our own code raised is a fault of ours, and told as one; what any code may raise, such as
+    that memory is short, stays as it is.
+    """
     *_, last = _frames(error.__traceback__)
-    return error if _is_internal(last.tb_frame) else error.with_traceback(_of_user(error))
+    module: str = last.tb_frame.f_globals.get("__name__", "")
+    if not _is_internal(last.tb_frame):
+        return error.with_traceback(_of_user(error))
+    if module.partition(".")[0] != "dlvm" or isinstance(error, DlvmError | ANYBODYS):
+        return error
+    said = f"dlvm failed while Python ran: {type(error).__name__}: {error}"
+    found = CompilerError(said, stage="trace", reproducer="").with_traceback(_of_user(error))
+    found.__cause__ = error
+    return found
 
 
 def _of_user(error: Exception) -> TracebackType | None:

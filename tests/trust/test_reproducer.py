@@ -109,6 +109,24 @@ def test_and_in_a_derivative(monkeypatch):
     assert read(Path(file_in(str(caught.value))).read_text()).module.declarations
 
 
+@pytest.mark.parametrize("staged", [True, False], ids=["staged", "plain"])
+@pytest.mark.parametrize("rule", ["infer", "reference"])
+def test_and_while_python_runs(rule, staged, monkeypatch):
+    monkeypatch.setattr(Sin, rule, {}.__getitem__)  # so that no line of this test raises
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+    f = dlvm.function(lambda x: dlvm.sin(x)) if staged else dlvm.sin
+    with pytest.raises(CompilerError, match="TypeError"):
+        f(X)
+
+
+def test_what_users_raise_stays_as_it_is():
+    def f(x):
+        return {}["mine"]
+
+    with pytest.raises(KeyError, match="mine"):
+        dlvm.function(f)(X)
+
+
 def test_an_error_of_the_users_stays_one():
     with pytest.raises(UserError):
         dlvm.function(lambda x: x @ x[:2])(X)
