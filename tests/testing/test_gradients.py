@@ -8,12 +8,33 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
 
 import dlvm
 from dlvm.errors import UserError
-from dlvm.ir import splat, zeros
-from dlvm.ops import Abs, Cos, Equal, Exp, Matmul, Mul, Permute, Select, Sin, Sum, Tanh
+from dlvm.ir import BOOL, F64, I64, splat, zeros
+from dlvm.ops import (
+    Abs,
+    Cos,
+    Effect,
+    Equal,
+    Exp,
+    Matmul,
+    Mul,
+    NextAfter,
+    Permute,
+    Select,
+    Sin,
+    StopGradient,
+    Sum,
+    Tanh,
+)
+from dlvm.ops.custom import Custom
 from dlvm.testing import GradientError, gradcheck
+from dlvm.testing.gradients import Check
+from dlvm.testing.levels import Levels
+from dlvm.testing.random_programs import TRACED, Program
+from dlvm.testing.strategies import programs
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.4, 1.3, size=(3, 4))
@@ -229,6 +250,27 @@ def test_a_gradient_that_is_no_number_where_the_function_is_smooth():
     error = caught(lambda x: dlvm.sqrt(x**4), np.array([0.0, 1.0]), order=1)
     assert error.fault.element == "x[0]"
     assert "no number" in error.fault.cause
+
+
+# -- random programs -----------------------------------------------------------------------------
+
+NO_SLOPE = (Effect, NextAfter, StopGradient, Custom)
+SLOPED = [c for c in TRACED if not issubclass(c, NO_SLOPE)]
+
+
+@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))
+@given(programs(SLOPED, (F64, F64, I64, BOOL), max_ops=6, loss=True))
+def test_what_the_rules_give_passes_for_any_program(program: Program):
+    main = program.module.main
+    wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
+    levels = Levels(program.module, program.arrays, wrt, 2)
+    names = tuple(main.params[i].name for i in wrt)
+    check = Check(levels, main.name, names, 4, np.random.default_rng(0))
+    try:
+        with np.errstate(all="ignore"):
+            check.run(compiled=False)
+    except GradientError as error:
+        assert error.fault is None, error  # nothing that could be checked
 
 
 # -- what may be passed --------------------------------------------------------------------------
