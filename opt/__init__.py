@@ -18,6 +18,7 @@ from .simplification import fold_constants, simplify
 from .softmax import open_softmax
 from .stops import pass_stops
 from .unrolling import unroll
+from .weighing import weigh_recomputation
 
 __all__ = [
     "DEFAULT",
@@ -40,4 +41,5 @@ __all__ = [
     "share",
     "simplify",
     "unroll",
+    "weigh_recomputation",
 ]

@@ -15,6 +15,7 @@ from .simplification import fold_constants, simplify
 from .softmax import open_softmax
 from .stops import pass_stops
 from .unrolling import unroll
+from .weighing import weigh_recomputation
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
@@ -36,7 +37,8 @@ MEANING: tuple[Pass, ...] = (
 KERNELS: tuple[Pass, ...] = (
     unroll,  # after the last law, so that a step computes the same bits wherever it stands
     open_softmax,  # after the last simplification: laws do not look into a fold
-    drop,  # nothing is shared from here on, so recomputation may be opened
+    drop,
+    weigh_recomputation,  # nothing is shared after it, so recomputation may be opened
     open_checkpoints,
     fuse,  # recomputations are still closed, so that no kernel computes them too early
     open_recompute,

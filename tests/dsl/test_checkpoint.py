@@ -95,6 +95,42 @@ def test_products_in_functions_that_a_checkpoint_calls_are_kept():
     assert kept - dlvm.grad(plain, (0, 1)).compile(X, W).report.flops < N**3
 
 
+@pytest.mark.parametrize("depth", [1, 4])
+def test_chains_of_elements_need_no_more_memory_for_a_checkpoint(depth):
+    def chain(f):
+        def loss(x):
+            for _ in range(depth):
+                x = f(x)
+            return x.sum()
+
+        return dlvm.grad(loss)
+
+    def elements(x):
+        return dlvm.tanh(x) * dlvm.exp(x)
+
+    x = RNG.uniform(-0.5, 0.2, 20000)
+    plain, again = chain(elements), chain(dlvm.checkpoint(elements))
+    assert again.compile(x).report.peak_bytes == plain.compile(x).report.peak_bytes
+    assert again.compile(x).report.flops == plain.compile(x).report.flops
+    assert np.array_equal(again(x), plain(x))
+
+
+def test_chains_between_products_are_still_computed_again():
+    def loss(f):
+        def inside(x, ws):
+            for i in range(len(W)):
+                x = f(x @ ws[i])
+            return (x * x).sum()
+
+        return dlvm.grad(inside, (0, 1))
+
+    def elements(x):
+        return dlvm.tanh(dlvm.exp(dlvm.sin(x)))
+
+    plain = loss(elements).compile(X, W).report.peak_bytes
+    assert loss(dlvm.checkpoint(elements)).compile(X, W).report.peak_bytes < 0.8 * plain
+
+
 # -- loops -----------------------------------------------------------------------------------------
 
 
