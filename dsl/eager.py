@@ -20,7 +20,17 @@ from dlvm.ir.interpret import Interpreter
 
 from .names import PUBLIC
 from .operands import staged
-from .scopes import Scope, Trace, current, is_array, origin_in, trimmed, type_of, user_origin
+from .scopes import (
+    Scope,
+    Trace,
+    current,
+    is_array,
+    origin_in,
+    trimmed,
+    trimmed_of_user,
+    type_of,
+    user_origin,
+)
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,6 +67,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 said = misfit(signature, args, kwargs) or error
                 wrong = CallError(f"{name}: {said}", remedy=usage(name, signature, fn))
                 raise trimmed(wrong.located(user_origin(), *described(words, args))) from error
+            except Exception as error:
+                raise trimmed_of_user(error)  # noqa: B904  # it is that error
 
         call.__name__ = call.__qualname__ = name
         PUBLIC[name] = call
