@@ -14,6 +14,7 @@ from typing import Any
 from dlvm.errors import Origin, TraceError, UserError
 from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
 from dlvm.ir.dims import Dim, Expr, symbol, symbols
+from dlvm.ir.unify import solvable
 from dlvm.ops import Broadcast, Call, Constant
 
 from .operands import fresh, here, staged
@@ -233,9 +234,11 @@ def trace_program(
     captured = tuple(c.param for c in trace.arrays.values())
     params = (*written.params, *captured)
     main = Function(name, params, tuple(written.scope.builder.ops), written.results)
-    if loose := unbound(Written(written.scope, params, written.results, written.tree)):
+    told = solvable([p.type for p in params])
+    whole = Written(written.scope, params, written.results, written.tree)
+    if loose := [s for s in unbound(whole) if s not in told]:
         raise TraceError(
-            f"the size {loose[0]} stands alone in the shape of no argument of {trace.label}",
+            f"the size {loose[0]} can't be told from the shapes of the arguments of {trace.label}",
             remedy=f"give it an axis of its own in a spec, such as f32[{loose[0]}]",
         )
     module = Module((main, *trace.entries))

@@ -19,7 +19,7 @@ from . import rows, tiles
 from .access import Access, Place
 from .emit import Text, Writer
 from .forks import emit_fork
-from .grains import stretch
+from .grains import open_stretch, stretch
 from .lanes import Val, number, splat, stored_type, vector
 from .loops import (
     Bind,
@@ -228,6 +228,10 @@ class Emitter:
             self.counted(s, self.offsets.first(begin), self.offsets.first(end), 1, None)
         elif s.limit is not None:
             self.unrolled(s, end, lanes)
+        elif longest := open_stretch(s):
+            first = end - (end - begin) % longest
+            self.vectors(s, begin, first, longest)
+            self.strips(s, first, end, lanes)
         else:
             self.strips(s, begin, end, lanes)
 
@@ -261,10 +265,14 @@ class Emitter:
         rest = 0 if whole and s.levels == 1 else (end - begin) % lanes
         stop = end - rest
         if stop != begin:
-            v = Vector(s.var, symbol(s.var), lanes, None)
-            self.counted(s, self.offsets.first(begin), self.offsets.first(stop), lanes, v)
+            self.vectors(s, begin, stop, lanes)
         if rest != 0:
             self.piece(s, stop, rest, lanes)
+
+    def vectors(self, s: Loop, begin: Dim, end: Dim, lanes: int) -> None:
+        """Whole vectors, as many as there are."""
+        v = Vector(s.var, symbol(s.var), lanes, None)
+        self.counted(s, self.offsets.first(begin), self.offsets.first(end), lanes, v)
 
     def unrolled(self, s: Loop, extent: Dim, lanes: int) -> None:
         """One vector after the other, at offsets that are known."""

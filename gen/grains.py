@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import floordiv, maximum, substitute, symbol, symbols
+from dlvm.ir.dims import floordiv, maximum, minimum, substitute, symbol, symbols
 from dlvm.ir.scalar import FUNCTIONS
 
 from .count import count
@@ -82,7 +82,11 @@ def _rounded(grain: Dim, loop: Loop) -> Dim:
     if loop.kind != "vector":
         return grain
     whole = stretch(loop) or WIDEST
-    return floordiv(grain + (whole - 1), whole) * whole
+    rounded = floordiv(grain + (whole - 1), whole) * whole
+    if not (longest := open_stretch(loop)):
+        return rounded
+    many = minimum(1, floordiv(loop.extent, 2 * longest))  # columns enough for long pieces
+    return maximum(rounded, longest * many)
 
 
 def stretch(loop: Loop) -> int:
@@ -91,13 +95,24 @@ def stretch(loop: Loop) -> int:
     More than registers hold, and so from memory a long piece of each row, where that is most of
     the work; 0 where the work or the number of columns is not known to be like that.
     """
+    size = loop.extent
+    if not (isinstance(size, int) and _mostly_reads(loop)):
+        return 0
+    return next((n for n in STRETCHES if 2 * n <= size and -size % n <= size // 4), 0)
+
+
+def open_stretch(loop: Loop) -> int:
+    """The same where the number of columns is open: as long as so many are left."""
+    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRETCHES[0]
+
+
+def _mostly_reads(loop: Loop) -> bool:
+    """Whether a vector loop folds columns and does little with them."""
     inside = [t for s in loop.body if isinstance(s, Loop) for t in statements(s.body)]
     lets = [s.scalar for s in statements(loop.body) if isinstance(s, Let)]
     words = [t.scalar.word for t in inside if isinstance(t, Let) and isinstance(t.scalar, Word)]
-    size, simple = loop.extent, bool(inside) and len(words) <= PLAIN and not {*words} & {*WEIGHTS}
-    if not (simple and isinstance(size, int) and all(_along(x, loop.var) for x in lets)):
-        return 0
-    return next((n for n in STRETCHES if 2 * n <= size and -size % n <= size // 4), 0)
+    simple = bool(inside) and len(words) <= PLAIN and not {*words} & {*WEIGHTS}
+    return simple and all(_along(x, loop.var) for x in lets)
 
 
 def _along(x: Scalar, var: str) -> bool:

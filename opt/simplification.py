@@ -40,7 +40,8 @@ def _laws(op: Op) -> Iterator[Law]:
 
 def before_broadcast(op: Op) -> Value | None:
     """f(broadcast x, broadcast y) = broadcast f(x, y): compute before repeating."""
-    spread = [x for x in op.operands if isinstance(x, Broadcast) and scalar_value(x) is None]
+    found = [x for x in op.operands if isinstance(x, Broadcast) and scalar_value(x) is None]
+    spread = [x for x in found if x.x.shape] or found  # one number goes with any of them
     if not spread:
         return None
     first = spread[0]
@@ -55,9 +56,18 @@ def before_broadcast(op: Op) -> Value | None:
 
 def _narrowed(x: Value, like: Broadcast) -> Value | None:
     """What an operand is before a broadcast, where it is one like another, or one number."""
-    if (number := scalar_value(x)) is not None:
-        return splat(number, x.type.with_shape(like.x.shape))
+    if (uniform := _uniform(x, like.x.shape)) is not None:
+        return uniform
     return x.x if isinstance(x, Broadcast) else None
+
+
+def _uniform(x: Value, shape: tuple[Dim, ...]) -> Value | None:
+    """One number everywhere, known or not, in a shape; None of what differs."""
+    if (number := scalar_value(x)) is not None:
+        return splat(number, x.type.with_shape(shape))
+    if isinstance(x, Broadcast) and not x.x.shape:
+        return Broadcast(x.x, shape, ()) if shape else x.x
+    return None
 
 
 def before_reshape(op: Op) -> Value | None:
@@ -76,8 +86,8 @@ def before_reshape(op: Op) -> Value | None:
 
 def _in_shape(x: Value, shape: tuple[Dim, ...]) -> Value | None:
     """What an operand is before a reshape, where it is one, or one number."""
-    if (number := scalar_value(x)) is not None:
-        return splat(number, x.type.with_shape(shape))
+    if (uniform := _uniform(x, shape)) is not None:
+        return uniform
     return x.x if isinstance(x, Reshape) else None
 
 

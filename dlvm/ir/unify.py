@@ -38,6 +38,23 @@ def unify(
     return known
 
 
+def solvable(types: Sequence[TensorType]) -> set[str]:
+    """The symbols that any sizes of these types tell: those that stand linearly, one at a time."""
+    sizes = [d for t in types for d in t.shape if isinstance(d, Expr)]
+    known: set[str] = set()
+    while True:
+        unknown = [(d, set(symbols(d)) - known) for d in sizes]
+        new = {s for d, left in unknown if len(left) == 1 for s in left if _is_line(d, s)}
+        if not new:
+            return known
+        known |= new
+
+
+def _is_line(d: Dim, name: str) -> bool:
+    found = as_line(d, name)
+    return found is not None and isinstance(found[0], int)
+
+
 class _Equation:
     """One axis of one parameter has the size given; the symbols of both sides are strangers."""
 

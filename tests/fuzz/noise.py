@@ -145,7 +145,7 @@ def expected_of(program: Program) -> Expected:
 def _run(program: Program, rng: Any, seen: Seen) -> tuple[Array, ...]:
     module: Module = program.module
     with np.errstate(all="ignore"):
-        machine = Noisy(module, {}, seen.said.append, rng, seen)
+        machine = Noisy(module, write=seen.said.append, rng=rng, seen=seen)
         return machine.enter(module.main.name, [np.asarray(a) for a in program.arrays])
 
 
