@@ -312,6 +312,7 @@ def custom_vjp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
             return (dlvm.clip(ct, -1, 1),)
 
         clipped.defvjp(fwd, bwd)
+        dlvm.grad(lambda x: (clipped(x) * 3).sum())(x)      # np.ones(3)
 
     Arguments in ``nondiff_args`` (names or positions) may be anything; ``bwd`` takes them first.
     """
@@ -335,6 +336,8 @@ def custom_jvp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
         def rule(primals, tangents):
             (x,), (dx,) = primals, tangents
             return log1pexp(x), dx * (1 - 1 / (1 + dlvm.exp(x)))
+
+        dlvm.grad(lambda x: log1pexp(x).sum())(x)           # 1 - 1 / (1 + np.exp(x))
 
     Arguments in ``nondiff_args`` (names or positions) may be anything; the rule takes them first.
     """

@@ -77,7 +77,14 @@ def frozen_wrt(wrt: Any) -> Hashable:
 
 
 def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
-    """A function that gives ``(f(...), gradient)``, or ``((loss, aux), gradient)`` with aux."""
+    """A function that gives ``(f(...), gradient)``; the result of ``f`` is one float scalar.
+
+    With ``has_aux`` ``f`` gives ``(loss, aux)``, and this ``((loss, aux), gradient)``::
+
+        loss, slope = dlvm.value_and_grad(lambda x: (x * x).sum())(x)
+        slope                                                     # 2 * x
+        (loss, aux), slope = dlvm.value_and_grad(lambda x: (x.sum(), 2 * x), has_aux=True)(x)
+    """
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         loss, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
@@ -88,7 +95,17 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
 
 
 def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
-    """A function that gives the gradient of ``f``, whose result is one float scalar."""
+    """A function that gives the gradient of ``f``, whose result is one float scalar.
+
+    ``wrt`` names arguments by position or name: one for a bare gradient, several for a tuple. A
+    gradient is a tree like its argument; integers in it have None::
+
+        dlvm.grad(lambda x: (x * x).sum())(x)                     # 2 * x
+        dx, dy = dlvm.grad(lambda x, y: 3 * (x @ y), wrt=(0, "y"))(x, 2 * x)
+        dy                                                        # 3 * x
+
+    With ``has_aux`` ``f`` gives ``(loss, aux)``, and this ``(gradient, aux)``.
+    """
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         _, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
@@ -103,7 +120,14 @@ def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any
 
 @facing_users
 def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """``f(*primals)`` and its directional derivative along the tangents."""
+    """``f(*primals)`` and its directional derivative along the tangents; None stands for zero.
+
+    Of a gradient it is a product with the Hessian::
+
+        y, dy = dlvm.jvp(dlvm.sin, (x,), (dx,))
+        dy                                                        # np.cos(x) * dx
+        dlvm.jvp(dlvm.grad(lambda x: (x**3).sum()), (x,), (dx,))[1]  # 6 * x * dx
+    """
     given = matched_tangents(primals, tangents)
     if not in_trace():
         return derived_once(f, "push", _pushing(f))(tuple(primals), tuple(tangents))
@@ -182,7 +206,7 @@ def vmap(
     is for what is the same in every lane. ``axis_size`` says how many lanes there are where no
     argument does::
 
-        dlvm.vmap(dlvm.dot, in_axes=(0, None))(rows, x)      # a product of all rows at once
+        dlvm.vmap(lambda row, x: row @ x, in_axes=(0, None))(a, x)  # a @ x
     """
     check_function(f, "vmap")
 
@@ -198,7 +222,8 @@ def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
     ``policy`` says which are kept: ``"nothing"``, ``"everything"``, ``"products"`` (results of
     matrix products), or ``dlvm.save_names(...)`` for those that ``dlvm.checkpoint_name`` names::
 
-        layer = dlvm.checkpoint(lambda x, w: dlvm.tanh(x @ w), policy="products")
+        layer = dlvm.checkpoint(lambda w: 2 * (w @ x), policy="products")
+        dlvm.grad(lambda w: layer(w).sum())(a)                     # 2 * np.ones((3, 1)) * x
     """
     check_function(f, "checkpoint")
     check_policy(policy)
@@ -226,9 +251,12 @@ def check_policy(policy: Any) -> None:
 
 
 def save_names(*names: str) -> str:
-    """The policy of a checkpoint that keeps the values of these names::
+    """The policy of a checkpoint that keeps the values of these names.
 
-    dlvm.checkpoint(f, policy=dlvm.save_names("hidden"))
+    A name is given by ``dlvm.checkpoint_name``::
+
+        f = lambda x: dlvm.checkpoint_name(a @ x, "hidden") * 2
+        dlvm.checkpoint(f, policy=dlvm.save_names("hidden"))(x)    # a @ x * 2
     """
     return f"names:{','.join(names)}"
 
@@ -251,5 +279,10 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    """The tree itself, through which no derivative flows."""
+    """The tree itself, through which no derivative flows.
+
+    So it is a constant for whoever differentiates::
+
+        dlvm.grad(lambda x: (x * dlvm.stop_gradient(x)).sum())(x)  # x
+    """
     return map_leaves(xp.stop_gradient, x)

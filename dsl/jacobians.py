@@ -61,7 +61,8 @@ def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., 
     Forward mode over reverse mode; a product with a vector needs no Hessian::
 
         dlvm.hessian(lambda x: x @ (a @ x))(x)       # a + a.T
-        dlvm.jvp(dlvm.grad(f), (x,), (v,))[1]        # hessian(f)(x) @ v
+        f = lambda x: x @ (a @ x)
+        dlvm.jvp(dlvm.grad(f), (x,), (dx,))[1]       # (a + a.T) @ dx
     """
     check_function(f, "hessian")
     second = _jacobian(grad(f, wrt, has_aux), wrt, has_aux, True)

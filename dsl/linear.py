@@ -192,7 +192,7 @@ def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
     ``pull`` can be called any number of times, and never computes ``f`` again::
 
         y, pull = dlvm.vjp(dlvm.sin, x)
-        (dx,) = pull(dy)                     # dy * cos(x)
+        pull(dx)[0]                          # np.cos(x) * dx
 
     With ``has_aux`` ``f`` gives ``(out, aux)``, and vjp ``(out, pull, aux)``.
     """
@@ -245,7 +245,7 @@ def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
     That can be called any number of times, and never computes ``f`` again::
 
         y, push = dlvm.linearize(dlvm.sin, x)
-        dy = push(dx)                        # cos(x) * dx
+        push(dx)                             # np.cos(x) * dx
     """
     out, kept = (ahead if in_trace() else outside)(f, primals, True, False)
 

@@ -41,7 +41,8 @@ def checkpoint_scan(
     It then computes the steps between again, but for what ``policy`` saves. ``every`` is about
     the square root of the number of steps if that is known, else 32::
 
-        last, ys = dlvm.checkpoint_scan(step, init, xs)
+        step = lambda carry, a: (carry + a, carry)
+        dlvm.checkpoint_scan(step, 0.0, x)[0]        # np.sum(x)
     """
     check_callable("checkpoint_scan", f)
     steps: Any = every
