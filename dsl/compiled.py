@@ -131,7 +131,9 @@ class Compiled:
             return unflatten(self.program.tree, self._results(arrays))
         before = kept(arrays, self._donated)
         results = self._results(arrays)
-        look(self.road, before, labels, results, looked)
+        road = self.road
+        stops = (lambda: road.traced, lambda: road.differentiated, lambda: road.optimized)
+        look(stops, before, labels, results, looked)
         return unflatten(self.program.tree, results)
 
     def _results(self, arrays: list[Array]) -> Sequence[Array]:

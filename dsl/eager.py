@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dlvm.debugging import contexts, looks
 from dlvm.errors import CallError, UserError
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
 
+from .looking import look
 from .names import PUBLIC
 from .operands import staged
 from .scopes import (
@@ -131,7 +133,11 @@ def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     params = tuple(c.param for c in captured)
     function = Function("eager", params, tuple(scope.builder.ops), results)
     with np.errstate(all="ignore"):
-        arrays = Interpreter(Module((function,))).call(function, [c.array for c in captured])
+        module, given = Module((function,)), [c.array for c in captured]
+        arrays = Interpreter(module).call(function, given)
+        if contexts and (looked := looks()).at_numbers:
+            names = [f"argument {i}" for i, _ in enumerate(params)]
+            look((lambda: module, lambda: module), given, names, arrays, looked)
     return tree.unflatten([_writable(a) for a in arrays])
 
 

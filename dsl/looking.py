@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dlvm.compile import Road
 from dlvm.debugging import Looks
 from dlvm.errors import NotFinite, UserError
-from dlvm.ir import Array, Value
+from dlvm.ir import Array, Module, Value
 
 if TYPE_CHECKING:
     from dlvm.replay import Bad
+
+Stops = Sequence[Callable[[], Module]]
 
 
 def kept(arrays: Sequence[Array], donated: Sequence[int]) -> list[Array]:
@@ -22,9 +23,16 @@ def kept(arrays: Sequence[Array], donated: Sequence[int]) -> list[Array]:
 
 
 def look(
-    road: Road, arrays: Sequence[Array], labels: Sequence[str], found: Sequence[Array], looks: Looks
+    stops: Stops,
+    arrays: Sequence[Array],
+    labels: Sequence[str],
+    found: Sequence[Array],
+    looks: Looks,
 ) -> None:
-    """Raise the error that names the operation, where a result shows what is looked for."""
+    """Raise the error that names the operation, where a result shows what is looked for.
+
+    The first of ``stops`` is the program as it was traced, the rest forms of it that can be run.
+    """
     from dlvm import replay  # with the first error
 
     wanted = (looks.nans, looks.infs)
@@ -34,18 +42,20 @@ def look(
         (True, True): replay.not_finite,
     }[wanted]
     if any(replay.shows(x, bad) for x in found):
-        raise _explained(road, arrays, labels, bad)
+        raise _explained(stops, arrays, labels, bad)
 
 
-def _explained(road: Road, arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError:
+def _explained(stops: Stops, arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError:
     """The program by the references as it was written, then as it was optimised."""
     from dlvm import replay  # with the first error
 
-    for module in (road.differentiated, road.optimized):
-        shown, made = replay.culprit(module, road.traced, arrays, bad)
+    traced, *forms = stops
+    for form in forms:
+        module = form()
+        shown, made = replay.culprit(module, traced(), arrays, bad)
         if made is not None:
             names = dict[Value, str](zip(module.main.params, labels, strict=False))
-            _, first = replay.culprit(module, road.traced, arrays, replay.not_finite)
+            _, first = replay.culprit(module, traced(), arrays, replay.not_finite)
             earlier = first if first is not None and first.op is not made.op else None
             return replay.accuse(made, bad, names, earlier if made.from_infinities else None)
         came = replay.given_bad(arrays, labels, bad) if shown else None

@@ -197,6 +197,17 @@ def test_the_interpreter_is_looked_at_as_well(monkeypatch):
     assert told(dlvm.function(dlvm.log), np.array(-1.0)).message.startswith("log")
 
 
+def test_unstaged_code_is_looked_at_operation_by_operation():
+    def f(x):
+        y = dlvm.exp(x)
+        return dlvm.log(1.0 - y)  # here
+
+    error = told(f, np.array([1.0, 2.0]))
+    assert error.message == "log made a NaN out of finite numbers"
+    assert error.origin.source().endswith("# here")
+    assert np.isnan(f(np.array([1.0]))).all()
+
+
 def test_half_precisions_overflow():
     error = told(dlvm.function(lambda x: x * x), np.float16([300.0]), infs=True)
     assert error.message == "mul made an infinity out of finite numbers"
