@@ -39,6 +39,7 @@ STEPS: tuple[Callable[[Case], smaller.Steps], ...] = (
     smaller.narrower,
     smaller.plainer,
     smaller.rounder,
+    smaller.rounder_constants,
 )
 QUESTION = 20.0
 """Seconds that one smaller program is waited for."""

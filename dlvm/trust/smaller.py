@@ -48,8 +48,8 @@ from dlvm.ir import (
 )
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.interpret import bind
-from dlvm.ir.rewrite import Env, mapped, place, resized, transform
-from dlvm.ops import Call, Checkpoint, Cond, Kernel, Recompute
+from dlvm.ir.rewrite import Env, everywhere, mapped, place, resized, transform
+from dlvm.ops import Call, Checkpoint, Cond, Constant, Kernel, Recompute
 from dlvm.opt.dropping import drop
 
 from .recast import changed, recast
@@ -90,11 +90,13 @@ class Case:
         types = [p.type for p in self.main.params]
         types += [t for op in self.main.walk() for t in op.result_types]
         named = sum(len([*symbols(d)]) for t in types for d in t.shape)
-        elements = sum(a.size for a in self.arrays)
+        numbers = [*self.arrays, *(op.value for op in self.main.walk() if isinstance(op, Constant))]
+        elements = sum(a.size for a in numbers)
         extents = sum(d for t in types for d in t.shape if isinstance(d, int))
         odd = sum(t.dtype not in (F64, I64, BOOL) for t in types)
-        hard = sum(int(np.count_nonzero(a != np.round(a.astype(np.float64)))) for a in self.arrays)
-        whole = sum(float(np.abs(a.astype(np.float64)).sum()) for a in self.arrays)
+        wide = [a.astype(np.float64) for a in numbers]
+        hard = sum(int(np.count_nonzero(a != np.round(a))) for a in wide)
+        whole = sum(float(np.abs(a).sum()) for a in wide)
         ops = self.ops
         trouble = (hard, int(whole)) if np.isfinite(whole) else (hard + 1, 0)
         return ops, len(self.module.entries), values, named, elements + extents, odd, *trouble
@@ -257,9 +259,12 @@ def _sizes_of(case: Case) -> dict[str, int]:
 
 def opened(case: Case) -> Steps:
     """A branch, call or group of operations as what it holds."""
-    for op in case.main.ops:
+    for op in case.main.walk():
         if isinstance(op, Cond | Call | Checkpoint | Recompute | Kernel):
-            yield lambda op=op: case.with_main(transform(case.main, _opening(case, op)))
+            visit = _opening(case, op)
+            yield lambda visit=visit: case.with_main(
+                everywhere(case.main, lambda fn: transform(fn, visit))
+            )
 
 
 def _opening(case: Case, which: Op) -> Callable[[Op, Env], Sequence[Value] | None]:
@@ -432,6 +437,25 @@ def rounder(case: Case) -> Steps:
             new = np.asarray(simple).astype(array.dtype)
             arrays = (*case.arrays[:i], new, *case.arrays[i + 1 :])
             yield lambda arrays=arrays: Case(case.module, arrays)
+
+
+def rounder_constants(case: Case) -> Steps:
+    """The same of a constant, in regions too: so loops make fewer trips."""
+    for fn in case.module.functions:
+        for op in fn.walk():
+            if isinstance(op, Constant):
+                for number in (1, 0):
+                    yield lambda old=op.value, number=number: _with_constant(case, old, number)
+
+
+def _with_constant(case: Case, old: Array, number: int) -> Case:
+    new = np.full_like(old, number)
+    new.setflags(write=False)
+
+    def change(field: Any, name: str) -> Any:
+        return new if field is old else field
+
+    return Case(case.module.map(lambda fn: changed(fn, change)), case.arrays)
 
 
 def _counted(array: Array) -> Array:
