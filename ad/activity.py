@@ -96,7 +96,7 @@ class Activity:
             bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
             if not bodies or (isinstance(op, Custom) and any(operands[: len(op.xs)])):
                 return tuple(self.follows(t) for t in op.result_types)
-            found = [self._through(op, body, entering) for body in bodies]
+            found = [self.through(op, body, entering) for body in bodies]
             loop = entering[: carried(op)]
             flags = tuple(any(f) for f in zip(*found, strict=True))
             return (*loop, *flags[len(loop) :])
@@ -107,14 +107,15 @@ class Activity:
         flags = operands[arguments(op)]
         while n := carried(op):
             (body,) = self.bodies(op)
-            out = self._through(op, body, flags)
+            out = self.through(op, body, flags)
             grown = (*(a or b for a, b in zip(flags[:n], out[:n], strict=True)), *flags[n:])
             if grown == flags:
                 break
             flags = grown
         return flags
 
-    def _through(self, op: Op, body: Function, params: Flags) -> Flags:
+    def through(self, op: Op, body: Function, params: Flags) -> Flags:
+        """Which results of a body of an operation depend on the parameters flagged."""
         with self._inside(op) as again:
             if again:
                 return tuple(self.follows(r.type) for r in body.results)
@@ -192,6 +193,11 @@ class Dependence(Activity):
     those that do are there for second derivatives; what decides is taken to depend if any does.
     """
 
+    def __init__(self, function: Callable[[str], Function]) -> None:
+        super().__init__(function)
+        self._assumed: dict[tuple[Function, Flags], Flags] = {}
+        self._used: set[tuple[Function, Flags]] = set()
+
     def always(self, t: TensorType) -> bool:
         """None does."""
         return False
@@ -211,3 +217,24 @@ class Dependence(Activity):
         if isinstance(op, Pop):
             return tuple(operands[0] and (is_tape(t) or not flows(t)) for t in op.result_types)
         return super().results_varied(op, operands)
+
+    def through(self, op: Op, body: Function, params: Flags) -> Flags:
+        """Of a function that calls itself, the least that agrees with itself."""
+        key = (body, params)
+        if not isinstance(op, Call):
+            return super().through(op, body, params)
+        if key in self._assumed:
+            self._used.add(key)
+            return self._assumed[key]
+        before = set(self._varied)
+        self._assumed[key] = (False,) * len(body.results)
+        while True:
+            self._used.discard(key)
+            found = self.varied(body, params)
+            flags = tuple(r in found for r in body.results)
+            if key not in self._used or flags == self._assumed[key]:
+                del self._assumed[key]
+                return flags
+            self._assumed[key] = flags
+            for stale in self._varied.keys() - before:
+                del self._varied[stale]

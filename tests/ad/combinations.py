@@ -69,8 +69,14 @@ def _inner(x):
     return dlvm.sin(x) * x.sum() + x
 
 
+@dlvm.function
+def recursive(x):
+    return dlvm.cond((x * x).sum() < 3, lambda x: recursive(x * 1.5) + dlvm.sin(x), dlvm.exp, x)
+
+
 CONSTRUCTS: dict[str, Fun] = {
-    f.__name__: f for f in (cond, switch, while_loop, fori_loop, scan, mapped, nested, called)
+    f.__name__: f
+    for f in (cond, switch, while_loop, fori_loop, scan, mapped, nested, called, recursive)
 }
 
 
