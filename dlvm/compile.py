@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from dlvm.debugging import Looks, looks
 from dlvm.errors import IRError, UserError
 from dlvm.ir import Array, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
+from dlvm.lazy import lazy
 from dlvm.trust import guard
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class Road:
         self.options = options
         self.seconds: dict[str, float] = {}
 
-    @cached_property
+    @lazy
     def differentiated(self) -> Module:
         """Every declared derivative and batched form filled in."""
         if environment.verifying() == "passes":
             guard.demanded(self.traced, target=self.options.machine())
         return self._timed("differentiate", lambda: expand(self.traced))
 
-    @cached_property
+    @lazy
     def optimized(self) -> Module:
         """Simplified, shared, hoisted: what the program means, said well."""
         from dlvm.opt.pipelines import MEANING
@@ -99,7 +99,7 @@ class Road:
         before = self.differentiated  # whose seconds are its own
         return self._timed("optimize", lambda: passes.run(before, MEANING))
 
-    @cached_property
+    @lazy
     def kernels(self) -> Module:
         """The first function as kernels, each of which becomes one loop nest."""
         from dlvm.opt.pipelines import KERNELS
@@ -108,7 +108,7 @@ class Road:
         made = self._timed("fuse", lambda: passes.run(before, KERNELS))
         return made if memory is None else fitted(made, memory)  # or the user must allow more
 
-    @cached_property
+    @lazy
     @passes.unhurried()
     def executable(self) -> Executable | Interpreted:
         """Machine code, from the disk if another process made it; or the interpreter."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dlvm.debugging import contexts, looks
 from dlvm.errors import DonationError, ShapeError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
+from dlvm.lazy import lazy
 
 from .guards import Found
 from .looking import kept, look
@@ -147,7 +147,7 @@ class Compiled:
         except UserError as error:
             raise error.located(user_origin()) from None
 
-    @cached_property
+    @lazy
     def _enter(self) -> Call | None:
         return entered(self.road.executable)
 

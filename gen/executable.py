@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ir.taps import record, say
+from dlvm.lazy import lazy
 
 from . import interrupts, pool, status, tape
 from .activations import stack_budget
@@ -82,11 +82,11 @@ class Executable:
     _arenas: Arenas = field(default_factory=Arenas)
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
-    @cached_property
+    @lazy
     def _call(self) -> Callable[..., None]:
         return Call(self.library.address(ENTRY))
 
-    @cached_property
+    @lazy
     def _context(self) -> Array:
         """What the context of a call starts with: the pool of threads, where the code forks."""
         words = np.zeros(tape.WORDS, np.int64)
@@ -96,7 +96,7 @@ class Executable:
         words[tape.STACK] = stack_budget()
         return words
 
-    @cached_property
+    @lazy
     def _tape(self) -> Array:
         return np.zeros(1, np.int64)
 
@@ -111,7 +111,7 @@ class Executable:
             return None
         return entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
 
-    @cached_property
+    @lazy
     def _enter(self) -> Entry | None:
         return self.entry()
 
