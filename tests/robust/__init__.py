@@ -7,4 +7,4 @@ Each script prints what it did and found, and fails where something is wrong; ``
 runs each of them in short.
 """
 
-SCRIPTS = ("interrupts", "threads", "forks", "determinism", "disks")
+SCRIPTS = ("interrupts", "threads", "forks", "determinism", "disks", "memory")
