@@ -15,7 +15,6 @@ import numpy as np
 from dlvm import passes
 from dlvm.compile import expand
 from dlvm.dsl.function import StagedFunction, is_staged
-from dlvm.dsl.scopes import facing_users
 from dlvm.errors import UserError
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ, distance
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from dlvm.gen.executable import Executable
 
 
-@facing_users
 def assert_compiled_equals_interpreted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Run ``f`` compiled at every level of optimisation and thread count, and by the references.
 
