@@ -2,19 +2,21 @@
 
 Both questions are answered for a whole body at once, regions included; a loop asks them again
 until its carried values agree. The answers are remembered by body and flags, so that loops
-nested to any depth cost no more than their text. A tape is always active: what is pushed and
+nested to any depth cost no more than their text; a function that calls itself is asked until its
+answer agrees with what its own calls were taken to be. A tape is always active: what is pushed and
 popped must stay in step, whether or not a value on it matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from dlvm.ir import Function, Op, TensorType, Value
 from dlvm.ops import Call, Cond, Custom, Pop, Recompute, Scan, While
 
 Flags = tuple[bool, ...]
+Key = tuple[Function, Flags]
+Known = dict[Key, set[Value]]
 
 
 def is_tape(t: TensorType) -> bool:
@@ -49,9 +51,9 @@ class Activity:
 
     def __init__(self, function: Callable[[str], Function]) -> None:
         self._function = function
-        self._varied: dict[tuple[Function, Flags], set[Value]] = {}
-        self._useful: dict[tuple[Function, Flags], set[Value]] = {}
-        self._open: list[str] = []
+        self._varied: Known = {}
+        self._useful: Known = {}
+        self._guesses: dict[tuple[bool, Key], Flags] = {}
 
     # -- what is followed ------------------------------------------------------------------------
 
@@ -116,11 +118,12 @@ class Activity:
 
     def through(self, op: Op, body: Function, params: Flags) -> Flags:
         """Which results of a body of an operation depend on the parameters flagged."""
-        with self._inside(op) as again:
-            if again:
-                return tuple(self.follows(r.type) for r in body.results)
+
+        def look() -> Flags:
             found = self.varied(body, params)
-        return tuple(r in found for r in body.results)
+            return tuple(r in found for r in body.results)
+
+        return self._settled(op, (body, params), body.results, self._varied, look)
 
     # -- from results to inputs ----------------------------------------------------------------
 
@@ -168,22 +171,35 @@ class Activity:
         return results
 
     def _back(self, op: Op, body: Function, results: Flags) -> Flags:
-        with self._inside(op) as again:
-            if again:
-                return tuple(self.follows(p.type) for p in body.params)
+        def look() -> Flags:
             found = self.useful(body, results)
-        return tuple(p in found for p in body.params)
+            return tuple(p in found for p in body.params)
 
-    @contextmanager
-    def _inside(self, op: Op) -> Generator[bool]:
-        """Whether an operation calls a function that is being looked at: then all may matter."""
-        name = op.callee.name if isinstance(op, Call) else ""
-        again = bool(name) and name in self._open
-        self._open.append(name)
-        try:
-            yield again
-        finally:
-            self._open.pop()
+        return self._settled(op, (body, results), body.params, self._useful, look)
+
+    def _settled(
+        self, op: Op, key: Key, ends: Sequence[Value], known: Known, look: Callable[[], Flags]
+    ) -> Flags:
+        """What ``look`` says of a body; of a function that calls itself, asked until it agrees.
+
+        At first nothing counts in it but what always does; what was remembered on a guess that
+        turned out too small is forgotten.
+        """
+        if not isinstance(op, Call) or key in known:
+            return look()
+        guess = (known is self._varied, key)
+        if guess in self._guesses:
+            return self._guesses[guess]
+        found = tuple(self.always(v.type) for v in ends)
+        while True:
+            self._guesses[guess], count = found, len(known)
+            found = look()
+            if found == self._guesses[guess]:
+                break
+            for late in list(known)[count:]:
+                del known[late]
+        del self._guesses[guess]
+        return found
 
 
 class Dependence(Activity):

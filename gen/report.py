@@ -22,6 +22,7 @@ from .program import Copy, Enter, For, If, Launch, Program, Step, While
 class Report:
     """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
 
+    What tapes take, and what functions that are entered lease, is known only in the call.
     ``bytes`` is what kernels and copies read and write: of each buffer no more than it holds,
     and no more than the elements that are asked for, as in a gather or scatter.
     """

@@ -8,6 +8,7 @@ reference gives exactly the type that was inferred, and gives errors the user's 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,15 +39,29 @@ def too_deep(name: str) -> TooDeep:
     )
 
 
+class _Room:
+    """How many runs need a deep stack of Python, and the limit that comes back after them."""
+
+    lock = threading.Lock()
+    runs = 0
+    before = 0
+
+
 @contextmanager
 def deep_enough() -> Generator[None]:
     """While a module runs Python's stack has room for as many calls as may nest."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, MAX_DEPTH * FRAMES))
+    with _Room.lock:
+        if not _Room.runs:
+            _Room.before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_Room.before, MAX_DEPTH * FRAMES))
+        _Room.runs += 1
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        with _Room.lock:
+            _Room.runs -= 1
+            if not _Room.runs:
+                sys.setrecursionlimit(_Room.before)
 
 
 @dataclass(slots=True)

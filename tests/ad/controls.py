@@ -206,6 +206,25 @@ def calls() -> tuple[Function, ...]:
     return function("f", "f64[M] f64[3]", body), g
 
 
+def recursion() -> tuple[Function, ...]:
+    """A function that calls itself as often as an integer says, with what it passes on changed."""
+    types = "f64[N] i64 f64[N]"
+
+    def again(x: Value, n: Value, w: Value) -> Value:
+        (y,) = ops.Call((x * w, n + -1, w), FunctionRef("g"), (x.type,)).results
+        return ops.Tanh(y) * x + w
+
+    then, other = region(types, again), region(types, lambda x, n, w: ops.Exp(x) * w)
+
+    def g(x: Value, n: Value, w: Value) -> Value:
+        return ops.Cond(ops.Less(number(0), n), (x, n, w), then, other).results[0]
+
+    def f(x: Value, n: Value, w: Value) -> Value:
+        return ops.Call((x, n, w), FunctionRef("g"), (x.type,)).results[0] * w
+
+    return function("f", types, f), function("g", types, g)
+
+
 CASES: dict[str, Case] = {
     "cond, then": Case((branches(),), {"N": 3}, (0,)),
     "cond, otherwise": Case((branches(),), {"N": 3}, (1,)),
@@ -226,4 +245,6 @@ CASES: dict[str, Case] = {
     "fold of nothing": Case((fold(),), {"N": 0}),
     "kernel": Case((kernel(),), {"N": 3}),
     "calls": Case(calls(), {"M": 2}),
+    "recursion": Case(recursion(), {"N": 2}, (3,)),
+    "recursion that ends at once": Case(recursion(), {"N": 2}, (0,)),
 }

@@ -117,7 +117,7 @@ def test_batched_gradients_are_gradients_of_lanes(name: str) -> None:
     assert_lanes(module, "d", axes, stack(lanes, axes), 3)
 
 
-STEERED = ["cond, then", "while", "while in while in scan", "while in cond in scan"]
+STEERED = ["recursion", "cond, then", "while", "while in while in scan", "while in cond in scan"]
 
 
 @pytest.mark.parametrize("name", STEERED)
