@@ -54,6 +54,7 @@ class Activity:
         self._varied: Known = {}
         self._useful: Known = {}
         self._guesses: dict[tuple[bool, Key], Flags] = {}
+        self._asked: set[tuple[bool, Key]] = set()
 
     # -- what is followed ------------------------------------------------------------------------
 
@@ -189,16 +190,18 @@ class Activity:
             return look()
         guess = (known is self._varied, key)
         if guess in self._guesses:
+            self._asked.add(guess)
             return self._guesses[guess]
         found = tuple(self.always(v.type) for v in ends)
         while True:
             self._guesses[guess], count = found, len(known)
             found = look()
-            if found == self._guesses[guess]:
+            if guess not in self._asked or found == self._guesses[guess]:
                 break
             for late in list(known)[count:]:
                 del known[late]
         del self._guesses[guess]
+        self._asked.discard(guess)
         return found
 
 
