@@ -212,11 +212,6 @@ class Dependence(Activity):
     those that do are there for second derivatives; what decides is taken to depend if any does.
     """
 
-    def __init__(self, function: Callable[[str], Function]) -> None:
-        super().__init__(function)
-        self._assumed: dict[tuple[Function, Flags], Flags] = {}
-        self._used: set[tuple[Function, Flags]] = set()
-
     def always(self, t: TensorType) -> bool:
         """None does."""
         return False
@@ -236,24 +231,3 @@ class Dependence(Activity):
         if isinstance(op, Pop):
             return tuple(operands[0] and (is_tape(t) or not flows(t)) for t in op.result_types)
         return super().results_varied(op, operands)
-
-    def through(self, op: Op, body: Function, params: Flags) -> Flags:
-        """Of a function that calls itself, the least that agrees with itself."""
-        key = (body, params)
-        if not isinstance(op, Call):
-            return super().through(op, body, params)
-        if key in self._assumed:
-            self._used.add(key)
-            return self._assumed[key]
-        before = set(self._varied)
-        self._assumed[key] = (False,) * len(body.results)
-        while True:
-            self._used.discard(key)
-            found = self.varied(body, params)
-            flags = tuple(r in found for r in body.results)
-            if key not in self._used or flags == self._assumed[key]:
-                del self._assumed[key]
-                return flags
-            self._assumed[key] = flags
-            for stale in self._varied.keys() - before:
-                del self._varied[stale]
