@@ -32,6 +32,7 @@ from dlvm.ops import (
     Maximum,
     Min,
     Minimum,
+    Named,
     Neg,
     NextAfter,
     Reduction,
@@ -95,7 +96,7 @@ class Noisy(Interpreter):
 
 
 EXACT = (Abs, Ceil, CopySign, Floor, Max, Maximum, Min, Minimum, Neg, NextAfter, Round, Select)
-EXACT += (Sign, StopGradient, Trunc, CumulativeMax, CumulativeMin)
+EXACT += (Named, Sign, StopGradient, Trunc, CumulativeMax, CumulativeMin)
 """What never rounds."""
 
 
