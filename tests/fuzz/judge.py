@@ -1,8 +1,8 @@
 """What must hold of a case: machine code of every level gives what the interpreter gives.
 
 Levels are how much of the pipeline ran: none of it, laws only, kernels too. Each level runs on
-one thread and on two, which must agree to the bit; whole numbers must be equal, floats within
-what rounding allows (``noise``), which is checked of infinities and NaN too where no law ran.
+one thread and on two, which must agree to the bit; whole numbers must be equal, floats as near
+as rounding explains (``dlvm.trust.answers``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dlvm.ir import Array, Module
 from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run
 from dlvm.testing.random_programs import Program
+from dlvm.trust.answers import Answer, Question, differ
 from tests.gen.values import same_bits
 
 from .case import Case
-from .noise import Expected, expected_of
 
 LEVELS: dict[str, tuple[Pass, ...]] = {"plain": DEFAULT[:1], "laws": MEANING, "kernels": DEFAULT}
 
@@ -43,12 +43,14 @@ class Outcome:
 def judge(case: Case) -> Iterator[Module]:
     """Raise where the levels of a case differ; gives the modules that were compiled."""
     program = case.program()
-    expected = expected_of(program)
+    question = Question(program.module, program.arrays, program.seed)
     for level, passes in LEVELS.items():
         module = run(program.module, passes, verify=True)
         code = build(module)
         one = outcome(code, program, 1)
-        compare(expected, one, level)
+        compare(
+            question, one, None if level == "plain" else Question(module, program.arrays), level
+        )
         compare_threads(one, outcome(code, program, 2), level)
         yield module
 
@@ -64,38 +66,19 @@ def outcome(code: Executable, program: Program, threads: int) -> Outcome:
     return Outcome(found, None, said)
 
 
-def compare(expected: Expected, found: Outcome, level: str) -> None:
-    """Results of machine code against those of the interpreter."""
-    if expected.error is not None:
+def compare(question: Question, found: Outcome, other: Question | None, level: str) -> None:
+    """Results of machine code against those of the interpreter, and how often it prints."""
+    asked = question.answer
+    if asked.error is not None:
         if found.error is None and level == "plain":
-            raise Wrong(f"{level}: no error where the interpreter says {expected.error}")
+            raise Wrong(f"{level}: no error where the interpreter says {asked.error}")
         return
-    unknown = any(np.isinf(b).any() for b in expected.bounds)
-    if found.error is not None:
-        if not unknown:
-            raise Wrong(f"{level}: an error that the interpreter does not have: {found.error}")
-        return
-    if len(found.said) != len(expected.said) and not unknown:
-        raise Wrong(f"{level}: said {found.said}, the interpreter {expected.said}")
-    if expected.wild and level != "plain":
-        return
-    rows = zip(found.results, expected.results, expected.bounds, strict=True)
-    for i, (a, b, bound) in enumerate(rows):
-        if (a.dtype, a.shape) != (b.dtype, b.shape):
-            raise Wrong(f"{level}: result {i} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
-        if (where := _far(a, b, bound)) is not None:
-            raise Wrong(f"{level}: result {i}{list(where)} is {a[where]}, not {b[where]}")
-
-
-def _far(a: Array, b: Array, bound: Array) -> tuple[int, ...] | None:
-    """Where a result is further away than it may be."""
-    with np.errstate(all="ignore"):
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        same = (a == b) | ((a != a) & (b != b))
-        good = same | (np.abs(x - y) <= bound) | np.isinf(bound)
-    if good.all():
-        return None
-    return tuple(int(i) for i in np.argwhere(~good)[0])
+    difference = differ(question, Answer(found.results, None, found.error), other)
+    if difference is not None:
+        raise Wrong(f"{level}: {difference}")
+    prints = sum(name.startswith("print ") for name, _ in asked.told or ())
+    if found.error is None and len(found.said) != prints and question.freedom is not None:
+        raise Wrong(f"{level}: printed {len(found.said)} times, the interpreter {prints}")
 
 
 def compare_threads(one: Outcome, two: Outcome, level: str) -> None:
