@@ -164,4 +164,5 @@ def in_compiles(short: bool) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it behind a "&"
     sys.exit(run(__doc__, in_loops, handlers, other_threads, in_compiles))

@@ -21,6 +21,6 @@ def test_a_script_finds_nothing_wrong(name: str, tmp_path: Path):
         pytest.skip(f"{name}: this system has neither forks nor signals of this kind")
     command = [sys.executable, "-m", f"tests.robust.{name}", "--short"]
     own = {**os.environ, "DLVM_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=own, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=own, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED" not in done.stdout and done.stdout.count(": ") >= 1
