@@ -38,8 +38,6 @@ METHODS = {
 """Calls on these modules; ``np.load`` reads pickles where it is told to."""
 
 ALLOWED: dict[tuple[str, str], str] = {
-    ("dlvm/ir/layout.py", "exec()"): "constructors of operations, as dataclasses makes them: from "
-    "the names of the fields in our own sources, when their classes are made",
     ("dlvm/cli/doctor.py", "subprocess"): "asks tools that it names for their versions",
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",
     ("dlvm/cli/naming.py", "np.load()"): "arguments that the user names; allow_pickle=False",

@@ -19,7 +19,7 @@ import numpy as np
 from dlvm.errors import IRError, Origin
 
 from .dims import Dim
-from .layout import Spec, constructor_of, layout_of
+from .layout import Shown, Spec, constructor_of, layout_of
 from .types import Array, DType, TensorType
 
 MAX_NESTING = 100  # regions within regions: passes walk down them by recursion
@@ -134,6 +134,7 @@ class Op(Value):
 
     name: ClassVar[str]
     layout: ClassVar[tuple[Spec, ...]] = ()
+    __signature__: ClassVar[Any] = Shown()
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
     _operands_only: ClassVar[bool] = False
     holds_regions: ClassVar[bool] = False
@@ -152,7 +153,7 @@ class Op(Value):
         cls.layout = layout_of(cls, cls.layout)
         cls.__match_args__ = tuple(s.name for s in cls.layout)
         if "__init__" not in cls.__dict__:
-            cls.__init__ = _written_when_first_used
+            cls.__init__ = constructor_of(cls.__qualname__, cls.layout)
         cls._named = {
             "attributes": tuple(s.name for s in cls.layout if s.kind in ("attribute", "array")),
             "regions": tuple(s.name for s in cls.layout if s.kind == "region"),
@@ -277,14 +278,6 @@ class Op(Value):
         """Equal for operations that compute the same from the same operands."""
         regions = tuple(id(getattr(self, n)) for n in self._named["regions"])
         return (*self.facts(), regions, tuple(map(id, self.operands)))
-
-
-def _written_when_first_used(self: Op, *args: Any, **kwargs: Any) -> None:
-    """The constructor of a class until it makes an operation, as most never do in a process."""
-    owner = next(c for c in type(self).__mro__ if "layout" in c.__dict__)
-    constructor = constructor_of(owner.__qualname__, owner.layout)  # pyright: ignore
-    setattr(owner, "__init__", constructor)  # noqa: B010  # it is no method that it replaces
-    constructor(self, *args, **kwargs)
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:

@@ -1,8 +1,4 @@
-"""The fields of an operation, read from the annotations of its class, and its constructor.
-
-A class of an operation is cheap to make, as there are hundreds that a process never uses: its
-constructor is written when it first makes one.
-"""
+"""The fields of an operation, read from the annotations of its class, and its constructor."""
 
 from __future__ import annotations
 
@@ -57,17 +53,61 @@ def layout_of(cls: type, inherited: Sequence[Spec]) -> tuple[Spec, ...]:
 
 def constructor_of(owner: str, layout: Sequence[Spec]) -> Callable[..., None]:
     """Sets every field, as a dataclass's does, and gathers the operands."""
-    parameters = (s.name if s.required else f"{s.name}=default_{s.name}" for s in layout)
-    fields = "".join(f"    self.{s.name} = {s.name}\n" for s in layout)
-    names: dict[str, Any] = {f"default_{s.name}": s.default for s in layout}
-    names["__name__"] = __name__  # so that the user's line is not looked for in here
-    head = f"def __init__({', '.join(('self', *parameters))}):\n"
-    stars = {"operand": "", "operands": "*"}
-    operands = "".join(f"{stars[s.kind]}{s.name}, " for s in layout if s.kind in stars)
-    tail = f"    self.operands = ({operands})\n    self.__post_init__()\n"
-    exec(head + fields + tail, names)
-    names["__init__"].__qualname__ = f"{owner}.__init__"
-    return names["__init__"]
+    names = tuple(s.name for s in layout)
+    operands_of = _gatherer(layout)
+
+    def constructor(self: Any, *given: Any, **named: Any) -> None:
+        if named or len(given) != len(names):
+            given = _completed(owner, layout, given, named)
+        for name, value in zip(names, given, strict=True):
+            setattr(self, name, value)
+        self.operands = operands_of(given)
+        self.__post_init__()
+
+    constructor.__qualname__, constructor.__name__ = f"{owner}.__init__", "__init__"
+    return constructor
+
+
+def _gatherer(layout: Sequence[Spec]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """All operands of an operation, from the values of its fields in their order."""
+    places = [
+        (i, s.kind == "operand") for i, s in enumerate(layout) if s.kind.startswith("operand")
+    ]
+    k = len(places)
+    if places == [(i, True) for i in range(k)]:
+        return lambda given: given[:k]
+    return lambda given: tuple(x for i, one in places for x in ((given[i],) if one else given[i]))
+
+
+def _completed(
+    owner: str, layout: Sequence[Spec], given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The values of all fields in their order: those by position, by name, and by default."""
+    values = list(given)
+    for spec in layout[len(given) :]:
+        if spec.required and spec.name not in named:
+            raise TypeError(f"{owner} needs {spec.name!r}")
+        values.append(named.pop(spec.name, spec.default))
+    if named:
+        raise TypeError(f"{owner} has no field {next(iter(named))!r} that is not given by position")
+    if len(values) > len(layout):
+        raise TypeError(f"{owner} has {len(layout)} fields, {len(values)} were given")
+    return tuple(values)
+
+
+class Shown:
+    """The signature of an operation's class, for ``help`` and ``inspect.signature``."""
+
+    def __get__(self, op: Any, cls: Any) -> inspect.Signature:
+        by = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    s.name, by, default=inspect.Parameter.empty if s.required else s.default
+                )
+                for s in cls.layout
+            ]
+        )
 
 
 def _written(annotation: Any) -> str:
