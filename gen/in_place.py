@@ -9,7 +9,7 @@ depends on the load, so no target may exchange the two, whatever it knows of ali
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from dlvm.ops import Kernel
 
@@ -36,25 +36,33 @@ def targets(op: Kernel) -> list[int | None]:
     return [None if t is None else op.body.params.index(t) for t in found]
 
 
-@lru_cache(maxsize=4096)
+_KNOWN: WeakKeyDictionary[LoopKernel, frozenset[tuple[int, int]]] = WeakKeyDictionary()
+
+
 def replaceable(kernel: LoopKernel) -> frozenset[tuple[int, int]]:
     """Pairs (input, output) of buffers that may be one memory."""
+    found = _KNOWN.get(kernel)
+    if found is None:
+        found = _KNOWN[kernel] = frozenset(_replaceable(kernel))
+    return found
+
+
+def _replaceable(kernel: LoopKernel) -> Iterator[tuple[int, int]]:
     loads = list(_loads(kernel.body))
     stores = list(_stores(kernel.body))
     products = [s for s in statements(kernel.body) if isinstance(s, Product)]
     read_whole = {m.buffer for p in products for m in (p.x, p.y)}
     read_whole |= {x.memory for x in _searches(kernel.body) if isinstance(x.memory, Buffer)}
-    pairs = (
-        (i, o)
-        for i, source in enumerate(kernel.buffers)
-        for o, target in enumerate(kernel.buffers)
-        if (source.role, target.role) == ("in", "out")
-        and source.size == target.size
-        and source.dtype == target.dtype
-        and source not in read_whole
-        and _same_place(source, target, loads, stores)
-    )
-    return frozenset(pairs)
+    for i, source in enumerate(kernel.buffers):
+        for o, target in enumerate(kernel.buffers):
+            if (
+                (source.role, target.role) == ("in", "out")
+                and source.size == target.size
+                and source.dtype == target.dtype
+                and source not in read_whole
+                and _same_place(source, target, loads, stores)
+            ):
+                yield i, o
 
 
 def _same_place(

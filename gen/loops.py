@@ -298,7 +298,7 @@ Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Lo
 Body: TypeAlias = tuple[Statement, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class LoopKernel:
     """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes."""
 

@@ -88,8 +88,9 @@ def _completed(
         if spec.required and spec.name not in named:
             raise TypeError(f"{owner} needs {spec.name!r}")
         values.append(named.pop(spec.name, spec.default))
-    if named:
-        raise TypeError(f"{owner} has no field {next(iter(named))!r} that is not given by position")
+    for name in named:
+        known = any(s.name == name for s in layout)
+        raise TypeError(f"{owner} {'is given two of' if known else 'has no field'} {name!r}")
     if len(values) > len(layout):
         raise TypeError(f"{owner} has {len(layout)} fields, {len(values)} were given")
     return tuple(values)

@@ -18,7 +18,7 @@ from .script import demand, run
 
 CALLS_MAY = 1 << 20
 COMPILES_MAY = 32 << 10
-"""Bytes that each compile may leave behind: LLVM's passes lose that much in the library."""
+"""Bytes that each compile may leave behind: LLVM loses a quarter of that."""
 
 
 def calls(short: bool) -> str:
