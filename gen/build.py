@@ -78,7 +78,7 @@ def build(
 
 def planned_bytes(module: Module) -> Dim:
     """The memory that the first function of a module needs during a call."""
-    return plan(coalesce(to_program(module.main))).bytes
+    return plan(coalesce(to_program(module.main, module))).bytes
 
 
 def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:

@@ -129,7 +129,7 @@ class Examination:
         """The loops, the plan of memory and the machine code."""
         self.watch("lower")
         with at("lower"):
-            program = to_program(question.module.main)
+            program = to_program(question.module.main, question.module)
             plain = resolved(program)
         for kernel in program.kernels():
             try:

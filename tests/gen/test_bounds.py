@@ -123,3 +123,13 @@ def test_every_load_and_store_of_a_kernel_has_a_check_in_front():
         touched = re.findall(r"= load (?!<\d+ x i8>)[^,]+, ptr (%[\w.]+)", body)
         touched += re.findall(r"  store [^,]+, ptr (%[\w.]+)", body)
         assert all(p.startswith("%checked.") for p in touched)
+
+
+def test_functions_that_call_themselves_are_checked_in_every_activation():
+    @dlvm.function
+    def power(n, x):
+        return dlvm.cond(n <= 0, lambda: x * 0 + 1.0, lambda: x * power(n - 1, x))
+
+    with dlvm.debug(bounds=True):
+        np.testing.assert_array_equal(power(5, np.full(9, 2.0)), np.full(9, 32.0))
+        np.testing.assert_array_equal(dlvm.grad(power, wrt=1)(3, 2.0), 12.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.ad import expand
 from dlvm.errors import UserError
 from dlvm.ir import Declaration, Module, parse
@@ -204,3 +205,13 @@ def test_the_law_that_changes_the_answer_is_named_with_the_operation(law, plante
         assert found.after.endswith("sub %y, %1 : f64[3]")
     else:
         assert found.kind == "crash"
+
+
+def test_a_function_that_calls_itself_passes_down_to_machine_code():
+    @dlvm.function
+    def power(n, x):
+        return dlvm.cond(n <= 0, lambda: x * 0 + 1.0, lambda: x * power(n - 1, x))
+
+    arrays = [np.asarray(3), np.asarray(2.0)]
+    assert examine(dlvm.trace(power, *arrays), arrays) is None
+    assert examine(dlvm.trace(dlvm.grad(power, wrt=1), *arrays), arrays) is None
