@@ -293,6 +293,22 @@ def test_check_finds_wrong_machine_code(monkeypatch, capsys):
 def test_check_says_nothing_where_nothing_can_be_said(run, script):
     (script / "n.dlvm").write_text(EXPONENTIAL.replace("f32", "i64").replace("exp %x", "neg %x"))
     assert [f["passed"] for f in json.loads(run("check", "n.dlvm", "--json"))] == [True, True, None]
+    (script / "kink.dlvm").write_text(EXPONENTIAL.replace("exp %x", "abs %x"))
+    np.save(script / "near.npy", np.full(3, 3e-4, np.float32))
+    found = json.loads(run("check", "kink.dlvm", "near.npy", "--json"))
+    assert [f["passed"] for f in found] == [True, True, None]
+    np.save(script / "short.npy", np.zeros(2, np.float32))
+    found = json.loads(run("check", "kink.dlvm", "short.npy", "--json", code=WRONG))
+    assert found[1]["passed"] is False and "f32[3]" in found[1]["said"]
+
+
+def test_check_takes_gradients_of_programs_that_hold_strings_and_large_constants(run, script):
+    (script / "c.py").write_text(
+        "import dlvm, numpy as np\nW = np.linspace(0, 1, 999, dtype=np.float32)\n"
+        "@dlvm.function\ndef f(x):\n    dlvm.tap(x, 'x')\n    return dlvm.tanh(x * W.copy()).sum()\n"
+    )
+    found = json.loads(run("check", "c.py:f", "f32[999]", "--json"))
+    assert [f["passed"] for f in found] == [True, True, True]
 
 
 def test_bench_measures(run):
