@@ -29,14 +29,13 @@ from dlvm.gen import status, tape
 from dlvm.gen.executable import Executable, Printer
 from dlvm.gen.memory import Arena, intervals
 from dlvm.gen.program import Program as Steps
-from dlvm.ir import BOOL, F32, I64, NUMBERS, OPS, Array, DType, Module, Op, TensorType
+from dlvm.ir import BOOL, F32, I64, NUMBERS, OPS, Array, DType, Module, Op
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.testing.dice import Seeded
 from dlvm.testing.drafts import Draft
-from dlvm.testing.families import place_class
-from dlvm.testing.random_programs import TRACED, Program, finished
+from dlvm.testing.random_programs import TRACED, Program, of_one
 from dlvm.trust.answers import Answer, Question, differ
 
 PAGE = mmap.PAGESIZE
@@ -134,14 +133,7 @@ def _table(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
 def sample(cls: type[Op], dtype: DType, seed: int) -> Program | None:
     """A small program of one operation on such elements, where this seed gives one."""
     d = Draft(Seeded(seed), (dtype, I64, BOOL), SIZES, (Add, Mul, Neg, Tanh), most=2000)
-    for t in (dtype, I64, BOOL, dtype):
-        d.param(TensorType(t, d.shape((1, 2))))
-    with d.builder:
-        op = place_class(d, cls)
-    if op is None or not any(isinstance(o, cls) for o in d.builder.ops):
-        return None
-    results = [r for r in op.results if r.dtype.kind != "t"]
-    return finished(d, results or d.params[:1], {})
+    return of_one(d, cls, (dtype, I64, BOOL, dtype), {})
 
 
 def cases(short: bool, only: str) -> Iterator[tuple[str, Program]]:

@@ -16,14 +16,13 @@ import numpy as np
 
 from dlvm.ad import expand
 from dlvm.gen.build import build
-from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, TensorType, dims, parse
+from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, dims, parse
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.testing.dice import Seeded
 from dlvm.testing.drafts import Draft
-from dlvm.testing.families import place_class
-from dlvm.testing.random_programs import Program, finished
+from dlvm.testing.random_programs import Program, of_one
 
 from .ad.building import assert_adjoint, derivatives, draw, floats
 
@@ -46,14 +45,7 @@ def sample(cls: type[Op], seed: int, values: dict[str, int]) -> Program | None:
     """One small program, where this seed gives one."""
     sizes = [dims.symbol(s) for s in values] if values else [3, 2, 1]
     d = Draft(Seeded(seed), (F64, I64, BOOL), sizes, (Add, Mul, Neg, Tanh))
-    for dtype in (F64, I64, BOOL, F64):
-        d.param(TensorType(dtype, d.shape((1, 2))))
-    with d.builder:
-        op = place_class(d, cls)
-    if op is None or not any(isinstance(o, cls) for o in d.builder.ops):
-        return None
-    results = [r for r in op.results if r.dtype.kind != "t"]
-    return finished(d, results or d.params[:1], values) if results or not op.results else None
+    return of_one(d, cls, (F64, I64, BOOL, F64), values)
 
 
 # -- the columns: each raises where its claim does not hold -------------------------------------

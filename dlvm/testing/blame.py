@@ -7,7 +7,7 @@ rule of its own (control flow has none) becomes a program by itself, at these op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -17,35 +17,22 @@ from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Call
 from dlvm.ops.custom import Custom
 from dlvm.ops.families import Control, Creation, Effect, Movement
+from dlvm.trust.rounding import Run
 
 from .findings import Blame
-from .levels import silent
 
 IsWrong = Callable[[Module, Sequence[Array], tuple[int, ...], int], bool]
 MOST = 200
 """How many operations are looked at."""
 
 
-@dataclass(slots=True)
-class Watching(Interpreter):
-    """An interpreter that keeps the operands of each operation where it first met it."""
-
-    met: dict[Op, list[Array]] = field(default_factory=dict[Op, list[Array]])
-
-    def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
-        """Keep what goes in, and run."""
-        if op not in self.met and len(self.met) < MOST:
-            self.met[op] = operands
-        return super(Watching, self).step(op, operands)
-
-
 def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWrong) -> Blame | None:
     """The first operation whose derivative, of this order or below, is wrong by itself."""
-    machine = Watching(module, write=silent)
+    machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, arrays)
-        for op, operands in machine.met.items():
+        for op, operands in islice((machine.seen or {}).items(), MOST):
             wrt = varied(op)
             if wrt and is_wrong(alone(op, operands, module), operands, wrt, order):
                 return Blame(op.callee.name if isinstance(op, Call) else op.name, op.origin)

@@ -46,7 +46,7 @@ from dlvm.ops import (
 from . import control_families as control_families
 from .dice import Dice
 from .drafts import SIZES, Draft, moderate
-from .families import place
+from .families import place, place_class
 
 EVERY = tuple(OPS.values())
 TRACED = tuple(c for c in EVERY if c not in (Kernel, Recompute, Push, Pop, EmptyTape))
@@ -106,6 +106,20 @@ def finished(d: Draft, results: Sequence[Value], values: dict[str, int]) -> Prog
     module = Module((d.finish("main", results), *d.functions))
     seed = d.integer(0, 2**16)
     return Program(module, arguments(d.params, values, seed), values, seed)
+
+
+def of_one(
+    d: Draft, cls: type[Op], elements: Sequence[DType], values: dict[str, int]
+) -> Program | None:
+    """The program of one operation of a class, among parameters of these types; or None."""
+    for dtype in elements:
+        d.param(TensorType(dtype, d.shape((1, 2))))
+    with d.builder:
+        op = place_class(d, cls)
+    if op is None or not any(isinstance(o, cls) for o in d.builder.ops):
+        return None
+    results = [r for r in op.results if r.dtype.kind != "t"]
+    return finished(d, results or d.params[:1], values) if results or not op.results else None
 
 
 def arguments(params: Sequence[Value], sizes: Mapping[str, int], seed: int) -> tuple[Array, ...]:

@@ -335,29 +335,19 @@ def _nothing(fn: Function, op: Op, t: TensorType) -> Value:
 
 
 def _without(fn: Function, gone: Op, way: Callable[[Function, Op, TensorType], Value]) -> Function:
-    env: Env = {}
-    builder = Builder()
-    for op in fn.ops:
-        if op is not gone:
-            place(builder, op, env)
-            continue
-        with builder:
-            found = [way(fn, op, r.type) for r in op.results]
-        env.update(zip(op.results, mapped(found, env), strict=True))
-    return replace(fn, ops=tuple(builder.ops), results=tuple(mapped(fn.results, env)))
+    def instead(op: Op, env: Env) -> Sequence[Value] | None:
+        return mapped([way(fn, op, r.type) for r in op.results], env) if op is gone else None
+
+    return transform(fn, instead)
 
 
 def _with_region(fn: Function, which: Op, name: str, region: Function) -> Function:
-    env: Env = {}
-    builder = Builder()
-    for op in fn.ops:
-        if op is not which:
-            place(builder, op, env)
-            continue
-        with builder:
-            new = op.rebuild(mapped(op.operands, env), **{name: region})
-        env.update(zip(op.results, new.results, strict=True))
-    return replace(fn, ops=tuple(builder.ops), results=tuple(mapped(fn.results, env)))
+    def instead(op: Op, env: Env) -> Sequence[Value] | None:
+        return (
+            op.rebuild(mapped(op.operands, env), **{name: region}).results if op is which else None
+        )
+
+    return transform(fn, instead)
 
 
 # -- smaller things --------------------------------------------------------------------------------

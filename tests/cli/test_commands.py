@@ -305,7 +305,8 @@ def test_check_says_nothing_where_nothing_can_be_said(run, script):
 def test_check_takes_gradients_of_programs_that_hold_strings_and_large_constants(run, script):
     (script / "c.py").write_text(
         "import dlvm, numpy as np\nW = np.linspace(0, 1, 999, dtype=np.float32)\n"
-        "@dlvm.function\ndef f(x):\n    dlvm.tap(x, 'x')\n    return dlvm.tanh(x * W.copy()).sum()\n"
+        "@dlvm.function\ndef f(x):\n    dlvm.tap(x, 'x')\n"
+        "    return dlvm.tanh(x * W.copy()).sum()\n"
     )
     found = json.loads(run("check", "c.py:f", "f32[999]", "--json"))
     assert [f["passed"] for f in found] == [True, True, True]
