@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from dlvm.errors import IRError
 from dlvm.ir import Module, parse
 from dlvm.testing.dice import Dice
@@ -18,8 +16,6 @@ PIECES = (
 
 def survives(text: str) -> Module | None:
     """Either refused as IR, or a module whose text reads back."""
-    start = time.perf_counter()
-    module = None
     try:
         module = parse(text)
         module.verify()
@@ -28,7 +24,6 @@ def survives(text: str) -> Module | None:
     else:
         again = str(module)
         assert str(parse(again)) == again
-    assert time.perf_counter() - start < 5
     return module
 
 
