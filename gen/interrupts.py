@@ -1,8 +1,7 @@
 """Ctrl-C in machine code: a long call asks Python now and then whether a signal has come.
 
 The driver counts down the work of every trip of its loops, of every function that is entered, and
-of every large kernel. When so
-much is done that some fraction of a millisecond or more has passed it looks at the clock, and
+of every large kernel. When some fraction of a millisecond's work is done it looks at the clock, and
 every ``PAUSE`` it takes Python's lock and lets Python run the handlers of signals, as Python does
 between two lines. A handler that raises ends the call: the exception travels in the words of the
 status. Only Python's main thread asks, as only it runs handlers. One kernel is never interrupted.
