@@ -37,7 +37,7 @@ def build(
     level: int = 2,
     check: bool = False,
 ) -> Executable:
-    """Compile the first function of a module, with those that it calls; ``keep`` sees what was made.
+    """Compile a module's first function, and those it calls; ``keep`` sees what was made.
 
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
