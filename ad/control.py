@@ -78,7 +78,7 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
         )
         return Split(split, wrt, *refs, witness)
 
-    return engine.once(("split", name, wrt, seeded), make)
+    return engine.once(("split", name, wrt, seeded, engine.often), make)
 
 
 def _backward(fn: Function, split: Pair) -> tuple[Function, tuple[Param, ...]]:

@@ -28,7 +28,7 @@ from .activity import Activity
 from .batch import batched
 from .forward import tangent
 from .opening import lent, opened
-from .reverse import Made, Mark, adjoint
+from .reverse import Made, Mark, adjoint, once_only
 
 
 class Expansion:
@@ -38,6 +38,7 @@ class Expansion:
         self.module = module
         self.activity = Activity(self.function)
         self.transposing: set[FunctionRef] = set()
+        self.often = False
         self._new: dict[str, Function] = {}
         self._reserved: set[str] = set()
         self._once: dict[Hashable, Any] = {}
@@ -67,7 +68,8 @@ class Expansion:
                 remedy="differentiate a function that does not",
             )
         self._opened.add(entry.name)
-        found = _DERIVED[entry.kind](self, entry)
+        with once_only(self):
+            found = _DERIVED[entry.kind](self, entry)
         self._opened.discard(entry.name)
         return found
 

@@ -21,7 +21,7 @@ from .control import witness_of
 from .custom import reads
 from .expand import Expansion
 from .forward import transposed
-from .live import free, live
+from .live import apart, free, live
 from .pairs import pair, residuals
 
 
@@ -43,6 +43,7 @@ def point(module: Module, name: str, wrt: Flags, seeded: Flags, forward: bool) -
     """A function of a module with its map by the parameters and from the results flagged."""
     engine = Expansion(module)
     fn = engine.function(name)
+    engine.often = True
     split = pair(engine, fn, wrt, seeded, lent=())
     if split.taped:
         return None
@@ -53,7 +54,7 @@ def point(module: Module, name: str, wrt: Flags, seeded: Flags, forward: bool) -
     if forward:
         moving = [p for p, f in zip(fn.params, wrt, strict=True) if f]
         linear = _transpose(engine, linear, moving)
-    known, rest = _apart(linear)
+    known, rest = apart(linear.ops, linear.params)
     ops = (*split.ops, *known)
     kept, again = residuals(split.params, ops, (), free(rest, linear.results, linear.params))
     results = (*split.results, *kept)
@@ -61,20 +62,6 @@ def point(module: Module, name: str, wrt: Flags, seeded: Flags, forward: bool) -
     ahead = Function(first, split.params, live(ops, results), results)
     applied, witness = _map(fn, linear, kept, (*again, *rest))
     return Point(ahead, applied, witness, engine.entries())
-
-
-def _apart(linear: Function) -> tuple[list[Op], list[Op]]:
-    """The operations that do not depend on the parameters, and those that do."""
-    moving: set[Value] = set(linear.params)
-    known: list[Op] = []
-    rest: list[Op] = []
-    for op in linear.ops:
-        if moving.isdisjoint(op.operands):
-            known.append(op)
-        else:
-            rest.append(op)
-            moving.update(op.results)
-    return known, rest
 
 
 def _map(

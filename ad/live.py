@@ -18,6 +18,20 @@ def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
     return tuple(reversed(kept))
 
 
+def apart(ops: Sequence[Op], sources: Iterable[Value]) -> tuple[list[Op], list[Op]]:
+    """The operations that do not depend on the sources, and those that do."""
+    moving = set(sources)
+    known: list[Op] = []
+    rest: list[Op] = []
+    for op in ops:
+        if moving.isdisjoint(op.operands):
+            known.append(op)
+        else:
+            rest.append(op)
+            moving.update(op.results)
+    return known, rest
+
+
 def free(ops: Sequence[Op], results: Iterable[Value], bound: Collection[Value]) -> list[Value]:
     """The values from outside that operations and results read, in order of their first use."""
     made = {r for op in ops for r in op.results}

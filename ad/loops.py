@@ -12,8 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
-from dlvm.ops import Less, Pop, Push, Scan, While
+from dlvm.ir import (
+    BOOL,
+    I64,
+    TAPE,
+    Builder,
+    Dim,
+    Function,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    splat,
+    zeros,
+)
+from dlvm.ops import DimSize, Less, Pop, Push, Scan, While
 
 from .activity import both
 from .control import picked
@@ -107,7 +120,10 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         start = (*trip.start(dy, so_far, op.result_types), *sweep.threaded(split.taped))
         seeds = [or_zeros(dy[i], op.result_types[i]) for i in split.seeds if i >= n]
         again = [operands[i] for i in trip.lent(n, m)]
-        reread = tuple(operands[i] for i in trip.lent(m, len(operands)))
+        reread = (
+            *(operands[i] for i in trip.lent(m, len(operands))),
+            *split.write_before(operands, _reached(op.length)),
+        )
         body, xs = _scan_backward(trip, n, m), (*kept, *again, *seeds)
         out = Scan(start, xs, reread, body, op.length, not op.reverse, op.unroll).results
         sums = trip.totals(sweep.untied(out[: len(start)], split.taped), so_far)
@@ -116,6 +132,13 @@ def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         return sums
 
     return Way(results, back)
+
+
+def _reached(length: Dim) -> Value | None:
+    """Whether a step is made; None where it surely is."""
+    if isinstance(length, int):
+        return None if length else splat(False, TensorType(BOOL))
+    return Less(zeros(COUNT), DimSize(length))
 
 
 def _scan_forward(split: Pair, n: int) -> Function:
@@ -129,8 +152,9 @@ def _scan_forward(split: Pair, n: int) -> Function:
 def _scan_backward(trip: Trip, n: int, m: int) -> Function:
     split = trip.pair
     kept = [Param(r.type, "kept") for r in split.residuals]
+    steady = split.steady_params()
     with Builder() as builder:
-        out = split.write_back(kept)
+        out = split.write_back(kept, steady)
     active = (*trip.carries, *trip.slices, *trip.captured)
     found = dict(zip(active, out, strict=False))
     carried = [found[i] for i in (*trip.carries, *trip.captured)]
@@ -142,6 +166,7 @@ def _scan_backward(trip: Trip, n: int, m: int) -> Function:
         *trip.params(trip.lent(n, m)),
         *(p for i, p in split.seeds.items() if i >= n),
         *trip.params(trip.lent(m, len(split.params))),
+        *steady.values(),
     )
     after = out[len(active) :]
     results = (*carried, *after, *(found[i] for i in trip.slices))
@@ -165,7 +190,10 @@ def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         start = (count, *trip.start(dy, so_far, op.result_types), *sweep.threaded(taped))
-        reread = tuple(operands[i] for i in trip.lent(n, len(operands)))
+        reread = (
+            *(operands[i] for i in trip.lent(n, len(operands))),
+            *split.write_before(operands, Less(zeros(COUNT), count) if split.steady else None),
+        )
         condition, body = _while_backward(trip, n, taped)
         out = sweep.untied(While(start, reread, condition, body).results, taped)
         return trip.totals(out[1:], so_far)
@@ -193,10 +221,11 @@ def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Funct
 def _while_backward(trip: Trip, n: int, taped: bool) -> tuple[Function, Function]:
     split = trip.pair
     count, tape = Param(COUNT, "count"), Param(TAPE_TYPE, "tape")
+    steady = split.steady_params()
     with Builder() as builder:
         less = count + -1
         rest, kept = _popped(tape, split)
-        out = split.write_back(kept, {split.tape_back: rest})
+        out = split.write_back(kept, {split.tape_back: rest, **steady})
     active = (*trip.carries, *trip.captured)
     after = (out[len(active)] if split.taped else rest,) if taped else ()
     params = (
@@ -205,6 +234,7 @@ def _while_backward(trip: Trip, n: int, taped: bool) -> tuple[Function, Function
         *(split.sums[i] for i in trip.captured),
         *((tape,) if taped else ()),
         *trip.params(trip.lent(n, len(split.params))),
+        *steady.values(),
     )
     results = (less, *out[: len(active)], *after)
     return _until_zero(params), Function("body", params, tuple(builder.ops), results)

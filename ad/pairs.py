@@ -6,14 +6,28 @@ values, slices). Residuals are minimal: only values that the way back reads, and
 what can't be computed again cheaply from other residuals and lent parameters. What a loop
 computes from parameters that no trip changes is computed again, not kept for each trip: hoisting
 moves it in front of the loop, where it is shared with its first computation.
+
+For a way back that is to run many times, all of it that does not depend on the cotangents is part
+of the way forward, and residuals are what the rest reads; what no trip of a loop changes is
+*steady*, and handed to its way back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import TAPE, Builder, Function, Op, Param, TensorType, Value, current_builder
+from dlvm.ir import (
+    TAPE,
+    Builder,
+    Function,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    current_builder,
+    zeros,
+)
 from dlvm.ir.rewrite import Env, has, mapped, place
 from dlvm.ops import (
     Broadcast,
@@ -30,11 +44,12 @@ from dlvm.ops import (
     Push,
     Recompute,
     Reshape,
+    Select,
     While,
 )
 
 from .activity import Flags, is_tape
-from .live import free, live
+from .live import apart, free, live
 from .reverse import Engine, Sweep, cotangent, seeds_for, sow
 
 _ROOTED = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
@@ -51,6 +66,8 @@ class Pair:
     residuals: tuple[Value, ...]
     shown: dict[Value, int]
     lent: tuple[int, ...]
+    before: tuple[Op, ...]
+    steady: tuple[Value, ...]
     seeds: dict[int, Param]
     sums: dict[int, Param]
     tape: Param
@@ -85,18 +102,34 @@ class Pair:
         """The parameters that the way back reads again."""
         return tuple(self.params[i] for i in self.lent)
 
-    def write_back(self, kept: Sequence[Value], env: Env | None = None) -> list[Value]:
+    def steady_params(self) -> dict[Value, Param]:
+        """A parameter for each value that is steady."""
+        return {v: Param(v.type, "steady") for v in self.steady}
+
+    def write_before(self, operands: Sequence[Value], reached: Value | None) -> list[Value]:
+        """Write here what is steady; where no trip is made, no derivative flows to it."""
+        env: Env = dict(zip(self.params, operands, strict=True))
+        builder = current_builder()
+        assert builder is not None
+        for op in self.before:
+            place(builder, op, env)
+        found = mapped(self.steady, env)
+        return found if reached is None else [_where(reached, v) for v in found]
+
+    def write_back(
+        self, kept: Sequence[Value], env: Mapping[Value, Value] | None = None
+    ) -> list[Value]:
         """Write the way back here: the cotangents that were asked for, then the tape.
 
         ``kept`` stand for the residuals; ``env`` for seeds, lent parameters, sums and tape,
         where they are not parameters of the function being written.
         """
-        env = {**(env or {}), **dict(zip(self.residuals, kept, strict=True))}
+        found: Env = {**(env or {}), **dict(zip(self.residuals, kept, strict=True))}
         builder = current_builder()
         assert builder is not None
         for op in self.undo:
-            place(builder, op, env)
-        return mapped(self.cotangents, env)
+            place(builder, op, found)
+        return mapped(self.cotangents, found)
 
 
 def pair(
@@ -123,17 +156,22 @@ def pair(
     back = _way_back(sweep, results, wrt, seeded, summed)
     lendable = {fn.params[i] for i in lent}
     fixed = [fn.params[i] for i in still]
-    kept, again = residuals(fn.params, forward.ops, lendable, back.reads(back.ops), fixed)
-    undo = (*again, *back.ops)
+    early, rest = apart(back.ops, back.sources) if engine.often else ((), back.ops)
+    ops = (*forward.ops, *early)
+    kept, again = residuals(fn.params, ops, lendable, back.reads(rest), fixed)
+    before, steady, again = _steady(again, fixed, back.reads(rest)) if early else ((), (), again)
+    undo = (*again, *rest)
     read = set(back.reads(undo))
     seen = {results[i]: i for i in shown}
     return Pair(
         params=fn.params,
-        ops=live(forward.ops, (*results, *kept, tape_after)),
+        ops=live(ops, (*results, *kept, tape_after)),
         results=results,
         residuals=tuple(kept),
         shown={r: i for r, i in seen.items() if r in kept},
         lent=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
+        before=before,
+        steady=steady,
         seeds=back.seeds,
         sums=back.sums,
         tape=tape,
@@ -154,9 +192,14 @@ class _WayBack:
     ops: tuple[Op, ...]
     out: tuple[Value, ...]
 
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """What comes in with the way back."""
+        return (*self.seeds.values(), *self.sums.values(), self.tape)
+
     def reads(self, ops: Sequence[Op]) -> list[Value]:
         """What code for the way back reads of the way forward."""
-        return free(ops, self.out, {*self.seeds.values(), *self.sums.values(), self.tape})
+        return free(ops, self.out, set(self.sources))
 
 
 def _way_back(
@@ -216,6 +259,28 @@ def _fixed(ops: Sequence[Op], still: Iterable[Value]) -> set[Op]:
                 found.add(op)
                 same.update(op.results)
     return found
+
+
+def _steady(
+    again: Sequence[Op], still: Sequence[Value], wanted: Sequence[Value]
+) -> tuple[tuple[Op, ...], tuple[Value, ...], list[Op]]:
+    """What stands in front of a loop, the values of it that a trip reads, and what a trip makes.
+
+    That is what is more than moves and plain arithmetic of what no trip changes.
+    """
+    fixed = _fixed(again, still)
+    same = [op for op in again if op in fixed]
+    varied = [op for op in again if op not in fixed]
+    made = {r for op in same for r in op.results}
+    read = [v for v in free(varied, wanted, ()) if v in made]
+    steady, cheap = residuals((), same, still, read)
+    return live(same, steady), tuple(steady), [*cheap, *varied]
+
+
+def _where(condition: Value, x: Value) -> Value:
+    if not x.dtype.is_float:
+        return x
+    return Select(Broadcast(condition, x.shape, ()), x, zeros(x.type))
 
 
 def _is_movable(op: Op) -> bool:

@@ -46,7 +46,7 @@ class Recursive:
 
 def recursive_split(engine: Engine, name: str, wrt: Flags, seeded: Flags) -> Recursive:
     """The two functions, written until their own calls agree with them."""
-    fn, key = engine.function(name), ("recursive", name, wrt, seeded)
+    fn, key = engine.function(name), ("recursive", name, wrt, seeded, engine.often)
 
     def make() -> Recursive:
         refs = engine.reserve(f"{name}_forward"), engine.reserve(f"{name}_backward")

@@ -9,7 +9,8 @@ A loop of unknown length pushes its residuals on one tape, threaded through the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -44,6 +45,8 @@ class Engine(Protocol):
 
     activity: Activity
     transposing: set[FunctionRef]
+    often: bool
+    """Whether ways back are to run many times for one way forward."""
 
     def function(self, name: str) -> Function:
         """A function of the module as derivatives see it: without kernels and general folds."""
@@ -283,7 +286,18 @@ def again(engine: Engine, fn: Function, wrt: Flags, seeded: Flags) -> Function:
     """A body forward and back in one, without the effects that it had the first time."""
     positions = tuple(i for i, f in enumerate(wrt) if f)
     silent = everywhere(fn, _without_effects)
-    return differentiate(engine, silent, "body", positions, (), seeds_for(silent, seeded))
+    with once_only(engine):
+        return differentiate(engine, silent, "body", positions, (), seeds_for(silent, seeded))
+
+
+@contextmanager
+def once_only(engine: Engine) -> Generator[None]:
+    """While it lasts ways back are written that run once for each way forward."""
+    often, engine.often = engine.often, False
+    try:
+        yield
+    finally:
+        engine.often = often
 
 
 def differentiate(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.ops import Call, Elementwise
 
 X = np.array([0.3, -1.2, 0.8])
 DX = np.array([1.0, 0.5, -2.0])
@@ -36,12 +37,29 @@ def called(x):
     return dlvm.function(straight)(dlvm.checkpoint(branched)(x))
 
 
+def nested(x):
+    def outer(c, a):
+        def inner(i, c):
+            return dlvm.cond(c[0] > -5, lambda c: dlvm.sin(c) * dlvm.exp(a), lambda c: c, c) * wave(
+                x
+            )
+
+        return dlvm.fori_loop(0, 3, inner, c), dlvm.tanh(c).sum()
+
+    return dlvm.scan(outer, x, x)[1]
+
+
+wave = dlvm.function(lambda x: dlvm.tanh(x))
+
+
 FUNCTIONS = [straight, scanned, branched, counted, unbounded, called]
 EACH = pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 
 
 def differences(f, x=X, h=1e-6):
     units = np.eye(x.size).reshape(x.size, *x.shape)
+    if not x.size:
+        return np.zeros((*np.shape(f(x)), 0))
     columns = [(np.asarray(f(x + h * u)) - np.asarray(f(x - h * u))) / (2 * h) for u in units]
     return np.stack(columns, -1).reshape(*columns[0].shape, *x.shape)
 
@@ -95,6 +113,62 @@ def test_the_function_runs_once_however_often_its_map_is_called(make):
         for _ in range(3):
             linear(DX)
     assert len(seen["once"]) == 1
+
+
+def reachable(module, name):
+    found, pending = {}, [name]
+    while pending:
+        if (name := pending.pop()) not in found:
+            found[name] = fn = module.function(name)
+            pending += [op.callee.name for op in fn.walk() if isinstance(op, Call)]
+    return [op for fn in found.values() for op in fn.walk()]
+
+
+@pytest.mark.parametrize("f", [straight, scanned, branched, counted, nested])
+@pytest.mark.parametrize("make", [dlvm.linearize, dlvm.vjp], ids=lambda f: f.__name__)
+def test_a_map_computes_no_function_of_what_was_kept(f, make):
+    """Products and sums are linear, all else was computed with the function itself."""
+    module = dlvm.trace(lambda x, dx: make(f, x)[1](dx), X, DX)
+    (linear,) = [op.callee.name for op in module.main.ops if isinstance(op, Call)][1:]
+    again = [op for op in reachable(module, linear) if isinstance(op, Elementwise)]
+    functions = {op for op in again if op.ulp > 0.5}
+    assert again and not functions
+    jacobian = differences(f)
+    expected = jacobian @ DX if make is dlvm.linearize else DX @ jacobian
+    found = dlvm.function(lambda x, dx: make(f, x)[1](dx))(X, DX)
+    assert np.allclose(np.ravel(found), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_maps_of_loops_of_open_length(trips):
+    def f(x, xs):
+        def step(c, a):
+            return dlvm.sin(c * a) * dlvm.sqrt(x) + dlvm.exp(a) * wave(x), c.sum()
+
+        return dlvm.scan(step, x, xs)[0]
+
+    pushed = dlvm.function(lambda x, xs, d: dlvm.linearize(f, x, xs)[1](d, xs), dynamic={"xs": "T"})
+    pulled = dlvm.function(lambda x, xs, d: dlvm.vjp(f, x, xs)[1](d), dynamic={"xs": "T"})
+    x, xs = abs(X), np.linspace(-1, 1, trips)
+    by_x, by_xs = differences(lambda x: f(x, xs), x), differences(lambda xs: f(x, xs), xs)
+    assert np.allclose(pushed(x, xs, DX), by_x @ DX + by_xs @ xs, atol=1e-7)
+    found = pulled(x, xs, DX)
+    assert np.allclose(found[0], DX @ by_x, atol=1e-7)
+    assert np.allclose(found[1], DX @ by_xs, atol=1e-7)
+
+
+def test_what_a_loop_never_computes_has_no_infinite_derivative():
+    """The square root is computed in front of a loop that makes no trip."""
+
+    def f(c, x, xs):
+        return dlvm.scan(lambda c, a: (c * dlvm.sqrt(x), None), c, xs)[0]
+
+    along = dlvm.function(
+        lambda x, xs: dlvm.jacobian(lambda x: dlvm.linearize(f, X, x, xs)[1](DX, DX, None))(x),
+        dynamic={"xs": "T"},
+    )
+    assert np.array_equal(along(np.zeros(3), np.zeros(0)), np.zeros((3, 3)))
+    assert np.isfinite(along(np.ones(3), np.zeros(2))).all()
 
 
 def test_a_result_that_is_written_over_is_not_what_was_kept():
