@@ -7,21 +7,17 @@ recomputation is differentiated as a call of its body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from dlvm.ir import Function, Op, Param, Value
-from dlvm.ir.rewrite import Env, inline, mapped, transform, types_of
-from dlvm.ir.unify import unify
-from dlvm.ops import Call, Checkpoint, Contraction, Custom, Named, Recompute
+from dlvm.ir import Function, Op, Value
+from dlvm.ir.rewrite import Env, inline
+from dlvm.ops import Checkpoint, Recompute
 
 from .activity import Flags
 from .control import picked, placed, seed_values
-from .live import live
 from .pairs import pair
-from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, again
-
-MARK = "saved "
+from .reverse import ADJOINTS, Cotangents, Sweep, Way, again
+from .saving import halves, known
 
 
 def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
@@ -30,74 +26,20 @@ def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     active, seeded = sweep.wanted(op)
     if op.policy == "everything":
         return _split(sweep, op.body, active, seeded, operands)
-    marked, saved = sweep.engine.once(
-        ("saved", op.body, op.policy), lambda: _marked(sweep.engine, op.body, op.policy)
-    )
-    body = replace(marked, results=(*marked.results, *saved))
-    forward = Checkpoint(tuple(operands), body, op.policy).results
+    engine = sweep.engine
+    parts = engine.once(("halves", op.body, op.policy), lambda: halves(engine, op.body, op.policy))
+    forward = Checkpoint(tuple(operands), parts.keeping, op.policy).results
     results, kept = forward[: len(op.results)], forward[len(op.results) :]
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         came = tuple(f and d is not None for f, d in zip(seeded, dy, strict=True))
-        body = _given(again(sweep.engine, marked, active, came), len(operands))
+        wrt = (*active, *(False,) * len(kept))
+        body = known(again(engine, parts.again, wrt, came))
         seeds = [d for d, f in zip(dy, came, strict=True) if f and d is not None]
         out = Recompute((*operands, *kept, *seeds), tuple(seeds), body).results
         return placed(out, picked(active), so_far)
 
-    def _given(fn: Function, n: int) -> Function:
-        """What was saved is a parameter, after those of the body."""
-        params = [Param(v.type, f"saved_{i}") for i, v in enumerate(kept)]
-
-        def visit(op: Op, env: Env) -> Iterable[Value] | None:
-            assert isinstance(op, Named)
-            mark = op.label.removeprefix(MARK)
-            return (params[int(mark)],) if mark != op.label else None
-
-        known = transform(fn, visit, on=Named)
-        every = (*fn.params[:n], *params, *fn.params[n:])
-        return replace(known, params=every, ops=live(known.ops, known.results))
-
     return Way(results, back)
-
-
-def _marked(engine: Engine, body: Function, policy: str) -> tuple[Function, tuple[Value, ...]]:
-    """The body with calls written out and marks on what the policy saves; the marked values."""
-    saves = saved_by(policy)
-    if saves is None:
-        return body, ()
-    found: list[Value] = []
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if saves(op):
-            found.append(Named(op.rebuild(mapped(op.operands, env)), f"{MARK}{len(found)}"))
-            return found[-1:]
-        return None
-
-    marked = transform(_with_bodies(engine, body), visit)
-    return marked, tuple(found)
-
-
-def saved_by(policy: str) -> Callable[[Op], bool] | None:
-    """Which operations' results a policy saves; None where none."""
-    if policy == "nothing":
-        return None
-    if policy == "products":
-        return lambda op: isinstance(op, Contraction)
-    names = {name.strip() for name in policy.removeprefix("names:").split(",")}
-    return lambda op: isinstance(op, Named) and op.label in names
-
-
-def _with_bodies(engine: Engine, fn: Function) -> Function:
-    """Calls written out, so that what they compute can be saved."""
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if not isinstance(op, Call) or isinstance(op, Custom):
-            return None
-        callee = _with_bodies(engine, engine.lent(op.callee.name))
-        sizes = unify(types_of(callee.params), types_of(op.operands))
-        return inline(callee, mapped(op.operands, env), sizes)
-
-    return transform(fn, visit, on=Call)
 
 
 def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:

@@ -264,11 +264,11 @@ def save_names(*names: str) -> str:
 @facing_users
 def checkpoint_name(x: Any, name: str) -> Any:
     """The tree itself, under a name that ``dlvm.save_names`` can say."""
-    if "," in name or name.startswith("saved "):
+    if "," in name:
         raise UserError(
             f"checkpoint_name: {name!r} can't be a name",
             origin=user_origin(),
-            remedy="leave out the comma, and 'saved ' at the start",
+            remedy="leave out the comma",
         )
 
     def labelled(leaf: Any) -> Tensor:

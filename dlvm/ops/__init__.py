@@ -16,6 +16,7 @@ from .elementwise import (
     Mul,
     Named,
     Neg,
+    Saved,
     StopGradient,
     Sub,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "Reshape",
     "Round",
     "Running",
+    "Saved",
     "Scan",
     "Scatter",
     "ScatterAdd",

@@ -228,6 +228,28 @@ class Named(Elementwise):
         return x[0]
 
 
+class Saved(Elementwise):
+    """``x``, which the policy of a checkpoint kept: it is known as ``kept`` as well.
+
+    It stands where a derivative is being written, which is that of ``x`` and reads ``kept``.
+    """
+
+    name = "saved"
+    accepts = "biuf"
+    x: Value
+    kept: Value
+    policy: str = ""
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[0]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (dy[0], None)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return x[0]
+
+
 class Extremum(Elementwise):
     """One of two, by order; NaN if either is. A tie shares the cotangent evenly."""
 

@@ -95,6 +95,91 @@ def test_products_in_functions_that_a_checkpoint_calls_are_kept():
     assert kept - dlvm.grad(plain, (0, 1)).compile(X, W).report.flops < N**3
 
 
+def counted(x, ws):
+    def step(c, w):
+        return dlvm.cond(c[0, 0] > 9, lambda c: c * 1.5, lambda c: layer(c, w), c), None
+
+    return dlvm.scan(step, x, ws)[0]
+
+
+def doubly(x, ws):
+    return dlvm.scan(lambda c, w: (counted(c, dlvm.stack([w, w * 0.5])), c[0]), x, ws)[0]
+
+
+def either(x, ws):
+    def halved(x):
+        return dlvm.switch(0, [lambda x: layer(x, ws[0]), lambda x: dlvm.exp(x)], x) * 0.5
+
+    return dlvm.cond(x.sum() < 0, lambda x: layer(layer(x, ws[0]), ws[-1]), halved, x)
+
+
+def unbounded(x, ws):
+    def more(s):
+        return s[0] + 1, layer(s[1], ws[0])
+
+    return dlvm.while_loop(lambda s: s[0] < 2, more, (0, counted(x, ws)))[1]
+
+
+def squared(f, policy):
+    f = f if policy is None else dlvm.checkpoint(f, policy=policy)
+    return lambda x, ws: (f(x, ws) ** 2).sum() * 0.5
+
+
+def interpreted(f, *args):
+    module = dlvm.trace(f, *args).expanded()
+    return module.run(module.main.name, *args)
+
+
+@pytest.mark.parametrize("policy", POLICIES[2:])
+@pytest.mark.parametrize("f", [counted, doubly, either, unbounded], ids=lambda f: f.__name__)
+def test_policies_in_loops_and_branches_keep_every_derivative(f, policy):
+    x, ws = X[:3, :3] * 0.3, W[:2, :3, :3]
+    plain, again = squared(f, None), squared(f, policy)
+
+    def every(loss, x, ws):
+        first = dlvm.grad(loss, (0, 1))
+        lanes = dlvm.vmap(first, (0, None))(dlvm.stack([x, -x]), ws)
+        return first(x, ws), dlvm.jvp(first, (x, ws), (x, ws))[1], lanes
+
+    found = interpreted(lambda x, ws: every(again, x, ws), x, ws)
+    for a, b in zip(found, interpreted(lambda x, ws: every(plain, x, ws), x, ws), strict=True):
+        assert np.allclose(a, b, rtol=1e-9, atol=1e-12)
+    h = 1e-6
+    slope = (plain(x + h * x, ws) - plain(x - h * x, ws)) / (2 * h)
+    assert np.allclose((found[0] * x).sum(), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_policies_in_loops_of_open_length(steps):
+    found = [
+        dlvm.function(
+            lambda x, ws, p=policy: dlvm.grad(squared(counted, p), (0, 1))(x, ws),
+            dynamic={"ws": "T,3,3"},
+        )(X[:3, :3], W[:steps, :3, :3])
+        for policy in (None, "products")
+    ]
+    for a, b in zip(*found, strict=True):
+        assert np.allclose(a, b, rtol=1e-10, atol=1e-13)
+
+
+def test_what_is_saved_of_a_loop_is_kept_for_each_trip_and_the_rest_computed_again():
+    def stages(x, ws, policy):
+        for _ in range(4):
+            x = (counted if policy is None else dlvm.checkpoint(counted, policy=policy))(x, ws)
+        return (x * x).sum()
+
+    def cost(policy):
+        return dlvm.grad(lambda x, ws: stages(x, ws, policy), (0, 1)).compile(X, W).report
+
+    plain, nothing, products = cost(None), cost("nothing"), cost("products")
+    named = cost(dlvm.save_names("hidden"))
+    once = 2 * N**3 * len(W)  # one product in each trip of a loop, of which there are four
+    assert products.flops - plain.flops < once
+    assert nothing.flops - plain.flops > 6 * once
+    assert 2 * once < named.flops - plain.flops < 5 * once
+    assert nothing.peak_bytes < named.peak_bytes < products.peak_bytes < plain.peak_bytes
+
+
 @pytest.mark.parametrize("depth", [1, 4])
 def test_chains_of_elements_need_no_more_memory_for_a_checkpoint(depth):
     def chain(f):
