@@ -3,12 +3,12 @@
 Reverse mode calls ``forward`` and later ``backward``; of a rule for forward mode it takes the
 transpose, which exists as the rule is linear in the tangents. Forward mode calls the rule; of a
 ``backward`` function it takes the transpose in its turn. That what is transposed is linear is
-checked: nothing that is left may read the tangents, or the cotangents, themselves.
+asked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dlvm.errors import UserError
@@ -18,12 +18,13 @@ from dlvm.ir.rewrite import inline, types_of
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Custom, CustomJvp, CustomVjp, Sum
 
-from .activity import Dependence, Flags, flows
+from .activity import Flags, flows
 from .batch import BATCHED, Batch, Lanes
 from .batch_control import fresh_size
 from .control import call_adjoint, split_callee, way_of
 from .cotangents import added
 from .forward import TANGENTS, Tangents, transposed
+from .linearity import not_linear
 from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
 from .tangents import Moved
 
@@ -53,24 +54,21 @@ def _check_captured(op: Custom, moving: Iterable[int]) -> None:
             )
 
 
-def _not_linear(op: Custom, what: str, remedy: str) -> UserError:
-    return UserError(
-        what,
-        origin=op.origin,
-        remedy=remedy,
-    )
+def demand_linear(
+    engine: Engine, fn: Function, moving: Flags, wanted: Flags | None, said: tuple[str, str, str]
+) -> None:
+    """Refuse to transpose what is not linear: ``said`` are a mode, a rule and a remedy.
 
-
-def reads(
-    engine: Engine, ops: Sequence[Op], sources: Iterable[Value], ends: Collection[Value]
-) -> bool:
-    """Whether an end is computed from one of the sources."""
-    dependence = engine.once("dependence", lambda: Dependence(engine.function))
-    found = set(sources)
-    for op in ops:
-        flags = dependence.results_varied(op, tuple(v in found for v in op.operands))
-        found.update(r for r, f in zip(op.results, flags, strict=True) if f)
-    return any(v in found for v in ends)
+    The rule is named with what it is to be linear in; the error stands at the culprit.
+    """
+    culprit = not_linear(engine, fn, moving, wanted)
+    if culprit is not None:
+        mode, rule, remedy = said
+        raise UserError(
+            f"{mode} takes the transpose of {rule}, in which {culprit.name} is not",
+            origin=culprit.origin,
+            remedy=remedy,
+        )
 
 
 # -- reverse mode ----------------------------------------------------------------------------------
@@ -113,16 +111,21 @@ def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         return call_adjoint(sweep, op, operands)  # in which it must be linear by itself
     seeds = (*(False,) * k, *(seeded[i] for i in results))
     sweep.engine.transposing.add(op.rule)
+    rule = sweep.engine.function(op.rule.name)
+    tangents = (*(False,) * n, *(True,) * len(places), *(False,) * len(op.captured))
+    demand_linear(
+        sweep.engine,
+        rule,
+        tangents,
+        (*(False,) * k, *(True,) * len(results)),
+        (
+            "reverse mode",
+            f"{op.rule}, which must be linear in the tangents",
+            "write tangents that are linear in the tangents given",
+        ),
+    )
     split = split_callee(sweep, op.rule.name, moving, seeds)
     sweep.engine.transposing.discard(op.rule)
-    pair = split.pair
-    tangents = pair.params[n : n + len(places)]
-    if reads(sweep.engine, pair.ops, tangents, {*pair.residuals, *pair.lent_params}):
-        raise _not_linear(
-            op,
-            f"reverse mode takes the transpose of {op.rule}, which is not linear in the tangents",
-            "write tangents that are linear in the tangents given",
-        )
     way = way_of(sweep, split, given)
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
@@ -137,6 +140,15 @@ def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
 
 
 # -- forward mode ----------------------------------------------------------------------------------
+
+
+def forward_demands(rule: object) -> tuple[str, str, str]:
+    """What forward mode says of a rule for reverse mode."""
+    return (
+        "forward mode",
+        f"{rule}, which must be linear in the cotangents",
+        "use reverse mode (dlvm.grad, dlvm.vjp), or dlvm.custom_jvp",
+    )
 
 
 def _flagged(engine: Engine, op: Custom, dx: Tangents) -> None:
@@ -179,14 +191,8 @@ def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
         tuple(formula.ops),
         tuple(p for p, _ in known),
     )
+    demand_linear(engine, linear, (True,) * len(seeds), None, forward_demands(op.backward))
     ops, found = transposed(engine, linear, [d for _, d in known if d is not None])
-    if reads(engine, ops, seeds.values(), found):
-        raise _not_linear(
-            op,
-            f"forward mode takes the transpose of {op.backward}, which is not linear in the "
-            "cotangents",
-            "use reverse mode (dlvm.grad, dlvm.vjp), or dlvm.custom_jvp",
-        )
     still = {seed: zeros(seed.type) for seed in seeds.values()}
     out_of = inline(Function("tangent", tuple(still), tuple(ops), tuple(found)), still.values())
     by_result = dict(zip(results, out_of, strict=True))

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.errors import CompilerError
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value, zeros
 from dlvm.ir.core import Entry
-from dlvm.ir.rewrite import Env, inline, mapped, place
+from dlvm.ir.rewrite import Env, has, inline, mapped, place
+from dlvm.ops import CustomVjp
 
 from .activity import Flags
 from .control import witness_of
-from .custom import reads
+from .custom import demand_linear, forward_demands
 from .expand import Expansion
 from .forward import transposed
 from .live import apart, free, live
@@ -81,9 +81,10 @@ def _map(
 
 def _transpose(engine: Expansion, linear: Function, moving: Sequence[Param]) -> Function:
     tangents = [Param(p.type, f"d_{p.name}") for p in moving]
+    if any(has(e, CustomVjp) for e in engine.entries() if isinstance(e, Function)):
+        demands = forward_demands("the way back of a function")
+        demand_linear(engine, linear, (True,) * len(linear.params), None, demands)
     ops, found = transposed(engine, linear, tangents)
-    if reads(engine, ops, linear.params, found):
-        raise CompilerError(f"the way back of {linear.name} is not linear in the cotangents")
     with Builder() as builder:
         still = [zeros(seed.type) for seed in linear.params]
         out = inline(Function(linear.name, linear.params, tuple(ops), tuple(found)), still)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from dlvm.ir import Op, Value
+from dlvm.ir import TAPE, Op, Value
 
 
 def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
@@ -19,12 +19,16 @@ def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
 
 
 def apart(ops: Sequence[Op], sources: Iterable[Value]) -> tuple[list[Op], list[Op]]:
-    """The operations that do not depend on the sources, and those that do."""
+    """The operations that do not depend on the sources, and those that do, or touch a tape.
+
+    A tape is read once, so it can't be made once for readers that run often.
+    """
     moving = set(sources)
     known: list[Op] = []
     rest: list[Op] = []
     for op in ops:
-        if moving.isdisjoint(op.operands):
+        taped = any(t.dtype == TAPE for t in op.result_types)
+        if not taped and moving.isdisjoint(op.operands):
             known.append(op)
         else:
             rest.append(op)
