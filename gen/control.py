@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,6 +63,7 @@ from .loops import LoopKernel
 from .lower import lower
 from .program import Copy, Given, Program, Storage, View, Within
 from .status import code_of
+from .trips import is_apart
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 Lower = Callable[["Lowering", Any, list[View]], list[View]]
@@ -91,8 +93,8 @@ def to_program(fn: Function, module: Module | None = None) -> Program:
     main = Lowering(fn, book).program()
     callees: list[Program] = []
     while len(callees) < len(book.called):
-        fn = [*book.called.values()][len(callees)]
-        callees.append(replace(Lowering(fn, book).program(), inner=True))
+        callee = [*book.called.values()][len(callees)]
+        callees.append(replace(callee.program(), inner=True, trip=callee.trip))
     shared = tuple(array for array, _ in book.constants.values()), tuple(book.prints)
     whole = [replace(p, constants=shared[0], prints=shared[1]) for p in (main, *callees)]
     return replace(whole[0], callees=tuple(whole[1:]))
@@ -103,25 +105,37 @@ class Book:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.called: dict[str, Function] = {}
+        self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
         self.prints: list[p.Told] = []
 
     def callee(self, name: str) -> Function:
         """A function that is called, and so becomes part of the program."""
-        return self.called.setdefault(name, self.module.function(name))
+        if name not in self.called:
+            self.called[name] = Lowering(self.module.function(name), self)
+        return self.called[name].fn
+
+    def trip(self, body: Function, symbols: tuple[str, ...]) -> str:
+        """The name of a loop's body, which becomes a function of the program."""
+        taken = {*self.called, *(fn.name for fn in self.module.functions)}
+        name = next(n for i in count() if (n := f"trip{i}") not in taken)
+        self.called[name] = Lowering(replace(body, name=name), self, symbols)
+        return name
 
 
 class Lowering:
-    """The translation of one function: the steps so far and what they refer to."""
+    """The translation of one function: the steps so far and what they refer to.
 
-    def __init__(self, fn: Function, book: Book) -> None:
+    The body of a loop is a trip, whose ``symbols`` are those around it.
+    """
+
+    def __init__(self, fn: Function, book: Book, around: tuple[str, ...] | None = None) -> None:
         self.fn = fn
         self.book = book
-        self.symbols = tuple(
-            dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
-        )
+        self.trip = around is not None
+        own = dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
+        self.symbols = tuple(own) if around is None else around
         self.steps: list[p.Step] = []
         self.loops: tuple[str, ...] = ()
         self.variables = 0
@@ -166,6 +180,14 @@ class Lowering:
             views = (rule or one_kernel)(self, op, [env[v] for v in op.operands])
             env.update(zip(op.results, views, strict=True))
         return [env[r] for r in fn.results]
+
+    def entered(self, body: Function, arguments: Sequence[View]) -> list[View]:
+        """A body as a function that is entered here; where its results are."""
+        name = self.book.trip(body, self.symbols)
+        results = [self.room(r.type) for r in body.results]
+        sizes = tuple(map(symbol, self.symbols))
+        self.steps.append(p.Enter(name, tuple(arguments), tuple(results), sizes))
+        return results
 
     @contextmanager
     def block(self, variable: str | None = None) -> Generator[list[p.Step]]:
@@ -398,9 +420,9 @@ def cond(low: Lowering, op: Cond, xs: list[View]) -> list[View]:
 @lowers(While)
 def while_loop(low: Lowering, op: While, xs: list[View]) -> list[View]:
     """Carried values have one room each for all trips."""
-    count = len(op.init)
-    carried = [low.copied(x) for x in xs[:count]]
-    arguments = (*carried, *xs[count:])
+    carrying = len(op.init)
+    carried = [low.copied(x) for x in xs[:carrying]]
+    arguments = (*carried, *xs[carrying:])
     with low.block() as before:
         (condition,) = low.region(op.condition, arguments)
     with low.block() as body:
@@ -412,20 +434,20 @@ def while_loop(low: Lowering, op: While, xs: list[View]) -> list[View]:
 @lowers(Scan)
 def scan(low: Lowering, op: Scan, xs: list[View]) -> list[View]:
     """Slices are views at an offset; a stacked result is filled part by part."""
-    count, inputs = len(op.init), len(op.xs)
-    carried = [low.copied(x) for x in xs[:count]]
-    stacked = [low.room(t) for t in op.result_types[count:]]
-    variable = low.variable()
+    carrying, inputs = len(op.init), len(op.xs)
+    carried = [low.copied(x) for x in xs[:carrying]]
+    stacked = [low.room(t) for t in op.result_types[carrying:]]
+    variable, apart = low.variable(), is_apart(op)
     index = symbol(variable)
     with low.block(variable) as body:
-        slices = [x.slice(index) for x in xs[count : count + inputs]]
+        slices = [x.slice(index) for x in xs[carrying : carrying + inputs]]
         parts = [part_of(low, whole, index) for whole in stacked]
-        results = low.region(op.body, (*carried, *slices, *xs[count + inputs :]))
+        arguments = (*carried, *slices, *xs[carrying + inputs :])
+        results = (low.entered if apart else low.region)(op.body, arguments)
         low.copy_all(results, (*carried, *parts))
-    fills = tuple(v.storage for v in stacked)
-    low.steps.append(
-        p.For(variable, op.length, op.reverse, tuple(body), fills, tuple(v.storage for v in parts))
-    )
+    fills, own = (tuple(v.storage for v in views) for views in (stacked, parts))
+    steps = tuple(body)
+    low.steps.append(p.For(variable, op.length, op.reverse, steps, fills, own, apart))
     return [*carried, *stacked]
 
 

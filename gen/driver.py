@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol
 
-from . import activations, interrupts, tape
+from . import activations, interrupts, tape, trips
 from .emit import Text, Writer
 from .memory import Arena, plan
 from .offsets import Offsets
@@ -40,7 +40,6 @@ from .program import (
 from .report import step_work
 
 ENTRY = "dlvm_main"
-TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
 
 
 def emit_driver(program: Program, arena: Arena, text: Text) -> None:
@@ -99,14 +98,22 @@ class Driver:
             self.w.do("call void @tape_free(ptr %context)")
 
     def finish(self, header: str, close: Callable[[], None] = lambda: None) -> str:
-        """The function, after the last step."""
+        """The function of the tables, after the last step."""
+        parameters = ", ".join(f"ptr %{name}" for name in trips.TABLES)
+        return self.ended(f"{header}({parameters})", close)
+
+    def ended(self, header: str, close: Callable[[], None] = lambda: None) -> str:
+        """The function with this header, after the last step."""
         self.w.jump("leave")
         self.w.label("leave")
         close()
-        parameters = ", ".join(f"ptr %{name}" for name in TABLES)
         for name, (type_, count) in self.rooms.items():
             self.w.head.insert(0, f"  %{name} = alloca [{count} x {type_}], align 16")
-        return self.w.function(f"{header}({parameters})")
+        return self.w.function(header)
+
+    def another(self) -> Driver:
+        """The same program in a function of its own, which has the tables as well."""
+        return Driver(self.program, self.arena, self.text, self.whole)
 
     # -- addresses and sizes ---------------------------------------------------------------------
 
@@ -200,6 +207,12 @@ class Driver:
         size = self.size(substitute(plan(callee).bytes, sizes))
         arena = self.w.value(f"call ptr @activation(ptr %context, i64 {size}, ptr %status)")
         self.leave_if_failed()
+        self.call(step, arena)
+        self.w.do(f"call void @activation_end(ptr {arena})")
+        self.leave_if_failed()
+
+    def call(self, step: Enter, arena: str) -> None:
+        """Call a function of the program on an arena."""
         tables = (
             self.table("arguments", "ptr", [self.address(v) for v in step.arguments]),
             self.table("outcomes", "ptr", [self.address(v) for v in step.results]),
@@ -209,8 +222,6 @@ class Driver:
         )
         given = ", ".join(f"ptr {t}" for t in tables)
         self.w.do(f"call void @{symbol_of(step.callee)}({given})")
-        self.w.do(f"call void @activation_end(ptr {arena})")
-        self.leave_if_failed()
 
     def table(self, name: str, type_: str, values: Sequence[str]) -> str:
         """Values in a row, in room on the stack that each row of that name uses again."""
@@ -251,6 +262,9 @@ class Driver:
 
     def for_loop(self, step: For) -> None:
         """A counted loop; downwards the index is counted from the end."""
+        if step.apart and len(step.body) == 1 and isinstance(step.body[0], Enter):
+            trips.emit_trips(self, step, step.body[0])
+            return
         length = self.size(step.length)
         with self.w.loop("0", length) as turn, self.offsets.scope(turn.head) as scope:
             index = turn.index

@@ -72,7 +72,7 @@ class Interface:
             program.symbols,
             arena.bytes,
             program_work(program),
-            any(kernel.forks for kernel in program.kernels()),
+            any(kernel.forks for kernel in program.kernels()) or program.forks,
             tuple(np.array(a, order="C") for a in program.constants),
             program.prints,
         )

@@ -130,7 +130,8 @@ class While:
 class For:
     """Run ``body`` with ``variable`` = 0 ... length-1, or from the last to the first.
 
-    The trips together fill the storages ``fills``, each trip writing its own ``parts``.
+    The trips together fill the storages ``fills``, each trip writing its own ``parts``. Trips
+    that are ``apart`` may run in any order, at once.
     """
 
     variable: str
@@ -139,6 +140,7 @@ class For:
     body: tuple[Step, ...]
     fills: tuple[Storage, ...] = ()
     parts: tuple[Storage, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -200,7 +202,8 @@ class Program:
 
     ``callees`` are the functions that are entered from here or from one another; they share
     constants, prints and kernels with it. What is donated to an ``inner`` one is its caller's own,
-    and may be spoilt when the call ends with an error.
+    and may be spoilt when the call ends with an error. A ``trip`` is the body of a loop, and enters
+    nothing but trips.
     """
 
     name: str
@@ -213,12 +216,18 @@ class Program:
     donated: frozenset[Storage] = frozenset()
     callees: tuple[Program, ...] = ()
     inner: bool = False
+    trip: bool = False
 
     def walk(self) -> Iterator[Step]:
         """Every step, those inside right after the one that holds them, those of callees last."""
         yield from walk(self.steps)
         for callee in self.callees:
             yield from walk(callee.steps)
+
+    @property
+    def forks(self) -> bool:
+        """Whether threads may share trips of a loop."""
+        return any(isinstance(step, For) and step.apart for step in self.walk())
 
     def callee(self, name: str) -> Program:
         """The function of that name."""

@@ -75,8 +75,8 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
             _block(step.body, inner, lines)
             lines.append(f"{indent}}}")
         case For():
-            down = " downwards" if step.reverse else ""
-            lines.append(f"{indent}for {step.variable} < {step.length}{down} {{")
+            how = " downwards" * step.reverse + " apart" * step.apart
+            lines.append(f"{indent}for {step.variable} < {step.length}{how} {{")
             _block(step.body, inner, lines)
             lines.append(f"{indent}}}")
         case _:

@@ -63,17 +63,17 @@ def program_bytes(program: Program) -> Dim:
     return total(program.steps, _entering(program, _moved))
 
 
-def _entering(program: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
-    """A cost, where a function that is entered costs what its steps do."""
+def _entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
+    """A cost, where a function that is entered costs what its steps do, as do trips inside."""
 
-    def whole(step: Step) -> Dim:
+    def entering(step: Step) -> Dim:
         if not isinstance(step, Enter):
             return cost(step)
-        callee = program.callee(step.callee)
+        callee = whole.callee(step.callee)
         sizes = dict(zip(callee.symbols, step.sizes, strict=True))
-        return substitute(total(callee.steps, cost), sizes)
+        return substitute(total(callee.steps, entering if callee.trip else cost), sizes)
 
-    return whole
+    return entering
 
 
 UNBOUNDED = 1 << 40
@@ -87,9 +87,19 @@ def step_work(step: Step) -> Dim:
 
 def program_work(program: Program) -> Dim:
     """About how much a run does: bytes moved and operations, one each."""
-    if any(isinstance(step, While | Enter) for step in program.walk()):
+    if any(_unbounded(step, program) for step in program.walk()):
         return UNBOUNDED
     return program_bytes(program) + program_flops(program)
+
+
+def _unbounded(step: Step, whole: Program) -> bool:
+    recursion = isinstance(step, Enter) and not whole.callee(step.callee).trip
+    return recursion or isinstance(step, While)
+
+
+def trip_work(trip: Program, whole: Program) -> Dim:
+    """The same for one trip of a loop, a ``while`` inside counted once."""
+    return total(trip.steps, _entering(whole, step_work))
 
 
 def _moved(step: Step) -> Dim:
