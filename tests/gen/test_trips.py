@@ -63,7 +63,10 @@ def backward(xs, w):
 
 
 def downwards(xs, w):
-    return dlvm.scan(lambda c, x: (None, dlvm.cumulative_sum(x @ w, axis=0)), None, xs, reverse=True)
+    def body(carry, x):
+        return carry, dlvm.cumulative_sum(x @ w, axis=0)
+
+    return dlvm.scan(body, None, xs, reverse=True)
 
 
 def checked(xs, w):
