@@ -14,18 +14,24 @@ from dlvm.ir import DType
 from dlvm.target import Target
 
 from .emit import Text, Writer
-from .micro import BAND, Shape, Vectors, micro_kernel, shapes
+from .micro import STEPS, Shape, Vectors, micro_kernel, shapes
 from .packing import copy_function
 
 PANEL = 1 << 19
 """Bytes of a copied panel of y, which stays in the second cache."""
 BATCH = 48
 """Rows of x that are copied together (of a transposed x whole lines of a cache) and finished."""
-SIDES = "ptr %x, i64 %x.step, i64 %x.along, ptr %y, i64 %y.step, i64 %y.far"
+MOST = 512
+"""Steps of k in a panel."""
+LINE = 64
+"""Bytes of a line of the cache."""
+SIDES = "ptr %x, i64 %x.step, ptr %y, i64 %y.step, i64 %y.far"
 REST = "ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 %first"
+BESIDE = "ptr %job, ptr %wishes, i64 %change, i64 %stop"
 FINISH = "ptr %finish, i64 %row, i64 %col, ptr %environment"
-JOB = ("from", "step", "left", "cols", "to")
-"""A copy of x that is made in slices: rows in memory, how many are left, where they go."""
+JOB = ("from", "step", "left", "cols", "to", "share")
+"""A copy of x that is made in slices: rows in memory, how many are left, where they go, and how
+many of them are the share of each micro kernel."""
 POINTERS = ("from", "to")
 
 
@@ -43,7 +49,7 @@ class Plan:
     def of(stored: DType, x_transposed: bool, y_transposed: bool, target: Target) -> Plan:
         """For a processor; vectors of narrow integers are not wider than those of i32."""
         lanes = target.lanes(max(stored.compute.bytes, 4))
-        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target))
+        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target, x_transposed))
 
     @property
     def dtype(self) -> DType:
@@ -68,7 +74,7 @@ class Plan:
     @property
     def depth(self) -> int:
         """Steps of k in a panel: fewer where x is copied for each block of columns anew."""
-        return 256 if self.copies_x else 512
+        return MOST // 2 if self.copies_x else MOST
 
     @property
     def width(self) -> int:
@@ -76,14 +82,19 @@ class Plan:
         return PANEL // self.depth // max(self.dtype.bytes, 4)
 
     @property
+    def band(self) -> int:
+        """Rows that all micro kernels together step over; each takes a divisor of it."""
+        return self.shapes[-1].rows
+
+    @property
     def x_row(self) -> int:
-        """Elements from row to row of a copied x: apart by no power of two."""
+        """Elements for a row of a copied x: rows or bands are apart by no power of two."""
         return self.depth + self.lanes
 
     @property
-    def slice(self) -> int:
-        """Rows in memory of x that are copied at once."""
-        return self.lanes if self.x_transposed else 1
+    def x_lines(self) -> int:
+        """Lines of the cache that a row in memory of a batch of a transposed x takes."""
+        return -(-BATCH * self.stored.bytes // LINE)
 
     def vectors(self, w: Writer) -> Vectors:
         """Who writes their loads and sums."""
@@ -91,9 +102,10 @@ class Plan:
 
 
 def write_bands(text: Text, plan: Plan) -> None:
-    """``void @bands(SIDES, REST, i1 %copied, FINISH)`` and what it calls."""
+    """``void @bands(SIDES, REST, i1 %copied, i1 %asks, FINISH)`` and what it calls."""
     for shape in plan.shapes:
-        micro_kernel(text, _micro(shape), shape, plan.stored, plan.lanes)
+        asks, t = shape is plan.shapes[0], plan.x_transposed
+        micro_kernel(text, _micro(shape), shape, plan.stored, plan.lanes, x_transposed=t, asks=asks)
     if plan.copies_x:
         _slice(text, plan)
     _band(text, plan)
@@ -116,32 +128,37 @@ def _bands(text: Text, plan: Plan) -> None:
         room = w.array(f"[{2 * half} x {v.element}]")
         _next(w, v, plan, job, "0", room)
         w.do(f"call void @slice(ptr {job}, i64 {plan.depth})")
-    x_step = w.value(f"select i1 %copied, i64 {plan.x_row}, i64 %x.step")
-    x_along = w.value("select i1 %copied, i64 1, i64 %x.along")
+    wishes = _wishes(w, plan, job)
+    in_copy = str(plan.band) if plan.x_transposed else str(plan.x_row)
+    x_step = w.value(f"select i1 %copied, i64 {in_copy}, i64 %x.step")
+    down = "1" if plan.x_transposed else "%x.step"
+    in_place = w.value(f"mul i64 {down}, {plan.band}")
+    x_band = w.value(f"select i1 %copied, i64 {plan.band * plan.x_row}, i64 {in_place}")
     with w.loop("0", "%rows", BATCH) as b:
         rows = _least(w, w.value(f"sub i64 %rows, {b.index}"), BATCH)
         sums = v.at("%sums", w.value(f"mul i64 {b.index}, %sums.step"))
-        x = v.at("%x", w.value(f"mul i64 {b.index}, %x.step"), plan.stored)
+        x = v.at("%x", w.value(f"mul i64 {b.index}, {down}"), plan.stored)
         if plan.copies_x:
             odd = w.value(f"and i64 {w.value(f'sdiv i64 {b.index}, {BATCH}')}, 1")
             at = w.value(f"mul i64 {odd}, {half}")
             x = w.value(f"select i1 %copied, ptr {v.at(room, at)}, ptr {x}")
             other = v.at(room, w.value(f"sub i64 {half}, {at}"))
             _next(w, v, plan, job, w.value(f"add i64 {b.index}, {BATCH}"), other)
-        with w.loop("0", rows, BAND) as i:
-            here = _least(w, w.value(f"sub i64 {rows}, {i.index}"), BAND)
-            start = v.at(x, w.value(f"mul i64 {i.index}, {x_step}"))
+        with w.loop("0", rows, plan.band) as i:
+            here = _least(w, w.value(f"sub i64 {rows}, {i.index}"), plan.band)
+            piece = w.value(f"sdiv i64 {i.index}, {plan.band}")
+            start = v.at(x, w.value(f"mul i64 {piece}, {x_band}"))
             to = v.at(sums, w.value(f"mul i64 {i.index}, %sums.step"))
-            sides = f"ptr {start}, i64 {x_step}, i64 {x_along}, ptr %y, i64 %y.step, i64 %y.far"
+            sides = f"ptr {start}, i64 {x_step}, ptr %y, i64 %y.step, i64 %y.far"
             rest = f"ptr {to}, i64 %sums.step, i64 %depth, i64 {here}, i64 %cols, i1 %first"
-            w.do(f"call void @band({sides}, {rest}, ptr {job})")
+            w.do(f"call void @band({sides}, {rest}, ptr {job}, {wishes})")
         if plan.copies_x:
             w.do(f"call void @slice(ptr {job}, i64 {plan.depth})")
         with w.when(w.value("icmp ne ptr %finish, null")):
             row = w.value(f"add i64 %row, {b.index}")
             spot = f"i64 {row}, i64 %col, i64 {rows}, i64 %cols"
             w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
-    header = f"internal void @bands({SIDES}, {REST}, i1 %copied, {FINISH})"
+    header = f"internal void @bands({SIDES}, {REST}, i1 %copied, i1 %asks, {FINISH})"
     text.functions["bands"] = w.function(header)
 
 
@@ -158,9 +175,12 @@ def _next(w: Writer, v: Vectors, plan: Plan, job: str, row: str, to: str) -> Non
     lines, cols = ("%depth", rows) if plan.x_transposed else (rows, "%depth")
     there = w.value(f"and i1 %copied, {w.value(f'icmp sgt i64 {rows}, 0')}")
     left = w.value(f"select i1 {there}, i64 {lines}, i64 0")
-    start = v.at("%x", w.value(f"mul i64 {row}, %x.step"), plan.stored)
-    step = "%x.along" if plan.x_transposed else "%x.step"
-    for name, value in zip(JOB, (start, step, left, cols, to), strict=True):
+    down, step = ("1", "%x.step") if plan.x_transposed else ("%x.step", "%x.step")
+    start = v.at("%x", w.value(f"mul i64 {row}, {down}"), plan.stored)
+    strips = w.value(f"sdiv i64 {w.value(f'add i64 %cols, {plan.strip - 1}')}, {plan.strip}")
+    kernels = w.value(f"mul i64 {strips}, {BATCH // plan.shapes[0].rows}")
+    share = w.value(f"add i64 {w.value(f'sdiv i64 {lines}, {kernels}')}, 1")
+    for name, value in zip(JOB, (start, step, left, cols, to, share), strict=True):
         type_ = "ptr" if name in POINTERS else "i64"
         w.do(f"store {type_} {value}, ptr {_word(w, job, name)}, align 8")
 
@@ -179,17 +199,58 @@ def _slice(text: Text, plan: Plan) -> None:
         w.do(f"%{name} = load {type_}, ptr {place}, align 8")
     with w.when(w.value("icmp sgt i64 %left, 0")):
         lines = w.call("i64", "llvm.smin.i64", ("i64", "%left"), ("i64", "%most"))
-        copy = copy_function(text, plan.stored, plan.lanes, plan.strip, plan.x_transposed)
-        sizes = ("%cols", lines) if plan.x_transposed else (lines, "%cols")
-        sides = f"ptr %from, i64 %step, i64 {sizes[0]}, i64 {sizes[1]}, ptr %to"
-        w.do(f"call void @{copy}({sides}, i64 {plan.x_row}, i64 {plan.strip})")
+        strip, near, far = plan.strip, plan.x_row, plan.strip
+        if plan.x_transposed:
+            strip, near, far = plan.band, plan.band, plan.band * plan.x_row
+        copy = copy_function(text, plan.stored, plan.lanes, strip, columns=False)
+        sides = f"ptr %from, i64 %step, i64 {lines}, i64 %cols, ptr %to"
+        w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")
         start = v.at("%from", w.value(f"mul i64 {lines}, %step"), plan.stored)
-        along = 1 if plan.x_transposed else plan.x_row
-        to = v.at("%to", w.value(f"mul i64 {lines}, {along}"))
+        to = v.at("%to", w.value(f"mul i64 {lines}, {near}"))
         w.do(f"store ptr {start}, ptr {places['from']}, align 8")
         w.do(f"store ptr {to}, ptr {places['to']}, align 8")
         w.do(f"store i64 {w.value(f'sub i64 %left, {lines}')}, ptr {places['left']}, align 8")
     text.functions["slice"] = w.function("internal void @slice(ptr %job, i64 %most)")
+
+
+# -- what is asked for early ------------------------------------------------------------------
+
+
+def _wishes(w: Writer, plan: Plan, job: str) -> str:
+    """The last parameters of a band: which lines of the cache are asked for at which k.
+
+    All lines of the next kernel's sums, and those of its share of a transposed x.
+    """
+    wishes = w.array(f"[{MOST} x i64]")
+    even = w.value(f"and i64 %depth, {-STEPS}")
+    stop = w.value(f"select i1 %asks, i64 {even}, i64 0")
+    change = (
+        w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-STEPS}") if plan.x_transposed else "0"
+    )
+    if plan.x_transposed:
+        change = w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-STEPS}")
+        share = w.value(f"load i64, ptr {_word(w, job, 'share')}, align 8")
+        step = w.value(f"mul i64 %x.step, {plan.stored.bytes}")
+        _spread(
+            w, wishes, "0", change, w.value(f"mul i64 {share}, {plan.x_lines}"), plan.x_lines, step
+        )
+    shape = plan.shapes[0]
+    step = w.value(f"mul i64 %sums.step, {plan.dtype.bytes}")
+    _spread(w, wishes, change, stop, str(shape.rows * shape.vectors), shape.vectors, step)
+    return f"ptr {wishes}, i64 {change}, i64 {stop}"
+
+
+def _spread(
+    w: Writer, wishes: str, start: str, stop: str, lines: str, across: int, step: str
+) -> None:
+    """So many lines of a matrix, so many in a row of it, at the k from ``start`` to ``stop``."""
+    with w.loop(start, stop, STEPS) as k:
+        turn = w.value(f"mul i64 {w.value(f'sub i64 {k.index}, {start}')}, {lines}")
+        line = w.value(f"udiv i64 {turn}, {w.value(f'sub i64 {stop}, {start}')}")
+        row = w.value(f"mul i64 {w.value(f'udiv i64 {line}, {across}')}, {step}")
+        column = w.value(f"mul i64 {w.value(f'urem i64 {line}, {across}')}, {LINE}")
+        at = w.value(f"getelementptr i64, ptr {wishes}, i64 {k.index}")
+        w.do(f"store i64 {w.value(f'add i64 {row}, {column}')}, ptr {at}, align 8")
 
 
 # -- one band ---------------------------------------------------------------------------------
@@ -208,7 +269,7 @@ def _band(text: Text, plan: Plan) -> None:
         _strip(w, v, plan, wide, r.index, c.index)
     with w.when(w.value(f"icmp slt i64 {stop}, %cols")):
         _rest(w, v, plan, narrow, whole, rest)
-    text.functions["band"] = w.function(f"internal void @band({SIDES}, {REST}, ptr %job)")
+    text.functions["band"] = w.function(f"internal void @band({SIDES}, {REST}, {BESIDE})")
 
 
 def _rest(w: Writer, v: Vectors, plan: Plan, narrow: list[Shape], start: str, rest: str) -> None:
@@ -227,13 +288,30 @@ def _rest(w: Writer, v: Vectors, plan: Plan, narrow: list[Shape], start: str, re
 def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> None:
     """One call of a micro kernel, and a slice of the next rows of x."""
     if plan.copies_x:
-        w.do(f"call void @slice(ptr %job, i64 {plan.slice})")
-    x = v.at("%x", w.value(f"mul i64 {r}, %x.step"))
+        share = w.value(f"load i64, ptr {_word(w, '%job', 'share')}, align 8")
+        w.do(f"call void @slice(ptr %job, i64 {share})")
+    x = v.at("%x", r if plan.x_transposed else w.value(f"mul i64 {r}, %x.step"))
     piece = w.value(f"sdiv i64 {c}, {plan.strip}")
     y = v.at("%y", w.value(f"mul i64 {piece}, %y.far"))
     sums = v.at(v.at("%sums", w.value(f"mul i64 {r}, %sums.step")), c)
     left = f"i64 {w.value(f'sub i64 %rows, {r}')}, i64 {w.value(f'sub i64 %cols, {c}')}"
+    wishes = ""
+    if shape is plan.shapes[0]:
+        more = w.value(f"icmp slt i64 {w.value(f'add i64 {c}, {plan.strip}')}, %cols")
+        down = w.value(f"mul i64 {w.value(f'add i64 {r}, {shape.rows}')}, %sums.step")
+        below = v.at("%sums", down)
+        later = w.value(f"select i1 {more}, ptr {v.at(sums, plan.strip)}, ptr {below}")
+        ask = _rows_of_x(w) if plan.x_transposed else "null"
+        wishes = f", ptr {ask}, ptr {later}, ptr %wishes, i64 %change, i64 %stop"
     w.do(
-        f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, i64 %x.along, ptr {y}, i64 %y.step, "
-        f"ptr {sums}, i64 %sums.step, i64 %depth, {left}, i1 %first)"
+        f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, ptr {y}, i64 %y.step, "
+        f"ptr {sums}, i64 %sums.step, i64 %depth, {left}, i1 %first{wishes})"
     )
+
+
+def _rows_of_x(w: Writer) -> str:
+    """Where the next slice of x is, if there is one; else near sums, which does no harm."""
+    left = w.value(f"load i64, ptr {_word(w, '%job', 'left')}, align 8")
+    some = w.value(f"icmp sgt i64 {left}, 0")
+    at = w.value(f"load ptr, ptr {_word(w, '%job', 'from')}, align 8")
+    return w.value(f"select i1 {some}, ptr {at}, ptr %sums")

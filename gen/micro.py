@@ -8,6 +8,8 @@ compute row 0 again and are not written; columns past it are masked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dlvm.ir import BF16, F16, DType
@@ -16,11 +18,12 @@ from dlvm.target import Target
 from .emit import Carry, Text, Writer
 from .lanes import llvm_type, splat_text, suffix, vector
 
-BAND = 12
-"""Rows that all micro kernels together step over; each takes a divisor of it."""
 NARROW = 6
 """Rows of the widest micro kernel: where rows lie at powers of two from one another, six keep to
 their ways of a cache."""
+STEPS = 2
+"""Steps of k that are written out where nothing is masked: with four, addresses would take more
+registers than there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,15 @@ class Shape:
     vectors: int
 
 
-def shapes(target: Target) -> tuple[Shape, ...]:
-    """From wide to narrow, for what is left of the columns: as much as registers hold."""
+def shapes(target: Target, x_transposed: bool) -> tuple[Shape, ...]:
+    """From wide to narrow, for what is left of the columns: as much as registers hold.
+
+    All divide a band, which is as many rows as the last has: of a transposed x one strip.
+    """
+    band = NARROW if x_transposed else 2 * NARROW
     wide = Shape(NARROW, 4 if target.registers >= 32 else 2)
-    rests = (Shape(BAND, 2),) if target.registers >= 32 else ()
-    return (wide, *rests, Shape(BAND, 1))
+    rests = (Shape(band, 2),) if target.registers >= 32 else ()
+    return (wide, *rests, Shape(band, 1))
 
 
 class Vectors:
@@ -112,90 +119,136 @@ class Vectors:
         return self.w.value(f"add {self.type} {product}, {z}")
 
 
-SIDES = "ptr noalias %x, i64 %x.step, i64 %x.along, ptr noalias %y, i64 %y.step"
+SIDES = "ptr noalias %x, i64 %x.step, ptr noalias %y, i64 %y.step"
 SUMS = "ptr noalias %sums, i64 %sums.step"
 SIZES = "i64 %depth, i64 %rows, i64 %cols, i1 %first"
+WISHES = "ptr %ask, ptr %next, ptr %wishes, i64 %change, i64 %stop"
+"""What is asked for: near ``ask`` in the steps of k before ``change``, near ``next`` from there to
+``stop``; for each step there stands at ``wishes`` how many bytes further a line of the cache is."""
 
 
-def micro_kernel(text: Text, name: str, shape: Shape, stored: DType, lanes: int) -> None:
+def micro_kernel(
+    text: Text,
+    name: str,
+    shape: Shape,
+    stored: DType,
+    lanes: int,
+    *,
+    x_transposed: bool,
+    asks: bool,
+) -> None:
     """``void @NAME(SIDES, SUMS, SIZES)``: sums += x @ y, or sums = x @ y at the ``first`` k.
 
-    Element (i, k) of x lies at ``i * x.step + k * x.along``.
+    Element (i, k) of x lies at ``i * x.step + k``, of a transposed x at ``k * x.step + i``. One
+    that ``asks`` has ``WISHES`` besides.
     """
-    _Micro(text, name, shape, stored, lanes).write()
+    v = Vectors(Writer(text), stored, lanes)
+    _Micro(text, name, shape, v, x_transposed, asks).write()
 
 
+@dataclass(slots=True)
 class _Micro:
-    def __init__(self, text: Text, name: str, shape: Shape, stored: DType, lanes: int) -> None:
-        self.w = Writer(text)
-        self.v = Vectors(self.w, stored, lanes)
-        self.text, self.name, self.shape = text, name, shape
+    """Writes one kernel; ``down`` is how far its rows of x are from the first."""
+
+    text: Text
+    name: str
+    shape: Shape
+    v: Vectors
+    x_transposed: bool
+    asks: bool
+    down: Sequence[str] = ()
 
     def write(self) -> None:
         """Whole pieces without masks, and others."""
-        w, shape = self.w, self.shape
-        far = [w.value(f"icmp sgt i64 %rows, {i}") for i in range(1, shape.rows)]
-        exists = ["true", *far]
-        self.xs = [self._row_of_x(i, exists[i]) for i in range(shape.rows)]
-        self.rows = [self._row_of_sums(i, exists[i]) for i in range(shape.rows)]
-        wide = w.value(f"icmp sge i64 %cols, {shape.vectors * self.v.lanes}")
+        w, v, rows = self.v.w, self.v, range(self.shape.rows)
+        exists = ["true", *(w.value(f"icmp sgt i64 %rows, {i}") for i in rows[1:])]
+        wide = w.value(f"icmp sge i64 %cols, {self.shape.vectors * v.lanes}")
         whole = w.value(f"and i1 {wide}, {exists[-1]}")
+        step = "1" if self.x_transposed else "%x.step"
         with w.when(whole):
+            # all rows exist, but multiples of a step, which LLVM may know, would be computed anew at
+            # each k; what is selected stays in registers
+            near = ["true"] * len(rows) if self.x_transposed else exists
+            self.down = [self._far(step, i, near[i]) for i in rows]
             self._sum(None, exists)
         with w.when(w.value(f"xor i1 {whole}, true")):
-            masks = [self.v.mask(v * self.v.lanes, "%cols") for v in range(shape.vectors)]
-            self._sum(masks, exists)
-        header = f"internal void @{self.name}({SIDES}, {SUMS}, {SIZES})"
+            self.down = [self._far(step, i, exists[i]) for i in rows]
+            self._sum([v.mask(j * v.lanes, "%cols") for j in range(self.shape.vectors)], exists)
+        wishes = f", {WISHES}" if self.asks else ""
+        header = f"internal void @{self.name}({SIDES}, {SUMS}, {SIZES}{wishes})"
         self.text.functions[self.name] = w.function(header)
 
-    def _row_of_x(self, i: int, exists: str) -> str:
-        offset = self.w.value(f"mul i64 %x.step, {i}")
-        return self.v.at("%x", self.w.value(f"select i1 {exists}, i64 {offset}, i64 0"))
-
-    def _row_of_sums(self, i: int, exists: str) -> str:
-        offset = self.w.value(f"mul i64 %sums.step, {i}")
-        return self.v.at("%sums", self.w.value(f"select i1 {exists}, i64 {offset}, i64 0"))
+    def _far(self, step: str, i: int, exists: str = "true") -> str:
+        """How far row i is from the first, which is read in its place if it does not exist."""
+        offset = self.v.w.value(f"mul i64 {step}, {i}")
+        return self.v.w.value(f"select i1 {exists}, i64 {offset}, i64 0")
 
     def _sum(self, masks: list[str] | None, exists: list[str]) -> None:
         """Accumulators from memory or zero, all of k, and back to memory."""
-        w, shape, v = self.w, self.shape, self.v
-        each = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
-        zeros = ["zeroinitializer"] * len(each)
-        before = w.maybe_all(
-            w.value("xor i1 %first, true"),
-            v.type,
-            zeros,
-            lambda: [
-                v.load(v.at(self.rows[i], j * v.lanes), masks[j] if masks else None)
-                for i, j in each
-            ],
-        )
-        for i, j in each:  # the sums of the next kernel, which this one gives time to come
-            v.prefetch(v.at(self.rows[i], (shape.vectors + j) * v.lanes), to_write=True)
-        carried = [Carry(v.type, start) for start in before]
-        with w.loop("0", "%depth", 1, carried) as k:
-            self._step(k.index, masks, carried)
-        if masks is None:
-            for (i, j), c in zip(each, carried, strict=True):
-                v.store(c.now, v.at(self.rows[i], j * v.lanes))
-            return
-        for i in range(shape.rows):
-            with w.when(exists[i]):
-                for j in range(shape.vectors):
-                    now = carried[i * shape.vectors + j].now
-                    v.store(now, v.at(self.rows[i], j * v.lanes), masks[j])
+        v, wide = self.v, self.shape.vectors
+        at = [v.at("%sums", self._far("%sums.step", i, there)) for i, there in enumerate(exists)]
+        where = masks or [None] * wide
 
-    def _step(self, k: str, masks: list[str] | None, carried: list[Carry]) -> None:
+        def load() -> list[str]:
+            return [v.load(v.at(row, j * v.lanes), where[j]) for row in at for j in range(wide)]
+
+        zeros = ["zeroinitializer"] * (len(at) * wide)
+        before = v.w.maybe_all(v.w.value("xor i1 %first, true"), v.type, zeros, load)
+        sums = [Carry(v.type, "", now=start) for start in before]
+        sums = self._quick(sums) if masks is None else self._steps(sums, "0", "%depth", masks)
+        for i, row in enumerate(at):
+            with v.w.when(exists[i]) if masks else nullcontext():
+                for j, c in enumerate(sums[i * wide : (i + 1) * wide]):
+                    v.store(c.now, v.at(row, j * v.lanes), where[j])
+
+    def _quick(self, sums: list[Carry]) -> list[Carry]:
+        """All k without masks; what comes next is asked for meanwhile.
+
+        Line by line, as one that comes from far takes one of the few places through which rows of
+        y come too: first x, if it is copied, and then the sums of the next kernel.
+        """
+        if not self.asks:
+            return self._steps(sums, "0", "%depth", None)
+        change = "0"
+        if self.x_transposed:
+            change = "%change"
+            sums = self._steps(sums, "0", change, None, STEPS, "%ask")
+        sums = self._steps(sums, change, "%stop", None, STEPS, "%next")
+        return self._steps(sums, "%stop", "%depth", None)
+
+    def _steps(
+        self,
+        sums: list[Carry],
+        start: str,
+        stop: str,
+        masks: list[str] | None,
+        count: int = 1,
+        wished: str = "",
+    ) -> list[Carry]:
+        """Some k, so many in a turn, and an address with what lies near it asked for in each."""
+        w, v, along = self.v.w, self.v, "%x.step" if self.x_transposed else "1"
+        x = v.at("%x", w.value(f"mul i64 {start}, {along}"))
+        y = v.at("%y", w.value(f"mul i64 {start}, %y.step"))
+        wishes = w.value(f"getelementptr i64, ptr %wishes, i64 {start}") if wished else ""
+        carried = [Carry(c.type, c.now) for c in sums]
+        with w.loop("0", w.value(f"sub i64 {stop}, {start}"), count, carried) as k:
+            if wished:
+                line = w.value(f"getelementptr i64, ptr {wishes}, i64 {k.index}")
+                line = w.value(f"load i64, ptr {line}, align 8")
+                line = w.value(f"getelementptr i8, ptr {wished}, i64 {line}")
+                v.prefetch(line, to_write=wished == "%next")
+            for i in range(count):
+                here = w.value(f"add i64 {k.index}, {i}")
+                right = v.at(x, w.value(f"mul i64 {here}, {along}"))
+                self._step(right, v.at(y, w.value(f"mul i64 {here}, %y.step")), masks, carried)
+        return carried
+
+    def _step(self, x: str, y: str, masks: list[str] | None, carried: list[Carry]) -> None:
         """One k: a row of y in vectors, times one element of each row of x."""
-        w, v = self.w, self.v
-        row = v.at("%y", w.value(f"mul i64 {k}, %y.step"))
-        ys = [
-            v.load(v.at(row, j * v.lanes), masks[j] if masks else None)
-            for j in range(self.shape.vectors)
-        ]
-        along = w.value(f"mul i64 {k}, %x.along")
-        for i, start in enumerate(self.xs):
-            x = v.splat(v.at(start, along))
-            for j, y in enumerate(ys):
-                c = carried[i * self.shape.vectors + j]
-                c.next = v.multiply_add(x, y, c.now)
+        v, wide = self.v, self.shape.vectors
+        ys = [v.load(v.at(y, j * v.lanes), masks[j] if masks else None) for j in range(wide)]
+        for i, down in enumerate(self.down):
+            each = v.splat(v.at(x, down))
+            for j, row in enumerate(ys):
+                c = carried[i * wide + j]
+                c.next = v.multiply_add(each, row, c.next)

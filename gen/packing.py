@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dlvm.ir import DType
 
-from .emit import Text, Writer
+from .emit import Carry, Text, Writer
 from .micro import Vectors
 
 AHEAD = 4
@@ -19,39 +19,50 @@ PANEL = "ptr noalias %from, i64 %step, i64 %rows, i64 %cols, ptr noalias %to, i6
 
 def copy_function(text: Text, stored: DType, lanes: int, strip: int, columns: bool) -> str:
     """The name of ``void @NAME(PANEL)`` that copies rows or columns."""
-    name = "copy.columns" if columns else "copy.rows"
+    name = f"copy.{'columns' if columns else 'rows'}.{strip}"
     if name not in text.functions:
         (copy_columns if columns else copy_rows)(text, name, stored, lanes, strip)
     return name
 
 
 def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
-    """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros."""
+    """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros.
+
+    Where vectors do not fill a strip, they write into its next row, which is copied after; and
+    rows are not asked for ahead, as such strips are copied where micro kernels have asked.
+    """
     w = Writer(text)
     v = Vectors(w, stored, lanes)
-    whole = w.value(f"and i64 %cols, {-strip}")
-    rest = w.value(f"sub i64 %cols, {whole}")
-    masks = [v.mask(i, rest) for i in range(0, strip, lanes)]
-    some = w.value(f"icmp sgt i64 {rest}, 0")
-    last = w.value(f"mul i64 {w.value(f'sdiv i64 {whole}, {strip}')}, %far")
+    most = -(-strip // lanes) * lanes
+    room = w.call(
+        "i64", "llvm.smax.i64", ("i64", w.value(f"sub i64 %cols, {most - strip}")), ("i64", "0")
+    )
+    whole = w.value(f"mul i64 {w.value(f'udiv i64 {room}, {strip}')}, {strip}")
     distance = w.value(f"mul i64 %step, {AHEAD}")
     with w.loop("0", "%rows") as r:
         source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
-        ahead = v.at(source, distance, stored)
-        row = v.at("%to", w.value(f"mul i64 {r.index}, %near"))
-        with w.loop("0", whole, strip) as c:
-            piece = w.value(f"sdiv i64 {c.index}, {strip}")
-            to = v.at(row, w.value(f"mul i64 {piece}, %far"))
-            start = v.at(source, c.index, stored)
-            later = v.at(ahead, c.index, stored)
-            for i in range(0, strip, lanes):
-                v.prefetch(v.at(later, i, stored))
-                v.store(v.fetch(v.at(start, i, stored)), v.at(to, i))
-        with w.when(some):
-            start, to = v.at(source, whole, stored), v.at(row, last)
-            for i, mask in zip(range(0, strip, lanes), masks, strict=True):
-                v.store(v.fetch(v.at(start, i, stored), mask), v.at(to, i))
+        later = v.at(source, distance, stored) if most == strip else None
+        to = Carry("ptr", v.at("%to", w.value(f"mul i64 {r.index}, %near")))
+        with w.loop("0", whole, strip, [to]) as c:
+            ahead = None if later is None else v.at(later, c.index, stored)
+            _strip(v, v.at(source, c.index, stored), ahead, to, strip, None)
+        rest = Carry("ptr", to.now)
+        with w.loop(whole, "%cols", strip, [rest]) as c:
+            left = w.value(f"sub i64 %cols, {c.index}")
+            _strip(v, v.at(source, c.index, stored), None, rest, strip, left)
     text.functions[name] = w.function(f"internal void @{name}({PANEL})")
+
+
+def _strip(
+    v: Vectors, start: str, later: str | None, to: Carry, strip: int, left: str | None
+) -> None:
+    """A piece of a row, of which so many elements are left if not all."""
+    for i in range(0, strip, v.lanes):
+        if later is not None:
+            v.prefetch(v.at(later, i, v.stored))
+        mask = None if left is None else v.mask(i, left)
+        v.store(v.fetch(v.at(start, i, v.stored), mask), v.at(to.now, i))
+    to.next = v.at(to.now, "%far")
 
 
 def copy_columns(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:

@@ -18,12 +18,12 @@ from functools import cache
 from dlvm.ir import DType
 from dlvm.target import Target
 
-from .bands import Plan, write_bands
+from .bands import BATCH, Plan, write_bands
 from .bounds import checked, writing
 from .emit import Text, Writer
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import BAND, Vectors
+from .micro import Vectors
 from .packing import copy_function
 from .pool import include_fork
 from .tape import THREADS
@@ -212,7 +212,7 @@ class _Product:
     def split(self, w: Writer) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
-        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {BAND}")
+        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {self.plan.band}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
         up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
         return few, unit, w.value(f"sdiv i64 {up}, {unit}")
@@ -282,6 +282,8 @@ class _Product:
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         copies = w.value(f"and i1 {needed}, {y_copied}")
+        tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
+        asks = w.value(f"and i1 {copied}, {tall}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
         y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
         with w.loop("0", depth, step) as p:
@@ -296,11 +298,10 @@ class _Product:
             ends = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
             finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
             x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
-            near = ("1", "%x.step") if plan.x_transposed else ("%x.step", "1")
-            sides = f"ptr {x}, i64 {near[0]}, i64 {near[1]}, ptr {y}, i64 {y_step}, i64 {y_far}"
+            sides = f"ptr {x}, i64 %x.step, ptr {y}, i64 {y_step}, i64 {y_far}"
             rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
             results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
-            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied}, {results})")
+            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied}, i1 {asks}, {results})")
         spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
         rest = "ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
         self.function(w, "panels", f"ptr %call, {spot}, {rest}")
