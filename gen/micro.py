@@ -166,8 +166,8 @@ class _Micro:
         whole = w.value(f"and i1 {wide}, {exists[-1]}")
         step = "1" if self.x_transposed else "%x.step"
         with w.when(whole):
-            # all rows exist, but multiples of a step, which LLVM may know, would be computed anew at
-            # each k; what is selected stays in registers
+            # all rows exist, but LLVM would compute multiples of a step anew at each k; what is
+            # selected stays in registers
             near = ["true"] * len(rows) if self.x_transposed else exists
             self.down = [self._far(step, i, near[i]) for i in rows]
             self._sum(None, exists)
