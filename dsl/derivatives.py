@@ -6,7 +6,6 @@ give is a staged function, made once and kept with the function it was made of.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import Any
@@ -18,6 +17,7 @@ from dlvm.ops.control import POLICIES
 
 from .control import in_trace, operands, region
 from .function import StagedFunction
+from .made import made_of
 from .namespace import xp
 from .operands import fit, fresh, plain, shape_of, shown_shape, staged
 from .scopes import facing_users, is_sequence, user_origin
@@ -34,21 +34,16 @@ from .transforms import (
 from .trees import flatten, labels, map_leaves, shown, unflatten
 
 Fun = Callable[..., Any]
-_kept: weakref.WeakKeyDictionary[Any, dict[Hashable, StagedFunction[..., Any]]]
-_kept = weakref.WeakKeyDictionary()
 
 
 def kept(
     f: Fun, key: Hashable, make: Callable[[], StagedFunction[..., Any]]
 ) -> StagedFunction[..., Any]:
     """The staged function that ``make`` gives, made once for ``f``."""
-    try:
-        of_f = _kept.setdefault(f, {})
-    except TypeError:
-        return make()
-    if key not in of_f:
-        of_f[key] = make()
-    return of_f[key]
+    made = made_of(f)
+    if key not in made:
+        made[key] = make()
+    return made[key]
 
 
 def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:

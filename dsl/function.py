@@ -128,6 +128,11 @@ class StagedFunction(Generic[P, R]):
         """Its name in IR text and messages."""
         return self.source.label
 
+    @property
+    def is_method(self) -> bool:
+        """Whether it was taken from an object, of which it holds one argument."""
+        return self._owner is not None
+
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
 

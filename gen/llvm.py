@@ -1,7 +1,8 @@
 """The one place that talks to LLVM: text in, machine code or an address out.
 
-LLVM aborts the process on code it can't select, so text is always verified first. A module
-goes through the passes once, as each run of them leaks some memory in the library.
+LLVM aborts the process on code it can't select, so text is always verified first. A module has
+types, constants and names of its own, which go with it; it goes through passes at most once, and
+not at all where there is nothing for them to do, as the library never frees what watches a run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from dlvm.target import Target
 
 from .cache import remembered, source
 from .store import digest
+
+LOCAL = "= alloca"
+"""What the only pass is for: arrays of a function's own, which it turns into registers."""
 
 
 @cache
@@ -44,10 +48,10 @@ def _initialize() -> None:
     binding.initialize_native_asmparser()
 
 
-def parse(text: str) -> binding.ModuleRef:
+def parse(text: str, context: binding.ContextRef | None = None) -> binding.ModuleRef:
     """Verified LLVM code; a mistake in it is ours."""
     try:
-        module = binding.parse_assembly(text)
+        module = binding.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
         raise CompilerError(f"LLVM refuses the code that was emitted: {error}") from None
@@ -56,8 +60,10 @@ def parse(text: str) -> binding.ModuleRef:
 
 def prepare(text: str, target: Target) -> binding.ModuleRef:
     """Code ready for selection: local arrays that are registers have become registers."""
-    module = parse(f'target triple = "{target.triple}"\n{text}')
+    module = parse(f'target triple = "{target.triple}"\n{text}', binding.create_context())
     module.data_layout = str(machine(target).target_data)
+    if LOCAL not in text:
+        return module
     builder = binding.create_pass_builder(
         machine(target), binding.create_pipeline_tuning_options(speed_level=1)
     )
