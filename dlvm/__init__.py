@@ -7,37 +7,40 @@ they are first used; see ``dlvm.dsl.names``.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm import linalg as linalg
-from dlvm import nn as nn
 from dlvm import ops as ops
-from dlvm import tree as tree
 from dlvm.debugging import debug
-from dlvm.dsl.control import cond, switch
-from dlvm.dsl.custom import custom_jvp, custom_vjp
 from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
-from dlvm.dsl.derivatives import (
-    checkpoint,
-    checkpoint_name,
-    grad,
-    jvp,
-    save_names,
-    stop_gradient,
-    value_and_grad,
-    vmap,
-)
-from dlvm.dsl.jacobians import hessian, jacobian
-from dlvm.dsl.linear import linearize, vjp
-from dlvm.dsl.long_scans import checkpoint_scan
-from dlvm.dsl.loops import fori_loop, scan, while_loop
-from dlvm.dsl.mapping import map
 from dlvm.dsl.names import every_name, lookup, suggestion
 from dlvm.dsl.specs import spec
 from dlvm.dsl.staging import function, trace
 from dlvm.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, parse
 from dlvm.ir.taps import taps
+
+if TYPE_CHECKING:
+    from dlvm import nn as nn
+    from dlvm import testing as testing
+    from dlvm import tree as tree
+    from dlvm.dsl.control import cond, switch
+    from dlvm.dsl.custom import custom_jvp, custom_vjp
+    from dlvm.dsl.derivatives import (
+        checkpoint,
+        checkpoint_name,
+        grad,
+        jvp,
+        save_names,
+        stop_gradient,
+        value_and_grad,
+        vmap,
+    )
+    from dlvm.dsl.jacobians import hessian, jacobian
+    from dlvm.dsl.linear import linearize, vjp
+    from dlvm.dsl.long_scans import checkpoint_scan
+    from dlvm.dsl.loops import fori_loop, scan, while_loop
+    from dlvm.dsl.mapping import map
 
 __version__ = "0.1.0"
 
@@ -80,13 +83,39 @@ __all__ = [
 ]
 
 
-LATER = ("testing",)
-"""Rooms that are entered when they are first named."""
+LATER = {
+    "nn": (),
+    "testing": (),
+    "tree": (),
+    "dsl.control": ("cond", "switch"),
+    "dsl.custom": ("custom_jvp", "custom_vjp"),
+    "dsl.derivatives": (
+        "checkpoint",
+        "checkpoint_name",
+        "grad",
+        "jvp",
+        "save_names",
+        "stop_gradient",
+        "value_and_grad",
+        "vmap",
+    ),
+    "dsl.jacobians": ("hessian", "jacobian"),
+    "dsl.linear": ("linearize", "vjp"),
+    "dsl.long_scans": ("checkpoint_scan",),
+    "dsl.loops": ("fori_loop", "scan", "while_loop"),
+    "dsl.mapping": ("map",),
+}
+"""Rooms that are entered when they, or what they give, are first named."""
 
 
 def __getattr__(name: str) -> Any:
     if name in LATER:
         return importlib.import_module(f"dlvm.{name}")
+    for room, gives in LATER.items():
+        if name in gives:
+            return globals().setdefault(
+                name, getattr(importlib.import_module(f"dlvm.{room}"), name)
+            )
     if name in NAMES or name in CONSTANTS:
         return constant(name)
     found = None if name.startswith("_") else lookup(name)
@@ -96,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *LATER, *NAMES, *CONSTANTS, *every_name()})
+    return sorted({*__all__, "testing", *NAMES, *CONSTANTS, *every_name()})

@@ -43,9 +43,6 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     """Register a function that writes operations under the name that users know it by."""
 
     def register(fn: F) -> F:
-        signature = inspect.signature(fn)
-        words = spoken(signature)
-
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             scope = current()
@@ -60,15 +57,15 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 finally:
                     scope.builder.origin = None
             except UserError as error:
-                error.remedy = error.remedy or usage(name, signature, fn)
-                cause, notes = error.__cause__, described(words, args)
+                error.remedy = error.remedy or usage(name, fn)
+                cause, notes = error.__cause__, described(spoken(fn), args)
                 raise trimmed(error.located(user_origin(), *notes)) from cause
             except (TypeError, ValueError) as error:  # of what no check of ours looks at
                 if origin_in(error.__traceback__) is not None:  # raised by the user
                     raise
-                said = misfit(signature, args, kwargs) or error
-                wrong = CallError(f"{name}: {said}", remedy=usage(name, signature, fn))
-                raise trimmed(wrong.located(user_origin(), *described(words, args))) from error
+                said = misfit(fn, args, kwargs) or error
+                wrong = CallError(f"{name}: {said}", remedy=usage(name, fn))
+                raise trimmed(wrong.located(user_origin(), *described(spoken(fn), args))) from error
             except Exception as error:
                 raise trimmed_of_user(error)  # noqa: B904  # it is that error
 
@@ -79,30 +76,32 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     return register
 
 
-def spoken(signature: inspect.Signature) -> list[str]:
+def spoken(fn: Callable[..., Any]) -> list[str]:
     """What operands are called in messages: no letters, by which users call their own arrays."""
-    operand = "left" if "y" in signature.parameters else "operand"
+    parameters = inspect.signature(fn).parameters
+    operand = "left" if "y" in parameters else "operand"
     said = {"x": operand, "y": "right", "new": "value"}
-    by_position = (p for p in signature.parameters.values() if p.kind in _BY_POSITION)
+    by_position = (p for p in parameters.values() if p.kind in _BY_POSITION)
     return [said.get(p.name, p.name) for p in by_position]
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def misfit(signature: inspect.Signature, args: Any, kwargs: Any) -> TypeError | None:
+def misfit(fn: Callable[..., Any], args: Any, kwargs: Any) -> TypeError | None:
     """In which way arguments are not those of a function; None where they are."""
     try:
-        signature.bind(*args, **kwargs)
+        inspect.signature(fn).bind(*args, **kwargs)
     except TypeError as error:
         return error
     return None
 
 
-def usage(name: str, signature: inspect.Signature, fn: Callable[..., Any]) -> str | None:
+def usage(name: str, fn: Callable[..., Any]) -> str | None:
     """How a public function is called and what it means; operators have no name to call."""
     if name.startswith("_"):
         return None
+    signature = inspect.signature(fn)
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     written = signature.replace(parameters=plain, return_annotation=signature.empty)
     summary = re.split(r"[.;]( |$)", (fn.__doc__ or "").partition("\n")[0])[0]

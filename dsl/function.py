@@ -1,7 +1,8 @@
 """``@dlvm.function``: a Python function that compiles itself for the arguments it is called with.
 
 Here is how it is called, as a function, as a method, inside a trace; ``programs`` chooses and
-compiles what then runs, ``short_cuts`` take calls past both once they have been made.
+compiles what then runs, ``short_cuts`` take calls past both once they have been made. What is not
+needed before a first call is imported then.
 """
 
 from __future__ import annotations
@@ -22,24 +23,23 @@ from dlvm.errors import UserError
 from dlvm.ir import Module, TensorType
 
 from .application import Application
-from .captures import filled
-from .compiled import Compiled
 from .methods import Methods, WeakMethod
 from .openness import check_dynamic, without
 from .operands import here, staged
-from .programs import Programs
 from .recursion import called_with, generalised, identity, opened, settled
 from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
-from .short_cuts import Call, Form, short_cut
 from .source import Source
-from .specialisation import Specialisation
 from .specs import Arguments, Parameters, as_array, check_function, given
 from .tracing import Callee, call_function, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
 
 if TYPE_CHECKING:
+    from .compiled import Compiled
     from .explain import Explanation
+    from .programs import Programs
+    from .short_cuts import Call, Form
+    from .specialisation import Specialisation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,7 +108,6 @@ class StagedFunction(Generic[P, R]):
             tuple(known),
         )
         self._inline = inline
-        self._programs = Programs(self.source)
         self._short: dict[Form, tuple[tuple[Specialisation, Call], ...]] = {}
         self._methods: Methods[StagedFunction[..., Any]] = Methods()
         self._owner: Any = None
@@ -127,6 +126,10 @@ class StagedFunction(Generic[P, R]):
     def label(self) -> str:
         """Its name in IR text and messages."""
         return self.source.label
+
+    @property
+    def _programs(self) -> Programs:
+        return self.source.programs
 
     @property
     def is_method(self) -> bool:
@@ -166,10 +169,10 @@ class StagedFunction(Generic[P, R]):
 
     def __eq__(self, other: object) -> bool:
         """As with methods of Python: two that were taken from one object are equal."""
-        return isinstance(other, StagedFunction) and self._programs is other._programs
+        return isinstance(other, StagedFunction) and self.source is other.source
 
     def __hash__(self) -> int:
-        return id(self._programs)
+        return id(self.source)
 
     # -- other functions of it -------------------------------------------------------------------
 
@@ -245,6 +248,8 @@ class StagedFunction(Generic[P, R]):
 
     def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:
         """Keep a short cut for calls that are written like this one."""
+        from .short_cuts import short_cut
+
         kept = [(m, call) for m, call in self._short.get(form, ()) if not m.dropped]
         if any(m is made for m, _ in kept):
             return
@@ -346,6 +351,8 @@ def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[A
 
 def cells_of(fn: Any) -> list[Any]:
     """The function itself and what its closure holds now: while these stay, so does its trace."""
+    from .captures import filled
+
     cells = getattr(fn, "__closure__", None) or ()
     return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.compile import Options, interpreting
 from dlvm.debugging import looks
 from dlvm.ir import TensorType
+from dlvm.lazy import lazy
 
 from .openness import generalised
-from .specialisation import Signature
 from .specs import Arguments, Parameters
 from .tracing import Input
 from .trees import Spec as Tree
 from .trees import unflatten
+
+if TYPE_CHECKING:
+    from .programs import Programs
+    from .specialisation import Signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,13 @@ class Source:
     def label(self) -> str:
         """The name of the function in IR text and messages."""
         return re.sub(r"\W", "_", getattr(self.fn, "__name__", "f")).strip("_") or "f"
+
+    @lazy
+    def programs(self) -> Programs:
+        """Those that were made of it so far."""
+        from .programs import Programs
+
+        return Programs(self)
 
     @property
     def checked(self) -> bool:
@@ -57,6 +68,8 @@ class Source:
 
     def signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
         """What a program for such arguments is compiled for; the sizes left open are symbols."""
+        from .specialisation import Signature
+
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
         weak = [type(x) in (int, float) for x in leaves]
         leaf_types = tuple(zip(opened, weak, strict=True))

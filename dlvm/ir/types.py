@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlvm.errors import ShapeError
 
 from .dims import Dim, Expr, product, substitute
 
-Array = NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
