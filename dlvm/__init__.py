@@ -22,6 +22,7 @@ from dlvm.ir.taps import taps
 
 if TYPE_CHECKING:
     from dlvm import nn as nn
+    from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
     from dlvm.dsl.control import cond, switch
@@ -68,6 +69,7 @@ __all__ = [
     "nn",
     "ops",
     "parse",
+    "random",
     "save_names",
     "scan",
     "spec",
@@ -85,6 +87,7 @@ __all__ = [
 
 LATER = {
     "nn": (),
+    "random": (),
     "testing": (),
     "tree": (),
     "dsl.control": ("cond", "switch"),

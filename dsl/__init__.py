@@ -5,8 +5,8 @@ Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged
 not), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``,
 ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``,
 ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,
-``quantiles``, ``curves``, ``effects``), ``tracing``, ``function`` and ``staging``, ``control``
-and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
+``quantiles``, ``curves``, ``random_bits``, ``effects``), ``tracing``, ``function`` and ``staging``,
+``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 
 from . import arithmetic as arithmetic
@@ -26,6 +26,7 @@ from . import placing as placing
 from . import powers as powers
 from . import products as products
 from . import quantiles as quantiles
+from . import random_bits as random_bits
 from . import reductions as reductions
 from . import running as running
 from . import special as special

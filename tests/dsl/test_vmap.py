@@ -110,3 +110,33 @@ def test_three_deep_over_different_axes():
     a, b, c = np.arange(2.0), np.arange(3.0), np.arange(4.0)
     expected = np.einsum("i,j,k->jik", a, b, np.ones(4)) + c
     assert np.allclose(f(a, b, c), expected)
+
+
+def cholesky(a):
+    """By columns, in a loop that updates one matrix, as one would write it."""
+
+    def column(j, m):
+        rest = m[:, j] - m * (dlvm.arange(n) < j) @ m[j]
+        below = dlvm.where(dlvm.arange(n) >= j, rest / dlvm.sqrt(rest[j]), 0)
+        return m.at[:, j].set(below)
+
+    n = a.shape[0]
+    return dlvm.fori_loop(0, n, column, dlvm.tril(a))
+
+
+def test_a_factorisation_written_as_a_loop():
+    """In two batches, and its gradient against that of log(det(a)), which is the inverse."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2, 3, 5, 5))
+    a = x @ x.swapaxes(-1, -2) + 5 * np.eye(5)
+    both = dlvm.vmap(dlvm.vmap(cholesky))
+    expected = np.linalg.cholesky(a)
+    np.testing.assert_allclose(dlvm.function(both)(a), expected, rtol=1e-12, atol=1e-12)
+
+    def log_det(a):
+        return 2 * dlvm.log(dlvm.diagonal(cholesky((a + a.T) / 2))).sum()
+
+    slope = dlvm.function(dlvm.vmap(dlvm.vmap(dlvm.grad(log_det))))(a)
+    np.testing.assert_allclose(slope, np.linalg.inv(a), rtol=1e-10, atol=1e-12)
+    whole = dlvm.function(dlvm.grad(lambda a: dlvm.vmap(dlvm.vmap(log_det))(a).sum()))(a)
+    np.testing.assert_allclose(whole, slope, rtol=1e-12, atol=1e-14)
