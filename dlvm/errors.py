@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 WIDTH = 95
 """How much of the user's line is shown."""
@@ -50,7 +51,8 @@ class DlvmError(Exception):
 class UserError(DlvmError):
     """The program being compiled, or the way it is called, is wrong.
 
-    ``refused`` says that a stage of compilation that may say so has said so.
+    ``refused`` says that a stage of compilation that may say so has said so. ``sides`` are the two
+    sizes of an equation that does not hold; whoever traces says where they came from.
     """
 
     code = "user"
@@ -63,11 +65,13 @@ class UserError(DlvmError):
         origin: Origin | None = None,
         remedy: str | None = None,
         notes: tuple[str, ...] = (),
+        sides: tuple[Any, ...] = (),
     ) -> None:
         self.message = message
         self.origin = origin
         self.remedy = remedy
         self.notes = notes
+        self.sides = sides
         super().__init__(message)
 
     def located(self, origin: Origin | None, *notes: str) -> UserError:
@@ -75,7 +79,9 @@ class UserError(DlvmError):
         if self.origin is not None or origin is None:
             return self
         notes = (*self.notes, *notes)
-        return type(self)(self.message, origin=origin, remedy=self.remedy, notes=notes)
+        found = type(self)(self.message, origin=origin, remedy=self.remedy, notes=notes)
+        found.sides = self.sides
+        return found
 
     def __str__(self) -> str:
         parts = [self.message]

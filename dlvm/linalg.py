@@ -92,6 +92,7 @@ def matrix_power(x: Any, n: int) -> Any:
             f"matrix_power: {rows} rows, {columns} columns",
             origin=user_origin(),
             remedy="give square matrices; x ** n is the power of each element",
+            sides=(rows, columns),
         )
     if n < 0:
         raise UserError(

@@ -18,6 +18,7 @@ from dlvm.lazy import lazy
 
 from .guards import Found
 from .looking import kept, look
+from .provenance import definition, place
 from .scopes import facing_users, user_origin
 from .short_cuts import Call, Form, entered, short_cut
 from .specs import Parameters, as_array, given
@@ -145,7 +146,14 @@ class Compiled:
             self._ready(arrays)
             return self.road.executable.run(arrays)
         except UserError as error:
-            raise error.located(user_origin()) from None
+            notes = (self._written(),) if error.sides else ()
+            raise error.located(user_origin(), *notes) from None
+
+    def _written(self) -> str:
+        """For which types this was compiled, and the line that names the arguments."""
+        types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
+        at = definition(self.program.trace.python)
+        return f"compiled for ({types}){f', {place(at)}' if at else ''}"
 
     @lazy
     def _enter(self) -> Call | None:

@@ -18,6 +18,7 @@ from dlvm.ops import Cond
 
 from .namespace import xp
 from .operands import element, fresh, here, staged
+from .provenance import sizes_of
 from .recursion import Unfinished, outermost
 from .scopes import Scope, current, facing_users, type_of, user_origin
 from .tensor import Tensor
@@ -122,12 +123,15 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
                 origin=user_origin(),
                 remedy="return the same dicts and tuples from both",
             )
-        for label, a, b in zip(labels(first.tree, "result"), first.types, other.types, strict=True):
-            if a != b:
+        names = labels(first.tree, "result")
+        for label, a, b in zip(names, first.results, other.results, strict=True):
+            if a.type != b.type:
                 raise ShapeError(
-                    f"the branches give different types: {label} is {a} in one, {b} in the other",
+                    f"the branches give different types: {label} is {a.type} in one, {b.type} in "
+                    "the other",
                     origin=user_origin(),
                     remedy="give both one type with dlvm.astype or dlvm.broadcast_to",
+                    notes=sizes_of(a, b),
                 )
     return branches
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm.errors import ShapeError, UserError
-from dlvm.ir.dims import at_least
+from dlvm.ir.dims import at_least, unequal
 
 from .eager import public
 from .namespace import xp
@@ -35,6 +35,7 @@ def interp(x: Any, xp_: Any, fp: Any, left: Any = None, right: Any = None) -> An
         raise ShapeError(
             f"interp: expected two vectors of one size, found {knots.type} and {values.type}",
             remedy="dlvm.vmap(dlvm.interp) has a curve of its own for each row",
+            sides=unequal(knots.shape, values.shape),
         )
     last = knots.shape[0] - 1
     after = xp.minimum(xp.searchsorted(knots, x, side="right"), last)

@@ -162,7 +162,7 @@ def written(made: Signed, inputs: Sequence[Input], body: Callable[[list[Tensor]]
 def _captured(bodies: Iterable[Written]) -> tuple[tuple[tuple[Value, Scope], ...], tuple[str, ...]]:
     """What functions use from outside, and the sizes that none of their own inputs tells."""
     bodies = list(bodies)
-    lifted = (w.scope.sources[p] for w in bodies for p in w.scope.lifted.values())
+    lifted = (w.scope.trace.sources[p] for w in bodies for p in w.scope.lifted.values())
     sizes = (s for w in bodies for s in unbound(w))
     return tuple(dict.fromkeys(lifted)), tuple(dict.fromkeys(sizes))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from dlvm.errors import DTypeError, Origin, ShapeError, UserError
 from dlvm.ir import TensorType, zeros
+from dlvm.ir.dims import unequal
 
 from .operands import element, fresh, staged
 from .scopes import is_sequence
@@ -53,7 +54,7 @@ class Signed:
         """A staged input for each leaf."""
         names = [path for _, path in self.arguments.leaf_names(self.tree)]
         columns = zip(names, self.arguments.leaf_labels(self.tree), self.tensors, strict=True)
-        return [Input(path, label, x.type, x.weak) for path, label, x in columns]
+        return [Input(path, label, x.type, x.weak, given=x.contents) for path, label, x in columns]
 
     def spread(self, types: Sequence[TensorType], found: Sequence[Any]) -> list[Any]:
         """What there is for floats, at their places; None for others."""
@@ -157,6 +158,7 @@ class Rule:
             remedy="sum over what was stretched, or stretch with dlvm.broadcast_to"
             if kind is ShapeError
             else f"convert it with dlvm.astype(..., dlvm.{t.dtype.numpy.name})",
+            sides=unequal(found.shape, t.shape),
         )
 
     def _structure(self, what: str, expected: Tree, found: Tree) -> UserError:

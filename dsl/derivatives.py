@@ -12,6 +12,7 @@ from typing import Any
 
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import TensorType, Value, zeros
+from dlvm.ir.dims import unequal
 from dlvm.ops import Checkpoint, Named
 from dlvm.ops.control import POLICIES
 
@@ -166,6 +167,7 @@ def matched_tangents(primals: Any, tangents: Any) -> list[Any]:
                 f"{shown_shape(expected)}",
                 origin=user_origin(),
                 remedy="a tangent has the shape of its primal; stretch it with dlvm.broadcast_to",
+                sides=unequal(shape_of(plain(t)), expected),
             )
     return given
 

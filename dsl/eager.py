@@ -22,6 +22,7 @@ from dlvm.ir.interpret import Interpreter
 from .looking import look
 from .names import PUBLIC
 from .operands import staged
+from .provenance import explained
 from .scopes import (
     Scope,
     Trace,
@@ -59,7 +60,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
             except UserError as error:
                 error.remedy = error.remedy or usage(name, fn)
                 cause, notes = error.__cause__, described(spoken(fn), args)
-                raise trimmed(error.located(user_origin(), *notes)) from cause
+                raise trimmed(explained(error.located(user_origin(), *notes), args)) from cause
             except (TypeError, ValueError) as error:  # of what no check of ours looks at
                 if origin_in(error.__traceback__) is not None:  # raised by the user
                     raise

@@ -30,6 +30,7 @@ from .recursion import called_with, generalised, identity, opened, settled
 from .scopes import current, facing_users, is_array, trimmed, trimmed_of_user
 from .source import Source
 from .specs import Arguments, Parameters, as_array, check_function, given
+from .tensor import Tensor
 from .tracing import Callee, call_function, write_function
 from .trees import Spec as Tree
 from .trees import flatten, unflatten
@@ -265,7 +266,7 @@ class StagedFunction(Generic[P, R]):
             return self.parameters.call(self.source.fn, arguments, arguments.values)
         leaves, tree = flatten(arguments.values)
         tensors = [staged(x) for x in leaves]
-        callee = self.callee(arguments, tree, [x.type for x in tensors], [x.weak for x in tensors])
+        callee = self.callee(arguments, tree, [x.type for x in tensors], tensors)
         return call_function(callee, tensors)
 
     def callee(
@@ -273,11 +274,12 @@ class StagedFunction(Generic[P, R]):
         arguments: Arguments,
         tree: Tree,
         leaves: Sequence[TensorType],
-        weak: Sequence[bool],
+        given: Sequence[Tensor],
     ) -> Callee:
         """The function of the module that is being traced, for operands of these types."""
         trace, fn = here().trace, self.source.fn
-        inputs = self.source.inputs(arguments, tree, leaves, weak)
+        weak, values = [x.weak for x in given], [x.contents for x in given]
+        inputs = self.source.inputs(arguments, tree, leaves, weak, values)
         same = identity(fn, arguments, tree)
         if (known := opened(trace, same, inputs)) is not None:
             return known.callee(inputs)

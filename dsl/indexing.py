@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
 from dlvm.ir import I64, Dim, Expr, TensorType, literal
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum
+from dlvm.ir.dims import at_least, floordiv, maximum, minimum, unequal
 from dlvm.ops import Constant
 from dlvm.ops.indexing import MODES, out_of_range
 
@@ -150,7 +150,8 @@ def check_mask(mask: Any, t: TensorType, axis: int) -> None:
     """Demand that a mask has the sizes of the axes that it stands for, from ``axis`` on."""
     if mask.shape != t.shape[axis : axis + mask.ndim]:
         named = mask.type if isinstance(mask, Tensor) else type_of(mask)
-        raise ShapeError(f"the mask {named} does not fit the axes of {t} from {axis} on")
+        said = f"the mask {named} does not fit the axes of {t} from {axis} on"
+        raise ShapeError(said, sides=unequal(named.shape, t.shape[axis : axis + mask.ndim]))
 
 
 def _is_slice(item: Any) -> TypeGuard[slice[Any, Any, Any]]:

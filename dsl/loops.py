@@ -20,6 +20,7 @@ from dlvm.ops import Scan, While
 from .control import Body, check_callable, in_trace, operands, region, union
 from .namespace import xp
 from .operands import element, fresh, here, plain, staged
+from .provenance import sizes_of
 from .scopes import facing_users, type_of, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of
@@ -85,7 +86,8 @@ class Carry:
     def _check(self) -> None:
         names = labels(self.tree, "carry")
         for name, start, given in zip(names, self.start, self._given, strict=True):
-            check_carried(self.what, name, start.type, given.type)
+            notes = sizes_of(start.contents, given.contents) if start.type != given.type else ()
+            check_carried(self.what, name, start.type, given.type, notes)
 
     def result(self, results: Sequence[Value]) -> Any:
         """The last carried values as the user's tree."""
@@ -104,13 +106,16 @@ def check_structure(what: str, expected: Spec, found: Spec) -> None:
         )
 
 
-def check_carried(what: str, name: str, expected: TensorType, found: TensorType) -> None:
+def check_carried(
+    what: str, name: str, expected: TensorType, found: TensorType, notes: tuple[str, ...] = ()
+) -> None:
     """What a body gives must have the type of what it takes."""
     if found != expected:
         raise ShapeError(
             f"{what}: the body must give {name} the type it has, {expected}, found {found}",
             origin=user_origin(),
             remedy=f"start from {found}, or end with dlvm.astype or dlvm.reshape",
+            notes=notes,
         )
 
 
@@ -284,7 +289,7 @@ def _unrolled(what: str, unroll: Any, steps: Dim) -> int:
 
 def _slice_inputs(xs: Sequence[Tensor], tree: Spec) -> list[Input]:
     return [
-        Input(path, label, x.type.with_shape(x.shape[1:]))
+        Input(path, label, x.type.with_shape(x.shape[1:]), given=x.contents)
         for x, path, label in zip(xs, paths(tree, "x"), labels(tree, "x"), strict=True)
     ]
 
@@ -321,6 +326,7 @@ def common_length(shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], lengt
                 f"scan: {name} has {shape[0]} slices, expected {n}",
                 origin=user_origin(),
                 remedy="all of xs, and length=, must agree on the leading axis",
+                sides=(shape[0], n),
             )
     if n is None:
         raise UserError(

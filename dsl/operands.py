@@ -195,7 +195,8 @@ def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
             if out[axis] == 1:
                 out[axis] = size
             elif size != 1 and size != out[axis]:
-                raise ShapeError(_clash(shapes, out[axis], size), remedy=_stretch(out[axis], size))
+                sides = out[axis], size
+                raise ShapeError(_clash(shapes, *sides), remedy=_stretch(*sides), sides=sides)
     return tuple(out)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Dim, Value
+from dlvm.ir.dims import unequal
 from dlvm.ops import ScatterAdd, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 
 from .eager import public
@@ -120,7 +121,8 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> None:
     x.check_assignable()
     perm, moved, index = aligned(x, indices, axis)
     if moved.shape != tuple(x.shape[i] for i in perm):
-        raise ShapeError(f"put_along_axis: positions {shape_of(indices)} do not fit {x.type}")
+        said = f"put_along_axis: positions {shown_shape(shape_of(indices))} do not fit {x.type}"
+        raise ShapeError(said, sides=unequal(shape_of(indices), x.shape))
     lead = len(perm) - 1
     shape = tuple(index.shape[i] for i in inverse(perm))
     updates = permuted(fit(plain(values), x.element, _stretched(plain(values), shape)), perm)
@@ -181,6 +183,7 @@ def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
             f"a value of shape {shown_shape(shape_of(new))} does not fit a place of shape "
             f"{shown_shape(shape)}",
             remedy="assign to a place of its shape, or reduce or reshape the value first",
+            sides=unequal(given, shape),
         )
     return shape
 

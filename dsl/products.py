@@ -68,6 +68,7 @@ def _unmatched(x: Tensor, y: Tensor) -> ShapeError:
         remedy="the transpose would fit: x @ y.mT"
         if fits
         else f"make both {columns} or both {rows}; x.mT exchanges the last two axes",
+        sides=(columns, rows),
     )
 
 
@@ -115,7 +116,8 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
         if x.shape[a] != y.shape[b]:
             raise ShapeError(
                 f"tensordot: axis {a} of {x.type} has size {x.shape[a]}, "
-                f"axis {b} of {y.type} {y.shape[b]}"
+                f"axis {b} of {y.type} {y.shape[b]}",
+                sides=(x.shape[a], y.shape[b]),
             )
         right[b] = left[a]
     kept = (*(n for n in left if n not in right), *(n for n in right if n not in left))
@@ -132,7 +134,8 @@ def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
     x, y = staged(x), staged(y)
     x, y = (moveaxis(v, axis, -1) for v in (x, y))
     if x.shape[-1] != y.shape[-1]:
-        raise ShapeError(f"vecdot: vectors of {x.shape[-1]} and of {y.shape[-1]} elements")
+        n, m = x.shape[-1], y.shape[-1]
+        raise ShapeError(f"vecdot: vectors of {n} and of {m} elements", sides=(n, m))
     terms = [(*reversed(_names(1, v.ndim - 1)), "0") for v in (x, y)]
     kept = builtins.max(terms, key=len)[:-1]
     return labelled(x, y, Subscripts((terms[0], terms[1]), kept), "vecdot")

@@ -188,11 +188,10 @@ class Programs:
             check_lists(name, value)
         source, tree = self.source, signature.tree
         captures = Captures([*source.roots])
-        inputs = source.inputs(
-            arguments, tree, [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
-        )
+        types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
+        inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
-        trace.main = identity(source.fn, arguments, tree)
+        trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
         try:
             program = trace_program(trace, inputs, source.body(arguments, tree))
         except TypeError as error:

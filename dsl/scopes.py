@@ -117,6 +117,10 @@ def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
         try:
             return fn(*args, **kwargs)
         except UserError as error:
+            if error.sides:
+                from .provenance import explained
+
+                error = explained(error, args)
             raise trimmed(error) from error.__cause__
         except Exception as error:
             raise trimmed_of_user(error)  # noqa: B904  # it is that error
@@ -221,6 +225,11 @@ class Trace:
         self.memo: dict[Any, Any] = {}
         self.open: list[Any] = []
         self.main: Any = None
+        self.python: Any = None
+        self.sources: dict[Value, tuple[Value, Scope]] = {}
+        """What the parameters of inner scopes that were lifted stand for."""
+        self.inputs: dict[Param, Any] = {}
+        """What the other parameters of scopes are called, and stand for."""
 
     def is_known(self, array: Array) -> bool:
         """Whether an array, or what it is a view of, is known for good."""
@@ -266,7 +275,6 @@ class Scope:
         self.root: Scope = self if parent is None else parent.root
         self.builder = Recorder()
         self.lifted: dict[Value, Param] = {}
-        self.sources: dict[Value, tuple[Value, Scope]] = {}
         self.alive = False
         self.symbolic = False
         self._tokens: list[Token[Scope | None]] = []
@@ -299,7 +307,7 @@ class Scope:
         if found is None:
             name = outer.name if isinstance(outer, Param) else f"outer_{len(self.lifted)}"
             found = self.lifted[outer] = Param(outer.type, name, origin=outer.origin)
-            self.sources[found] = (value, owner)
+            self.trace.sources[found] = (value, owner)
         return found
 
     def within(self, owner: Scope) -> bool:

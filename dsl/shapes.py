@@ -41,7 +41,8 @@ def reshape(x: Any, *shape: Any) -> Any:
         known = product(tuple(d for d in wanted if d != -1))
         rest = divide_exactly(x.size, known) if known != 0 else None
         if rest is None:
-            raise ShapeError(f"reshape: {x.type} does not divide into {list(wanted)}")
+            said = f"reshape: {x.type} does not divide into {list(wanted)}"
+            raise ShapeError(said, sides=(x.size, known))
         wanted = tuple(rest if d == -1 else d for d in wanted)
     return x.part(Reshaped(wanted))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm.compile import Options, interpreting
 from dlvm.debugging import looks
-from dlvm.ir import TensorType
+from dlvm.ir import TensorType, Value
 from dlvm.lazy import lazy
 
 from .openness import generalised
@@ -53,14 +53,19 @@ class Source:
         return looks(self.options.debug).bounds
 
     def inputs(
-        self, arguments: Arguments, tree: Tree, leaves: Sequence[TensorType], weak: Sequence[bool]
+        self,
+        arguments: Arguments,
+        tree: Tree,
+        leaves: Sequence[TensorType],
+        weak: Sequence[bool],
+        given: Sequence[Value | None],
     ) -> list[Input]:
-        """The staged arguments, by name and type."""
+        """The staged arguments, by name and type; ``given`` are what they are in a trace around."""
         names = [path for _, path in arguments.leaf_names(tree)]
         labels = arguments.leaf_labels(tree)
         held = f"an argument of {self.label}"
-        columns = zip(names, labels, leaves, weak, strict=True)
-        return [Input(name, label, t, w, held) for name, label, t, w in columns]
+        columns = zip(names, labels, leaves, weak, given, strict=True)
+        return [Input(name, label, t, w, held, value) for name, label, t, w, value in columns]
 
     def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
         """The Python function on staged leaves."""

@@ -199,6 +199,11 @@ class Tensor:
     # -- what it is ------------------------------------------------------------------------------
 
     @property
+    def contents(self) -> Value:
+        """What it held last, in the scope in which it was made."""
+        return self._value
+
+    @property
     def type(self) -> TensorType:
         """Element type and shape."""
         return self._value.type

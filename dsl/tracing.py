@@ -8,7 +8,7 @@ binds. A region is written the same way and sees the symbols around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm.errors import Origin, TraceError, UserError
@@ -25,13 +25,17 @@ from .trees import Spec, flatten, labels, paths, unflatten
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One staged argument: its name in IR text, its label in messages, its type."""
+    """One staged argument: its name in IR text, its label in messages, its type.
+
+    ``given`` is what it stands for in the scope around, as far as that is written.
+    """
 
     name: str
     label: str
     type: TensorType
     weak: bool = False
     held: str = "an argument"
+    given: Value | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
     scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
+    scope.trace.inputs.update(zip(params, inputs, strict=True))
     with scope:
         tensors = [
             Tensor(p, scope, i.weak, i.held, i.label) for p, i in zip(params, inputs, strict=True)
@@ -95,7 +100,7 @@ def inputs_of(leaves: Sequence[Any], tree: Spec, name: str) -> list[Input]:
     """Inputs that take the place of operands, with their types and paths."""
     tensors = [staged(leaf) for leaf in leaves]
     return [
-        Input(path, label, t.type, t.weak)
+        Input(path, label, t.type, t.weak, given=t.contents)
         for path, label, t in zip(paths(tree, name), labels(tree, name), tensors, strict=True)
     ]
 
@@ -149,7 +154,7 @@ def write_function(
     for value, owner in lifting:
         scope.lift(value, owner)
     written = write(scope, inputs, body)
-    lifted = tuple(scope.sources[p] for p in scope.lifted.values())
+    lifted = tuple(trace.sources[p] for p in scope.lifted.values())
     sizes = tuple(unbound(written))
     carriers = tuple(Param(TensorType(BOOL, (symbol(s),)), f"size_{s}") for s in sizes)
     closed = written.region(label)

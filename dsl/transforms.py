@@ -14,11 +14,12 @@ from typing import Any
 
 from dlvm.errors import ShapeError, UserError
 from dlvm.ir import Dim, Expr, TensorType, Value
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.dims import symbol, symbols, unequal
 
 from .function import StagedFunction, is_staged
 from .namespace import xp
 from .operands import fit, here, staged
+from .provenance import arisen
 from .scopes import is_sequence, user_origin
 from .specs import Arguments, Parameters
 from .tensor import Tensor
@@ -64,8 +65,7 @@ def applied(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     arguments = target.parameters.bind(tuple(args), kwargs)
     leaves, tree = flatten(arguments.values)
     tensors = [staged(x) for x in leaves]
-    weak = [x.weak for x in tensors]
-    callee = target.callee(arguments, tree, [x.type for x in tensors], weak)
+    callee = target.callee(arguments, tree, [x.type for x in tensors], tensors)
     return Applied(callee, tensors, arguments, tree)
 
 
@@ -251,6 +251,7 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
                 f"a cotangent for a result of type {t} has type {staged(leaf).type}",
                 origin=user_origin(),
                 remedy="give it the shape of the result; None stands for zeros",
+                sides=unequal(staged(leaf).shape, t.shape),
             )
         out[place] = 0 if leaf is None else leaf
     return out
@@ -298,7 +299,7 @@ def batched_call(
     axes = [_within(a, x, n) for a, x, n in zip(axes, tensors, names, strict=True)]
     size = batch_size(tensors, axes, names, axis_size)
     single = [_without_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
-    callee = target.callee(arguments, tree, single, [x.weak for x in tensors])
+    callee = target.callee(arguments, tree, single, tensors)
     made = Applied(callee, tensors, arguments, tree)
     operands = made.operands()
     every = (*axes, *(None,) * (len(operands) - len(axes)))
@@ -374,6 +375,7 @@ def batch_size(
                 f"vmap: {sizes[0][1]} is batched over {sizes[0][0]}, {name} over {size}",
                 origin=user_origin(),
                 remedy="give None in in_axes for what is the same for all, or equal sizes",
+                notes=arisen((sizes[0][0], size), [x.contents for x in xs]),
             )
     return sizes[0][0]
 

@@ -9,7 +9,7 @@ too, so that the same algebra checks their bounds. This room knows nothing of ty
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -274,6 +274,13 @@ def maximum(a: Dim, b: Dim) -> Dim:
 
 def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     return (a, b) if str(a) <= str(b) else (b, a)
+
+
+def unequal(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The first two sizes that differ of two shapes of one rank, if there are such."""
+    if len(a) != len(b):
+        return ()
+    return next(((x, y) for x, y in zip(a, b, strict=True) if x != y), ())
 
 
 def product(dims: tuple[Dim, ...]) -> Dim:

@@ -23,13 +23,14 @@ def unify(
         raise ShapeError(f"expected {len(params)} arguments, found {len(given)}")
     labels = names or [f"argument {i}" for i in range(len(params))]
     known: dict[str, Dim] = {}
+    told: dict[str, str] = {}
     waiting: list[_Equation] = []
     for label, p, g in zip(labels, params, given, strict=True):
         if p.dtype != g.dtype or p.rank != g.rank:
             raise ShapeError(f"{label}: expected {p}, found {g}")
         waiting += [_Equation(label, p, axis, size) for axis, size in enumerate(g.shape)]
     while waiting:
-        left = [equation for equation in waiting if not equation.settle(known)]
+        left = [equation for equation in waiting if not equation.settle(known, told)]
         if len(left) == len(waiting):
             raise ShapeError(
                 f"{left[0].label}: the sizes in {left[0].type} can't be solved for their symbols"
@@ -61,8 +62,11 @@ class _Equation:
     def __init__(self, label: str, type_: TensorType, axis: int, size: Dim) -> None:
         self.label, self.type, self.axis, self.size = label, type_, axis, size
 
-    def settle(self, known: dict[str, Dim]) -> bool:
-        """Check it, or learn a symbol from it; False while that takes more symbols."""
+    def settle(self, known: dict[str, Dim], told: dict[str, str]) -> bool:
+        """Check it, or learn a symbol from it; False while that takes more symbols.
+
+        ``told`` says which axis of which parameter told each symbol.
+        """
         pattern = self.type.shape[self.axis]
         unknown = {s for s in symbols(pattern) if s not in known}
         if len(unknown) > 1:
@@ -77,9 +81,13 @@ class _Equation:
                 return False
             found = solve(rest, self.size, f"?{name}")
             if found is not None:
-                known[name] = found
+                known[name], told[name] = found, f"axis {self.axis} of {self.label}, {self.type}"
         if found is None:
-            raise ShapeError(self.violated(known), remedy=self._remedy())
+            sides = (pattern, self.size)
+            notes = tuple(f"{s} = {known[s]}: {told[s]}" for s in symbols(pattern) if s in told)
+            raise ShapeError(
+                self.violated(known), remedy=self._remedy(), notes=notes[:2], sides=sides
+            )
         return True
 
     def _remedy(self) -> str | None:

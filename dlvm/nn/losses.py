@@ -9,6 +9,7 @@ from dlvm.dsl.operands import known_dtype, shown_shape
 from dlvm.dsl.scopes import facing_users, user_origin
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import DType
+from dlvm.ir.dims import unequal
 
 from .normalised import log_total, shifted
 
@@ -54,6 +55,7 @@ def _check_labels(logits: Any, labels: Any, axis: int) -> None:
             remedy="labels are class numbers, not one-hot rows: dlvm.argmax(labels, axis)"
             if one_hot
             else "give one class number for each example",
+            sides=unequal(expected, given),
         )
     kind: DType = known_dtype(xp.asarray(labels).dtype)
     if not kind.is_integer:

@@ -38,7 +38,8 @@ class Matmul(Contraction):
             )
         if x.shape[-1] != y.shape[-2]:
             raise ShapeError(
-                f"matmul: {x.shape[-1]} columns of {x} against {y.shape[-2]} rows of {y}"
+                f"matmul: {x.shape[-1]} columns of {x} against {y.shape[-2]} rows of {y}",
+                sides=(x.shape[-1], y.shape[-2]),
             )
         return x.with_shape((*x.shape[:-1], y.shape[-1]))
 

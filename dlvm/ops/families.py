@@ -14,6 +14,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, as_tuple
+from dlvm.ir.dims import unequal
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.scalar import S, Scalars
 
@@ -58,7 +59,8 @@ class Elementwise(Op):
                     f"{self.name}: expected one element type, found {first} and {other}"
                 )
             if other.shape != first.shape:
-                raise ShapeError(f"{self.name}: expected one shape, found {first} and {other}")
+                said = f"{self.name}: expected one shape, found {first} and {other}"
+                raise ShapeError(said, sides=unequal(first.shape, other.shape))
         if first.dtype.kind not in self.accepts:
             raise DTypeError(f"{self.name}: not defined for elements of type {first.dtype}")
         return first
@@ -149,7 +151,8 @@ class Running(RunningFields, Op):
             raise ShapeError(f"{self.name}: axis {self.axis} does not fit {t}")
         for other in self.operands:
             if other.type != t:
-                raise ShapeError(f"{self.name}: expected one type, found {t} and {other.type}")
+                said = f"{self.name}: expected one type, found {t} and {other.type}"
+                raise ShapeError(said, sides=unequal(t.shape, other.shape))
         return t
 
     def batched(self, size: Dim) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir.dims import unequal
 from dlvm.ir.scalar import S, Scalars
 
 from .elementwise import Add
@@ -149,7 +150,10 @@ class Scatter(Indexed):
         if self.updates.dtype != expected.dtype:
             raise DTypeError(f"{self.name}: expected updates {expected}, found {self.updates.type}")
         if self.updates.shape != expected.shape:
-            raise ShapeError(f"{self.name}: expected updates {expected}, found {self.updates.type}")
+            raise ShapeError(
+                f"{self.name}: expected updates {expected}, found {self.updates.type}",
+                sides=unequal(expected.shape, self.updates.shape),
+            )
         return self.x.type
 
     def reference(self, *operands: Array) -> Any:

@@ -127,7 +127,8 @@ class Reshape(Movement):
         out = self.x.type.with_shape(self.shape_to)
         if out.size != self.x.type.size:
             raise ShapeError(
-                f"reshape: {self.x.type} has {self.x.type.size} elements, {out} has {out.size}"
+                f"reshape: {self.x.type} has {self.x.type.size} elements, {out} has {out.size}",
+                sides=(self.x.type.size, out.size),
             )
         return out
 
@@ -167,7 +168,10 @@ class Diagonal(Movement):
         """One axis for the last two, which must have one size."""
         x = self.x.type
         if x.rank < 2 or x.shape[-1] != x.shape[-2]:
-            raise ShapeError(f"diagonal: expected last two axes of one size, found {x}")
+            sides = x.shape[-2:] if x.rank > 1 else ()
+            raise ShapeError(
+                f"diagonal: expected last two axes of one size, found {x}", sides=sides
+            )
         return x.with_shape(x.shape[:-1])
 
     def batched(self, size: Dim) -> dict[str, Any]:

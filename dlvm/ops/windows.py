@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, when_positive, where_positive
+from dlvm.ir.dims import at_least, unequal, when_positive, where_positive
 
 from .families import Movement
 from .movement import Broadcast
@@ -42,7 +42,8 @@ class Window(Movement):
         if not (at_least(low, 0, ranges) and at_least(extent - 1, high, ranges)):
             raise ShapeError(
                 f"{self.name}: {size} elements from {start} by {step} do not fit an axis of "
-                f"size {extent} in {whole}"
+                f"size {extent} in {whole}",
+                sides=(size, extent),
             )
 
 
@@ -187,7 +188,10 @@ class Concat(Movement):
             if x.dtype != first.dtype:
                 raise DTypeError(f"concat: expected one element type, found {first} and {x.type}")
             if self._others(x.shape) != self._others(first.shape):
-                raise ShapeError(f"concat along {self.axis}: {first} and {x.type} differ elsewhere")
+                raise ShapeError(
+                    f"concat along {self.axis}: {first} and {x.type} differ elsewhere",
+                    sides=unequal(self._others(first.shape), self._others(x.shape)),
+                )
             total = total + x.shape[self.axis]
         return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
 
