@@ -18,8 +18,8 @@ import numpy as np
 from dlvm import environment, passes
 from dlvm.budget import fitted
 from dlvm.debugging import Looks, looks
-from dlvm.errors import IRError, UserError
-from dlvm.ir import Array, Dim, Module, hooks
+from dlvm.errors import CompilerError, IRError, UserError
+from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.lazy import lazy
 from dlvm.trust import guard
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.executable import Executable
     from dlvm.gen.report import Report
+    from dlvm.passes import Pass, Watch
     from dlvm.target import Target
 
 T = TypeVar("T")
@@ -146,6 +147,12 @@ class Road:
         self.seconds[phase] = time.perf_counter() - start
         return out
 
+    def failed(self, error: Exception, arrays: Sequence[Array]) -> CompilerError:
+        """The error for a fault of ours in a call of what was made, with a reproducer."""
+        stage = "interpret" if interpreting() else "machine"
+        threads = self.options.machine().threads
+        return guard.reported(self.traced, stage, error, lambda: threads, arrays)
+
     def _guarded(self, stage: str) -> AbstractContextManager[None]:
         return guard.guarded(self.traced, stage, lambda: self.options.machine().threads)
 
@@ -165,7 +172,11 @@ def at_a_point(
     """A function of a module with a linear map at a point; None where it keeps a tape."""
     from dlvm.ad.linear import point
 
-    return point(module, name, tuple(wrt), tuple(seeded), forward)
+    wanted = tuple(i for i, w in enumerate(wrt) if w)
+    kind = "tangent" if forward else "adjoint"
+    map_ = Declaration(kind, "linear_map", name, wanted, seeded=not forward)
+    with guard.guarded(Module((*module.entries, map_)), "differentiate"):
+        return point(module, name, tuple(wrt), tuple(seeded), forward)
 
 
 @passes.unhurried()
@@ -178,7 +189,8 @@ def flops_of(module: Module, name: str) -> Dim:
     full = expand(module)
     first = full.function(name)
     alone = Module((first, *(e for e in full.entries if e is not first)))
-    return body_flops(passes.run(alone, (keep_reachable, *MEANING)).main)
+    with guard.guarded(alone, "optimize"):
+        return body_flops(passes.run(alone, (keep_reachable, *MEANING)).main)
 
 
 def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
@@ -188,7 +200,19 @@ def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
     pipeline = DEFAULT if names is None else passes.named(names)
     if environment.verifying() == "passes":
         guard.demanded(module, pipeline=pipeline)
-    return passes.run(expand(module), pipeline, verify=None if names is None else True)
+    return passed(module, pipeline, verify=None if names is None else True)
+
+
+def passed(
+    module: Module,
+    pipeline: Sequence[Pass],
+    watch: Watch | None = None,
+    verify: bool | None = None,
+) -> Module:
+    """The module, expanded, after these passes; a fault of ours is told with a reproducer."""
+    full = expand(module)
+    with guard.guarded(module, "optimize", pipeline=pipeline):
+        return passes.run(full, pipeline, watch, verify)
 
 
 hooks.expand = expand

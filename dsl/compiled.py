@@ -11,7 +11,7 @@ import numpy as np
 
 from dlvm.compile import Road
 from dlvm.debugging import contexts, looks
-from dlvm.errors import DonationError, ShapeError, UserError
+from dlvm.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 from dlvm.lazy import lazy
@@ -148,6 +148,12 @@ class Compiled:
         except UserError as error:
             notes = (self._written(),) if error.sides else ()
             raise error.located(user_origin(), *notes) from None
+        except (MemoryError, RecursionError, OSError):
+            raise
+        except Exception as error:
+            if isinstance(error, CompilerError) and error.reproducer is not None:
+                raise
+            raise self.road.failed(error, arrays) from error
 
     def _written(self) -> str:
         """For which types this was compiled, and the line that names the arguments."""

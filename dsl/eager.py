@@ -68,7 +68,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 wrong = CallError(f"{name}: {said}", remedy=usage(name, fn))
                 raise trimmed(wrong.located(user_origin(), *described(spoken(fn), args))) from error
             except Exception as error:
-                raise trimmed_of_user(error)  # noqa: B904  # it is that error
+                raise trimmed_of_user(error, name, args, kwargs)  # noqa: B904  # it is it
 
         call.__name__ = call.__qualname__ = name
         PUBLIC[name] = call

@@ -233,7 +233,7 @@ class StagedFunction(Generic[P, R]):
         except UserError as error:
             raise trimmed(error) from error.__cause__
         except Exception as error:
-            raise trimmed_of_user(error)  # noqa: B904  # it is that error
+            raise trimmed_of_user(error, self.label, args, kwargs)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -77,22 +77,25 @@ def trimmed(error: UserError) -> UserError:
     return error.located(user_origin()).with_traceback(_of_user(error))
 
 
-def trimmed_of_user(error: Exception) -> Exception:
-    """The same for an error that the user's own code raised.
+def trimmed_of_user(
+    error: Exception, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Exception:
+    """The same for an error that the user's own code raised, in a call of a function of ours.
 
     What our own code raised is a fault of ours, and told as one; what any code may raise, such as
     that memory is short, stays as it is.
     """
+    unknown = isinstance(error, CompilerError) and error.reproducer is None
     *_, last = _frames(error.__traceback__)
     module: str = last.tb_frame.f_globals.get("__name__", "")
     if not _is_internal(last.tb_frame):
         return error.with_traceback(_of_user(error))
-    if module.partition(".")[0] != "dlvm" or isinstance(error, DlvmError | ANYBODYS):
+    inside = module.partition(".")[0] == "dlvm"
+    if not unknown and (not inside or isinstance(error, DlvmError | ANYBODYS)):
         return error
-    said = f"dlvm failed while Python ran: {type(error).__name__}: {error}"
-    found = CompilerError(said, stage="trace", reproducer="").with_traceback(_of_user(error))
-    found.__cause__ = error
-    return found
+    from .faults import told
+
+    return told(error, name, args, kwargs).with_traceback(_of_user(error))
 
 
 def _of_user(error: Exception) -> TracebackType | None:
@@ -123,7 +126,7 @@ def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
                 error = explained(error, args)
             raise trimmed(error) from error.__cause__
         except Exception as error:
-            raise trimmed_of_user(error)  # noqa: B904  # it is that error
+            raise trimmed_of_user(error, fn.__qualname__, args, kwargs)  # noqa: B904  # it is it
 
     return call
 
@@ -274,6 +277,7 @@ class Scope:
         self.label = label
         self.root: Scope = self if parent is None else parent.root
         self.builder = Recorder()
+        self.params: tuple[Param, ...] = ()
         self.lifted: dict[Value, Param] = {}
         self.alive = False
         self.symbolic = False

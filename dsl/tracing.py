@@ -65,6 +65,7 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
     scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
+    scope.params = params
     scope.trace.inputs.update(zip(params, inputs, strict=True))
     with scope:
         tensors = [

@@ -41,6 +41,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _said(error.code, error, WRONG)
     except OSError as error:
         return _said("file", error, WRONG)
+    except Exception as error:
+        return _said("compiler", _recorded(error, sys.argv[1:] if argv is None else argv), OURS)
+
+
+def _recorded(error: Exception, argv: Sequence[str]) -> CompilerError:
+    """A fault of the commands themselves, with a file that says what is known of it."""
+    from dlvm.dsl.faults import told
+
+    return told(error, "the command line", argv, {})
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

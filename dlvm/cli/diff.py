@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlvm import passes
-from dlvm.compile import expand
+from dlvm.compile import expand, passed
 from dlvm.ir import Module
 
 from .naming import add_named, road_named
@@ -70,7 +69,7 @@ def steps(traced: Module, names: str | None) -> list[Step]:
 
     if traced.declarations:
         watch("differentiate", expand(traced))
-    passes.run(expand(traced), pipeline(names), watch)
+    passed(traced, pipeline(names), watch)
     return found
 
 

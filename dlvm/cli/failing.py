@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from dlvm.compile import expand
+from dlvm.dsl.faults import replayed as again
 from dlvm.dsl.specs import Spec
 from dlvm.dsl.trees import flatten
 from dlvm.errors import CompilerError, UserError
 from dlvm.ir import Array, Module
 from dlvm.target import Target
-from dlvm.trust.apart import SECONDS, bisect_apart, examine_apart
+from dlvm.trust.apart import SECONDS, bisect_apart, examine_apart, failure_apart
+from dlvm.trust.failure import Failure
 from dlvm.trust.inputs import drawn
 from dlvm.trust.reduce import reduce
 from dlvm.trust.reproducer import Reproducer, read
@@ -58,7 +60,7 @@ def add(commands: Any) -> None:
 def run_repro(options: argparse.Namespace) -> int:
     """Replay a file: 0 where nothing fails, 3 where the same does, 1 where something else does."""
     kept = reproducer_in(options.file)
-    found = examine_apart(kept.module, kept.arrays, options.seconds, **kept.how())
+    found = _replayed(kept, options.seconds)
     same = found is not None and (kept.failure is None or found.same == kept.failure.same)
     if options.json:
         facts = {"fails": found is not None, "same": same}
@@ -72,10 +74,20 @@ def run_repro(options: argparse.Namespace) -> int:
     return 0 if found is None else SAME if same else OTHER
 
 
+def _replayed(kept: Reproducer, seconds: float) -> Failure | None:
+    """The failure of a file, if it still fails."""
+    if kept.attempt is not None:
+        return failure_apart(lambda watch: again(kept), seconds)
+    return examine_apart(kept.module, kept.arrays, seconds, **kept.how())
+
+
 def run_bisect(options: argparse.Namespace) -> int:
     """Name the pass and the law: 0 where nothing fails, 3 where something does."""
     kept = program_of(options)
-    found = bisect_apart(kept.module, kept.arrays, options.seconds, **kept.how())
+    if kept.attempt is not None:
+        found = _replayed(kept, options.seconds)
+    else:
+        found = bisect_apart(kept.module, kept.arrays, options.seconds, **kept.how())
     if options.json:
         print_json(None if found is None else found.to_dict())
     else:
@@ -86,6 +98,8 @@ def run_bisect(options: argparse.Namespace) -> int:
 def run_reduce(options: argparse.Namespace) -> int:
     """Write a smaller program: 0 where one fails in the same way, 1 where nothing fails."""
     kept = program_of(options)
+    if kept.attempt is not None:
+        raise UserError("what failed while Python ran is not made smaller: there is no program")
     how = kept.how()
     found = bisect_apart(kept.module, kept.arrays, options.seconds, **how)
     if found is None:
@@ -130,6 +144,8 @@ def program_of(options: argparse.Namespace) -> Reproducer:
                 remedy="leave the arguments out; --seed and --size choose random arrays",
             )
         found = reproducer_in(options.program)
+        if found.attempt is not None:
+            return found
         if found.arrays is not None and options.seed is None and not options.size:
             return found
         return replace(found, arrays=arrays_for(found.module, (), options))

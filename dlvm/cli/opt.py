@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from dlvm import passes
-from dlvm.compile import expand
+from dlvm.compile import passed
 from dlvm.ir import Module
 from dlvm.passes import Pass
 
@@ -64,9 +64,8 @@ def run(options: argparse.Namespace) -> int:
         if name in after or after == ["all"]:
             print(f"// ---- after {name}\n{module}", file=sys.stderr)
 
-    module = expand(road_named(options.program, options.arguments).traced)
-    verify = options.verify_each or None
-    print(passes.run(module, chosen, watch, verify), end="")
+    traced = road_named(options.program, options.arguments).traced
+    print(passed(traced, chosen, watch, options.verify_each or None), end="")
     return 0
 
 

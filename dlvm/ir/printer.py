@@ -37,6 +37,10 @@ class Printer:
                 self.function(entry, f"func @{entry.name}", "")
             else:
                 self.lines.append(declaration(entry))
+        return self.text()
+
+    def text(self) -> str:
+        """What was written so far, and the data section that it refers to."""
         for (name, shape, raw), index in self.data.items():
             encoded = binascii.b2a_base64(raw, newline=False).decode()
             dims = ",".join(map(str, shape))

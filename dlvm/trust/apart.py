@@ -35,14 +35,14 @@ def examine_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
     """``examine``, where what ends the process is a failure of kind ``died``."""
-    return _failure(lambda watch: examine(module, arrays, watch=watch, **how), seconds)
+    return failure_apart(lambda watch: examine(module, arrays, watch=watch, **how), seconds)
 
 
 def bisect_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
     """``bisect`` in the same way."""
-    return _failure(lambda watch: bisect(module, arrays, watch=watch, **how), seconds)
+    return failure_apart(lambda watch: bisect(module, arrays, watch=watch, **how), seconds)
 
 
 def text_apart(make: Callable[[], str | None], seconds: float = SECONDS) -> str | None:
@@ -54,7 +54,9 @@ def text_apart(make: Callable[[], str | None], seconds: float = SECONDS) -> str 
     return next((line["found"] for line in lines if "found" in line), None)
 
 
-def _failure(look: Callable[[Watch], Failure | None], seconds: float) -> Failure | None:
+def failure_apart(look: Callable[[Watch], Failure | None], seconds: float) -> Failure | None:
+    """What a look at something finds; that the process ends is a failure too."""
+
     def ask(watch: Watch) -> Any:
         found = look(watch)
         return None if found is None else found.to_dict()

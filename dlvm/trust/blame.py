@@ -60,6 +60,8 @@ def blamed(found: Failure, work: Examination, question: Question) -> Failure:
     """A failure with all that can be found out; ``question`` is what was still right."""
     if found.stage == "differentiate":
         return _derivative(found, work) if found.kind == "answer" else found
+    if found.stage == "interpret":
+        return found
     if found.stage in BELOW:
         return _code(found, question, work.target or Target.host())
     step = work.pipeline[found.position] if found.position is not None else PASSES[found.stage]

@@ -77,6 +77,8 @@ class Examination:
         module = self.differentiated()
         arrays = self.arrays = self.arguments(module)
         question = self.question = Question(module, arrays, self.seed)
+        with at("interpret"):
+            _ = question.answer
         with at("differentiate"):
             found = check_declarations(self.module, module, arrays)
         if found is not None:

@@ -56,9 +56,10 @@ def short(file: str) -> str:
 class Failure:
     """One failure: of what kind, at which stage, and as far as it is known by whose fault.
 
-    ``stage`` is ``differentiate``, the name of a pass, or a stop of the second half of the road:
-    ``lower``, ``coalesce``, ``memory``, ``emit``, ``machine``. ``before`` and ``after`` are what
-    the law was given and what it made of it.
+    ``stage`` is ``trace`` while Python runs, ``differentiate``, ``interpret`` where a reference
+    fails, the name of a pass, or a stop of the second half of the road: ``lower``, ``coalesce``,
+    ``memory``, ``emit``, ``machine``. ``before`` and ``after`` are what the law was given and what
+    it made of it.
     """
 
     kind: str

@@ -6,18 +6,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from dlvm.errors import CompilerError, UserError
-from dlvm.ir import Module
-from dlvm.passes import may_refuse
+from dlvm.ir import Array, Module
+from dlvm.passes import Pass, may_refuse
 
 
 @contextmanager
 def guarded(
-    module: Module, stage: str, threads: Callable[[], int | None] = lambda: None
+    module: Module,
+    stage: str,
+    threads: Callable[[], int | None] = lambda: None,
+    pipeline: Sequence[Pass] | None = None,
 ) -> Generator[None]:
     """What goes wrong inside is told with a reproducer, unless the program is at fault."""
     try:
@@ -31,11 +34,16 @@ def guarded(
             error.refused = refused
         if told or refused:
             raise
-        raise _reported(module, stage, error, threads) from error
+        raise reported(module, stage, error, threads, pipeline=pipeline) from error
 
 
-def _reported(
-    module: Module, stage: str, error: Exception, threads: Callable[[], int | None]
+def reported(
+    module: Module,
+    stage: str,
+    error: Exception,
+    threads: Callable[[], int | None],
+    arrays: Sequence[Array] | None = None,
+    pipeline: Sequence[Pass] | None = None,
 ) -> CompilerError:
     """The error with a reproducer, where one can be written; the error alone where not."""
     ours = isinstance(error, CompilerError)
@@ -45,10 +53,15 @@ def _reported(
         from .examine import crash
         from .reproducer import kept
 
-        file = kept(module, crash(stage, error), threads=threads())
+        how = {"threads": threads(), "pipeline": _names(pipeline)}
+        file = kept(module, crash(stage, error), arrays, **how)
     except Exception:  # whatever is wrong there, the error itself is what matters
         file = None
     return CompilerError(message, stage=stage, reproducer=str(file or ""))
+
+
+def _names(pipeline: Sequence[Pass] | None) -> tuple[str, ...] | None:
+    return None if pipeline is None else tuple(p.name for p in pipeline)
 
 
 def demanded(module: Module, **how: Any) -> None:
@@ -64,6 +77,6 @@ def demanded(module: Module, **how: Any) -> None:
         module,
         found,
         threads=None if target is None else target.threads,
-        pipeline=None if pipeline is None else tuple(p.name for p in pipeline),
+        pipeline=_names(pipeline),
     )
     raise CompilerError(str(found), stage=found.stage, reproducer=str(file or ""))

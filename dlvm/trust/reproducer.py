@@ -51,6 +51,8 @@ class Reproducer:
 
     Without ``arrays`` arguments are drawn from the ``seed``; ``threads`` is None where the road
     ended before the loops; ``pipeline`` are names of passes, None for those of the road.
+    ``attempt`` is what was tried where it failed while Python ran, and the module what was traced
+    before.
     """
 
     module: Module
@@ -60,6 +62,7 @@ class Reproducer:
     threads: int | None = None
     pipeline: tuple[str, ...] | None = None
     versions: dict[str, str] = field(default_factory=dict[str, str])
+    attempt: dict[str, Any] | None = None
 
     def how(self) -> dict[str, Any]:
         """What ``examine`` is to be called with besides module and arrays."""
@@ -71,6 +74,8 @@ class Reproducer:
         facts: dict[str, Any] = {"threads": self.threads, "seed": self.seed}
         if self.pipeline is not None:
             facts["passes"] = list(self.pipeline)
+        if self.attempt is not None:
+            facts["attempt"] = self.attempt
         lines = [FIRST]
         if self.failure is not None:
             lines += [f"//   {line}" for line in str(self.failure).splitlines()]
@@ -78,13 +83,13 @@ class Reproducer:
         facts["versions"] = self.versions or versions()
         lines += [f"// {name}: {json.dumps(fact)}" for name, fact in facts.items()]
         small = self.arrays is not None and sum(a.nbytes for a in self.arrays) <= SMALL
-        lines += [f"// input: {_written(a)}" for a in self.arrays or ()] if small else []
+        lines += [f"// input: {array_written(a)}" for a in self.arrays or ()] if small else []
         return "\n".join([*lines, str(self.module)])
 
 
 def written(module: Module, arrays: Sequence[Array]) -> str:
     """A program and its arguments, whatever their size, as ``read`` takes them."""
-    lines = [FIRST, *(f"// input: {_written(np.asarray(a))}" for a in arrays)]
+    lines = [FIRST, *(f"// input: {array_written(np.asarray(a))}" for a in arrays)]
     return "\n".join([*lines, str(module)])
 
 
@@ -114,13 +119,14 @@ def read(text: str) -> Reproducer:
             continue
         name, value = found.groups()
         if name == "input":
-            arrays.append(_array(value))
+            arrays.append(array_read(value))
         else:
             facts[name] = _json(name, value)
     try:
         failure = Failure.from_dict(facts["failure"]) if "failure" in facts else None
         names = facts.get("passes")
-        given = tuple(arrays) if len(arrays) == len(module.main.params) else None
+        params = module.functions[0].params if module.functions else ()
+        given = tuple(arrays) if len(arrays) == len(params) else None
         return Reproducer(
             module,
             failure,
@@ -129,6 +135,7 @@ def read(text: str) -> Reproducer:
             None if facts.get("threads") is None else int(facts["threads"]),
             None if names is None else tuple(map(str, names)),
             dict(facts.get("versions", {})),
+            dict(facts["attempt"]) if "attempt" in facts else None,
         )
     except (TypeError, ValueError, KeyError) as error:
         raise IRError(f"the header of the reproducer can't be read: {error}") from None
@@ -141,14 +148,16 @@ def _json(name: str, text: str) -> Any:
         raise IRError(f"the header of the reproducer can't be read: {name}: {text[:80]}") from None
 
 
-def _written(array: Array) -> str:
+def array_written(array: Array) -> str:
+    """An array on one line."""
     dtype = dtype_of(array)
     assert dtype is not None
     raw = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
     return f"{dtype}[{','.join(map(str, array.shape))}] = {raw}"
 
 
-def _array(text: str) -> Array:
+def array_read(text: str) -> Array:
+    """What ``array_written`` wrote."""
     found = INPUT.fullmatch(text)
     if found is None or found[1] not in DTYPES:
         raise IRError(f"the header of the reproducer can't be read: input: {text[:80]}")
