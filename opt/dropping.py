@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import compress
 
 from dlvm.ir import Function, Module, Op, Param, Part, Value
+from dlvm.ir.decisions import allowed, listens, overseen
 from dlvm.ir.rewrite import Env, has, mapped, rebuilt, regrouped, transform
 from dlvm.ops import Call
 from dlvm.passes import module_pass
@@ -123,12 +124,21 @@ def _params_by_place(op: Threading) -> list[tuple[Param, ...]]:
 
 
 def _swept(fn: Function, needed: Needed) -> Function:
+    """A function or region with what is needed, as far as anybody allows.
+
+    That is asked from the last operation on, so that what stays finds what it reads, and of a loop
+    or branch as a whole.
+    """
+    asked = (op for op in reversed(fn.ops) if op not in needed.ops or isinstance(op, Threading))
+    leave = {op for op in asked if not allowed(drop.run, (op,))} if listens() else set[Op]()
+
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         assert isinstance(op, Threading)
-        return _shrunk(op, needed, env)
+        return None if op in leave else _shrunk(op, needed, env)
 
-    kept = [op for op in fn.ops if op in needed.ops]
-    return transform(rebuilt(fn, kept, fn.results), visit, on=Threading)
+    kept = [op for op in fn.ops if op in needed.ops or op in leave]
+    with overseen(None):
+        return transform(rebuilt(fn, kept, fn.results), visit, on=Threading)
 
 
 def _shrunk(op: Threading, needed: Needed, env: Env) -> Iterable[Value] | None:

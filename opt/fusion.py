@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
+from dlvm.ir.decisions import allowed
 from dlvm.ir.rewrite import Env, map_regions
 from dlvm.ops import Exchange, Fold, Kernel
 from dlvm.passes import module_pass
@@ -206,7 +207,9 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
         simple = producer.family == "loops" and producer.axes is None
         read = groups.keys(producer)
         apart = producer not in groups.homes((op.x,)) and not any(v in read for v in _before(op))
-        if simple and apart and len(producer.members) + len(group.members) <= most:
+        fits = len(producer.members) + len(group.members) <= most
+        both = (*producer.members, *group.members)
+        if simple and apart and fits and allowed(absorb_producers, both, "one kernel"):
             group.absorb(producer)
 
 

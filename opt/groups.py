@@ -15,7 +15,7 @@ without the axes. The five families are the contract with gen/:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import Dim, Op, Value
@@ -95,6 +95,11 @@ class Shared:
     def is_row(self, value: Value, home: Group) -> bool:
         """Whether a value is computed in these groups and has the shape of a row."""
         return value in home.rows or (home in self.narrow and value in home.whole)
+
+    def members(self, op: Op) -> Iterator[Op]:
+        """What they hold, and an operation that is to join them."""
+        yield from (m for group in self.groups for m in group.members)
+        yield op
 
     def merged(self) -> Group:
         """The groups made one."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from dlvm.cost import size_in_bytes
 from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
+from dlvm.ir.decisions import allowed, listens
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
 from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, While, overwriter
@@ -55,7 +56,23 @@ def ordered(fn: Function, owned: Owned) -> Function:
     fn = readers_first(transform(fn, visit), owned)
     later = Schedule(fn, owned).latest_first()[::-1]
     better = peak(fn, later, owned.values()) < peak(fn, fn.ops, owned.values())
-    return replace(fn, ops=tuple(later)) if better else fn
+    return replace(fn, ops=tuple(_allowed(fn.ops, later))) if better else fn
+
+
+def _allowed(old: Sequence[Op], new: Sequence[Op]) -> Sequence[Op]:
+    """The new order from its end on, as far as anybody allows, and the old one above that.
+
+    Each operation is asked for that is to stand below one that it stood above.
+    """
+    if not listens():
+        return new
+    left = dict.fromkeys(old)
+    for i, op in zip(range(len(new))[::-1], reversed(new), strict=True):
+        last = next(reversed(left))
+        if op is not last and not allowed(order.run, (op, last), "the first goes below the second"):
+            return [*left, *new[i + 1 :]]
+        del left[op]
+    return new
 
 
 def _carried(region: Function, count: int) -> Owned:
@@ -90,8 +107,9 @@ def readers_first(fn: Function, owned: Owned) -> Function:
     for op in fn.ops:
         for target in overwritten(op, owned):
             for reader in readers.get(target, ()):
-                for moved in _closure(reader, op, placed, maker, index, acting):
-                    placed[moved] = None
+                moved = _closure(reader, op, placed, maker, index, acting)
+                if moved and allowed(readers_first, (*moved, op), "the last goes below the others"):
+                    placed.update(dict.fromkeys(moved))
         placed[op] = None
     ops = tuple(placed)
     return fn if ops == fn.ops else replace(fn, ops=ops)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Op, Value
+from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -270,7 +271,9 @@ class Partition:
         beside = tuple(n for n in needs if n.level == top)
         for chosen in self.candidates(beside, operands):
             shape = fits(op, operands, chosen)
-            if shape is not None and self.raised(chosen, beside):
+            if shape is None or not allowed(partition, chosen.members(op), "one kernel"):
+                continue
+            if self.raised(chosen, beside):
                 group = chosen.merged()
                 self.reads(group, needs)
                 self.put(op, group, place, shape)

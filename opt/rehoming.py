@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Op, Value
+from dlvm.ir.decisions import allowed
 from dlvm.ops.families import Elementwise, Reduction
 
 from .groups import MOST_OPS, Group, as_one, fits
@@ -26,7 +27,8 @@ def rehome(groups: Partition, fn: Function) -> None:
     for op in reversed(fn.ops):
         if isinstance(op, Elementwise) and op.results == (op,) and op in groups.home:
             reader = uses.only_reader(op)
-            if reader is not None and (chain := uses.chain(op, reader)):
+            chain = [] if reader is None else uses.chain(op, reader)
+            if reader and chain and allowed(rehome, (*chain, *reader.members), "one kernel"):
                 uses.move(chain, reader)
 
 

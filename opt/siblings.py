@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Value
+from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import Expr
 
 from .groups import MOST_OPS, Group
@@ -31,8 +32,11 @@ def join_siblings(groups: Partition, fn: Function) -> None:
     latest: dict[Hashable, Group] = {}
     for group in found.candidates():
         trait = found.trait(group)
-        if trait in latest and found.agree(latest[trait], group):
-            found.join(latest[trait], group)
+        other = latest.get(trait)
+        if other is not None and found.agree(other, group):
+            both = (*other.members, *group.members)
+            if allowed(join_siblings, both, "one kernel"):
+                found.join(other, group)
         latest[trait] = group
 
 

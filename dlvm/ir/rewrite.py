@@ -8,9 +8,7 @@ shapes, element types and edge values for the example's parameters, the author w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
@@ -18,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from dlvm.errors import CompilerError
 
 from .core import Builder, Function, Op, Param, Value
+from .decisions import listens, may_replace
 from .dims import Dim
 from .types import TensorType, known
 
@@ -79,22 +78,6 @@ Env = dict[Value, Value]
 Kinds = type | UnionType
 Visit = Callable[[Op, Env], "Iterable[Value] | None"]
 Law = Callable[[Op], "Value | None"]
-Overseer = Callable[[Callable[..., Any], Op, Sequence[Value]], bool]
-"""Is asked before a law, or what a pass visits with, replaces an operation by other values."""
-_overseer: ContextVar[Overseer | None] = ContextVar("overseer", default=None)
-
-
-@contextmanager
-def overseen(by: Overseer) -> Generator[None]:
-    """While it lasts every replacement is shown to ``by``, and those that it refuses don't happen.
-
-    So the one replacement that changes an answer can be found by counting.
-    """
-    token = _overseer.set(by)
-    try:
-        yield
-    finally:
-        _overseer.reset(token)
 
 
 def mapped(values: Iterable[Value], env: Mapping[Value, Value]) -> list[Value]:
@@ -138,15 +121,15 @@ def transform(fn: Function, visit: Visit, env: Env | None = None, on: Kinds = Op
     env = {} if env is None else env
     if not env and not has(fn, on):
         return fn
-    overseer = _overseer.get()
+    asked = listens()
     with (builder := Builder()):
         for op in fn.ops:
             builder.origin = op.origin
             written = len(builder.ops)
             replacement = visit(op, env) if isinstance(op, on) else None
-            if replacement is not None and overseer is not None:
+            if replacement is not None and asked:
                 replacement = tuple(replacement)
-                if not overseer(visit, op, replacement):
+                if not may_replace(visit, op, replacement):
                     del builder.ops[written:]
                     replacement = None
             if replacement is not None:
@@ -181,17 +164,13 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
     overseen.
     """
     sweep = (laws, sum(map(len, RULES.values())))
-    overseer = _overseer.get()
+    asked = listens()
     env: Env = {}
     kept: list[Op] = []
     pending: list[tuple[Op, int]] = []
     with (builder := Builder()):
         for first in fn.ops:
-            if (
-                overseer is None
-                and sweep in first.refused
-                and env.keys().isdisjoint(first.operands)
-            ):
+            if not asked and sweep in first.refused and env.keys().isdisjoint(first.operands):
                 kept.append(first)
                 continue
             pending.append((first, patience))
@@ -199,9 +178,9 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
                 op, left = pending.pop()
                 builder.origin = op.origin
                 new = op if env.keys().isdisjoint(op.operands) else _followed_by(op, env)
-                better = _better(new, laws(new), builder, overseer)
+                better = _better(new, laws(new), builder)
                 if better is None:
-                    if overseer is None:
+                    if not asked:
                         new.refused = (*new.refused, sweep)
                     kept.append(new)
                     if new is not op:
@@ -213,14 +192,12 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
     return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
 
 
-def _better(
-    op: Op, laws: Iterable[Law], builder: Builder, overseer: Overseer | None
-) -> Value | None:
+def _better(op: Op, laws: Iterable[Law], builder: Builder) -> Value | None:
     """What the first law makes of an operation, which is then all that the builder holds."""
     builder.ops = []
     for law in laws:
         better = law(op)
-        if better is not None and (overseer is None or overseer(law, op, (better,))):
+        if better is not None and may_replace(law, op, (better,)):
             return better
         builder.ops = []
     return None

@@ -1,6 +1,6 @@
 """Whose fault a failure is: the law in a pass, the rule in a derivative, the operation in code.
 
-A pass that is known to be guilty runs again with only its first n replacements (``overseen``), and
+A pass that is known to be guilty runs again with only its first n decisions (``overseen``), and
 the n with which the failure comes is found by halving. A derivative or machine code that is wrong
 is tried on each operation alone, with the operands that it had, innermost first. Machine code is
 made again without threads, vectors or LLVM's optimiser, which tells what it takes to fail.
@@ -9,7 +9,7 @@ made again without threads, vectors or LLVM's optimiser, which tells what it tak
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from dlvm.gen.build import build, emit
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import LOWERINGS, one_kernel, to_program
 from dlvm.gen.memory import plan
-from dlvm.ir import Array, DType, Function, Module, Op, Param, Value
+from dlvm.ir import Array, DType, Function, Module, Op, Param
 from dlvm.ir.core import Builder
-from dlvm.ir.rewrite import overseen
+from dlvm.ir.decisions import Decision, overseen
 from dlvm.ops import Kernel
 from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
@@ -71,18 +71,9 @@ def blamed(found: Failure, work: Examination, question: Question) -> Failure:
 # -- laws ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Replacement:
-    """One use of a law: what it replaced by what."""
-
-    law: Callable[..., Any]
-    op: Op
-    values: tuple[Value, ...]
-
-
 def _pass(found: Failure, step: Pass, question: Question) -> Failure:
-    """The first replacement with which a pass goes wrong."""
-    count = len(replacements(step, question.module, None))
+    """The first decision with which a pass goes wrong."""
+    count = len(decisions(step, question.module, None))
     if not count or _outcome(step, question, 0) == found.kind:
         return found
     low, high = 0, count + 1
@@ -92,35 +83,43 @@ def _pass(found: Failure, step: Pass, question: Question) -> Failure:
             high = middle
         else:
             low = middle
-    done = replacements(step, question.module, high)
+    done = decisions(step, question.module, high)
     if high > count or len(done) < high:
         return found
     last = done[high - 1]
+    named = last.ops[-1] if last.values is None else last.ops[0]
     return found.blamed(
         law=Law.of(last.law),
-        origin=last.op.origin,
-        before=shown_before(question.module, last.op),
-        after=shown_after(question.module, last.op, last.values),
-        note=f"replacement {high} of {count}",
+        origin=named.origin,
+        before=shown_before(question.module, last.ops),
+        after=_after(question.module, last),
+        note=f"decision {high} of {count}",
     )
 
 
-def replacements(step: Pass, module: Module, limit: int | None) -> list[Replacement]:
-    """The first replacements that a pass makes in a module, up to a limit or to its end."""
-    done: list[Replacement] = []
+def _after(module: Module, decision: Decision) -> str:
+    """What became of the operations."""
+    if decision.values is None:
+        return decision.told or "nothing"
+    return shown_after(module, decision.ops[0], decision.values)
+
+
+def decisions(step: Pass, module: Module, limit: int | None) -> list[Decision]:
+    """The first decisions that a pass makes on a module, up to a limit or to its end."""
+    done: list[Decision] = []
     _limited(step, module, limit, done)
     return done
 
 
 def _limited(
-    step: Pass, module: Module, limit: int | None, done: list[Replacement]
+    step: Pass, module: Module, limit: int | None, done: list[Decision]
 ) -> Module | Exception:
-    """What a pass makes with its first replacements only."""
+    """What a pass makes with its first decisions only."""
 
-    def may(law: Callable[..., Any], op: Op, values: Sequence[Value]) -> bool:
+    def may(decision: Decision) -> bool:
         if limit is not None and len(done) >= limit:
             return False
-        done.append(Replacement(law, op, tuple(values)))
+        done.append(decision)
         return True
 
     try:
@@ -153,7 +152,7 @@ def _derivative(found: Failure, work: Examination) -> Failure:
     if guilty is None:
         return found
     module, _, op, law = guilty
-    return found.blamed(law=law, origin=op.origin, before=shown_before(module, module.main.ops[0]))
+    return found.blamed(law=law, origin=op.origin, before=shown_before(module, module.main.ops[:1]))
 
 
 # -- code ------------------------------------------------------------------------------------------
@@ -170,7 +169,7 @@ def _code(found: Failure, question: Question, target: Target) -> Failure:
         return found
     module, _, op = guilty
     law = found.law if found.kind == "crash" and found.law else code_rule(op)
-    before = shown_before(module, module.main.ops[0])
+    before = shown_before(module, module.main.ops[:1])
     return found.blamed(law=law, origin=op.origin, before=before)
 
 

@@ -12,14 +12,18 @@ MOST = 12
 """How many operations are shown."""
 
 
-def shown_before(module: Module, op: Op) -> str:
-    """An operation, named as in the text of its module as far as it stands there."""
-    return "\n".join(_lines([op], _names(module, op)))
+def shown_before(module: Module, ops: Sequence[Op]) -> str:
+    """Operations, named as in the text of their module as far as they stand there."""
+    names: dict[Value, str] = {}
+    for op in ops:
+        names |= _names(module, op, names)
+    shown = _lines(ops[-MOST:], names)
+    return "\n".join(["...", *shown] if len(ops) > MOST else shown)
 
 
 def shown_after(module: Module, op: Op, values: Sequence[Value]) -> str:
     """What took the place of an operation: all that was made for it, and what it gives."""
-    names = _names(module, op)
+    names = _names(module, op, {})
     made = _made(values, names)
     given = ", ".join(_name(v, names) for v in values) or "nothing"
     lines = _lines(made, names)
@@ -28,8 +32,8 @@ def shown_after(module: Module, op: Op, values: Sequence[Value]) -> str:
     return "\n".join(lines)
 
 
-def _names(module: Module, op: Op) -> dict[Value, str]:
-    names: dict[Value, str] = {}
+def _names(module: Module, op: Op, known: dict[Value, str]) -> dict[Value, str]:
+    names = dict(known)
     for fn in _functions(module):
         if op in fn.ops:
             names.update(name_values(fn))
