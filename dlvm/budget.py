@@ -1,4 +1,4 @@
-"""A budget of memory: what users write, and the road's kernels with recomputation until it holds.
+"""A budget of memory: what users write, and kernels with recomputation until it holds.
 
 What counts is the arena that is planned for the finished program, not an estimate of it: the
 plan is asked after each attempt, and the aim is lowered by what is still too much.
@@ -7,7 +7,8 @@ plan is asked after each attempt, and the aim is lowered by what is still too mu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dlvm.cost import body_flops
@@ -18,6 +19,8 @@ from dlvm.ir.dims import evaluate, symbols
 DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS = DECIMAL | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 ATTEMPTS = 6
+CHEAP = 1.1
+"""How many times the operations count as hardly more."""
 TYPICAL = 64
 """What an open size counts as."""
 
@@ -35,43 +38,95 @@ def budget_of(memory: Any) -> int | None:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def fitted(module: Module, budget: int) -> Module:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Kernels, and the bytes that are planned for them."""
+
+    module: Module
+    planned: int
+
+    @property
+    def work(self) -> int:
+        """Their floating-point operations."""
+        return typical(body_flops(self.module.main))
+
+
+def fitted(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Module:
     """The kernels of a module with recomputation until the planned memory meets the budget.
 
-    Of the attempts that meet it the one with the fewest operations is taken.
+    Loops keep less, one more at a time, and kernels run again; of what meets the budget that with
+    the fewest operations is taken. ``fuse`` makes kernels.
     """
-    planned = planned_bytes(module)
-    if planned <= budget:
-        return module
-    tried = [*_attempts(module, budget, planned)]
-    met = [made for made, found in tried if found <= budget]
+    loops = [*_loops(module, budget, fuse)]
+    if loops[0].planned <= budget:
+        return loops[0].module
+    tried = [*loops, *(made for level in _worth(loops) for made in _attempts(level, budget))]
+    met = [made for made in tried if made.planned <= budget]
     if met:
-        return min(met, key=lambda made: typical(body_flops(made.main)))
-    least = min(planned, *(found for _, found in tried))
+        return min(met, key=lambda made: (made.work, made.planned)).module
+    least = min(made.planned for made in tried)
     error = UserError(
-        f"memory={budget} bytes: this function needs {planned} bytes beside its arguments and "
-        f"results, and at least {least} with recomputation",
+        f"memory={budget} bytes: this function needs {loops[0].planned} bytes beside its arguments "
+        f"and results, and at least {least} with recomputation",
         remedy="allow that much, use smaller batches, or checkpoint loops (dlvm.checkpoint)",
     )
     error.refused = True
     raise error
 
 
-def _attempts(module: Module, budget: int, planned: int) -> Iterator[tuple[Module, int]]:
+def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Iterator[Made]:
+    """The module, then with one more loop in stretches each time, until that meets the budget.
+
+    The loop is taken that saves most for its operations; one that saves nothing, as planned, is
+    left as it is.
+    """
+    from dlvm.opt.inlining import keep_reachable
+    from dlvm.opt.stretching import kept_by_loops, stretched
+
+    made, module = _made(fuse(module)), keep_reachable.run(module)
+    yield made
+    refused: set[object] = set()
+    for _ in range(ATTEMPTS):
+        choices = [c for c in kept_by_loops(module.main) if c.key not in refused]
+        if made.planned <= budget or not choices:
+            return
+        best = max(choices, key=lambda c: c.saved / c.work)
+        less = module.replace(stretched(module.main, best))
+        new = _made(fuse(less))
+        if new.planned < made.planned:
+            module, made = less, new
+            yield made
+        else:
+            refused.add(best.key)
+
+
+def _worth(loops: Sequence[Made]) -> list[Made]:
+    """Where kernels may run again: as it was, and with the most loops in stretches, or one less."""
+    return list(dict.fromkeys((loops[0], *loops[-2:])))
+
+
+def _made(module: Module) -> Made:
+    return Made(module, planned_bytes(module))
+
+
+def _attempts(made: Made, budget: int) -> Iterator[Made]:
     """Recomputation for several aims: lower where too much is planned, then by halving."""
     from dlvm.opt.recomputing import within
 
-    low, high, aim = 0, planned, budget
+    if made.planned <= budget:
+        return
+    low, high, aim = 0, made.planned, budget
     for _ in range(ATTEMPTS):
-        made = module.replace(within(module.main, aim))
-        found = planned_bytes(made)
-        yield made, found
-        if 0.9 * budget <= found <= budget:
+        new = _made(made.module.replace(within(made.module.main, aim)))
+        yield new
+        near, cheap = new.planned >= 0.9 * budget, new.work <= CHEAP * made.work
+        if new.planned <= budget and (near or cheap):
             return
-        if found > budget and aim > budget - (found - budget) > low:
-            high, aim = aim, budget - (found - budget)
+        excess = new.planned - budget
+        if excess > 0 and aim > budget - excess > low:
+            high, aim = aim, budget - excess
             continue
-        low, high = (aim, high) if found <= budget else (low, aim)
+        low, high = (aim, high) if excess <= 0 else (low, aim)
         aim = (low + high) // 2
 
 

@@ -106,8 +106,11 @@ class Road:
         from dlvm.opt.pipelines import KERNELS
 
         before, memory = self.optimized, self.options.memory
-        made = self._timed("fuse", lambda: passes.run(before, KERNELS))
-        return made if memory is None else fitted(made, memory)  # or the user must allow more
+
+        def fuse(module: Module) -> Module:
+            return self._timed("fuse", lambda: passes.run(module, KERNELS))
+
+        return fuse(before) if memory is None else fitted(before, memory, fuse)
 
     @lazy
     @passes.unhurried()

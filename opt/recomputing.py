@@ -11,12 +11,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from dlvm.cost import flops, size_in_bytes
 from dlvm.ir import Dim, Function, Op, Param, Value
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, mapped
-from dlvm.ops import Kernel, Reshape
+from dlvm.ops import Kernel
 
 from .facts import pure
 from .ordering import TYPICAL, Storage, alive_inside, overwritten, overwritten_bytes
@@ -41,11 +42,15 @@ class Choice:
 class Lives:
     """What is alive at each operation of a body; results lie in memory of the caller's.
 
-    ``again`` says which operations are there to compute something again.
+    ``again`` says which operations are there to compute something again, ``known`` what was asked
+    of operations before, most of which stay from one attempt to the next.
     """
 
-    def __init__(self, fn: Function, again: Sequence[bool]) -> None:
+    def __init__(
+        self, fn: Function, again: Sequence[bool], known: dict[Op, int | None] | None = None
+    ) -> None:
         self.fn, self.again = fn, again
+        self.known = {} if known is None else known
         self.storage, self.written = _in_place(fn)
         self.maker = {r: op for op in fn.ops for r in op.results}
         self.index = {op: i for i, op in enumerate(fn.ops)}
@@ -80,6 +85,12 @@ class Lives:
             now += change[i]
             found.append(now + alive_inside(op) - overwritten_bytes(op, ending.get(i, ())))
         return found
+
+    def work(self, op: Op) -> int | None:
+        """What it costs to run an operation again; None where it may not."""
+        if op not in self.known:
+            self.known[op] = _work(op) if pure(op) and not op.may_raise else None
+        return self.known[op]
 
     def excess(self, budget: int) -> int:
         """How much too much is alive, summed over the operations and what runs again for each."""
@@ -119,14 +130,27 @@ def within(fn: Function, budget: int) -> Function:
         excess = lives.excess(budget)
         if not excess:
             break
-        choices = sorted(_choices(lives, budget), key=lambda c: -c.score)[:TRIED]
-        tried = [(Lives(*_applied(lives, choice)), choice.work) for choice in choices]
-        saved = [(excess - new.excess(budget)) / work for new, work in tried]
-        best = max(range(len(saved)), key=saved.__getitem__, default=None)
-        if best is None or saved[best] <= 0:
+        found = _best(lives, budget, excess)
+        if found is None:
             break
-        lives = tried[best][0]
+        lives = found
     return lives.fn
+
+
+def _best(lives: Lives, budget: int, excess: int) -> Lives | None:
+    """What follows from the choice that saves most for its operations; None where none saves.
+
+    The estimates say which to try first, and when no other can be better.
+    """
+    best, most = None, 0.0
+    for choice in nlargest(TRIED, _choices(lives, budget), key=lambda c: c.score):
+        if choice.score <= most:
+            break
+        new = Lives(*_applied(lives, choice), lives.known)
+        saved = (excess - new.excess(budget)) / choice.work
+        if saved > most:
+            best, most = new, saved
+    return best
 
 
 def _choices(lives: Lives, budget: int) -> Iterator[Choice]:
@@ -134,7 +158,7 @@ def _choices(lives: Lives, budget: int) -> Iterator[Choice]:
     over = [i for i, (alive, again) in enumerate(columns) if alive > budget and not again]
     for root, uses in lives.uses.items():
         size, op = lives.bytes(root), lives.maker.get(root)
-        if not size or op is None or root in lives.written or not _repeatable(op):
+        if not size or op is None or root in lives.written or lives.work(op) is None:
             continue
         places = [*dict.fromkeys(uses)]
         for before, place in zip([lives.index[op], *places], places, strict=False):
@@ -143,12 +167,8 @@ def _choices(lives: Lives, budget: int) -> Iterator[Choice]:
                 continue
             again = _needed(lives, root, place)
             if again is not None:
-                work = 1 + sum(_work(op) for op in again)
+                work = 1 + sum(lives.work(op) or 0 for op in again)
                 yield Choice(root, place, again, work, size * held / work)
-
-
-def _repeatable(op: Op) -> bool:
-    return pure(op) and not op.may_raise and not isinstance(op, Reshape)
 
 
 def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
@@ -159,7 +179,7 @@ def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
         op = pending.pop()
         if op in found:
             continue
-        if not (_repeatable(op) or isinstance(op, Reshape)) or len(found) == LARGEST:
+        if lives.work(op) is None or len(found) == LARGEST:
             return None
         found.add(op)
         for value in op.operands:
@@ -177,8 +197,8 @@ def _work(op: Op) -> int:
 
 def _applied(lives: Lives, choice: Choice) -> tuple[Function, list[bool]]:
     """The body in which operations run again at a place, for what is read from there on."""
-    env: Env = {}
-    ops: list[Op] = list(lives.fn.ops[: choice.place])
+    fn, env = lives.fn, Env()
+    ops: list[Op] = list(fn.ops[: choice.place])
     flags = list(lives.again[: choice.place])
     wanted = {choice.value, *(v for op in choice.again for v in op.operands)}
     for op in choice.again:
@@ -186,7 +206,7 @@ def _applied(lives: Lives, choice: Choice) -> tuple[Function, list[bool]]:
         ops.append(new[0])
         env.update(new[1])
     flags += (True,) * len(choice.again)
-    for op, again in zip(lives.fn.ops[choice.place :], lives.again[choice.place :], strict=True):
+    for op, again in zip(fn.ops[choice.place :], lives.again[choice.place :], strict=True):
         stale = {v for v in op.operands if v not in env and lives.storage.of(v) is choice.value}
         for view in sorted(stale, key=lambda v: lives.index[lives.maker[v]]):
             ops += (views := _viewed(lives, view, env))
@@ -198,8 +218,8 @@ def _applied(lives: Lives, choice: Choice) -> tuple[Function, list[bool]]:
         new_op = op.rebuild(mapped(op.operands, env))
         env.update(zip(op.results, new_op.results, strict=True))
         ops.append(new_op)
-    results = tuple(mapped(lives.fn.results, env))
-    return replace(lives.fn, ops=tuple(ops), results=results), flags
+    results = tuple(mapped(fn.results, env))
+    return replace(fn, ops=tuple(ops), results=results), flags
 
 
 def _viewed(lives: Lives, view: Value, env: Env) -> list[Op]:
@@ -224,7 +244,7 @@ def _narrowed(op: Op, wanted: set[Value], env: Env) -> tuple[Op, Env]:
         new = op.rebuild(operands)
         return new, dict(zip(op.results, new.results, strict=True))
     results = tuple(op.body.results[i] for i in keep)
-    ops, read = _live(op.body.ops, results)
+    ops, read = needed(op.body.ops, results)
     used = [i for i, p in enumerate(op.body.params) if p in read]
     params = tuple(op.body.params[i] for i in used)
     body = Function(op.body.name, params, ops, results)
@@ -233,11 +253,12 @@ def _narrowed(op: Op, wanted: set[Value], env: Env) -> tuple[Op, Env]:
     return new, dict(zip((op.results[i] for i in keep), new.results, strict=True))
 
 
-def _live(ops: Sequence[Op], results: Sequence[Value]) -> tuple[tuple[Op, ...], set[Value]]:
-    needed: set[Value] = set(results)
+def needed(ops: Sequence[Op], results: Sequence[Value]) -> tuple[tuple[Op, ...], set[Value]]:
+    """The operations that some results need, and all values that these and the results read."""
+    read: set[Value] = set(results)
     kept: list[Op] = []
     for op in reversed(ops):
-        if any(r in needed for r in op.results):
+        if any(r in read for r in op.results):
             kept.append(op)
-            needed.update(op.operands)
-    return tuple(reversed(kept)), needed
+            read.update(op.operands)
+    return tuple(reversed(kept)), read

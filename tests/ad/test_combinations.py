@@ -60,3 +60,17 @@ def test_the_functions_are_what_python_makes_of_them(construct):
 def test_machine_code_gives_what_the_interpreter_gives(outer, inner, construct):
     f = TRANSFORMATIONS[outer][0](TRANSFORMATIONS[inner][0](CONSTRUCTS[construct]))
     np.testing.assert_allclose(dlvm.function(f)(X), evaluated(f)(X), rtol=1e-10, atol=1e-12)
+
+
+@settings(max_examples=60 if LONG else 5)
+@given(st.sampled_from(NAMES), st.sampled_from(PLACES))
+def test_a_budget_of_memory_changes_no_bit(name, construct):
+    f = TRANSFORMATIONS[name][0](CONSTRUCTS[construct])
+    free = dlvm.function(lambda x: f(x))
+    budget = free.compile(X).report.peak_bytes // 2
+    try:
+        found = dlvm.function(lambda x: f(x), memory=budget)(X)
+    except dlvm.UserError as error:
+        least = int(str(error).split("at least ")[1].split()[0])
+        found = dlvm.function(lambda x: f(x), memory=least)(X)
+    np.testing.assert_array_equal(found, free(X))

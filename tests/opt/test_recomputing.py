@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,9 @@ from hypothesis import given, settings
 import dlvm
 from dlvm.budget import budget_of, planned_bytes
 from dlvm.compile import optimize
+from dlvm.ir import Module
 from dlvm.opt.recomputing import Lives, within
+from dlvm.opt.stretching import kept_by_loops, stretched
 from dlvm.testing.random_programs import Program
 from dlvm.testing.strategies import programs
 
@@ -79,6 +83,99 @@ def test_any_program_keeps_its_answers(program: Program):
             expected = kernels.run(main.name, *program.arrays)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def last(x, ws):
+    return dlvm.scan(lambda c, w: (dlvm.tanh(dlvm.sin(c @ w)), None), x, ws)[0]
+
+
+def each(x, ws):
+    """Every step is a result, the last one comes first."""
+    c, sums = dlvm.scan(lambda c, w: (dlvm.sin(c @ w), c.sum() * w[0]), x, ws, reverse=True)
+    return c + (sums * sums).sum()
+
+
+def nested(x, ws):
+    def step(c, w):
+        def inner(c):
+            return dlvm.fori_loop(0, 6, lambda i, c: dlvm.sin(c @ w) * 0.9, c)
+
+        return dlvm.cond(c[0, 0] > -9, inner, lambda c: c, c), None
+
+    return dlvm.scan(step, x, ws)[0]
+
+
+def separate(x, ws):
+    return x * dlvm.map(lambda w: dlvm.exp(dlvm.sin(w @ x)).sum(), ws).sum()
+
+
+LOOPS = pytest.mark.parametrize("f", [last, each, nested, separate], ids=lambda f: f.__name__)
+
+
+def slope(f, wrt=(0, 1)):
+    return lambda x, ws: dlvm.grad(lambda x, ws: (f(x, ws) ** 2).sum(), wrt)(x, ws)
+
+
+def every_way(module: Module, depth: int) -> Iterator[Module]:
+    for choice in kept_by_loops(module.main):
+        new = module.replace(stretched(module.main, choice)).verify()
+        yield new
+        if depth > 1:
+            yield from every_way(new, depth - 1)
+
+
+@LOOPS
+@pytest.mark.parametrize("steps", [2, 7, 12, 13])
+def test_a_loop_in_stretches_is_the_loop_to_the_bit(f, steps):
+    x, ws = X[:4, :4], RNG.normal(size=(steps, 4, 4)) / 2
+    module = dlvm.function(slope(f)).compile(x, ws).road.optimized
+    expected = module.run(module.main.name, x, ws)
+    ways = [*every_way(module, 2 if steps == 7 else 1)]
+    assert ways
+    for way in ways:
+        for a, b in zip(way.run(way.main.name, x, ws), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("f", [last, each], ids=lambda f: f.__name__)
+def test_a_loop_of_open_length_in_stretches(f):
+    open_ = dlvm.function(slope(f), dynamic={"ws": "T,4,4"})
+    module = open_.compile(X[:4, :4], W[:3, :4, :4]).road.optimized
+    ways = [*every_way(module, 1)]
+    assert ways
+    for steps in (0, 1, 5, 70):
+        x, ws = X[:4, :4], RNG.normal(size=(steps, 4, 4)) / 2
+        expected = module.run(module.main.name, x, ws)
+        for way in ways:
+            for a, b in zip(way.run(way.main.name, x, ws), expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_under_a_budget_memory_grows_with_the_root_of_the_steps_for_one_more_run():
+    x = np.eye(16)
+    unit = x.nbytes
+    for steps in (64, 67, 1024):  # a prime number leaves steps over
+        ws = RNG.normal(size=(steps, 16, 16)) / 4
+        wrt = (0,) if steps == 67 else (0, 1)
+        free, once = dlvm.function(slope(last, wrt)), dlvm.function(last).compile(x, ws).report
+        held = dlvm.function(slope(last, wrt), memory=int(4.5 * steps**0.5 * unit))
+        whole, report = free.compile(x, ws).report, held.compile(x, ws).report
+        assert whole.peak_bytes > 2 * steps * unit
+        assert report.peak_bytes <= 4.5 * steps**0.5 * unit
+        assert report.flops - whole.flops <= once.flops
+        for a, b in zip(held(x, ws), free(x, ws), strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_loops_are_cut_again_for_less():
+    x, ws = np.eye(16), RNG.normal(size=(1024, 16, 16)) / 4
+    free, held = dlvm.function(slope(last)), dlvm.function(slope(last), memory=30 * 2048)
+    assert held.compile(x, ws).report.peak_bytes <= 30 * 2048
+    for a, b in zip(held(x, ws), free(x, ws), strict=True):
+        assert np.array_equal(a, b)
 
 
 def test_the_estimate_is_near_the_plan():
