@@ -60,9 +60,9 @@ from dlvm.target import Target
 from dlvm.testing.dice import Seeded
 from dlvm.testing.random_programs import random_program
 from dlvm.trust.apart import bisect_apart, examine_apart
+from dlvm.trust.case import Case
 from dlvm.trust.failure import Failure
 from dlvm.trust.reduce import reduce
-from dlvm.trust.smaller import Case
 
 STRAIGHT = (Add, Mul, Sub, Sin, Tanh, Exp, Abs, Maximum, Neg, Less, Select, Sum, Matmul, Broadcast)
 MOVING = (Reshape, Permute, Slice, Constant, Gather, Update, ScatterAdd)

@@ -12,11 +12,11 @@ from itertools import islice
 import numpy as np
 
 from dlvm.errors import DlvmError
-from dlvm.ir import Array, Builder, Function, Module, Op, Param, TensorType
-from dlvm.ir.interpret import Interpreter
+from dlvm.ir import Array, Module, Op
 from dlvm.ops import Call
 from dlvm.ops.custom import Custom
 from dlvm.ops.families import Control, Creation, Effect, Movement
+from dlvm.trust.alone import alone
 from dlvm.trust.rounding import Run
 
 from .findings import Blame
@@ -34,7 +34,8 @@ def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWron
             machine.enter(module.main.name, arrays)
         for op, operands in islice((machine.seen or {}).items(), MOST):
             wrt = varied(op)
-            if wrt and is_wrong(alone(op, operands, module), operands, wrt, order):
+            single = alone(op, operands, module) if wrt else None
+            if single is not None and is_wrong(single, operands, wrt, order):
                 return Blame(op.callee.name if isinstance(op, Call) else op.name, op.origin)
     except DlvmError:  # the error that is being explained matters more
         return None
@@ -51,17 +52,3 @@ def varied(op: Op) -> tuple[int, ...]:
         return ()
     operands = op.xs if isinstance(op, Custom) else op.operands
     return tuple(i for i, v in enumerate(operands) if v.dtype.is_float)
-
-
-def alone(op: Op, operands: Sequence[Array], module: Module) -> Module:
-    """A program of one operation, for operands of these sizes."""
-    machine = Interpreter(module)
-    types = [TensorType(v.dtype, a.shape) for v, a in zip(op.operands, operands, strict=True)]
-    params = tuple(Param(t, f"operand_{i}") for i, t in enumerate(types))
-    with Builder() as b:
-        new = machine.concrete(op).rebuild(params)
-    results = tuple(r for r in new.results if r.dtype.kind != "t")
-    name = "alone"
-    while name in module:
-        name += "_"
-    return Module((Function(name, params, tuple(b.ops), results), *module.entries))

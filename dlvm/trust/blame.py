@@ -21,14 +21,14 @@ from dlvm.gen.build import build, emit
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import LOWERINGS, one_kernel, to_program
 from dlvm.gen.memory import plan
-from dlvm.ir import Array, DType, Function, Module, Op, Param
-from dlvm.ir.core import Builder
+from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ops import Kernel
 from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
 
+from .alone import alone
 from .answers import Question, differ
 from .derivatives import guilty_operation
 from .examine import Examination, answered, copies, examined, silent
@@ -186,32 +186,15 @@ def guilty_code(
     for op, operands in (machine.seen or {}).items():
         if isinstance(op, Effect | Kernel):
             continue
-        alone = operation_alone(op, operands)
-        if alone is not None and _fails_alone(found, alone, operands, target):
-            return alone, list(operands), op
+        single = alone(op, operands)
+        if single is not None and _fails_alone(found, single, operands, target):
+            return single, list(operands), op
     return None
 
 
-def operation_alone(op: Op, operands: Sequence[Array]) -> Module | None:
-    """A program of one operation on arrays of these sizes."""
-    params = [
-        Param(v.type.with_shape(a.shape), f"x{i}")
-        for i, (v, a) in enumerate(zip(op.operands, operands, strict=True))
-    ]
-    if any(v.type.dtype.kind == "t" for v in (*params, *op.results)):
-        return None
+def _fails_alone(found: Failure, single: Module, arrays: Sequence[Array], target: Target) -> bool:
     try:
-        with (builder := Builder()):
-            new = op.rebuild(params)
-    except UserError:  # it states sizes by symbols
-        return None
-    main = Function("main", tuple(params), tuple(builder.ops), new.results)
-    return Module((main,))
-
-
-def _fails_alone(found: Failure, alone: Module, arrays: Sequence[Array], target: Target) -> bool:
-    try:
-        again = examined(Examination(alone, arrays, target))
+        again = examined(Examination(single, arrays, target))
     except UserError:
         return False
     return again is not None and again.same[:2] == found.same[:2]

@@ -20,12 +20,12 @@ from dlvm.ad.batch import BATCHED
 from dlvm.ad.forward import TANGENTS
 from dlvm.ad.reverse import ADJOINTS
 from dlvm.errors import UserError
-from dlvm.ir import Array, Declaration, Function, Module, Op, Param
-from dlvm.ir.core import Builder
+from dlvm.ir import Array, Declaration, Function, Module, Op
 from dlvm.ops import Call, NextAfter, StopGradient
 from dlvm.ops.custom import Custom
 from dlvm.ops.families import Effect
 
+from .alone import alone
 from .answers import Answer, Question, differ
 from .failure import Failure, Law
 from .recast import widened
@@ -255,46 +255,32 @@ def _guilty_in(
     for op, operands in (machine.seen or {}).items():
         if isinstance(op, Call | Effect) or not op.operands:
             continue
-        alone, inputs = one_operation(op, operands, d.kind)
-        if alone is None:
+        if (made := _declared(op, operands, d.kind)) is None:
             continue
+        module, inputs = made
         try:
-            expanded = expand(alone)
+            expanded = expand(module)
         except UserError:
             continue
-        (declaration,) = alone.declarations
-        if wrong(declaration, expanded, inputs) is not None:
-            return alone, inputs[: len(alone.main.params)], op, rule_of(op, d.kind)
+        if wrong(module.declarations[0], expanded, inputs) is not None:
+            return module, inputs[: len(module.main.params)], op, rule_of(op, d.kind)
     return None
 
 
-def one_operation(
-    op: Op, operands: Sequence[Array], kind: str
-) -> tuple[Module | None, list[Array]]:
+def _declared(op: Op, operands: Sequence[Array], kind: str) -> tuple[Module, list[Array]] | None:
     """A program of one operation and the declaration of a derivative of it, with arguments."""
-    params = [
-        Param(v.type.with_shape(a.shape), f"x{i}")
-        for i, (v, a) in enumerate(zip(op.operands, operands, strict=True))
-    ]
-    if any(p.dtype.kind == "t" for p in params):
-        return None, []
-    try:
-        with (builder := Builder()):
-            new = op.rebuild(params)
-    except UserError:  # sizes that it states by symbols
-        return None, []
-    if any(t.dtype.kind == "t" for t in new.result_types):
-        return None, []
-    main = Function("main", tuple(params), tuple(builder.ops), new.results)
-    wrt = tuple(i for i, p in enumerate(params) if p.dtype.is_float)
+    single = alone(op, operands)
+    if single is None or len(single.main.results) < len(op.results):  # what keeps a tape has none
+        return None
     if kind == "batched":
-        axes = tuple(0 for _ in params)
+        axes = tuple(0 for _ in operands)
         declaration = Declaration("batched", "derived", "main", axes=axes, size=2)
-        return Module((main, declaration)), _lanes(declaration, operands)
-    if not wrt or not any(t.dtype.is_float for t in new.result_types):
-        return None, []
+        return Module((single.main, declaration)), _lanes(declaration, operands)
+    wrt = tuple(i for i, p in enumerate(single.main.params) if p.dtype.is_float)
+    if not wrt or not any(t.dtype.is_float for t in op.result_types):
+        return None
     declaration = Declaration(kind, "derived", "main", wrt, seeded=kind == "adjoint")
-    return Module((main, declaration)), list(operands)
+    return Module((single.main, declaration)), list(operands)
 
 
 def _other(a: Array, dice: np.random.Generator) -> Array:

@@ -16,30 +16,30 @@ from dlvm.ir import Array, Module, Op
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.target import Target
 
-from . import smaller
+from . import fewer, inside, places, plainer
 from .apart import bisect_apart, examine_apart, text_apart
 from .blame import BELOW, guilty_code
+from .case import Case, Steps
 from .derivatives import guilty_operation
 from .examine import Examination, examined
 from .failure import Failure
 from .reproducer import read, written
-from .smaller import Case
 
 T = TypeVar("T")
-STEPS: tuple[Callable[[Case], smaller.Steps], ...] = (
-    smaller.declared,
-    smaller.focused,
-    smaller.without_entries,
-    smaller.concrete,
-    smaller.opened,
-    smaller.earlier,
-    smaller.dropped,
-    smaller.without_params,
-    smaller.inner,
-    smaller.narrower,
-    smaller.plainer,
-    smaller.rounder,
-    smaller.rounder_constants,
+STEPS: tuple[Callable[[Case], Steps], ...] = (
+    places.declared,
+    places.focused,
+    fewer.without_entries,
+    plainer.concrete,
+    inside.opened,
+    fewer.earlier,
+    inside.dropped,
+    fewer.without_params,
+    inside.inner,
+    plainer.narrower,
+    plainer.plainer,
+    plainer.rounder,
+    plainer.rounder_constants,
 )
 QUESTION = 20.0
 """Seconds that one smaller program is waited for."""
@@ -118,13 +118,13 @@ class Reduction:
             guilty = guilty_code(self.failure, work.question, work.target or Target.host())
         return None if guilty is None else written(guilty[0], guilty[1])
 
-    def repeated(self, step: Callable[[Case], smaller.Steps], case: Case) -> Case:
+    def repeated(self, step: Callable[[Case], Steps], case: Case) -> Case:
         """The same step as long as it leads somewhere."""
         while (better := self.first(step, case)) is not None:
             case = better
         return case
 
-    def first(self, step: Callable[[Case], smaller.Steps], case: Case) -> Case | None:
+    def first(self, step: Callable[[Case], Steps], case: Case) -> Case | None:
         """The first smaller program of a kind that fails."""
         for make in step(case):
             if self.over:
@@ -137,9 +137,9 @@ class Reduction:
     def fewest_results(self, case: Case) -> Case:
         """Only the results that it takes."""
         kept = self.minimal(
-            range(len(case.main.results)), lambda some: smaller.with_results(case, some)
+            range(len(case.main.results)), lambda some: fewer.with_results(case, some)
         )
-        return smaller.with_results(case, kept)
+        return fewer.with_results(case, kept)
 
     def fewest_ops(self, case: Case) -> Case:
         """Only the operations of the first function that it takes."""
@@ -166,7 +166,7 @@ class Reduction:
 
 
 def _with_ops(case: Case, some: Sequence[Op]) -> Case:
-    return smaller.with_ops(case, set(some))
+    return fewer.with_ops(case, set(some))
 
 
 def attempted(make: Callable[[], Case]) -> Case | None:

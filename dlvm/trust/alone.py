@@ -1,0 +1,33 @@
+"""A program of one operation, on operands such as it had: is its own rule, or code, to blame?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm.errors import UserError
+from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
+
+NOTHING = Module(())
+
+
+def alone(op: Op, operands: Sequence[Array], beside: Module = NOTHING) -> Module | None:
+    """A function of one operation in front of those of a module, which it may call.
+
+    Its results are those of the operation but for tapes. None where tapes go in, nothing else
+    comes out, or sizes are stated by symbols.
+    """
+    params = tuple(
+        Param(v.type.with_shape(a.shape), f"x{i}")
+        for i, (v, a) in enumerate(zip(op.operands, operands, strict=True))
+    )
+    results = [i for i, t in enumerate(op.result_types) if t.dtype.kind != "t"]
+    if any(p.dtype.kind == "t" for p in params) or not results:
+        return None
+    try:
+        with (builder := Builder()):
+            new = op.rebuild(params)
+    except UserError:
+        return None
+    given: tuple[Value, ...] = tuple(new.results[i] for i in results)
+    name = next(n for i in range(len(beside.entries) + 1) if (n := f"main{i or ''}") not in beside)
+    return Module((Function(name, params, tuple(builder.ops), given), *beside.entries))
