@@ -24,7 +24,7 @@ from .memory import Arena, plan
 from .program import Launch, Program
 from .program_text import program_text
 from .regions import Checker
-from .report import Report, program_bytes, program_flops
+from .report import Report, activation_bytes, program_bytes, program_flops
 from .sizes import emit_sizes
 
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
@@ -63,6 +63,7 @@ def build(
         bytes=program_bytes(program),
         peak_bytes=arena.bytes,
         target=str(target),
+        activation_bytes=activation_bytes(program),
     )
     texts = Texts(
         loops=lambda: program_text(program, arena),

@@ -15,6 +15,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import Expr, maximum, minimum, substitute
 
 from .count import accesses, flops
+from .memory import ALIGNMENT, plan
 from .program import Copy, Enter, For, If, Launch, Program, Step, While
 
 
@@ -22,7 +23,9 @@ from .program import Copy, Enter, For, If, Launch, Program, Step, While
 class Report:
     """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
 
-    What tapes take, and what functions that are entered lease, is known only in the call.
+    ``activation_bytes`` is the most that one activation of a function that is entered leases beside
+    it, at the sizes that the program enters it with: a recursion takes as much for each call that
+    is open, trips that threads share for each thread. What tapes take is known only in the call.
     ``bytes`` is what kernels and copies read and write: of each buffer no more than it holds,
     and no more than the elements that are asked for, as in a gather or scatter.
     """
@@ -33,6 +36,7 @@ class Report:
     bytes: Dim
     peak_bytes: Dim
     target: str
+    activation_bytes: Dim = 0
 
     def at(self, **sizes: int) -> Report:
         """The same for known sizes."""
@@ -41,6 +45,7 @@ class Report:
             flops=substitute(self.flops, sizes),
             bytes=substitute(self.bytes, sizes),
             peak_bytes=substitute(self.peak_bytes, sizes),
+            activation_bytes=substitute(self.activation_bytes, sizes),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,6 +66,27 @@ def program_flops(program: Program) -> Dim:
 def program_bytes(program: Program) -> Dim:
     """Bytes that a run reads and writes."""
     return total(program.steps, _entering(program, _moved))
+
+
+def activation_bytes(program: Program) -> Dim:
+    """The most that one activation of a function leases, of those that a run enters.
+
+    One that enters itself, directly or through others, is asked for the sizes that it is first
+    entered with.
+    """
+
+    def leased(part: Program, sizes: Mapping[str, Dim], above: frozenset[str]) -> Dim:
+        most: Dim = 0
+        for step in part.walk():
+            if isinstance(step, Enter) and step.callee not in above:
+                callee = program.callee(step.callee)
+                given = (substitute(d, sizes) for d in step.sizes)
+                known = dict(zip(callee.symbols, given, strict=True))
+                own = substitute(plan(callee).bytes, known) + ALIGNMENT
+                most = maximum(most, maximum(own, leased(callee, known, above | {step.callee})))
+        return most
+
+    return leased(program, {}, frozenset())
 
 
 def _entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:

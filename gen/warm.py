@@ -133,7 +133,8 @@ def unpacked(
 
 
 def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:
-    sizes = {name: _dim(figures[name]) for name in ("flops", "bytes", "peak_bytes")}
+    names = ("flops", "bytes", "peak_bytes", "activation_bytes")
+    sizes = {name: _dim(figures[name]) for name in names}
     return Report(seconds, figures["kernels"], **sizes, target=figures["target"])
 
 

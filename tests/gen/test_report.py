@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
+from dlvm.gen.memory import ALIGNMENT
 from dlvm.gen.report import program_flops
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
@@ -67,3 +71,29 @@ def test_a_report_in_symbols_becomes_numbers():
     assert isinstance(known.peak_bytes, int) and isinstance(known.bytes, int)
     assert set(report.seconds) == {"loops", "memory", "llvm", "machine"}
     assert report.kernels == 3
+
+
+@pytest.mark.parametrize("dynamic", [False, {"x": "N"}], ids=["known", "open"])
+def test_what_an_activation_leases_is_what_the_code_asks_for(dynamic: Any):
+    @dlvm.function(dynamic=dynamic)
+    def halved(x: Any) -> Any:
+        def again(v: Any) -> Any:
+            down = dlvm.cumulative_sum(dlvm.sort(v))
+            return dlvm.sort(halved(down * 0.5) + v)
+
+        return dlvm.cond(x.max() > 1, again, lambda v: v, x)
+
+    compiled = halved.compile(np.full(1000, 9.0))
+    known = compiled.report.at(N=1000)
+    calls = re.findall(r"@activation\(ptr %context, i64 (\d+)", compiled.text("llvm"))
+    assert isinstance(known.activation_bytes, int)
+    assert (
+        known.activation_bytes >= 2 * 8000
+    )  # what is computed while a call is open, and its result
+    if not dynamic:
+        assert known.activation_bytes == max(map(int, calls)) + ALIGNMENT
+    assert set(compiled.report.to_dict()) > {"activation_bytes", "peak_bytes"}
+
+
+def test_a_program_that_enters_nothing_leases_nothing_else():
+    assert dlvm.function(dlvm.sin).compile(np.ones(3)).report.activation_bytes == 0
