@@ -138,7 +138,7 @@ def _outcome(step: Pass, question: Question, limit: int) -> str:
         made.verify()
     except Exception:
         return "refused"
-    other = Question(made, question.arrays, question.seed)
+    other = question.then(made)
     return "answer" if differ(question, other.answer, other) is not None else ""
 
 

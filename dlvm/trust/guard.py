@@ -68,8 +68,9 @@ def demanded(module: Module, **how: Any) -> None:
     """Raise what ``bisect`` finds out about a program on random arguments."""
     from .blame import bisect
     from .reproducer import kept
+    from .rounding import QUICK
 
-    found = bisect(module, **how)
+    found = bisect(module, patience=QUICK, **how)
     if found is None:
         return
     target, pipeline = how.get("target"), how.get("pipeline")

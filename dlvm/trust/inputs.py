@@ -16,11 +16,15 @@ from dlvm.errors import UserError
 from dlvm.ir import Array, DType, Function, Module
 from dlvm.ir.dims import evaluate, symbols
 
-from .rounding import Run
+from .rounding import QUICK, Run, TooLong
 
 SIZES = (3, 2, 5, 4)
 """What open sizes are, one after the other."""
 LARGE = 1 << 20
+VAIN = 3
+"""How many arguments with which a run takes too long are tried before others are given up."""
+ENDLESS = 1e300
+"""The trouble of such; worse is only an error."""
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 FLOATS: tuple[Draw, ...] = (
     lambda dice, shape: dice.uniform(-3, 3, shape),
@@ -43,8 +47,16 @@ TRUTHS: tuple[Draw, ...] = (
 )
 
 
-def drawn(module: Module, seed: int = 0, sizes: Mapping[str, int] | None = None) -> list[Array]:
-    """Arrays for the first function of a module without declarations."""
+def drawn(
+    module: Module,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    patience: int = QUICK,
+) -> list[Array]:
+    """Arrays for the first function of a module without declarations.
+
+    A run that tells whether they are any good may take so many operations.
+    """
     main = module.main
     known = sizes_for(main, sizes or {})
     shapes = [tuple(evaluate(d, known) for d in p.type.shape) for p in main.params]
@@ -60,14 +72,15 @@ def drawn(module: Module, seed: int = 0, sizes: Mapping[str, int] | None = None)
         ]
 
     best = arrays(chosen)
-    least = _trouble(module, best)
+    least, tries = _trouble(module, best, patience), 0
     for i, way in enumerate(ways):
         for k in range(1, len(way)):
-            if not least:
+            tries += least == ENDLESS
+            if not least or tries > VAIN:
                 return best
             tried = [*chosen[:i], k, *chosen[i + 1 :]]
             found = arrays(tried)
-            if (trouble := _trouble(module, found)) < least:
+            if (trouble := _trouble(module, found, patience)) < least:
                 best, least, chosen = found, trouble, tried
     return best
 
@@ -86,14 +99,16 @@ def _ways(dtype: DType) -> tuple[Draw, ...]:
     return SIGNED if dtype.kind == "i" else SIGNED[1:]
 
 
-def _trouble(module: Module, arrays: Sequence[Array]) -> float:
+def _trouble(module: Module, arrays: Sequence[Array], patience: int) -> float:
     """How many operands stand outside their domain; infinite where the call ends in an error."""
     if sum(a.size for a in arrays) > LARGE:
         return 0.0
-    machine = Run(module)
+    machine = Run(module, patience=patience)
     try:
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, [np.array(a) for a in arrays])
+    except TooLong:
+        return ENDLESS
     except UserError:
         return np.inf
     return float(machine.domain[0])

@@ -48,6 +48,8 @@ MODERATE = {F16: 60.0, BF16: 1e9, F32: 1e9, F64: 1e60}
 
 PATIENCE = 200_000
 """How many operations a run may take: random arguments may keep a loop going for ever."""
+QUICK = 20_000
+"""How many it may take where many runs are to follow, and somebody waits for them."""
 
 
 class TooLong(UserError):
@@ -111,6 +113,8 @@ class Run(Interpreter):
     """How many operands stood outside the domain of their operation, in the one place."""
     seen: dict[Op, list[Array]] | None = None
     """The operands of each operation when it first ran, where somebody asks for them."""
+    patience: int = PATIENCE
+    """How many operations are waited for."""
     made: dict[Value, Array] = field(default_factory=dict[Value, Array])
     """What each operation then gave."""
     entered: dict[Function, Sequence[Array]] = field(
@@ -127,8 +131,8 @@ class Run(Interpreter):
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
         """Run one operation and check what it gave."""
         self.count[0] += 1
-        if self.count[0] > PATIENCE:
-            raise TooLong(f"more than {PATIENCE} operations are run")
+        if self.count[0] > self.patience:
+            raise TooLong(f"more than {self.patience} operations are run")
         if isinstance(op, Print | Tap):
             self.told.append((f"{op.name} {op.label}", np.array(operands[0])))
             return ()

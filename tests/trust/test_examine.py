@@ -215,3 +215,41 @@ def test_a_function_that_calls_itself_passes_down_to_machine_code():
     arrays = [np.asarray(3), np.asarray(2.0)]
     assert examine(dlvm.trace(power, *arrays), arrays) is None
     assert examine(dlvm.trace(dlvm.grad(power, wrt=1), *arrays), arrays) is None
+
+
+FEW = 500
+LONG = """dlvm 1
+func @f(%x: f64) -> f64 {
+  %0 = scan [%x], [], [] length=100000 : f64
+    body(%c: f64) -> f64 {
+      %0 = sin %c : f64
+      %1 = mul %0, %c : f64
+      return %1
+    }
+  return %0
+}
+adjoint @df of @f wrt (0)
+"""
+
+
+def test_answers_that_take_too_long_are_not_compared(monkeypatch, caplog):
+    steps = [0]
+    right = Run.step
+
+    def counted(self, op, operands):
+        steps[0] += 1
+        return right(self, op, operands)
+
+    monkeypatch.setattr(Run, "step", counted)
+    assert examine(parse(LONG), patience=FEW) is None
+    assert "answers are not compared" in caplog.text and f"{FEW} operations" in caplog.text
+    assert steps[0] <= 8 * FEW  # the arguments, the answer
+    caplog.clear()
+    short = parse(LONG.replace("100000", "30"))
+    assert examine(short, patience=FEW) is None and not caplog.text
+
+
+def test_and_what_stages_make_is_verified_all_the_same(monkeypatch):
+    monkeypatch.setattr(Sin, "adjoint", lambda self, dy: 1 / 0)
+    found = examine(parse(LONG), patience=FEW)
+    assert found is not None and (found.kind, found.stage) == ("crash", "differentiate")
