@@ -46,7 +46,7 @@ class Looks:
 NOTHING = Looks()
 contexts: list[object] = []
 """Every context that some thread is in: calls take no short cuts while there is one."""
-_active: ContextVar[Looks] = ContextVar("dlvm_looks", default=NOTHING)
+_active: ContextVar[tuple[debug, ...]] = ContextVar("dlvm_looks", default=())
 
 
 class debug:
@@ -54,15 +54,16 @@ class debug:
 
     ``nans`` and ``infs`` say which operation first made a NaN or an infinity that a result shows,
     with its line and the range of its operands; no result changes by a bit. ``bounds`` compiles
-    programs in which every access to memory is checked.
+    programs in which every access to memory is checked. A thread that is started inside looks where
+    it is given the context: ``Thread(target=contextvars.copy_context().run, args=(work,))``.
     """
 
     def __init__(self, *, nans: bool = False, infs: bool = False, bounds: bool = False) -> None:
         self.looks = Looks(nans, infs, bounds)
-        self._tokens: list[Token[Looks]] = []
+        self._tokens: list[Token[tuple[debug, ...]]] = []
 
     def __enter__(self) -> debug:
-        self._tokens.append(_active.set(_active.get() | self.looks))
+        self._tokens.append(_active.set((*_active.get(), self)))
         contexts.append(self)
         return self
 
@@ -71,10 +72,19 @@ class debug:
         _active.reset(self._tokens.pop())
 
 
+def _around() -> Looks:
+    """What the contexts look at that are around this call, and still open."""
+    found = NOTHING
+    for context in _active.get():
+        if context in contexts:  # one that was given to a thread may have been left since
+            found = found | context.looks
+    return found
+
+
 def looks(own: tuple[str, ...] = ()) -> Looks:
     """What is looked at in a call of a function with these names in its ``debug=``."""
     said = environment.value("DLVM_CHECK")
-    found = _active.get() | Looks.named(own, "debug=") if own else _active.get()
+    found = _around() | Looks.named(own, "debug=") if own else _around()
     if not said:
         return found
     names = tuple(n.strip() for n in said.split(",") if n.strip())

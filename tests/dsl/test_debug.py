@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import sys
 import threading
 
 import numpy as np
@@ -211,3 +214,44 @@ def test_unstaged_code_is_looked_at_operation_by_operation():
 def test_half_precisions_overflow():
     error = told(dlvm.function(lambda x: x * x), np.float16([300.0]), infs=True)
     assert error.message == "mul made an infinity out of finite numbers"
+
+
+@pytest.mark.skipif(
+    getattr(sys.flags, "thread_inherit_context", 0), reason="this Python gives threads the context"
+)
+def test_a_thread_looks_where_it_is_given_the_context():
+    f = dlvm.function(dlvm.log)
+    seen: list[object] = []
+
+    def work():
+        try:
+            seen.append(f(np.array(-1.0)))
+        except NotFinite as error:
+            seen.append(error)
+
+    with dlvm.debug(nans=True):
+        for target in ((work,), (contextvars.copy_context().run, work)):
+            thread = threading.Thread(target=target[0], args=target[1:])
+            thread.start()
+            thread.join()
+    alone, given = seen
+    assert np.isnan(alone) and isinstance(given, NotFinite)
+
+
+def test_tasks_look_that_are_started_inside():
+    f = dlvm.function(dlvm.log)
+
+    async def work():
+        return f(np.array(-1.0))
+
+    async def both():
+        before = asyncio.create_task(work())
+        with dlvm.debug(nans=True):
+            inside = asyncio.create_task(work())
+            found = await asyncio.gather(before, inside, return_exceptions=True)
+            late = asyncio.create_task(work())
+        return (*found, await late)
+
+    alone, given, late = asyncio.run(both())
+    assert np.isnan(alone) and isinstance(given, NotFinite)
+    assert np.isnan(late)  # nobody looks any more
