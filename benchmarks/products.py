@@ -99,8 +99,9 @@ end:
         k = x.shape[0] if self.transposed[0] else x.shape[1]
         facts = dict(m=m, n=n, k=k, x=x.ctypes.data, y=y.ctypes.data, out=out.ctypes.data)
         steps = {"x.step": x.shape[1], "y.step": y.shape[1], "out.step": n}
-        call = np.array([{**facts, **steps}.get(word, 0) for word in WORDS], np.int64)
         context = np.zeros(tape.WORDS, np.int64)
+        facts["context"] = context.ctypes.data
+        call = np.array([{**facts, **steps}.get(word, 0) for word in WORDS], np.int64)
         context[tape.POOL], context[tape.THREADS] = pool.address(self.threads), self.threads
         return lambda times: self._repeat(context.ctypes.data, call.ctypes.data, times)  # type: ignore
 

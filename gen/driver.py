@@ -38,6 +38,7 @@ from .program import (
     While,
 )
 from .report import step_work
+from .status import WORDS
 
 ENTRY = "dlvm_main"
 
@@ -191,6 +192,8 @@ class Driver:
         self.w.do(f"call void @{kernel.name}({', '.join(arguments)})")
         if kernel.may_raise:
             self.leave_if_failed()
+        if kernel.forks:
+            self.leave_if_halted()
 
     def show(self, index: int, x: View) -> None:
         """Give a value to Python."""
@@ -329,6 +332,13 @@ class Driver:
         going = self.w.name("go")
         self.w.branch(good, going, "leave")
         self.w.label(going)
+
+    def leave_if_halted(self) -> None:
+        """Leave the call where Python has raised in the midst of a kernel or fork."""
+        with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.w)}, true")):
+            halt = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.HALT}")
+            self.copy("%status", halt, str(8 * WORDS))
+            self.w.jump("leave")
 
     @contextmanager
     def unless(self, condition: str) -> Generator[None]:

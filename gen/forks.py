@@ -21,6 +21,7 @@ from dlvm.ir.dims import floordiv, maximum, minimum, product, symbol
 from .access import Place
 from .ahead import Ahead
 from .emit import Text, Writer
+from .interrupts import return_if_halted
 from .lanes import Val
 from .loops import Check, Let, Local, Loop, Scalar, scalars, statements
 from .pool import include_fork
@@ -68,6 +69,7 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     grain = outer.offsets.first(outer.offsets.known(loop.grain))
     shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
     w.do(f"call void @fork(ptr %context, {shared})")
+    return_if_halted(w)
 
 
 def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:

@@ -4,7 +4,11 @@ The driver counts down the work of every trip of its loops, of every function th
 of every large kernel. When some fraction of a millisecond's work is done it looks at the clock, and
 every ``PAUSE`` it takes Python's lock and lets Python run the handlers of signals, as Python does
 between two lines. A handler that raises ends the call: the exception travels in the words of the
-status. Only Python's main thread asks, as only it runs handlers. One kernel is never interrupted.
+status. Only Python's main thread asks, as only it runs handlers.
+
+Kernels ask as well, between pieces of loops that threads may share and between panels of products.
+What Python raises there stands in words of the context, so that other threads end their pieces,
+the kernel returns, whatever it has computed, and the driver leaves.
 """
 
 from __future__ import annotations
@@ -20,10 +24,11 @@ import numpy as np
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import maximum
 
+from .emit import Text, Writer
 from .program import For, If, Launch, Step, While
 from .report import step_work
 from .status import INTERRUPTED
-from .tape import LEFT, PRINTER, SIGNALS, SINCE
+from .tape import HALT, LEFT, PRINTER, SIGNALS, SINCE
 
 BUDGET = 1 << 22
 """Bytes and operations between two looks at the clock."""
@@ -92,7 +97,15 @@ entry:
   %table.at = getelementptr i64, ptr %context, i64 {SIGNALS}
   %table = load ptr, ptr %table.at
   %none = icmp eq ptr %table, null
-  br i1 %none, label %done, label %look
+  br i1 %none, label %done, label %whose
+whose:
+  %ident.at = getelementptr i64, ptr %table, i64 {IDENT}
+  %ident = load ptr, ptr %ident.at
+  %main.at = getelementptr i64, ptr %table, i64 {MAIN}
+  %main = load i64, ptr %main.at
+  %own = call i64 %ident()
+  %ours = icmp eq i64 %own, %main
+  br i1 %ours, label %look, label %done
 look:
   %time = alloca [2 x i64], align 16
   %clock.at = getelementptr i64, ptr %table, i64 {CLOCK}
@@ -107,17 +120,9 @@ look:
   %since = load i64, ptr %since.at
   %passed = sub i64 %now, %since
   %early = icmp ult i64 %passed, {PAUSE}
-  br i1 %early, label %done, label %whose
-whose:
-  store i64 %now, ptr %since.at
-  %ident.at = getelementptr i64, ptr %table, i64 {IDENT}
-  %ident = load ptr, ptr %ident.at
-  %main.at = getelementptr i64, ptr %table, i64 {MAIN}
-  %main = load i64, ptr %main.at
-  %own = call i64 %ident()
-  %ours = icmp eq i64 %own, %main
-  br i1 %ours, label %question, label %done
+  br i1 %early, label %done, label %question
 question:
+  store i64 %now, ptr %since.at
 {QUESTION}  br label %go
 go:
   call void %release(i32 %state)
@@ -161,6 +166,33 @@ done:
 }}"""
 """A value is given to Python under its lock, taken before signals are asked for: one that Python
 would find on entering a callback would be lost. An exception there ends the call."""
+
+
+def halted(w: Writer) -> str:
+    """Whether the call is to end, as a kernel may ask anywhere."""
+    at = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
+    return w.value(f"icmp ne i64 {w.value(f'load i64, ptr {at}, align 8')}, 0")
+
+
+def return_if_halted(w: Writer) -> None:
+    """End a function without a result: what comes next must not use what is half done."""
+    gone, going = w.name("halted"), w.name("go")
+    w.branch(halted(w), gone, going)
+    w.label(gone)
+    w.do("ret void")
+    w.label(going)
+
+
+def ask_in_kernel(text: Text, w: Writer, work: str) -> None:
+    """Count work in a kernel; where enough is done, ask, and return if that raises."""
+    text.functions["ask"] = ASK
+    at = w.value(f"getelementptr i64, ptr %context, i64 {LEFT}")
+    rest = w.value(f"sub i64 {w.value(f'load i64, ptr {at}, align 8')}, {work}")
+    w.do(f"store i64 {rest}, ptr {at}, align 8")
+    with w.when(w.value(f"icmp slt i64 {rest}, 0")):
+        halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
+        w.do(f"call void @ask(ptr %context, ptr {halt})")
+    return_if_halted(w)
 
 
 def table() -> int:

@@ -5,7 +5,8 @@ a module. ``body`` is ``void(ptr env, i64 begin, i64 end)`` and is called over p
 are ``[0, count)``, each a multiple of ``grain`` but the last: by several threads at once, or once
 by the caller where the call has no pool (word ``POOL`` of its context is 0), where there is one
 grain only, or where the pool is at work (for another Python thread, or further out). A grain
-should be a microsecond of work or more. Which parts there are must change no result.
+should be a microsecond of work or more. Which parts there are must change no result. A long part is
+done in pieces, between which the call may end: what follows a fork looks at ``HALT`` first.
 
 Workers are made when a job first asks for them, in machine code; no Python runs on the way. They
 block all signals, spin for a while after a job and then sleep. A forked child has no workers: its
@@ -26,33 +27,79 @@ from dlvm.target import Target, cores
 
 from . import pool_code as words
 from .emit import Text
+from .interrupts import ASK
 from .llvm import Library, object_code
-from .tape import POOL, THREADS
+from .tape import HALT, POOL, THREADS
 
 SPIN_SECONDS = 50e-6
 """For how long a worker waits for the next job before it sleeps."""
 
+PIECE = 64
+"""Grains that a thread takes on before it looks whether the call is to end: some 0.1 ms."""
+
 FORK = f"""
 define internal void @fork(ptr %context, ptr %body, ptr %env, i64 %count, i64 %grain) #0 {{
 entry:
-  %pool.at = getelementptr i64, ptr %context, i64 {POOL}
-  %pool = load ptr, ptr %pool.at
-  %none = icmp eq ptr %pool, null
+  %job = alloca [4 x i64], align 16
   %small = icmp sle i64 %count, %grain
-  %alone = or i1 %none, %small
-  br i1 %alone, label %serial, label %share
+  br i1 %small, label %serial, label %large
 serial:
   %some = icmp sgt i64 %count, 0
   br i1 %some, label %all, label %done
 all:
   call void %body(ptr %env, i64 0, i64 %count)
   br label %done
+large:
+  store ptr %context, ptr %job
+  %body.at = getelementptr i64, ptr %job, i64 1
+  store ptr %body, ptr %body.at
+  %env.at = getelementptr i64, ptr %job, i64 2
+  store ptr %env, ptr %env.at
+  %piece = mul i64 %grain, {PIECE}
+  %piece.at = getelementptr i64, ptr %job, i64 3
+  store i64 %piece, ptr %piece.at
+  %pool.at = getelementptr i64, ptr %context, i64 {POOL}
+  %pool = load ptr, ptr %pool.at
+  %none = icmp eq ptr %pool, null
+  br i1 %none, label %alone, label %share
+alone:
+  call void @pieces(ptr %job, i64 0, i64 %count)
+  br label %done
 share:
   %limit.at = getelementptr i64, ptr %context, i64 {THREADS}
   %limit = load i64, ptr %limit.at
   %run = load ptr, ptr %pool
-  call void %run(ptr %pool, ptr %body, ptr %env, i64 %count, i64 %grain, i64 %limit)
+  call void %run(ptr %pool, ptr @pieces, ptr %job, i64 %count, i64 %grain, i64 %limit)
   br label %done
+done:
+  ret void
+}}
+define internal void @pieces(ptr %job, i64 %begin, i64 %end) #0 {{
+entry:
+  %context = load ptr, ptr %job
+  %body.at = getelementptr i64, ptr %job, i64 1
+  %body = load ptr, ptr %body.at
+  %env.at = getelementptr i64, ptr %job, i64 2
+  %env = load ptr, ptr %env.at
+  %piece.at = getelementptr i64, ptr %job, i64 3
+  %piece = load i64, ptr %piece.at
+  %halt.at = getelementptr i64, ptr %context, i64 {HALT}
+  br label %look
+look:
+  %start = phi i64 [ %begin, %entry ], [ %stop, %ask ]
+  %halt = load i64, ptr %halt.at
+  %halted = icmp ne i64 %halt, 0
+  br i1 %halted, label %done, label %run
+run:
+  %next = add i64 %start, %piece
+  %past = icmp sgt i64 %next, %end
+  %stop = select i1 %past, i64 %end, i64 %next
+  call void %body(ptr %env, i64 %start, i64 %stop)
+  %more = icmp slt i64 %stop, %end
+  br i1 %more, label %ask, label %done
+ask:
+  call void @ask(ptr %context, ptr %halt.at)
+  br label %look
 done:
   ret void
 }}"""
@@ -60,6 +107,7 @@ done:
 
 def include_fork(text: Text) -> None:
     """Put ``@fork`` into a module."""
+    text.functions["ask"] = ASK
     text.functions["fork"] = FORK
 
 

@@ -21,6 +21,7 @@ from dlvm.target import Target
 from .bands import BATCH, Plan, write_bands
 from .bounds import checked, writing
 from .emit import Text, Writer
+from .interrupts import ask_in_kernel
 from .lanes import llvm_type
 from .llvm import object_code
 from .micro import Vectors
@@ -29,17 +30,20 @@ from .pool import include_fork
 from .tape import THREADS
 from .thin import BROAD, MANY, thin_across, thin_along
 
-WORDS = ("m", "n", "k", "x", "x.step", "y", "y.step", "out", "out.step", "finish", "environment")
+SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
+WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
 """Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
 lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
-is null, and the environment that it is given."""
-POINTERS = ("x", "y", "out", "finish", "environment")
+is null, and the environment that it is given; the context of the call."""
+POINTERS = ("x", "y", "out", "finish", "environment", "context")
 LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
 VAST = 1 << 19
 """Bytes of a y that does not stay in the second cache until its next rows are summed."""
 LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
+TIMES = 3
+"""Of how many multiplications, as a power of two, a vector is done with one byte's time."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -273,7 +277,7 @@ class _Product:
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; one panel of y is copied once."""
         w, plan = Writer(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step", "y", "y.step", "finish", "environment")
+        self.words(w, *SIDES, "finish", "environment", "context")
         v = plan.vectors(w)
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
@@ -286,8 +290,11 @@ class _Product:
         asks = w.value(f"and i1 {copied}, {tall}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
         y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
+        sums = w.value("mul i64 %rows, %cols")
         with w.loop("0", depth, step) as p:
             left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
+            work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, {left}')}, {TIMES}")
+            ask_in_kernel(self.text, w, work)
             source = self.start(w, v, "y", p.index, "%col", plan.y_transposed)
             with w.when(copies):
                 to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"

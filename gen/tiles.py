@@ -16,6 +16,7 @@ from dlvm.ir.dims import substitute, symbol, symbols
 
 from .access import Place
 from .emit import Writer
+from .interrupts import return_if_halted
 from .loops import (
     Body,
     Buffer,
@@ -43,6 +44,7 @@ def product(e: Emitter, s: Product) -> None:
     for name, side in (("x", s.x), ("y", s.y)):
         values[name], values[f"{name}.step"] = _address(e, side)
     values |= {"out": "null", "out.step": "0", "finish": "null", "environment": "null"}
+    values["context"] = "%context"
     if (sums := place_of_sums(s, e.shared)) is not None:
         values["out"], values["out.step"] = _address(e, sums.place)
     if sums is None or not sums.plain:
@@ -55,6 +57,7 @@ def product(e: Emitter, s: Product) -> None:
     )
     function = use(e.w.text, generic, e.target)
     e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
+    return_if_halted(e.w)
 
 
 def _address(e: Emitter, side: Operand) -> tuple[str, str]:

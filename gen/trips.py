@@ -69,6 +69,7 @@ def emit_trips(outer: Driver, step: For, enter: Enter) -> None:
     grain = w.value(f"select i1 {few}, i64 {length}, i64 {outer.size(_grain(outer, enter))}")
     shared = f"ptr @{name}, ptr {environment}, i64 {length}, i64 {grain}"
     w.do(f"call void @fork(ptr %context, {shared})")
+    outer.leave_if_halted()
     outer.leave_if_failed()
 
 

@@ -128,8 +128,20 @@ def test_parts_are_whole_grains_but_the_last(fork, threads):
         parts = sorted(map(tuple, found[1 : found[0] + 1].reshape(-1, 2)))
         assert parts[0][0] == 0 and parts[-1][1] == count
         assert all(a[1] == b[0] and a[1] % grain == 0 for a, b in pairwise(parts))
-        most = min(pool_code.PARTS * threads, -(-count // grain)) if threads > 1 else 1
-        assert len(parts) == most or not pool.address(threads)
+        grains = -(-count // grain)
+        shared = threads > 1 and pool.address(threads)
+        most = min(pool_code.PARTS * threads, grains) if shared else 1
+        piece = pool.PIECE * grain if grains > 1 else count
+        assert most <= len(parts) <= most + grains // pool.PIECE + 1
+        assert all(b - a <= piece for a, b in parts)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_call_that_is_to_end_does_no_more_parts(fork, threads):
+    words, seen = context(threads), np.zeros(1000, np.int64)
+    words[tape.HALT] = 1
+    fork.call(words.ctypes.data, COUNT, seen.ctypes.data, 1000, 1)
+    assert not seen.any()
 
 
 def test_a_fork_within_a_fork_runs_where_it_stands(fork):

@@ -1,4 +1,4 @@
-"""Ctrl-C in a long loop and in a compile: it comes at once, and the process goes on.
+"""Ctrl-C in a long loop or kernel and in a compile: it comes at once, and the process goes on.
 
 python -m tests.robust.interrupts [--short]
 """
@@ -26,6 +26,8 @@ from .script import demand, run
 LATE = 0.5
 """Seconds within which a loop must end; a loaded machine needs some of them."""
 X = np.linspace(0.0, 1.0, 4096)
+SMALL, LARGE = 1 << 9, 1 << 17
+"""Rows with which a kernel takes no time, or seconds."""
 
 
 def interrupted(call: Callable[[], Any], after: float = 0.4) -> float:
@@ -97,6 +99,52 @@ def in_loops(short: bool) -> str:
     return f"{len(loops())} kinds of loops, {rounds} times each, ended within {slowest:.3f} s"
 
 
+def kernels(threads: int) -> dict[str, tuple[Callable[[int], Any], Callable[[int], Any]]]:
+    """Single kernels of so many rows, and what they give."""
+    product = dlvm.function(lambda x: x @ x, threads=threads)
+    pairs = dlvm.function(
+        lambda x: dlvm.exp(-((x[:, None] - x[None, :]) ** 2)).sum(axis=1), threads=threads
+    )
+    chain = dlvm.function(lambda x, y: dlvm.sin(dlvm.exp(x)[:, None] + y[None, :]), threads=threads)
+    apart = dlvm.function(
+        lambda x: dlvm.map(lambda a: dlvm.exp(-((a - x) ** 2)).sum(), x), threads=threads
+    )
+
+    def distances(n: int) -> Any:
+        x = np.linspace(0.0, 1.0, n)
+        return np.exp(-((x[:, None] - x[None, :]) ** 2)).sum(axis=1)
+
+    @cache
+    def line(n: int) -> Any:
+        return np.linspace(0.0, 1.0, n)
+
+    squares = {n: np.ones((n // 25, n // 25)) for n in (SMALL, LARGE)}
+
+    def grid(n: int) -> Any:
+        return np.sin(np.exp(line(n // 8))[:, None] + line(n // 8))
+
+    return {
+        "product": (lambda n: product(squares[n]), lambda n: float(n // 25)),
+        "row kernel": (lambda n: pairs(line(n)), distances),
+        "chain": (lambda n: chain(line(n // 8), line(n // 8)), grid),
+        "trips": (lambda n: apart(line(n)), distances),
+    }
+
+
+def in_kernels(short: bool) -> str:
+    """One kernel of seconds ends a fraction of a second after Ctrl-C, on one thread and on two."""
+    slowest, rounds = 0.0, 1 if short else 5
+    for threads in (1, 2):
+        for name, (call, expected) in kernels(threads).items():
+            np.testing.assert_allclose(call(SMALL), expected(SMALL), rtol=1e-12)
+            for _ in range(rounds):
+                late = interrupted(lambda call=call: call(LARGE))
+                demand(late < LATE, f"{name} ended {late:.2f} s after Ctrl-C")
+                slowest = max(slowest, late)
+            np.testing.assert_allclose(call(SMALL), expected(SMALL), rtol=1e-12)
+    return f"{rounds} times each kind, ended within {slowest:.3f} s"
+
+
 def handlers(short: bool) -> str:
     """A handler that raises nothing runs in the middle of a call, which goes on."""
     seen: list[float] = []
@@ -165,4 +213,4 @@ def in_compiles(short: bool) -> str:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it behind a "&"
-    sys.exit(run(__doc__, in_loops, handlers, other_threads, in_compiles))
+    sys.exit(run(__doc__, in_loops, in_kernels, handlers, other_threads, in_compiles))
