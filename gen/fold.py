@@ -76,6 +76,8 @@ class Fold:
         shape, axes = ops[0].operands[0].shape, ops[0].axes
         sizes = tuple(shape[a] for a in axes)
         folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
+        for fold in folds:
+            fold.start()
         extent, size = product(sizes), self.tree[0]
         chunks = ceildiv(extent, size)
         if apart := self.apart and chunks != 1:
@@ -103,7 +105,33 @@ class Fold:
 
         return index
 
+    def partial(
+        self,
+        ops: Sequence[Reduction],
+        at: At,
+        lanes: int,
+        to: Sequence[Sequence[Local]],
+        start: Dim,
+    ) -> None:
+        """Reductions of one chunk, as far as so many accumulators, which are put into arrays."""
+        shape, axes = ops[0].operands[0].shape, ops[0].axes
+        sizes = tuple(shape[a] for a in axes)
+        folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
+        self._accumulate(folds, product(sizes), 0, lanes)
+        with self.across(lanes) as (lane, _):
+            for fold, arrays in zip(folds, to, strict=True):
+                fold.put(lane, arrays, start)
+
     def _chunk(self, folds: Sequence[_Running], extent: Dim, c: Dim) -> None:
+        self._accumulate(folds, extent, c, 1)
+        with self.nest.uncounted():
+            self._meet()
+            for fold in folds:
+                fold.finish(c)
+        self._meet()
+
+    def _accumulate(self, folds: Sequence[_Running], extent: Dim, c: Dim, until: int) -> None:
+        """A chunk in accumulators, of which so many are left in the end."""
         first = c * self.tree[0]
         for fold in folds:
             fold.open()
@@ -118,15 +146,11 @@ class Fold:
             self._group(folds, extent, first + groups * self.lanes, rest)
         with self.nest.uncounted():
             half = self.lanes
-            while half > 1:
+            while half > until:
                 half //= 2
                 with self.across(half) as (lane, where):
                     for fold in folds:
                         fold.halve(lane, half, where)
-            self._meet()
-            for fold in folds:
-                fold.finish(c)
-        self._meet()
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
         with self.across(count, meet=False) as (lane, where):
@@ -184,8 +208,12 @@ class _Running:
         self.nest, self.words = fold.nest, fold.words
         self.lanes: list[Local] = []
         self.chunks: list[Buffer] = []
-        self.totals = [fold.nest.local("total", t, 1) for t in op.states()]
-        self._store(self.totals, 0, op.identity(self.words))
+        self.totals: list[Local] = []
+
+    def start(self) -> None:
+        """A total of all chunks."""
+        self.totals = [self.nest.local("total", t, 1) for t in self.op.states()]
+        self._store(self.totals, 0, self.op.identity(self.words))
 
     def _store(
         self, memory: Sequence[Local | Buffer], offset: Dim, state: State, where: Where = ()
@@ -230,6 +258,10 @@ class _Running:
             self._load(self.lanes, lane + half, where),
         )
         self._store(self.lanes, lane, self.op.combine(self.words, left, right), where)
+
+    def put(self, lane: Dim, arrays: Sequence[Local], start: Dim) -> None:
+        """What an accumulator came to, into arrays."""
+        self._store(arrays, start + lane, self._load(self.lanes, lane))
 
     def finish(self, c: Dim) -> None:
         """Fold a chunk into the total, or keep it until all are there."""

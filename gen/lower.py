@@ -30,6 +30,7 @@ from dlvm.ops import (
 from .fold import Team
 from .frames import Frame, folds, frame_of, last_of, levels_of, only_position
 from .grains import grained
+from .groups import ROWS, group, groups_of
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
 from .keeping import keeping
 from .loops import (
@@ -167,7 +168,15 @@ class _Lowering:
         small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
         whole = [t for t in targets if t not in small]
         keep = self._keeping(frame, whole)
-        with self._row(frame) as (row, where, first):
+        done: Dim = 0
+        if self.how.processor == "cpu" and not whole:
+            count = groups_of(self.body, frame, self.kernel.tree)
+            if count != 0:
+                self._groups(frame, small, count)
+            done = ROWS * count
+            if done != 0 and frame.shape[-2] == done:
+                return
+        with self._row(frame, done) as (row, where, first):
             for level in levels_of(self.body) if frame.axes else ():
                 self.pull.fold.keep = {v: b for v, b in keep.items() if folds(level, v)}
                 self.pull.fold.together(level, At(row, where))
@@ -185,6 +194,15 @@ class _Lowering:
                     for (_, buffer), at, x in zip(whole, places, found, strict=True):
                         self._store(buffer, at, x, here)  # what was kept in a room is read by now
 
+    def _groups(self, frame: Frame, targets: Sequence[Target], count: Dim) -> None:
+        """So many groups of short rows: what is folded, then what is made of it."""
+        with group(self.pull, frame, count) as rows:
+            for level in levels_of(self.body):
+                rows.fold(level)
+            with rows.lanes() as r:
+                for value, buffer in targets:
+                    self._write(value, buffer, At(rows.row(r)), ())
+
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
         alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
@@ -197,8 +215,11 @@ class _Lowering:
         self.nest.store(buffer, flatten(at.index, buffer.type.shape), x, where)
 
     @contextmanager
-    def _row(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
-        """A row: its index, where it exists, and where its own results are written."""
+    def _row(self, frame: Frame, done: Dim) -> Generator[tuple[Index, Where, Where]]:
+        """A row: its index, where it exists, and where its own results are written.
+
+        So many rows, along the last axis but one, are done already.
+        """
         if self.how.processor == "gpu":
             with self._lanes(frame) as found:
                 yield found
@@ -210,8 +231,11 @@ class _Lowering:
                 yield row, (), ()
             return
         kind = "serial" if long else "parallel"
-        with self._loops(frame.shape, frame.rows, kind, frame.last) as row:
-            yield row, (), ()
+        left = frame.shape
+        if done != 0:
+            left = (*left[:-2], left[-2] - done, left[-1])
+        with self._loops(left, frame.rows, kind, frame.last) as row:
+            yield row if done == 0 else (*row[:-1], row[-1] + done), (), ()
 
     def _long(self, frame: Frame) -> bool:
         """Whether threads share each row: there are few, and they are or may be long."""

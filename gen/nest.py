@@ -100,7 +100,7 @@ class Nest:
 
     @contextmanager
     def loop(
-        self, kind: Kind, extent: Dim, hint: str = "i", limit: int | None = None
+        self, kind: Kind, extent: Dim, hint: str = "i", limit: int | None = None, width: int = 0
     ) -> Generator[Dim]:
         """A loop; its index. One that turns once is no loop."""
         if extent == 1:
@@ -109,7 +109,7 @@ class Nest:
         name = self.fresh(f"%{hint}")
         with self.scope(name) as body:
             yield symbol(name)
-        width = self.width if kind == "vector" else 0
+        width = (width or self.width) if kind == "vector" else 0
         self.put(Loop(name, extent, kind, tuple(body), limit, width))
 
     def local(self, hint: str, dtype: DType, size: int, *, depth: int = -1) -> Local:

@@ -8,16 +8,20 @@ from dlvm.ir import F32, F64, Dim
 from dlvm.ir.dims import substitute, symbol, symbols
 from dlvm.target import Target
 
-from .emit import Text
+from .emit import Text, Writer
 from .loops import Buffer, Let, Load, Local, Loop, Store
-from .packing import copy_columns
+from .micro import Vectors
+from .packing import PANEL, copy_columns, transposed
+
+SMALL = 256
+"""Elements that are turned without loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """``target[r * width + c] = source[offset + c * step + r]`` for r < rows and c < columns."""
 
-    source: Buffer
+    source: Buffer | Local
     offset: Dim
     step: Dim
     target: Local
@@ -39,7 +43,7 @@ def turn_of(loop: Loop, target: Target) -> Turn | None:
                     rows,
                     "vector",
                     (
-                        Let(Load(dtype, Buffer() as source, offset, ()) as x),
+                        Let(Load(dtype, Buffer() | Local() as source, offset, ()) as x),
                         Store(Local() as room, to, stored, ()),
                     ),
                 ),
@@ -58,11 +62,36 @@ def turn_of(loop: Loop, target: Target) -> Turn | None:
 
 def turn_function(text: Text, turn: Turn, target: Target) -> str:
     """The name of the function that does it, which is added to the module if it is new."""
-    dtype = turn.source.dtype
+    dtype, lanes = turn.source.dtype, target.lanes(turn.source.dtype.bytes)
     name = f"turn.{dtype}.{turn.width}"
-    if name not in text.functions:
-        copy_columns(text, name, dtype, target.lanes(dtype.bytes), turn.width)
+    if (size := _small(turn, lanes)) is not None:
+        name = f"{name}.{size[0]}x{size[1]}"
+        if name not in text.functions:
+            _squares(text, name, Vectors(Writer(text), dtype, lanes), turn.width, size)
+    elif name not in text.functions:
+        copy_columns(text, name, dtype, lanes, turn.width)
     return name
+
+
+def _small(turn: Turn, lanes: int) -> tuple[int, int] | None:
+    """The rows and columns of a few whole squares, which need no loop."""
+    rows, columns = turn.rows, turn.columns
+    if not isinstance(rows, int) or not isinstance(columns, int) or rows * columns > SMALL:
+        return None
+    return (rows, columns) if rows % lanes == columns % lanes == 0 else None
+
+
+def _squares(text: Text, name: str, v: Vectors, width: int, size: tuple[int, int]) -> None:
+    """``void @NAME(PANEL)`` for so many rows and columns."""
+    rows, columns = size
+    for c in range(0, columns, v.lanes):
+        lines = [v.w.value(f"mul i64 %step, {c + i}") for i in range(v.lanes)]
+        starts = [v.at("%from", line) for line in lines]
+        for r in range(0, rows, v.lanes):
+            turned = transposed(v, [v.load(v.at(start, r)) for start in starts])
+            for q, row in enumerate(turned):
+                v.store(row, v.at("%to", (r + q) * width + c))
+    text.functions[name] = v.w.function(f"internal void @{name}({PANEL})")
 
 
 def _start(offset: Dim, *names: str) -> Dim:
