@@ -25,7 +25,7 @@ from .floors import bandwidth
 ROUNDS = 15
 THREADS = (1, 2)
 SIZES = (100_000, 1_000_000, 16_000_000)
-ROWS = ((4096, 1024), (65536, 64), (128, 32768))
+ROWS = ((4096, 1024), (65536, 64), (262144, 16), (128, 32768))
 Call = Callable[..., Any]
 
 
@@ -89,7 +89,7 @@ def plus_transposed(x: Any, y: Any) -> Any:
 
 
 def cases() -> Iterator[Case]:
-    """Chains of three sizes and two types, rows of three widths, sums, a transposition."""
+    """Chains of three sizes and two types, rows of four widths, sums, a transposition."""
     for dtype in ("f32", "f64"):
         for size in SIZES:
             for f in (axpy, chain):
