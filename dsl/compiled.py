@@ -16,6 +16,7 @@ from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 from dlvm.lazy import lazy
 
+from .doubtful import Doubt, check, doubts
 from .guards import Found
 from .looking import kept, look
 from .provenance import definition, place
@@ -142,12 +143,12 @@ class Compiled:
         if found is not NotImplemented:  # the entry has checked all that follows
             return found
         try:
-            bind(self._types, arrays, self._labels)
+            check(self.doubts, bind(self._types, arrays, self._labels))
             self._ready(arrays)
             return self.road.executable.run(arrays)
         except UserError as error:
-            notes = (self._written(),) if error.sides else ()
-            raise error.located(user_origin(), *notes) from None
+            error.notes += (self._written(),) if error.sides else ()
+            raise error.located(user_origin()) from None
         except (MemoryError, RecursionError, OSError):
             raise
         except Exception as error:
@@ -163,7 +164,12 @@ class Compiled:
 
     @lazy
     def _enter(self) -> Call | None:
-        return entered(self.road.executable)
+        return None if self.doubts else entered(self.road.executable)
+
+    @lazy
+    def doubts(self) -> Sequence[Doubt]:
+        """The sizes that are to be looked at in each call."""
+        return doubts(self.module)
 
     def _ready(self, arrays: list[Array]) -> None:
         """Donated arguments that can't be given away are copied, or refused."""

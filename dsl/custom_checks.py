@@ -15,6 +15,7 @@ from dlvm.ir import TensorType, zeros
 from dlvm.ir.dims import unequal
 
 from .operands import element, fresh, staged
+from .provenance import arisen
 from .scopes import is_sequence
 from .specs import Arguments, Parameters
 from .tensor import Tensor
@@ -158,7 +159,7 @@ class Rule:
             remedy="sum over what was stretched, or stretch with dlvm.broadcast_to"
             if kind is ShapeError
             else f"convert it with dlvm.astype(..., dlvm.{t.dtype.numpy.name})",
-            sides=unequal(found.shape, t.shape),
+            notes=arisen(unequal(found.shape, t.shape), [found.contents]),
         )
 
     def _structure(self, what: str, expected: Tree, found: Tree) -> UserError:

@@ -126,13 +126,18 @@ def _written(name: str, trace: Trace) -> Iterator[Function]:
 
 
 def _anywhere(size: Dim, scope: Scope) -> list[Value]:
-    """The first value with a size in the scopes around."""
+    """The first value with a size in the scopes around, an argument if there is one."""
+    if not isinstance(size, Expr):
+        return []
+    inputs = scope.trace.inputs.items()
+    found = next((p for p, i in inputs if i.given is None and size in p.shape), None)
+    if found is not None:
+        return [found]
     around = [scope]
     while (parent := around[-1].parent) is not None:
         around.append(parent)
     ops = (r for s in reversed(around) for op in s.builder.ops for r in op.results)
-    found = next((v for v in ops if isinstance(size, Expr) and size in v.shape), None)
-    return [] if found is None else [found]
+    return [v for v in ops if size in v.shape][:1]
 
 
 # -- arguments ---------------------------------------------------------------------------------

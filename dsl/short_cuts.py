@@ -61,7 +61,7 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given, captured: Read | No
     """The way to a program from calls of a form, for leaves of these types; None without one."""
     executable, tree = compiled.road.executable, compiled.program.tree
     kinds: list[Any] = [*map(type, leaves)]
-    if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds):
+    if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds) or compiled.doubts:
         return None
     kinds += [np.ndarray] * len(compiled.captured)
     enter = executable.entry(kinds, bare=tree.is_leaf())

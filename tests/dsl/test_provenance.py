@@ -168,6 +168,25 @@ def lanes_of_two_sizes(a: Any, b: Any) -> Any:  # has A of a
     return dlvm.vmap(lambda u, v: u * v)(a, twice)  # here
 
 
+@sized({"a": "A", "b": "B"}, V, V)
+def divided(a: Any, b: Any) -> Any:  # has A of a # has B of b
+    return a.reshape((b.shape[0], -1))  # here
+
+
+@sized({"a": "A", "b": "B"}, V, V)
+def of_a_rule(a: Any, b: Any) -> Any:  # has A of a
+    @dlvm.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2
+
+    def backward(kept: Any, dy: Any) -> Any:  # here
+        both = dlvm.concat([dy, b])  # makes A+B
+        return (both * 2,)
+
+    f.defvjp(lambda x: (x * 2, None), backward)
+    return dlvm.grad(lambda x: f(x).sum())(a)
+
+
 @pytest.mark.parametrize("program", programs(__name__))
 def test_both_lines_are_named(program: Any):
     judge(program)
@@ -191,6 +210,31 @@ def test_a_call_names_the_axes_and_the_line_of_the_arguments():
     assert "staged(np.ones((3, 4)), V)  # the call" in text
     assert "B = 3: axis 0 of x, f64[B,4]" in text
     assert f"compiled for (x: f64[B,4], y: f64[2*B]), test_provenance.py:{line}: def f(" in text
+
+
+@pytest.mark.parametrize("interpret", ["0", "1"])
+def test_a_size_that_comes_out_negative_is_told_before_anything_runs(
+    interpret: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DLVM_INTERPRET", interpret)
+
+    def f(x: Any) -> Any:
+        room = dlvm.zeros(x.shape[0] - 3)  # makes it
+        return dlvm.concat([x, room]) + 1
+
+    staged = dlvm.function(f, dynamic={"x": "N"})
+    right = (*(2.0,) * 5, 1.0, 1.0)
+    for _ in range(3):  # by every way into it
+        assert np.array_equal(staged(V), right)
+    with pytest.raises(ShapeError) as caught:
+        staged(np.ones(2))
+    text = str(caught.value)
+    assert "a size can't be negative: N-3 is -1 where N = 2" in text
+    assert "room = dlvm.zeros(x.shape[0] - 3)  # makes it" in text
+    assert "compiled for (x: f64[N]), test_provenance.py:" in text
+    assert np.array_equal(staged(np.ones(3)), np.full(3, 2.0))
+    with pytest.raises(ShapeError, match="N-3 is -1"):
+        staged.compile(dlvm.spec("f64[N]"))(np.ones(2))
 
 
 def test_sizes_that_are_known_need_no_explanation():
