@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import sympy
 
@@ -74,6 +75,44 @@ ANALYSIS: dict[str, Callable[..., Any]] = {
     "pow": operator.pow,
 }
 """Words that SymPy knows."""
+DIGITS: dict[str, Callable[..., Any]] = {
+    **FIELD,
+    "sqrt": mpmath.sqrt,
+    "exp": mpmath.exp,
+    "exp2": lambda x: mpmath.power(2, x),
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log2": lambda x: mpmath.log(x, 2),
+    "log10": mpmath.log10,
+    "log1p": mpmath.log1p,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
+    "tanh": mpmath.tanh,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "asin": mpmath.asin,
+    "acos": mpmath.acos,
+    "atan": mpmath.atan,
+    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+    "erf": mpmath.erf,
+    "erfc": mpmath.erfc,
+    "erfinv": mpmath.erfinv,
+    "lgamma": lambda x: mpmath.log(abs(mpmath.gamma(x))),
+    "digamma": mpmath.digamma,
+    "pow": mpmath.power,
+    "copysign": lambda x, y: abs(x) if y >= 0 else -abs(x),
+    "fmod": lambda x, y: x - y * _towards_zero(x / y),
+    "trunc": lambda x: _towards_zero(x),
+    "floor": mpmath.floor,
+    "ceil": mpmath.ceil,
+    "round": mpmath.nint,
+}
+"""Words on numbers of as many digits as mpmath is told to keep, where every choice is known."""
+
+
+def _towards_zero(x: Any) -> Any:
+    return mpmath.floor(x) if x >= 0 else mpmath.ceil(x)
 
 
 class NoMeaning(Exception):
@@ -97,8 +136,10 @@ class Reals:
     def number(self, x: Any) -> Any:
         """A NumPy or Python number as one of ours."""
         x = x.item() if isinstance(x, np.generic) else x
-        if isinstance(x, bool | Fraction | sympy.Basic):
+        if isinstance(x, bool | Fraction | sympy.Basic | mpmath.mpf):
             return x
+        if self.words is DIGITS:
+            return mpmath.mpf(x)
         if isinstance(x, float) and not np.isfinite(x):
             return self._infinite(x)
         exact = Fraction(x)

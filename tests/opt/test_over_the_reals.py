@@ -20,6 +20,8 @@ import sympy
 from dlvm.ir import BOOL, F64, I64, Array, Builder, Function, Module, Param, Rule, TensorType, rules
 from dlvm.ir import parse as parse_module
 from dlvm.ir.dims import evaluate, symbols
+from dlvm.ops import Add, Broadcast, Reshape
+from dlvm.opt.simplification import before_broadcast, before_reshape
 from dlvm.opt.softmax import open_softmax
 
 from .building import parameter_type
@@ -137,6 +139,34 @@ func @f(%x: f64[2,3]) -> f64[2,3] {
         total = sum(sympy.exp(v) for v in given)
         for value, v in zip(row, given, strict=True):
             assert sympy.simplify(value - sympy.exp(v) / total) == 0
+
+
+def general(law: Callable[[Any], Any], example: Callable[..., Any], *given: str) -> Rule:
+    """A law of ``simplify`` about every formula of elements, on one of them."""
+    return Rule(law.__name__, Add, law, (example,), given, True, law.__doc__ or "")
+
+
+GENERAL = [
+    general(
+        before_broadcast,
+        lambda x, y: Add(Broadcast(x, (4, *x.shape), (1,)), Broadcast(y, (4, *y.shape), (1,))),
+        "f[M]",
+        "f[M]",
+    ),
+    general(before_broadcast, lambda x: Broadcast(x, (4, *x.shape), (1,)) + 2.0, "f[M]"),
+    general(before_reshape, lambda x: Reshape(x, (1, *x.shape)) + 2.0, "f[M]"),
+    general(
+        before_reshape,
+        lambda x, y: Add(Reshape(x, (x.type.size,)), Reshape(y, (y.type.size,))),
+        "f[M,2]",
+        "f[M,2]",
+    ),
+]
+
+
+@pytest.mark.parametrize("rule", GENERAL, ids=lambda r: r.name)
+def test_so_are_those_about_every_formula(rule: Rule):
+    assert RATIONALS in means(rule)
 
 
 # -- what is wrong is caught ----------------------------------------------------------------------
