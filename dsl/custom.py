@@ -214,10 +214,10 @@ class VjpFunction(Custom):
             return rule.cotangents(out, made)
 
         ahead = written(made, made.inputs(), forward)
-        kept = ahead.types[len(primal.types) :]
+        kept = ahead.results[len(primal.types) :]
         n = len(kept)
-        inputs = [Input(f"kept_{i}", f"kept[{i}]", t) for i, t in enumerate(kept)]
-        inputs += _seeds(primal.types)
+        inputs = [Input(f"kept_{i}", f"kept[{i}]", v.type, given=v) for i, v in enumerate(kept)]
+        inputs += _seeds(primal.results)
         return {"forward": ahead, "backward": written(made, inputs, backward)}
 
     def _call(self, rules: Rules, xs: tuple[Value, ...]) -> Op:
@@ -230,9 +230,9 @@ def is_traced(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) or hasattr(leaf, "__array__")
 
 
-def _seeds(types: Sequence[TensorType]) -> list[Input]:
-    floats = [(i, t) for i, t in enumerate(types) if t.dtype.is_float]
-    return [Input(f"seed_{i}", f"the cotangent of result {i}", t) for i, t in floats]
+def _seeds(results: Sequence[Value]) -> list[Input]:
+    floats = [(i, r) for i, r in enumerate(results) if r.dtype.is_float]
+    return [Input(f"seed_{i}", f"the cotangent of result {i}", r.type, given=r) for i, r in floats]
 
 
 class JvpFunction(Custom):
@@ -283,7 +283,9 @@ class JvpFunction(Custom):
         inputs = made.inputs()
         n = len(inputs)
         floats = [i for i in inputs if i.type.dtype.is_float]
-        inputs += [Input(f"d_{i.name}", f"the tangent of {i.label}", i.type) for i in floats]
+        inputs += [
+            Input(f"d_{i.name}", f"the tangent of {i.label}", i.type, given=i.given) for i in floats
+        ]
         return {"rule": written(made, inputs, body)}
 
     def _call(self, rules: Rules, xs: tuple[Value, ...]) -> Op:

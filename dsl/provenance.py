@@ -61,8 +61,8 @@ def _told(size: Dim, near: Sequence[Value], scope: Scope) -> str:
     starts = [v for v in near if size in v.shape] or _anywhere(size, scope)
     found = _first(size, starts, scope.trace)
     if isinstance(found, Param):
-        return f"{size}: {_argument(size, found, scope.trace)}"
-    letters = _letters(size, scope.trace)
+        return f"{size}: {_argument(size, found, scope)}"
+    letters = _letters(size, scope)
     if found is not None and found.origin is not None:
         return f"{size}: made at {place(found.origin)}{letters and f', where {letters}'}"
     return f"{size}: {letters}" if letters else ""
@@ -129,8 +129,7 @@ def _anywhere(size: Dim, scope: Scope) -> list[Value]:
     """The first value with a size in the scopes around, an argument if there is one."""
     if not isinstance(size, Expr):
         return []
-    inputs = scope.trace.inputs.items()
-    found = next((p for p, i in inputs if i.given is None and size in p.shape), None)
+    found = next((p for p in scope.root.params if size in p.shape), None)
     if found is not None:
         return [found]
     around = [scope]
@@ -143,31 +142,31 @@ def _anywhere(size: Dim, scope: Scope) -> list[Value]:
 # -- arguments ---------------------------------------------------------------------------------
 
 
-def _argument(size: Dim, param: Param, trace: Trace) -> str:
-    """An axis of an argument, and the line that names it."""
+def _argument(size: Dim, param: Param, scope: Scope) -> str:
+    """An axis of an argument, and the line that names it, if that is one of the whole program."""
+    trace = scope.trace
     known = trace.inputs.get(param)
     path = next((c.path for c in trace.arrays.values() if c.param is param), param.name)
     label, held = (known.label, known.held) if known is not None else (path, "a captured array")
-    at = definition(trace.python)
+    at = definition(trace.python) if param in scope.root.params else None
     said = f"axis {param.shape.index(size)} of {label!r}, {held}"
     return said if at is None else f"{said}, {place(at)}"
 
 
-def _letters(size: Dim, trace: Trace) -> str:
+def _letters(size: Dim, scope: Scope) -> str:
     """Which axes of arguments the symbols of a size are."""
     if not isinstance(size, Expr):
         return ""
     names = dict.fromkeys(symbols(size))
-    found = ((n, *_axis_of(n, trace)) for n in names)
+    found = ((n, *_axis_of(n, scope)) for n in names)
     return ", ".join(f"{name} is axis {axis} of {label!r}" for name, label, axis in found if label)
 
 
-def _axis_of(name: str, trace: Trace) -> tuple[str, int]:
+def _axis_of(name: str, scope: Scope) -> tuple[str, int]:
     """The argument of the whole program that tells a symbol, and along which axis."""
-    outermost = [(p, i.label) for p, i in trace.inputs.items() if i.given is None]
     axes = [
-        (label, axis, d)
-        for param, label in outermost
+        (scope.trace.inputs[param].label, axis, d)
+        for param in scope.root.params
         for axis, d in enumerate(param.shape)
         if name in symbols(d)
     ]

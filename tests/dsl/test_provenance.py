@@ -174,6 +174,28 @@ def divided(a: Any, b: Any) -> Any:  # has A of a # has B of b
 
 
 @sized({"a": "A", "b": "B"}, V, V)
+def of_what_a_rule_keeps(a: Any, b: Any) -> Any:  # has A of a
+    @dlvm.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2
+
+    def forward(x: Any) -> Any:
+        return x * 2, dlvm.concat([x, b])  # makes A+B
+
+    f.defvjp(forward, lambda kept, dy: (kept * dy,))  # here
+    return dlvm.grad(lambda x: f(x).sum())(a)
+
+
+@sized({"a": "A", "b": "B"}, V, V)
+def of_a_recursion(a: Any, b: Any) -> Any:  # has A of a
+    @dlvm.function
+    def down(x: Any, y: Any) -> Any:
+        return dlvm.cond(x.sum() > 1, lambda: down(x * 0.5, y), lambda: x + y)  # here
+
+    return down(a, dlvm.concat([b, b]))  # makes 2*B
+
+
+@sized({"a": "A", "b": "B"}, V, V)
 def of_a_rule(a: Any, b: Any) -> Any:  # has A of a
     @dlvm.custom_vjp
     def f(x: Any) -> Any:
