@@ -170,16 +170,24 @@ def expand(module: Module) -> Module:
 
 
 def at_a_point(
-    module: Module, name: str, wrt: Sequence[bool], seeded: Sequence[bool], forward: bool
+    module: Module,
+    name: str,
+    wrt: Sequence[bool],
+    seeded: Sequence[bool],
+    forward: bool,
+    room: int | None,
 ) -> Point | None:
-    """A function of a module with a linear map at a point; None where it keeps a tape."""
+    """A function of a module with a linear map at a point; None where it keeps a tape.
+
+    With ``room`` that becomes a stack of so many slots.
+    """
     from dlvm.ad.linear import point
 
     wanted = tuple(i for i, w in enumerate(wrt) if w)
     kind = "tangent" if forward else "adjoint"
     map_ = Declaration(kind, "linear_map", name, wanted, seeded=not forward)
     with guard.guarded(Module((*module.entries, map_)), "differentiate"):
-        return point(module, name, tuple(wrt), tuple(seeded), forward)
+        return point(module, name, tuple(wrt), tuple(seeded), forward, room)
 
 
 @passes.unhurried()

@@ -1,8 +1,10 @@
 """``vjp`` and ``linearize``: a function at a point, and the linear maps from there.
 
 What the maps need of the function is computed once and kept: values of the trace inside one,
-arrays outside. Where a loop of unknown length keeps a tape, which can be read only once, the
-maps are derivatives like others, which compute the function again.
+arrays outside. What a loop of unknown length keeps is a stack there, with room for as many trips
+as were made before; if that is too little, the function runs again with more. Inside a trace such
+a loop has a tape, which can be read only once, and the maps are derivatives like others, which
+compute the function again; so they are everywhere for a function that calls itself.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dlvm.ops import Call
 
 from .control import in_trace
 from .derivatives import converted, derived_once, jvp, matched_tangents
+from .made import made_of
 from .operands import here, staged
 from .scopes import Trace, facing_users
 from .tensor import Tensor
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
 
 Fun = Callable[..., Any]
+ROOM = 64
+"""How many trips of unbounded loops are kept at first; it doubles until it is enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +119,15 @@ def _renamed(entry: Entry, names: dict[str, str]) -> Entry:
     return replace(same, name=name)
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The key of a program that runs a function and keeps what a map needs of it."""
+
+    forward: bool
+    has_aux: bool
+    room: int
+
+
 class Kept:
     """What the maps need of a function at a point: a tree whose structure holds the maps."""
 
@@ -144,6 +158,13 @@ _registered: list[bool] = []
 
 def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept | None]:
     """In a trace: the results, and what is kept for the maps; None where there is a tape."""
+    return _ahead(f, primals, forward, has_aux, None)[:2]
+
+
+def _ahead(
+    f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool, room: int | None
+) -> tuple[Any, Kept | None, Any]:
+    """The same where tapes become stacks of some room; last, how much room was wanted."""
     made = applied(f, primals, {})
     positions = every_float(made)
     callee, trace = made.callee, here().trace
@@ -151,15 +172,19 @@ def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple
     seeded = [i < len(main.types) and t.dtype.is_float for i, t in enumerate(callee.types)]
     operands = made.operands()
     wrt = [i in positions for i in range(len(operands))]
-    point = at_a_point(Module(tuple(trace.entries)), callee.name, wrt, seeded, forward)
+    module = Module(tuple(trace.entries))
+    if any(fn.has_effect for fn in module.functions):
+        room = None  # for it would be seen again where the room was too small
+    point = at_a_point(module, callee.name, wrt, seeded, forward, room)
     if point is None:
-        return call_function(callee, made.leaves), None
+        return call_function(callee, made.leaves), None, None
     known = frozenset(e.name for e in trace.entries)
     at = At(point, replace(made, leaves=[]), positions, main, weakref.ref(trace), known)
     types = [r.type for r in point.ahead.results]
     found = call(at.adopted(point.ahead), operands, types)
+    wanted = None if room is None else found.pop()
     n = len(callee.types)
-    return unflatten(callee.tree, found[:n]), Kept(at, found[n:])
+    return unflatten(callee.tree, found[:n]), Kept(at, found[n:]), wanted
 
 
 def every_float(made: Applied) -> tuple[int, ...]:
@@ -176,10 +201,26 @@ def outside(
         _registered.append(True)
         _register()
 
-    def program(primals: Any) -> Any:
-        return ahead(f, primals, forward, has_aux)
+    room = _room(f, forward, has_aux)
+    while True:
+        out, kept, wanted = _program(f, forward, has_aux, room)(tuple(primals))
+        if wanted is None or wanted <= room:
+            return out, kept
+        room = 1 << (int(wanted) - 1).bit_length()
 
-    return derived_once(f, ("ahead", forward, has_aux), program)(tuple(primals))
+
+def _room(f: Fun, forward: bool, has_aux: bool) -> int:
+    """The most room that was needed so far: that of the largest program there is."""
+    keys = [key for key in made_of(f) if isinstance(key, Ahead)]
+    rooms = (k.room for k in keys if (k.forward, k.has_aux) == (forward, has_aux))
+    return max(rooms, default=ROOM)
+
+
+def _program(f: Fun, forward: bool, has_aux: bool, room: int) -> Fun:
+    def program(primals: Any) -> Any:
+        return _ahead(f, primals, forward, has_aux, room)
+
+    return derived_once(f, Ahead(forward, has_aux, room), program)
 
 
 # -- for users -----------------------------------------------------------------------------------

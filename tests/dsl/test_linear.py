@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.compile import at_a_point
+from dlvm.dsl.linear import Ahead
+from dlvm.dsl.made import made_of
+from dlvm.ir import TAPE, Module
 from dlvm.ops import Call, Elementwise
 
 X = np.array([0.3, -1.2, 0.8])
@@ -155,6 +159,90 @@ def test_maps_of_loops_of_open_length(trips):
     found = pulled(x, xs, DX)
     assert np.allclose(found[0], DX @ by_x, atol=1e-7)
     assert np.allclose(found[1], DX @ by_xs, atol=1e-7)
+
+
+def until(trips):
+    def more(s, x):
+        return s[0] + 1, dlvm.sin(s[1]) * dlvm.exp(x * 0.1) + x * 0.3
+
+    return lambda x: dlvm.while_loop(lambda s: s[0] < trips, lambda s: more(s, x), (0, x))[1]
+
+
+def grown(c, a):
+    return dlvm.while_loop(lambda c: (c * c).sum() < 20, lambda c: c * 1.5 + dlvm.sin(c) * a, c)
+
+
+def unbounded_in_scan(x):
+    def step(c, a):
+        c = dlvm.cond(a > 0, lambda c: grown(c, a), dlvm.sin, c * 0.1)
+        return c, c.sum()
+
+    last, sums = dlvm.scan(step, x, x)
+    return last + sums
+
+
+def unbounded_in_unbounded(x):
+    def outer(s):
+        return s[0] + 1, grown(s[1] * 0.3, x.sum())
+
+    return dlvm.while_loop(lambda s: s[0] < 5, outer, (0, x))[1]
+
+
+def unbounded_in_calls(x):
+    return dlvm.function(unbounded_in_scan)(x) * x + dlvm.function(until(3))(x * 0.5)
+
+
+def two_slopes(x):
+    """The maps transpose loops that have a tape of their own."""
+    return dlvm.grad(lambda x: unbounded(x).sum())(x) * x
+
+
+UNBOUNDED = [until(0), until(1), until(64), until(65), until(300), unbounded_in_scan]
+UNBOUNDED += [unbounded_in_unbounded, unbounded_in_calls, two_slopes]
+
+
+@pytest.mark.parametrize("f", UNBOUNDED)
+def test_outside_a_trace_unbounded_loops_run_once_for_all_maps(f):
+    jacobian = differences(f)
+    value, push = dlvm.linearize(f, X)
+    again, pull = dlvm.vjp(f, X)
+    assert np.allclose(value, f(X)) and np.allclose(again, f(X))
+    for scale in (1.0, -3.0):
+        close = {"rtol": 1e-5, "atol": 1e-6}
+        assert np.allclose(push(scale * DX), jacobian @ (scale * DX), **close)
+        assert np.allclose(pull(scale * DX)[0], (scale * DX) @ jacobian, **close)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_the_map_of_an_unbounded_loop_computes_no_function(forward):
+    """It reads stacks; a program with too little room says how much it wants."""
+    f = unbounded_in_unbounded
+    module = dlvm.trace(lambda x: dlvm.function(f)(x), X)
+    name = module.main.ops[0].callee.name
+    point = at_a_point(module, name, (True,), (True,), forward, 4)
+    linear = [op for op in point.map.walk() if isinstance(op, Elementwise)]
+    assert linear and not any(op.ulp > 0.5 for op in linear)
+    assert not any(t.dtype == TAPE for op in point.map.walk() for t in op.result_types)
+    *_, wanted = Module((point.ahead, *point.made)).run(point.ahead.name, X)
+    assert wanted > 4
+
+
+def test_room_for_trips_is_remembered():
+    f = until(300)
+    for make in (dlvm.linearize, dlvm.linearize):
+        make(f, X)
+    rooms = [key.room for key in made_of(f) if isinstance(key, Ahead)]
+    assert rooms == [64, 512]
+
+
+def test_recursion_is_computed_again_for_each_map():
+    @dlvm.function
+    def deep(x):
+        return dlvm.cond((x * x).sum() < 9, lambda x: deep(x * 1.5) + dlvm.sin(x), dlvm.exp, x)
+
+    jacobian = differences(deep)
+    assert np.allclose(dlvm.linearize(deep, X)[1](DX), jacobian @ DX, rtol=1e-5)
+    assert np.allclose(dlvm.vjp(deep, X)[1](DX)[0], DX @ jacobian, rtol=1e-5)
 
 
 def test_what_a_loop_never_computes_has_no_infinite_derivative():

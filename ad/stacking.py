@@ -1,0 +1,232 @@
+"""Tapes as stacks of a known room: values that may leave a function, and be read often.
+
+A tape becomes, for each list of types that is pushed on it, a pointer and a stack of ``room`` slots
+for each type. What is pushed beyond the room is dropped and counted, so whoever runs the program
+sees that it must be run with more. Loops that only pop carry pointers and capture the stacks. A
+tape that begins and ends inside a region stays one; calls that are handed a tape are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
+from dlvm.ir.rewrite import Env, everywhere, has, inline, mapped, transform, types_of
+from dlvm.ir.unify import unify
+from dlvm.ops import (
+    Call,
+    Cond,
+    Custom,
+    EmptyTape,
+    Gather,
+    Maximum,
+    Pop,
+    Push,
+    Scan,
+    ScatterSet,
+    While,
+)
+
+from .reverse import Engine
+
+Types = tuple[TensorType, ...]
+Stack = tuple[Value, ...]
+"""A pointer for each list of types, then a stack for each type of each list."""
+POINTER = TensorType(I64)
+Spread = Callable[[Sequence[Value], int], list[Value]]
+Regions = Mapping[str, Function]
+
+
+class CannotStack(Exception):
+    """A tape goes where stacks can't: through a function that calls itself, or a recomputation."""
+
+
+def taped(op: Op) -> bool:
+    """Whether a tape goes in or comes out."""
+    return any(t.dtype == TAPE for t in (*types_of(op.operands), *op.result_types))
+
+
+def written_out(engine: Engine, fn: Function) -> Function:
+    """The function with calls that are handed a tape written out, at any depth."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        assert isinstance(op, Call)
+        if not taped(op):
+            return None
+        if isinstance(op, Custom) or engine.recursive(op.callee.name):
+            raise CannotStack
+        callee = written_out(engine, engine.lent(op.callee.name))
+        sizes = unify(types_of(callee.params), types_of(op.operands))
+        return inline(callee, mapped(op.operands, env), sizes)
+
+    return everywhere(fn, lambda body: transform(body, visit, on=Call))
+
+
+class Stacking:
+    """Code whose tapes become stacks: the tapes that are followed, and how far they were filled."""
+
+    def __init__(self, room: int, code: Iterable[Function]) -> None:
+        pushed = (types_of(op.xs) for fn in code for op in fn.walk() if isinstance(op, Push))
+        self.lists: tuple[Types, ...] = tuple(dict.fromkeys(pushed))
+        self.room = room
+        self.tapes: dict[Value, Stack] = {}
+        self.filled: list[Value] = []
+
+    # -- what a tape is -------------------------------------------------------------------------
+
+    def types(self) -> tuple[Types, Types]:
+        """Those of pointers, and of stacks."""
+        stacks = (t.with_shape((self.room, *t.shape)) for types in self.lists for t in types)
+        return (POINTER,) * len(self.lists), tuple(stacks)
+
+    def empty(self) -> Stack:
+        """An empty tape, written here."""
+        pointers, stacks = self.types()
+        return (*(splat(0, t) for t in pointers), *(zeros(t) for t in stacks))
+
+    def params(self) -> tuple[Param, ...]:
+        """Parameters for a tape."""
+        pointers, stacks = self.types()
+        return (*(Param(t, "top") for t in pointers), *(Param(t, "stack") for t in stacks))
+
+    def _places(self, types: Types) -> tuple[int, range]:
+        i = self.lists.index(types)
+        start = len(self.lists) + sum(map(len, self.lists[:i]))
+        return i, range(start, start + len(types))
+
+    # -- code -----------------------------------------------------------------------------------
+
+    def write(self, ops: Sequence[Op], env: Env, outermost: bool = False) -> None:
+        """Write operations here; tapes that begin in the outermost code are followed."""
+        for op in ops:
+            if outermost and isinstance(op, EmptyTape):
+                self.tapes[op] = self.empty()
+            elif not any(v in self.tapes for v in op.operands):
+                new = op.rebuild(mapped(op.operands, env))
+                env.update(zip(op.results, new.results, strict=True))
+            else:
+                self._step(op, env)
+            if outermost and op.results:
+                self._fill(op)
+
+    def _fill(self, op: Op) -> None:
+        pushes = isinstance(op, Push) or any(has(r, Push) for r in op.regions.values())
+        for r in op.results if pushes else ():
+            self.filled += self.tapes.get(r, ())[: len(self.lists)]
+
+    def _step(self, op: Op, env: Env) -> None:
+        match op:
+            case Push():
+                self.tapes[op] = self._pushed(op, env)
+            case Pop():
+                self._popped(op, env)
+            case While() | Scan() | Cond():
+                self._region(op, env)
+            case _:
+                raise CannotStack
+
+    def _pushed(self, op: Push, env: Env) -> Stack:
+        stack = list(self.tapes[op.tape])
+        i, places = self._places(types_of(op.xs))
+        for place, x in zip(places, mapped(op.xs, env), strict=True):
+            stack[place] = ScatterSet(stack[place], stack[i], x, 0, mode="drop")
+        stack[i] = stack[i] + 1
+        return tuple(stack)
+
+    def _popped(self, op: Pop, env: Env) -> None:
+        stack = list(self.tapes[op.tape])
+        i, places = self._places(op.types[1:])
+        stack[i] = stack[i] + -1
+        found = [Gather(stack[place], stack[i], 0, mode="clip") for place in places]
+        self.tapes[op.results[0]] = tuple(stack)
+        env.update(zip(op.results[1:], found, strict=True))
+
+    def _region(self, op: While | Scan | Cond, env: Env) -> None:
+        """Tapes go in where they stood; stacks that are only read are captured, last."""
+        first = 1 if isinstance(op, Cond) else 0
+        tape = [i for i, v in enumerate(op.operands) if v in self.tapes]
+        steady = len(tape) == 1 and not any(_grows(r, tape[0] - first) for r in op.regions.values())
+        cut = len(self.lists) if steady else None
+
+        def spread(values: Sequence[Value], start: int) -> list[Value]:
+            return [
+                x
+                for i, v in enumerate(values, start)
+                for x in (self.tapes[v][:cut] if i in tape else mapped((v,), env))
+            ]
+
+        last = [x for i in tape for x in self.tapes[op.operands[i]][cut:]] if steady else []
+        own = [i - first for i in tape]
+        regions = {name: self._inside(region, own, cut) for name, region in op.regions.items()}
+        new = self._rebuilt(op, spread, last, regions)
+        results = iter(new.results)
+        giving = op.then if isinstance(op, Cond) else op.body
+        for r, inner in zip(op.results, giving.results, strict=True):
+            if inner not in self.tapes:
+                env[r] = next(results)
+                continue
+            top = [next(results) for _ in self.params()[:cut]]
+            self.tapes[r] = (*top, *last)
+
+    def _inside(self, region: Function, tape: Sequence[int], cut: int | None) -> Function:
+        params: list[Param] = []
+        last: list[Param] = []
+        env: Env = {}
+        for i, p in enumerate(region.params):
+            if i not in tape:
+                params.append(p)
+                continue
+            own = self.params()
+            self.tapes[p] = own
+            params += own[:cut]
+            last += own[cut:] if cut is not None else ()
+        with Builder() as builder:
+            self.write(region.ops, env)
+        results: list[Value] = []
+        for r in region.results:
+            results += self.tapes[r][:cut] if r in self.tapes else mapped((r,), env)
+        return Function(region.name, (*params, *last), tuple(builder.ops), tuple(results))
+
+    def _rebuilt(
+        self, op: While | Scan | Cond, spread: Spread, last: Sequence[Value], regions: Regions
+    ) -> Op:
+        match op:
+            case Cond():
+                captured = (*spread(op.captured, 1), *last)
+                (condition,) = spread((op.condition,), 0)
+                return Cond(condition, captured, **regions, otherwise_first=op.otherwise_first)
+            case While():
+                n = len(op.init)
+                captured = (*spread(op.captured, n), *last)
+                return While(tuple(spread(op.init, 0)), captured, **regions)
+            case Scan():
+                n, m = len(op.init), len(op.init) + len(op.xs)
+                groups = tuple(spread(op.init, 0)), tuple(spread(op.xs, n))
+                captured = (*spread(op.captured, m), *last)
+                how = (op.length, op.reverse, op.unroll)
+                return Scan(*groups, captured, regions["body"], *how)
+
+
+def _grows(region: Function, i: int) -> bool:
+    """Whether something is pushed on a tape that comes in as a parameter of a region."""
+    versions: set[Value] = {region.params[i]}
+    for op in region.ops:
+        places = [j for j, v in enumerate(op.operands) if v in versions]
+        if not places:
+            continue
+        first = 1 if isinstance(op, Cond) else 0
+        inside = (_grows(r, j - first) for r in op.regions.values() for j in places)
+        if isinstance(op, Push) or any(inside):
+            return True
+        own = isinstance(op, While | Scan)
+        tapes = [op.results[j] for j in places] if own else op.results
+        versions.update(r for r in tapes if r.type.dtype == TAPE)
+    return False
+
+
+def most(values: Sequence[Value]) -> Value:
+    """The largest of several counts, 0 of none."""
+    found = splat(0, POINTER)
+    for v in values:
+        found = Maximum(found, v)
+    return found
