@@ -20,7 +20,7 @@ from .doubtful import Doubt, check, doubts
 from .guards import Found
 from .looking import kept, look
 from .provenance import definition, place
-from .scopes import facing_users, user_origin
+from .scopes import facing_users, trimmed_of_user, user_origin
 from .short_cuts import Call, Form, entered, short_cut
 from .specs import Parameters, as_array, given
 from .tracing import Input, Program
@@ -81,7 +81,13 @@ class Compiled:
         """Run; arguments that this code was not made for are an error."""
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
         if short is not None and not contexts:
-            out = short((*args, *kwargs.values()) if kwargs else args)
+            try:
+                out = short((*args, *kwargs.values()) if kwargs else args)
+            except UserError:
+                raise
+            except Exception as error:
+                name = self.module.main.name
+                raise trimmed_of_user(error, name, args, kwargs, self.module)  # noqa: B904  # it is it
             if out is not NotImplemented:
                 return out
         return self._slowly(args, kwargs)

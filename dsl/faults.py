@@ -36,7 +36,11 @@ MOST = 12
 
 
 def told(
-    error: Exception, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    error: Exception,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    called: Module | None = None,
 ) -> CompilerError:
     """The error for a fault, with its file; one that is known already gets only the file."""
     if not isinstance(error, CompilerError):
@@ -45,18 +49,24 @@ def told(
         found.__cause__ = error
     else:
         found = error
-    found.reproducer = _file(error, name, args, kwargs)
+    found.reproducer = _file(error, name, args, kwargs, called)
     return found
 
 
-def _file(error: Exception, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def _file(
+    error: Exception,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    called: Module | None,
+) -> str:
     failure = crash(STAGE, error)
     known = _known(error, name, args, kwargs)
     for attempted in (_operation, _call, _python):
         try:
             module, attempt = attempted(error, name, args, kwargs)
             attempt["known"] = known
-            file = kept(module, failure, attempt=attempt)
+            file = kept(module if called is None else called, failure, attempt=attempt)
         except Exception:  # the next way asks less
             continue
         return str(file or "")

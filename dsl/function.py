@@ -233,7 +233,8 @@ class StagedFunction(Generic[P, R]):
         except UserError as error:
             raise trimmed(error) from error.__cause__
         except Exception as error:
-            raise trimmed_of_user(error, self.label, args, kwargs)  # noqa: B904  # it is it
+            called = next((m.compiled.module for m, _ in self._shortened(args, kwargs)), None)
+            raise trimmed_of_user(error, self.label, args, kwargs, called)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)
@@ -246,6 +247,10 @@ class StagedFunction(Generic[P, R]):
         if not looks(self.source.options.debug).at_numbers:
             self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
         return out
+
+    def _shortened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The short cuts that there are for calls written like this one."""
+        return self._short.get((len(args), *kwargs) if kwargs else len(args), ())
 
     def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:
         """Keep a short cut for calls that are written like this one."""

@@ -25,6 +25,7 @@ from dlvm.ir import (
     Array,
     Builder,
     Declaration,
+    Module,
     Op,
     Param,
     TensorType,
@@ -78,9 +79,15 @@ def trimmed(error: UserError) -> UserError:
 
 
 def trimmed_of_user(
-    error: Exception, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    error: Exception,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    called: Module | None = None,
 ) -> Exception:
     """The same for an error that the user's own code raised, in a call of a function of ours.
+
+    ``called`` is the program that was called, if one was.
 
     What our own code raised is a fault of ours, and told as one; what any code may raise, such as
     that memory is short, stays as it is.
@@ -95,7 +102,7 @@ def trimmed_of_user(
         return error
     from .faults import told
 
-    return told(error, name, args, kwargs).with_traceback(_of_user(error))
+    return told(error, name, args, kwargs, called).with_traceback(_of_user(error))
 
 
 def _of_user(error: Exception) -> TracebackType | None:

@@ -149,6 +149,20 @@ def test_so_is_a_call_of_machine_code(monkeypatch: pytest.MonkeyPatch):
     assert main(["repro", file]) == 3
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["function", "compiled"])
+def test_a_fault_behind_the_entry_comes_with_the_program(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+):
+    picked = dlvm.function(lambda x, i: x[i])
+    call = picked if whole else picked.compile(X, 0)
+    for _ in range(3):
+        assert np.array_equal(call(X, 1), X[1])
+    monkeypatch.setattr(executable.Executable, "failure", fault)
+    _, kept = failed(lambda: call(X, 9))
+    assert kept.module == picked.trace(X, 0)
+    assert kept.attempt is not None and kept.attempt["known"]["args"][1] == "9"
+
+
 @pytest.mark.parametrize(
     ("room", "name"),
     [
