@@ -10,6 +10,7 @@ from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import product
 
+from .casting import Cast
 from .elementwise import Mul
 from .families import Contraction, wide
 from .literals import is_splat
@@ -113,11 +114,14 @@ def one_factor_for_all(op: Matmul) -> Value | None:
 )
 def product_of_vectors(op: Matmul) -> Value | None:
     """x' y is the sum of x * y, which folds by a tree and fuses; halves multiply in f32."""
-    if op.shape[-2:] != (1, 1) or op.dtype.compute != op.dtype:
+    if op.shape[-2:] != (1, 1):
         return None
-    flat = (*op.shape[:-2], op.x.shape[-1])
+    flat, compute = (*op.shape[:-2], op.x.shape[-1]), op.dtype.compute
     x, y = (Reshape(v, flat) for v in (op.x, op.y))
-    return Reshape(Sum(Mul(x, y), (len(flat) - 1,)), op.shape)
+    if compute != op.dtype:
+        x, y = Cast(x, compute), Cast(y, compute)
+    total = Sum(Mul(x, y), (len(flat) - 1,))
+    return Reshape(total if compute == op.dtype else Cast(total, op.dtype), op.shape)
 
 
 @rewrite(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import opt_einsum
 import pytest
@@ -112,6 +113,20 @@ def test_element_types(dtype: str):
     x, y = (np.arange(6).reshape(s).astype(dtype) for s in ((2, 3), (3, 2)))
     found, expected = dlvm.einsum("ij,jk->ik", x, y), np.einsum("ij,jk->ik", x, y)
     assert found.dtype == expected.dtype and np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("n", [0, 1, 33, 5000])
+def test_the_product_of_two_vectors_of_halves_is_a_sum_in_f32(kind: Any, n: int):
+    """It folds by a tree, like that of wider floats, and is rounded once."""
+    rng = np.random.default_rng(n)
+    x, y = (rng.standard_normal(n).astype(kind) for _ in range(2))
+    dot = dlvm.function(lambda x, y: x @ y).compile(x, y)
+    wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+    exact, eps = wide_x @ wide_y, float(ml_dtypes.finfo(kind).eps)
+    bound = eps / 2 * abs(exact) + 1e-6 * (np.abs(wide_x) @ np.abs(wide_y)) + 1e-7
+    assert abs(np.float64(dot(x, y)) - exact) <= bound
+    assert n < 2 or 'family="product"' not in dot.text("kernels")
 
 
 def test_lists_of_integers_are_labels_too():
