@@ -14,7 +14,7 @@ from dlvm.ir import DType
 from dlvm.target import Target
 
 from .emit import Text, Writer
-from .micro import STEPS, Shape, Vectors, micro_kernel, shapes
+from .micro import BAND, NARROW, STEPS, Shape, Vectors, micro_kernel, shapes
 from .packing import copy_function
 
 PANEL = 1 << 19
@@ -25,7 +25,7 @@ MOST = 512
 """Steps of k in a panel."""
 LINE = 64
 """Bytes of a line of the cache."""
-SIDES = "ptr %x, i64 %x.step, ptr %y, i64 %y.step, i64 %y.far"
+SIDES = "ptr %x, i64 %x.step, i64 %x.far, ptr %y, i64 %y.step, i64 %y.far"
 REST = "ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 %first"
 BESIDE = "ptr %job, ptr %wishes, i64 %change, i64 %stop"
 FINISH = "ptr %finish, i64 %row, i64 %col, ptr %environment"
@@ -49,7 +49,7 @@ class Plan:
     def of(stored: DType, x_transposed: bool, y_transposed: bool, target: Target) -> Plan:
         """For a processor; vectors of narrow integers are not wider than those of i32."""
         lanes = target.lanes(max(stored.compute.bytes, 4))
-        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target, x_transposed))
+        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target))
 
     @property
     def dtype(self) -> DType:
@@ -82,13 +82,8 @@ class Plan:
         return PANEL // self.depth // max(self.dtype.bytes, 4)
 
     @property
-    def band(self) -> int:
-        """Rows that all micro kernels together step over; each takes a divisor of it."""
-        return self.shapes[-1].rows
-
-    @property
     def x_row(self) -> int:
-        """Elements for a row of a copied x: rows or bands are apart by no power of two."""
+        """Elements for a row of a copied x: rows or strips are apart by no power of two."""
         return self.depth + self.lanes
 
     @property
@@ -129,11 +124,11 @@ def _bands(text: Text, plan: Plan) -> None:
         _next(w, v, plan, job, "0", room)
         w.do(f"call void @slice(ptr {job}, i64 {plan.depth})")
     wishes = _wishes(w, plan, job)
-    in_copy = str(plan.band) if plan.x_transposed else str(plan.x_row)
+    in_copy = NARROW if plan.x_transposed else plan.x_row
     x_step = w.value(f"select i1 %copied, i64 {in_copy}, i64 %x.step")
     down = "1" if plan.x_transposed else "%x.step"
-    in_place = w.value(f"mul i64 {down}, {plan.band}")
-    x_band = w.value(f"select i1 %copied, i64 {plan.band * plan.x_row}, i64 {in_place}")
+    in_place = w.value(f"mul i64 {down}, {NARROW}")
+    x_far = w.value(f"select i1 %copied, i64 {NARROW * plan.x_row}, i64 {in_place}")
     with w.loop("0", "%rows", BATCH) as b:
         rows = _least(w, w.value(f"sub i64 %rows, {b.index}"), BATCH)
         sums = v.at("%sums", w.value(f"mul i64 {b.index}, %sums.step"))
@@ -144,12 +139,12 @@ def _bands(text: Text, plan: Plan) -> None:
             x = w.value(f"select i1 %copied, ptr {v.at(room, at)}, ptr {x}")
             other = v.at(room, w.value(f"sub i64 {half}, {at}"))
             _next(w, v, plan, job, w.value(f"add i64 {b.index}, {BATCH}"), other)
-        with w.loop("0", rows, plan.band) as i:
-            here = _least(w, w.value(f"sub i64 {rows}, {i.index}"), plan.band)
-            piece = w.value(f"sdiv i64 {i.index}, {plan.band}")
-            start = v.at(x, w.value(f"mul i64 {piece}, {x_band}"))
+        with w.loop("0", rows, BAND) as i:
+            here = _least(w, w.value(f"sub i64 {rows}, {i.index}"), BAND)
+            strip = w.value(f"sdiv i64 {i.index}, {NARROW}")
+            start = v.at(x, w.value(f"mul i64 {strip}, {x_far}"))
             to = v.at(sums, w.value(f"mul i64 {i.index}, %sums.step"))
-            sides = f"ptr {start}, i64 {x_step}, ptr %y, i64 %y.step, i64 %y.far"
+            sides = f"ptr {start}, i64 {x_step}, i64 {x_far}, ptr %y, i64 %y.step, i64 %y.far"
             rest = f"ptr {to}, i64 %sums.step, i64 %depth, i64 {here}, i64 %cols, i1 %first"
             w.do(f"call void @band({sides}, {rest}, ptr {job}, {wishes})")
         if plan.copies_x:
@@ -201,7 +196,7 @@ def _slice(text: Text, plan: Plan) -> None:
         lines = w.call("i64", "llvm.smin.i64", ("i64", "%left"), ("i64", "%most"))
         strip, near, far = plan.strip, plan.x_row, plan.strip
         if plan.x_transposed:
-            strip, near, far = plan.band, plan.band, plan.band * plan.x_row
+            strip, near, far = NARROW, NARROW, NARROW * plan.x_row
         copy = copy_function(text, plan.stored, plan.lanes, strip, columns=False)
         sides = f"ptr %from, i64 %step, i64 {lines}, i64 %cols, ptr %to"
         w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")
@@ -290,7 +285,8 @@ def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> N
     if plan.copies_x:
         share = w.value(f"load i64, ptr {_word(w, '%job', 'share')}, align 8")
         w.do(f"call void @slice(ptr %job, i64 {share})")
-    x = v.at("%x", r if plan.x_transposed else w.value(f"mul i64 {r}, %x.step"))
+    strip = w.value(f"sdiv i64 {r}, {NARROW}")
+    x = v.at("%x", w.value(f"mul i64 {strip}, %x.far"))
     piece = w.value(f"sdiv i64 {c}, {plan.strip}")
     y = v.at("%y", w.value(f"mul i64 {piece}, %y.far"))
     sums = v.at(v.at("%sums", w.value(f"mul i64 {r}, %sums.step")), c)
@@ -304,7 +300,7 @@ def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> N
         ask = _rows_of_x(w) if plan.x_transposed else "null"
         wishes = f", ptr {ask}, ptr {later}, ptr %wishes, i64 %change, i64 %stop"
     w.do(
-        f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, ptr {y}, i64 %y.step, "
+        f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, i64 %x.far, ptr {y}, i64 %y.step, "
         f"ptr {sums}, i64 %sums.step, i64 %depth, {left}, i1 %first{wishes})"
     )
 

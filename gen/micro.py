@@ -21,6 +21,8 @@ from .lanes import llvm_type, splat_text, suffix, vector
 NARROW = 6
 """Rows of the widest micro kernel: where rows lie at powers of two from one another, six keep to
 their ways of a cache."""
+BAND = 12
+"""Rows that all micro kernels together step over; each takes a divisor of it."""
 STEPS = 2
 """Steps of k that are written out where nothing is masked: with four, addresses would take more
 registers than there are."""
@@ -34,15 +36,11 @@ class Shape:
     vectors: int
 
 
-def shapes(target: Target, x_transposed: bool) -> tuple[Shape, ...]:
-    """From wide to narrow, for what is left of the columns: as much as registers hold.
-
-    All divide a band, which is as many rows as the last has: of a transposed x one strip.
-    """
-    band = NARROW if x_transposed else 2 * NARROW
+def shapes(target: Target) -> tuple[Shape, ...]:
+    """From wide to narrow, for what is left of the columns: as much as registers hold."""
     wide = Shape(NARROW, 4 if target.registers >= 32 else 2)
-    rests = (Shape(band, 2),) if target.registers >= 32 else ()
-    return (wide, *rests, Shape(band, 1))
+    rests = (Shape(BAND, 2),) if target.registers >= 32 else ()
+    return (wide, *rests, Shape(BAND, 1))
 
 
 class Vectors:
@@ -119,7 +117,7 @@ class Vectors:
         return self.w.value(f"add {self.type} {product}, {z}")
 
 
-SIDES = "ptr noalias %x, i64 %x.step, ptr noalias %y, i64 %y.step"
+SIDES = "ptr noalias %x, i64 %x.step, i64 %x.far, ptr noalias %y, i64 %y.step"
 SUMS = "ptr noalias %sums, i64 %sums.step"
 SIZES = "i64 %depth, i64 %rows, i64 %cols, i1 %first"
 WISHES = "ptr %ask, ptr %next, ptr %wishes, i64 %change, i64 %stop"
@@ -139,8 +137,8 @@ def micro_kernel(
 ) -> None:
     """``void @NAME(SIDES, SUMS, SIZES)``: sums += x @ y, or sums = x @ y at the ``first`` k.
 
-    Element (i, k) of x lies at ``i * x.step + k``, of a transposed x at ``k * x.step + i``. One
-    that ``asks`` has ``WISHES`` besides.
+    Element (i, k) of x lies at ``i * x.step + k``; of a transposed x, whose rows lie in strips, at
+    ``i // NARROW * x.far + k * x.step + i % NARROW``. One that ``asks`` has ``WISHES`` besides.
     """
     v = Vectors(Writer(text), stored, lanes)
     _Micro(text, name, shape, v, x_transposed, asks).write()
@@ -162,21 +160,31 @@ class _Micro:
         """Whole pieces without masks, and others."""
         w, v, rows = self.v.w, self.v, range(self.shape.rows)
         exists = ["true", *(w.value(f"icmp sgt i64 %rows, {i}") for i in rows[1:])]
-        wide = w.value(f"icmp sge i64 %cols, {self.shape.vectors * v.lanes}")
-        whole = w.value(f"and i1 {wide}, {exists[-1]}")
-        step = "1" if self.x_transposed else "%x.step"
-        with w.when(whole):
-            # all rows exist, but LLVM would compute multiples of a step anew at each k; what is
-            # selected stays in registers
-            near = ["true"] * len(rows) if self.x_transposed else exists
-            self.down = [self._far(step, i, near[i]) for i in rows]
-            self._sum(None, exists)
-        with w.when(w.value(f"xor i1 {whole}, true")):
-            self.down = [self._far(step, i, exists[i]) for i in rows]
+        masked = nullcontext()
+        if self.asks:  # narrow kernels are for what is left, which mostly needs masks
+            wide = w.value(f"icmp sge i64 %cols, {self.shape.vectors * v.lanes}")
+            whole = w.value(f"and i1 {wide}, {exists[-1]}")
+            with w.when(whole):
+                # all rows exist, but LLVM would compute multiples of a step anew at each k; what is
+                # selected stays in registers
+                near = ["true"] * len(rows) if self.x_transposed else exists
+                self.down = [self._down(i, near[i]) for i in rows]
+                self._sum(None, exists)
+            masked = w.when(w.value(f"xor i1 {whole}, true"))
+        with masked:
+            self.down = [self._down(i, exists[i]) for i in rows]
             self._sum([v.mask(j * v.lanes, "%cols") for j in range(self.shape.vectors)], exists)
         wishes = f", {WISHES}" if self.asks else ""
         header = f"internal void @{self.name}({SIDES}, {SUMS}, {SIZES}{wishes})"
         self.text.functions[self.name] = w.function(header)
+
+    def _down(self, i: int, exists: str) -> str:
+        """How far row i of x is from the first."""
+        if not self.x_transposed:
+            return self._far("%x.step", i, exists)
+        w, (strip, inside) = self.v.w, divmod(i, NARROW)
+        offset = w.value(f"mul i64 %x.far, {strip}") if strip else "0"
+        return w.value(f"select i1 {exists}, i64 {w.value(f'add i64 {offset}, {inside}')}, i64 0")
 
     def _far(self, step: str, i: int, exists: str = "true") -> str:
         """How far row i is from the first, which is read in its place if it does not exist."""
@@ -205,10 +213,15 @@ class _Micro:
         """All k without masks; what comes next is asked for meanwhile.
 
         Line by line, as one that comes from far takes one of the few places through which rows of
-        y come too: first x, if it is copied, and then the sums of the next kernel.
+        y come too: first x, if it is copied, and then the sums of the next kernel. Where there
+        are too few k for that, all the sums at once.
         """
-        if not self.asks:
-            return self._steps(sums, "0", "%depth", None)
+        w, v = self.v.w, self.v
+        with w.when(w.value("icmp eq i64 %stop, 0")):
+            for i in range(self.shape.rows):
+                row = v.at("%next", w.value(f"mul i64 %sums.step, {i}"))
+                for j in range(self.shape.vectors):
+                    v.prefetch(v.at(row, j * v.lanes), to_write=True)
         change = "0"
         if self.x_transposed:
             change = "%change"

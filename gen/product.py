@@ -24,7 +24,7 @@ from .emit import Text, Writer
 from .interrupts import ask_in_kernel
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import Vectors
+from .micro import BAND, Vectors
 from .packing import copy_function
 from .pool import include_fork
 from .tape import THREADS
@@ -44,6 +44,8 @@ LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
+DEEP = 32
+"""Steps of k in which the lines of one tile can be asked for one by one."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -216,7 +218,7 @@ class _Product:
     def split(self, w: Writer) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
-        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {self.plan.band}")
+        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {BAND}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
         up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
         return few, unit, w.value(f"sdiv i64 {up}, {unit}")
@@ -287,7 +289,9 @@ class _Product:
         needed = w.value(f"or i1 {several}, %new")
         copies = w.value(f"and i1 {needed}, {y_copied}")
         tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
-        asks = w.value(f"and i1 {copied}, {tall}")
+        deep = w.value(f"icmp sge i64 {depth}, {3 * DEEP if plan.x_transposed else DEEP}")
+        fits = w.value(f"icmp sle i64 {step}, {plan.depth}")
+        asks = w.value(f"and i1 {w.value(f'and i1 {deep}, {fits}')}, {tall}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
         y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
         sums = w.value("mul i64 %rows, %cols")
@@ -305,7 +309,7 @@ class _Product:
             ends = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
             finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
             x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
-            sides = f"ptr {x}, i64 %x.step, ptr {y}, i64 {y_step}, i64 {y_far}"
+            sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
             rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
             results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
             w.do(f"call void @bands({sides}, {rest}, i1 {x_copied}, i1 {asks}, {results})")
