@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.errors import CompilerError
-from dlvm.ir import BOOL, Dim
+from dlvm.ir import BOOL, I32, Dim
 from dlvm.ir.dims import symbol
 from dlvm.target import Target
 
@@ -293,10 +293,10 @@ class Emitter:
             return
         left = self.offsets.first(rest)
         with self.w.when(self.w.value(f"icmp sgt i64 {left}, 0")), self.offsets.scope():
-            counting = f"<{', '.join(f'i64 {i}' for i in range(lanes))}>"
-            wide = vector("i64", lanes)
-            all_ = splat(self.w, Val(left, Size(0).dtype), lanes).text
-            mask = self.w.value(f"icmp slt {wide} {counting}, {all_}")
+            counting = f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
+            few = Val(self.w.value(f"trunc i64 {left} to i32"), I32)  # half a register to compare
+            all_ = splat(self.w, few, lanes)
+            mask = self.w.value(f"icmp slt {all_.type} {counting}, {all_.text}")
             self.turn(s, start, lanes, mask)
 
     def turn(self, s: Loop, start: Dim, lanes: int, mask: str | None) -> None:
