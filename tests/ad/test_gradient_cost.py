@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,16 @@ def counted(f: Fun) -> Fun:
     return lambda x, w: dlvm.fori_loop(0, 3, lambda i, c: f(c, w), x)
 
 
-LEAVES, AROUND = (straight, product), (twice, called, branch, scanned, looped, counted)
+def recursive(f: Fun) -> Fun:
+    @dlvm.function
+    def deep(x, w, n):
+        return dlvm.cond(n == 0, lambda: x, lambda: deep(f(x, w), w, n - 1))
+
+    return lambda x, w: deep(x, w, 3)
+
+
+LEAVES = (straight, product)
+AROUND = (twice, called, branch, scanned, looped, counted, recursive)
 NESTINGS = st.tuples(st.sampled_from(LEAVES), st.lists(st.sampled_from(AROUND), max_size=4))
 
 
@@ -72,12 +82,13 @@ def ratio(f: Fun) -> float:
     def loss(x, w):
         return f(x, w).sum()
 
-    def flops(g: Fun) -> int:
-        module = run(expand(dlvm.trace(g, X, W)), MEANING)
-        return work(module, module.main.name, X, W)["flops"]
-
     both = dlvm.value_and_grad(loss, wrt=(0, 1))
-    return flops(lambda x, w: both(x, w)) / flops(lambda x, w: loss(x, w))
+    return flops_of(lambda x, w: both(x, w)) / flops_of(lambda x, w: loss(x, w))
+
+
+def flops_of(f: Fun) -> int:
+    module = run(expand(dlvm.trace(lambda x, w: f(x, w), X, W)), MEANING)
+    return work(module, module.main.name, X, W)["flops"]
 
 
 @settings(max_examples=12)
@@ -91,8 +102,26 @@ def test_a_gradient_costs_at_most_five_times_its_function(nesting):
 
 
 def test_deep_nests_of_each_kind():
-    for wrap in (called, branch, counted):
+    for wrap in (called, branch, counted, looped, recursive):
         f = straight(lambda x, w: x)
         for _ in range(4):
             f = wrap(f)
         assert ratio(f) <= 5, wrap.__name__
+
+
+@pytest.mark.parametrize("make", [dlvm.linearize, dlvm.vjp], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("wrap", [called, branch, scanned, counted])
+def test_a_linear_map_costs_at_most_three_times_its_function(wrap, make):
+    """It computes no function of what was kept: three uses cost two more than one."""
+    f = straight(lambda x, w: x)
+    for _ in range(2):
+        f = wrap(f)
+
+    def used(times):
+        def run_(x, w):
+            linear = make(lambda x: f(x, w), x)[1]
+            return [linear(x * (i + 1)) for i in range(times)]
+
+        return flops_of(run_)
+
+    assert 0 < used(3) - used(1) <= 2 * 3 * flops_of(f)
