@@ -15,6 +15,7 @@ from dlvm.ops import Checkpoint, Recompute
 
 from .activity import Flags
 from .control import picked, placed, seed_values
+from .cotangents import mask_of
 from .pairs import pair
 from .reverse import ADJOINTS, Cotangents, Sweep, Way, again
 from .saving import halves, known
@@ -34,9 +35,11 @@ def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         came = tuple(f and d is not None for f, d in zip(seeded, dy, strict=True))
         wrt = (*active, *(False,) * len(kept))
-        body = known(again(engine, parts.again, wrt, came))
-        seeds = [d for d, f in zip(dy, came, strict=True) if f and d is not None]
-        out = Recompute((*operands, *kept, *seeds), tuple(seeds), body).results
+        seeds = {i: d for i, d in enumerate(dy) if came[i] and d is not None}
+        masks = {i: m for i, d in seeds.items() if (m := mask_of(d)) is not None}
+        body = known(again(engine, parts.again, wrt, came, masks))
+        given = (*seeds.values(), *(condition for condition, _ in masks.values()))
+        out = Recompute((*operands, *kept, *given), tuple(seeds.values()), body).results
         return placed(out, picked(active), so_far)
 
     return Way(results, back)

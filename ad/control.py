@@ -6,8 +6,8 @@ residuals of each side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from dlvm.ir import (
     BOOL,
@@ -26,9 +26,9 @@ from dlvm.ir.unify import unify
 from dlvm.ops import Call, Cond
 
 from .activity import Flags
-from .cotangents import added
+from .cotangents import added, mask_of, under_cover
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Sweep, Way, or_zeros
+from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
 
 
 def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
@@ -61,6 +61,8 @@ class Split:
     forward: FunctionRef
     backward: FunctionRef
     witness: tuple[Param, ...]
+    under: Callable[[tuple[int, ...]], Split | None]
+    """The same where some seeds come masked, if that reads no more of the way forward."""
 
 
 def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
@@ -69,22 +71,53 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
 
     def make() -> Split:
         fn = engine.function(name)
-        lent, shown = range(len(fn.params)), range(len(fn.results))
-        split = pair(engine, fn, wrt, seeded, lent=lent, shown=shown)
+        split = _pair(engine, fn, wrt, seeded)
         backward, witness = _backward(fn, split)
         refs = (
             engine.define(f"{name}_forward", split.forward(name)),
             engine.define(f"{name}_backward", backward),
         )
-        return Split(split, wrt, *refs, witness)
 
-    return engine.once(("split", name, wrt, seeded, engine.often), make)
+        def under(masked: tuple[int, ...]) -> Split | None:
+            return engine.once((key, masked), lambda: _under(engine, fn, found, seeded, masked))
+
+        found = Split(split, wrt, *refs, witness, under)
+        return found
+
+    key = ("split", name, wrt, seeded, engine.often)
+    return engine.once(key, make)
+
+
+def _pair(
+    engine: Engine, fn: Function, wrt: Flags, seeded: Flags, masked: tuple[int, ...] = ()
+) -> Pair:
+    lent, shown = range(len(fn.params)), range(len(fn.results))
+    return pair(engine, fn, wrt, seeded, lent=lent, shown=shown, masked=masked)
+
+
+def _under(
+    engine: Engine, fn: Function, plain: Split, seeded: Flags, masked: tuple[int, ...]
+) -> Split | None:
+    """The way back of a callee for masked seeds, which reads what is kept for the plain one."""
+    split = _pair(engine, fn, plain.active, seeded, masked)
+    if _reads(split) != _reads(plain.pair):
+        return None
+    backward, witness = _backward(fn, split)
+    ref = engine.define(f"{fn.name}_backward", backward)
+    return replace(plain, pair=split, backward=ref, witness=witness)
+
+
+def _reads(split: Pair) -> object:
+    """Which values of the way forward are kept, by their places in it, and which are lent."""
+    made = [*split.params, *(r for op in split.ops for r in op.results)]
+    place = {v: i for i, v in enumerate(made)}
+    return [place[r] for r in split.residuals], split.lent, len(split.ops)
 
 
 def _backward(fn: Function, split: Pair) -> tuple[Function, tuple[Param, ...]]:
     kept = [Param(r.type, f"kept_{i}") for i, r in enumerate(split.residuals)]
     tape = (split.tape_back,) if split.taped else ()
-    params = (*kept, *split.lent_params, *split.seeds.values())
+    params = (*kept, *split.lent_params, *split.seeds.values(), *split.masks.values())
     witness = witness_of(fn, params)
     with Builder() as builder:
         cotangents = split.write_back(kept)
@@ -117,13 +150,23 @@ def way_of(sweep: Sweep, split: Split, operands: Sequence[Value]) -> Way:
     results, kept = parts.unpacked(sweep.untied(forward, parts.taped))
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        seeds = [or_zeros(dy[i], given[i]) for i in parts.seeds]
-        witness = [zeros(p.type.substitute(sizes)) for p in split.witness]
+        seeds = {i: or_zeros(dy[i], given[i]) for i in parts.seeds}
+        found = {i: mask for i, seed in seeds.items() if (mask := mask_of(seed)) is not None}
+        masked = split.under(tuple(found)) if found else None
+        way, masks = masked or split, found if masked else {}
+        seeds |= {i: seed for i, (_, seed) in masks.items()}
+        witness = [zeros(p.type.substitute(sizes)) for p in way.witness]
         tape = sweep.threaded(parts.taped)
         again = (operands[i] for i in parts.lent)
-        types = (*(operands[i].type for i in picked(active)), *types_of(tape))
-        out = Call((*kept, *again, *seeds, *witness, *tape), split.backward, types).results
-        return placed(sweep.untied(out, parts.taped), picked(active), so_far)
+        held = (*kept, *again, *seeds.values(), *(mask for mask, _ in masks.values()))
+        where = picked(active)
+        covered = [i for i, c in zip(where, way.pair.covers, strict=False) if c is not None]
+        covers = (operands[i].type.with_dtype(BOOL) for i in covered)
+        types = (*(operands[i].type for i in where), *covers, *types_of(tape))
+        out = sweep.untied(Call((*held, *witness, *tape), way.backward, types).results, parts.taped)
+        cover = dict(zip(covered, out[len(where) :], strict=True))
+        pairs = zip(where, out, strict=False)
+        return placed([under_cover(cover.get(i), x) for i, x in pairs], where, so_far)
 
     return Way(results, back)
 

@@ -153,3 +153,8 @@ def masked(condition: Value, x: Value) -> Value:
     if inner[0] is not condition:
         condition = And(condition, inner[0])
     return Select(condition, inner[1], zeros(x.type))
+
+
+def under_cover(cover: Value | None, x: Value) -> Value:
+    """A cotangent that came out of a callee, under the mask that came with it."""
+    return x if cover is None else Select(cover, x, zeros(x.type))

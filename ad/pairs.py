@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import (
+    BOOL,
     TAPE,
     Builder,
     Function,
@@ -49,8 +50,9 @@ from dlvm.ops import (
 )
 
 from .activity import Flags, is_tape
+from .cotangents import mask_of
 from .live import apart, free, live
-from .reverse import Engine, Sweep, cotangent, seeds_for, sow
+from .reverse import Engine, Sweep, cotangent, seeds_for, sow, under
 
 _ROOTED = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
 """What stays where it is written, and whatever holds it."""
@@ -69,6 +71,9 @@ class Pair:
     before: tuple[Op, ...]
     steady: tuple[Value, ...]
     seeds: dict[int, Param]
+    masks: dict[int, Param]
+    covers: tuple[Value | None, ...]
+    """For each cotangent, where it may differ from zero, if masks came in and that is known."""
     sums: dict[int, Param]
     tape: Param
     tape_after: Value
@@ -119,7 +124,7 @@ class Pair:
     def write_back(
         self, kept: Sequence[Value], env: Mapping[Value, Value] | None = None
     ) -> list[Value]:
-        """Write the way back here: the cotangents that were asked for, then the tape.
+        """Write the way back here: the cotangents asked for, then what covers them, then the tape.
 
         ``kept`` stand for the residuals; ``env`` for seeds, lent parameters, sums and tape,
         where they are not parameters of the function being written.
@@ -141,19 +146,20 @@ def pair(
     summed: Iterable[int] = (),
     shown: Iterable[int] = (),
     still: Iterable[int] = (),
+    masked: Collection[int] = (),
 ) -> Pair:
     """Split the derivative of ``fn`` by the parameters flagged ``wrt``, where results are seeded.
 
     Positions say which parameters are *lent* to the way back, for which the cotangent starts
     from a sum so far, which results are *shown* to the way back anyway, and which of the lent
-    parameters stand *still*: a loop has them the same on every trip.
+    parameters stand *still*: a loop has them the same on every trip; and which seeds come *masked*.
     """
     tape = Param(TensorType(TAPE), "tape")
     forward = Builder()
     sweep = Sweep(engine, fn, wrt, seeded, tape)
     results = sweep.forward(forward)
     tape_after = sweep.tape
-    back = _way_back(sweep, results, wrt, seeded, summed)
+    back = _way_back(sweep, results, wrt, seeded, summed, masked)
     lendable = {fn.params[i] for i in lent}
     fixed = [fn.params[i] for i in still]
     early, rest = apart(back.ops, back.sources) if engine.often else ((), back.ops)
@@ -173,6 +179,8 @@ def pair(
         before=before,
         steady=steady,
         seeds=back.seeds,
+        masks=back.masks,
+        covers=back.covers,
         sums=back.sums,
         tape=tape,
         tape_after=tape_after,
@@ -187,6 +195,8 @@ class _WayBack:
     """The way back before it is known what is kept for it."""
 
     seeds: dict[int, Param]
+    masks: dict[int, Param]
+    covers: tuple[Value | None, ...]
     sums: dict[int, Param]
     tape: Param
     ops: tuple[Op, ...]
@@ -195,7 +205,7 @@ class _WayBack:
     @property
     def sources(self) -> tuple[Value, ...]:
         """What comes in with the way back."""
-        return (*self.seeds.values(), *self.sums.values(), self.tape)
+        return (*self.seeds.values(), *self.masks.values(), *self.sums.values(), self.tape)
 
     def reads(self, ops: Sequence[Op]) -> list[Value]:
         """What code for the way back reads of the way forward."""
@@ -203,12 +213,18 @@ class _WayBack:
 
 
 def _way_back(
-    sweep: Sweep, results: Sequence[Value], wrt: Flags, seeded: Flags, summed: Iterable[int]
+    sweep: Sweep,
+    results: Sequence[Value],
+    wrt: Flags,
+    seeded: Flags,
+    summed: Iterable[int],
+    masked: Collection[int],
 ) -> _WayBack:
     params = sweep.fn.params
     taped = not isinstance(sweep.tape, Param)  # a push has made another value of it
     sweep.tape = tape = Param(TensorType(TAPE), "tape")
     seeds = seeds_for(sweep.fn, seeded)
+    masks = {i: Param(seeds[i].type.with_dtype(BOOL), f"mask_{i}") for i in seeds if i in masked}
     sums = {
         i: Param(p.type, f"sum_{p.name}")
         for i, p in ((i, params[i]) for i in summed)
@@ -217,12 +233,15 @@ def _way_back(
     builder = Builder()
     with builder:
         cotangents: dict[Value, Value] = {params[i]: total for i, total in sums.items()}
-        sow(results, seeds, cotangents)
+        sow(results, under(seeds, masks), cotangents)
     sweep.backward(builder, cotangents)
     with builder:
         out = [cotangent(cotangents, p) for p, f in zip(params, wrt, strict=True) if f]
+        covers = [(mask_of(dx) or (None,))[0] for dx in out] if masks else []
+    out += [c for c in covers if c is not None]
     out += [sweep.tape] if taped else []
-    return _WayBack(seeds, sums, tape, live(builder.ops, out), tuple(out))
+    ops = live(builder.ops, out)
+    return _WayBack(seeds, masks, tuple(covers), sums, tape, ops, tuple(out))
 
 
 def residuals(

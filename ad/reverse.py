@@ -9,13 +9,14 @@ A loop of unknown length pushes its residuals on one tape, threaded through the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from dlvm.errors import CompilerError, Origin
 from dlvm.ir import (
+    BOOL,
     Builder,
     Declaration,
     Function,
@@ -28,7 +29,7 @@ from dlvm.ir import (
     zeros,
 )
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
-from dlvm.ops import Effect, Elementwise, EmptyTape
+from dlvm.ops import Effect, Elementwise, EmptyTape, Select
 
 from .activity import Activity, Flags, both, is_tape
 from .cotangents import accumulate, accumulate_masked, added, mask_of, masked
@@ -265,6 +266,14 @@ def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:
     }
 
 
+def under(seeds: Mapping[int, Value], masks: Mapping[int, Value]) -> dict[int, Value]:
+    """Seeds under the masks that came with them."""
+    return {
+        i: Select(masks[i], seed, zeros(seed.type)) if i in masks else seed
+        for i, seed in seeds.items()
+    }
+
+
 def sow(
     results: Sequence[Value], seeds: Mapping[int, Value], cotangents: dict[Value, Value]
 ) -> None:
@@ -282,12 +291,19 @@ def adjoint(engine: Engine, d: Declaration) -> Function:
     return differentiate(engine, fn, d.name, d.wrt, d.keep, seeds, unit=not d.seeded)
 
 
-def again(engine: Engine, fn: Function, wrt: Flags, seeded: Flags) -> Function:
-    """A body forward and back in one, without the effects that it had the first time."""
+def again(
+    engine: Engine, fn: Function, wrt: Flags, seeded: Flags, masked: Collection[int] = ()
+) -> Function:
+    """A body forward and back in one, without the effects that it had the first time.
+
+    After the seeds it takes masks of some of them.
+    """
     positions = tuple(i for i, f in enumerate(wrt) if f)
     silent = everywhere(fn, _without_effects)
+    seeds = seeds_for(silent, seeded)
+    masks = {i: Param(seeds[i].type.with_dtype(BOOL), f"mask_{i}") for i in masked}
     with once_only(engine):
-        return differentiate(engine, silent, "body", positions, (), seeds_for(silent, seeded))
+        return differentiate(engine, silent, "body", positions, (), seeds, masks=masks)
 
 
 @contextmanager
@@ -308,8 +324,10 @@ def differentiate(
     keep: Sequence[int],
     seeds: Mapping[int, Param],
     unit: bool = False,
+    masks: Mapping[int, Param] | None = None,
 ) -> Function:
-    """Parameters and seeds to gradients and kept results; a unit seed is no parameter."""
+    """Parameters, seeds and their masks to gradients and kept results; a unit seed is none."""
+    masks = masks or {}
     flags = tuple(i in wrt for i in range(len(fn.params)))
     seeded = tuple(i in seeds for i in range(len(fn.results)))
     builder = Builder()
@@ -319,12 +337,12 @@ def differentiate(
     cotangents: dict[Value, Value] = {}
     with builder:
         units = {i: splat(1, p.type) for i, p in seeds.items() if unit}
-        sow(results, units or seeds, cotangents)
+        sow(results, units or under(seeds, masks), cotangents)
     sweep.backward(builder, cotangents)
     with builder:
         gradients = [cotangent(cotangents, fn.params[i]) for i in wrt]
     outputs = (*gradients, *(results[i] for i in keep))
-    params = (*fn.params, *(() if unit else seeds.values()))
+    params = (*fn.params, *(() if unit else seeds.values()), *masks.values())
     return Function(name, params, live(builder.ops, outputs), outputs)
 
 

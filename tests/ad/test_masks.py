@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm import ops
 from dlvm.ir import I64, Declaration, Function, Value, literal, splat, zeros
 
@@ -124,3 +125,79 @@ def test_the_gradient_is_finite_where_the_other_side_is_taken(name: str) -> None
     (second,) = module.run("dd", x, np.ones(4))
     assert np.isfinite(second).all() and second[0] == 0
     assert np.allclose(second[1:3], slope, rtol=1e-5, atol=1e-6)
+
+
+# -- through callees and checkpoints, and up to the borders where a mask stops ---------------------
+
+
+@dlvm.function
+def root(x):
+    return dlvm.sqrt(x)
+
+
+@dlvm.function
+def roots(x):
+    return root(root(x)) * 2
+
+
+@dlvm.function
+def parted(x):
+    """Moves inside: the mask goes the way of the elements."""
+    return dlvm.concat([dlvm.log(x)[::-1], dlvm.sqrt(x)])[::-1][:4]
+
+
+THROUGH = {
+    "a call": root,
+    "calls in calls": roots,
+    "between two calls": lambda x: root(dlvm.log(roots(x) + 1)),
+    "moves in a call": parted,
+    "a checkpoint": dlvm.checkpoint(lambda x: dlvm.sqrt(dlvm.sqrt(x))),
+    "a checkpoint that saves": dlvm.checkpoint(roots, policy="products"),
+    "captured by a loop": lambda x: dlvm.fori_loop(
+        0, 2, lambda i, c: c + dlvm.where(x > 0, dlvm.sqrt(x), 0), x
+    ),
+    "inside a loop": lambda x: dlvm.fori_loop(0, 2, lambda i, c: dlvm.where(c > 0, root(c), 0), x),
+}
+BORDERS = {
+    "cond": lambda x: dlvm.cond(x[2] > 1, dlvm.sqrt, lambda x: x, x),
+    "scan": lambda x: dlvm.scan(lambda c, _: (dlvm.sqrt(c), None), x, None, 2)[0],
+    "map": lambda x: dlvm.map(dlvm.sqrt, x),
+    "product": lambda x: np.eye(4) @ dlvm.sqrt(x),
+}
+AT_ZERO = np.array([0.0, 0.5, 2.0, 0.0])
+
+
+def interpreted(f, x):
+    module = dlvm.trace(f, x).expanded()
+    arrays = [x, *(np.eye(4) for _ in module.main.params[1:])]
+    return module.run(module.main.name, *arrays)[0]
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_a_mask_goes_into_callees_and_checkpoints_and_comes_out(name: str) -> None:
+    f = THROUGH[name]
+
+    def loss(x):
+        return dlvm.where(x > 0, f(x), 0).sum()
+
+    found = interpreted(dlvm.grad(loss), AT_ZERO)
+    assert found[0] == found[3] == 0
+    h = 1e-6
+    for i in (1, 2):
+        unit = np.eye(4)[i] * h
+        slope = (loss(AT_ZERO + unit) - loss(AT_ZERO - unit)) / (2 * h)
+        assert np.allclose(found[i], slope, rtol=1e-6)
+    pushed = interpreted(lambda x: dlvm.jvp(dlvm.grad(loss), (x,), (x + 1,))[1], AT_ZERO)
+    assert np.isfinite(pushed).all()
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_where_a_mask_stops_a_safe_operand_is_the_remedy(name: str) -> None:
+    """What users see is NaN there; they put a number in the place of what is not selected."""
+    f = BORDERS[name]
+    seen = interpreted(dlvm.grad(lambda x: dlvm.where(x > 0, f(x), 0).sum()), AT_ZERO)
+    assert np.isnan(seen[0])
+    safe = dlvm.grad(lambda x: dlvm.where(x > 0, f(dlvm.where(x > 0, x, 1.0)), 0).sum())
+    found = interpreted(safe, AT_ZERO)
+    assert found[0] == found[3] == 0
+    assert np.allclose(found[1:3], seen[1:3], rtol=1e-12)
