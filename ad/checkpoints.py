@@ -8,6 +8,7 @@ recomputation is differentiated as a call of its body.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlvm.ir import Function, Op, Value
 from dlvm.ir.rewrite import Env, inline
@@ -39,10 +40,18 @@ def checkpoint_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
         masks = {i: m for i, d in seeds.items() if (m := mask_of(d)) is not None}
         body = known(again(engine, parts.again, wrt, came, masks))
         given = (*seeds.values(), *(condition for condition, _ in masks.values()))
-        out = Recompute((*operands, *kept, *given), tuple(seeds.values()), body).results
+        read, body = _read((*operands, *kept, *given), body)
+        out = Recompute(read, tuple(seeds.values()), body).results
         return placed(out, picked(active), so_far)
 
     return Way(results, back)
+
+
+def _read(xs: Sequence[Value], body: Function) -> tuple[tuple[Value, ...], Function]:
+    """Only what the body reads: what it does not need counts as no residual."""
+    read = {v for op in body.ops for v in op.operands} | set(body.results)
+    pairs = [(x, p) for x, p in zip(xs, body.params, strict=True) if p in read]
+    return tuple(x for x, _ in pairs), replace(body, params=tuple(p for _, p in pairs))
 
 
 def recompute_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:

@@ -66,10 +66,13 @@ def point(
     late = {r for op in rest for r in op.results}
     if any(v in late for v in there.filled):
         return None
-    with Builder((*there.ops, *known)) as builder:
+    each = dict.fromkeys((*there.ops, *known))  # the way back computes constants again
+    with Builder(tuple(each)) as builder:
         wanted = () if room is None else (most(there.filled),)
     ops, linear = tuple(builder.ops), there.linear
     kept, again = residuals(split.params, ops, (), free(rest, linear.results, linear.params))
+    if any(v.dtype is TAPE for v in kept):  # that of a function which is called
+        return None
     results = (*there.results, *kept, *wanted)
     first = engine.reserve(f"{name}_ahead").name
     ahead = Function(first, split.params, live(ops, results), results)

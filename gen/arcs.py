@@ -17,7 +17,7 @@ def atan(v: Lanes, x: str) -> str:
     start = v.select(far, v.number(half_pi.high), zero)
     low = v.select(far, v.number(half_pi.low), zero)
     found = v.add(start, v.add(t, v.add(tail, low)))
-    return v.where_tiny(x, v.call("copysign", found, x))
+    return v.where_tiny(x, v.copysign(found, x))
 
 
 def asin(v: Lanes, x: str) -> str:
@@ -29,7 +29,7 @@ def asin(v: Lanes, x: str) -> str:
     twice = v.sub(v.add(tail, tail), v.number(half_pi.low))
     far = v.sub(v.number(half_pi.high), v.add(v.add(t, t), twice))
     found = v.select(near, v.add(t, tail), far)
-    return v.where_tiny(x, v.call("copysign", found, x))
+    return v.where_tiny(x, v.copysign(found, x))
 
 
 def acos(v: Lanes, x: str) -> str:
@@ -38,7 +38,7 @@ def acos(v: Lanes, x: str) -> str:
     near, z, t = _arc(v, size)
     tail = v.mul(v.mul(z, t), v.estrin(z, ASIN[v.dtype.bits]))
     half_pi = HALF_PI[v.dtype.bits]
-    signed, low = v.call("copysign", t, x), v.call("copysign", tail, x)
+    signed, low = v.copysign(t, x), v.copysign(tail, x)
     middle = v.sub(v.number(half_pi.high), v.add(signed, v.sub(low, v.number(half_pi.low))))
     arc = v.add(t, tail)
     twice = v.add(arc, arc)
@@ -83,7 +83,7 @@ def cbrt(v: Lanes, x: str) -> str:
     t = _corrected(v, t, big)
     t = v.mul(t, scale(-up // 3))
     plain = v.either(v.is_("oeq", size, zero), v.is_("ueq", size, v.number(float("inf"))))
-    return v.select(plain, x, v.call("copysign", t, x))
+    return v.select(plain, x, v.copysign(t, x))
 
 
 def _corrected(v: Lanes, t: str, x: str) -> str:

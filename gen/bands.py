@@ -47,8 +47,11 @@ class Plan:
 
     @staticmethod
     def of(stored: DType, x_transposed: bool, y_transposed: bool, target: Target) -> Plan:
-        """For a processor; vectors of narrow integers are not wider than those of i32."""
-        lanes = target.lanes(max(stored.compute.bytes, 4))
+        """For a processor; vectors of narrow integers are not wider than those of i32.
+
+        Masks take two lanes at least, which LLVM splits where registers hold one.
+        """
+        lanes = max(2, target.lanes(max(stored.compute.bytes, 4)))
         return Plan(stored, x_transposed, y_transposed, lanes, shapes(target))
 
     @property

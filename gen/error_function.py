@@ -19,7 +19,7 @@ def erf(v: Lanes, x: str) -> str:
     size = v.call("fabs", x)
     near = _near(v, x)
     rest = _complement_f32(v, size) if v.f32 else _complement(v, size)
-    far = v.call("copysign", v.sub(v.number(1.0), rest), x)
+    far = v.copysign(v.sub(v.number(1.0), rest), x)
     return v.select(v.is_("olt", size, v.number(1.0)), near, far)
 
 
@@ -79,4 +79,4 @@ def erfinv(v: Lanes, x: str) -> str:
         far = v.estrin(v.sub(root, v.number(5.0)), ERFINV_FAR[bits])
         found = v.select(v.is_("ogt", w, v.number(16.0)), far, found)
     end = v.is_("oeq", size, one)
-    return v.select(end, v.call("copysign", v.number(math.inf), x), v.fma(x, found, x))
+    return v.select(end, v.copysign(v.number(math.inf), x), v.fma(x, found, x))

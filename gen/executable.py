@@ -18,7 +18,7 @@ from dlvm.errors import DonationError, IRError
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
-from dlvm.ir.taps import record, say
+from dlvm.ir.taps import Line, record, say
 from dlvm.lazy import lazy
 
 from . import interrupts, pool, status, tape
@@ -276,7 +276,7 @@ class Printing:
             if how == "tap":
                 record(label, array)
             else:
-                self.write(f"{label}{array}")
+                self.write(Line(label, array))
         except BaseException as error:
             self.error = error
             return 1

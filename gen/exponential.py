@@ -88,7 +88,7 @@ def tanh(v: Lanes, x: str) -> str:
     scale = v.power_of_two(n)
     tail = v.fma(v.mul(r, r), q, lost)
     t = v.fma(scale, tail, v.fma(scale, r, v.sub(scale, v.number(1.0))))
-    return v.call("copysign", v.div(t, v.add(t, v.number(2.0))), x)
+    return v.copysign(v.div(t, v.add(t, v.number(2.0))), x)
 
 
 def cosh(v: Lanes, x: str) -> str:
@@ -102,7 +102,7 @@ def sinh(v: Lanes, x: str) -> str:
     size, z = v.call("fabs", x), v.mul(x, x)
     near = v.fma(v.mul(z, x), v.estrin(z, SINH[v.dtype.bits]), x)
     half = _half_exp(v, size)
-    far = v.call("copysign", v.sub(half, v.div(v.number(0.25), half)), x)
+    far = v.copysign(v.sub(half, v.div(v.number(0.25), half)), x)
     return v.select(v.is_("olt", size, v.number(1.0)), near, far)
 
 

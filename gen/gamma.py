@@ -96,7 +96,7 @@ def _digamma(v: Lanes, x: str) -> str:
     cotangent = v.mul(v.number(math.pi), v.div(cosine, sine))
     other = v.select(v.is_("oeq", sine, zero), v.number(math.nan), v.add(found, cotangent))
     found = v.select(negative, other, found)
-    pole = v.call("copysign", infinity, v.neg(x))
+    pole = v.copysign(infinity, v.neg(x))
     return v.select(v.is_("oeq", x, zero), pole, found)
 
 

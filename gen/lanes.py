@@ -135,6 +135,17 @@ class Lanes:
         arguments = ((self.type, x) for x in xs)
         return self.w.call(self.type, f"llvm.{name}.{self.suffix}", *arguments)
 
+    def copysign(self, x: str, y: str) -> str:
+        """The size of x with the sign of y, of which LLVM sees nothing else.
+
+        Where it sees that y is an f16 made of an f64, it asks for that conversion in one step,
+        a function that is nowhere.
+        """
+        sign = self.float(
+            self.whole_do("and", self.bits(y), self.whole(-(1 << self.dtype.bits - 1)))
+        )
+        return self.call("copysign", x, sign)
+
     def fma(self, x: str, y: str, z: str) -> str:
         """x*y + z, rounded once."""
         return self.call("fma", x, y, z)

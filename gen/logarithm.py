@@ -129,7 +129,7 @@ def pow(v: Lanes, x: str, y: str) -> str:
     whole = v.is_("oeq", v.call("trunc", y), y)
     half = v.mul(y, v.number(0.5))
     odd = v.both(whole, v.is_("une", v.call("trunc", half), half))
-    signed = v.select(odd, v.call("copysign", found, x), found)
+    signed = v.select(odd, v.copysign(found, x), found)
     real = v.both(v.is_("olt", x, zero), v.is_("olt", size, infinity))
     far = v.is_("oeq", v.call("fabs", y), infinity)
     broken = v.both(real, v.neither(whole, far))

@@ -210,10 +210,17 @@ class Nest:
             self._bound[scalar, high] = symbol(name)
         return self._bound[scalar, high]
 
-    def check(self, ok: Scalar, index: Scalar, size: Dim, code: int, where: Where) -> None:
-        """Demand that an index is inside its axis, where these scalars stand."""
+    def check(
+        self, ok: Scalar, index: Scalar, size: Dim, code: int, where: Where, some: Where
+    ) -> None:
+        """Demand that an index is inside its axis, where these scalars stand.
+
+        Outside of the loops over indices it is asked whether there are ``some``.
+        """
         depths = (self._home[ok], self._home[index], *map(self._depth, (size, *where)))
-        self.scopes[max(depths)].body.append(Check(ok, index, size, code, where))
+        depth = max(depths)
+        where = where if depth == len(self.scopes) - 1 else (*where, *some)
+        self.scopes[depth].body.append(Check(ok, index, size, code, where))
 
     # -- elements --------------------------------------------------------------------------
 

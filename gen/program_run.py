@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.ir import Array
 from dlvm.ir.dims import Dim, evaluate
-from dlvm.ir.taps import record
+from dlvm.ir.taps import Line, record
 
 from .loops_run import Counts, run_kernel
 from .memory import Arena, plan
@@ -167,7 +167,7 @@ class Machine:
                 if how == "tap":
                     record(label, self.array(x))
                 else:
-                    self.write(f"{label}{self.array(x)}")
+                    self.write(Line(label, self.array(x).copy()))
 
     def enter(self, step: Enter) -> None:
         """Run another function of the program, on copies of what it overwrites."""

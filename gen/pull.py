@@ -224,7 +224,8 @@ class Pull:
     def resolve(self, op: Indexed, raw: Scalar, where: Where) -> tuple[Dim, Where]:
         """A run-time index as a safe one, and where it means an element.
 
-        It wraps once when negative; in mode ``error`` it is checked.
+        It wraps once when negative; in mode ``error`` it is checked, where there is an index at
+        all: one that is the same everywhere stands outside of the loops over them.
         """
         words, size = self.words, op.operands[0].shape[op.axis]
         i, extent = self._signed(raw), self.nest.size(size)
@@ -256,7 +257,8 @@ class Pull:
         if (ok, where) not in self._checked:
             self._checked.add((ok, where))
             size = op.operands[0].shape[op.axis] if isinstance(op, Indexed) else 0
-            self.nest.check(ok, self._signed(raw), size, code_of(op), where)
+            some = tuple(n - 1 for n in op.operands[1].shape if not at_least(n, 1))
+            self.nest.check(ok, self._signed(raw), size, code_of(op), where, some)
 
 
 def _owner(value: Value) -> Value:

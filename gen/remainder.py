@@ -44,7 +44,7 @@ def _function(text: Text, name: str, like: Lanes) -> str:
     left = d.select(defined, left, d.number(math.nan))
     if v.f32:
         left = w.value(f"fptrunc {d.type} {left} to {v.type}")
-    left = v.call("copysign", left, "%x")
+    left = v.copysign(left, "%x")
     header = f"internal {v.type} @{name}({v.type} %x, {v.type} %y)"
     return w.function(header, last=f"ret {v.type} {left}")
 

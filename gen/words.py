@@ -119,7 +119,7 @@ class Words:
         if word in ("max", "min"):
             return self._extreme("lt" if word == "min" else "gt", x, y)
         if word == "copysign":
-            return self._intrinsic("copysign", x, y)
+            return Lanes(self.w, x.dtype, x.lanes).copysign(x.text, y.text)
         if word in ("shl", "shr"):
             return self._shifted(word, x, y)
         if word == "fmod":

@@ -171,7 +171,7 @@ def check(program: Program, way: str) -> str:
     )
     if question.answer.error is not None or results is None:
         return "" if (question.answer.error is None) == (results is not None) else "an error"
-    off = differ(question, Answer(tuple(results), None), question)
+    off = differ(question, Answer(tuple(results), question.answer.told), question)
     return str(off or "")
 
 

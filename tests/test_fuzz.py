@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ from dlvm.testing.dice import Seeded, Taped
 from dlvm.trust.answers import Question
 
 from .fuzz import hostile, slopes
-from .fuzz.__main__ import batch
+from .fuzz import judge as fuzz_judge
+from .fuzz.__main__ import Run, hunt
 from .fuzz.case import CORPUS, Case, read
 from .fuzz.child import Reached
 from .fuzz.judge import Wrong, features, judge
+from .fuzz.shrink import shrink
 from .fuzz.subjects import KINDS, SLOPES
 
 SUM = (
@@ -27,7 +30,7 @@ DEADLY = """
 import os, dlvm.gen.build
 dlvm.gen.build.plan = lambda program: os.kill(os.getpid(), 9)
 """
-COUNTS = {"gradient": 2, "derived": 4, "derived mixed": 4}
+COUNTS = {"gradient": 2, "derived": 4, "derived mixed": 4, "staged": 3}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,21 +56,42 @@ def test_hostile_bytes_are_refused_or_mean_something(kind: str, tmp_path: Path):
 
 def test_a_child_tries_a_batch_and_says_nothing_where_all_is_well(tmp_path: Path):
     """Command lines are tried in a child, whose memory is limited."""
-    assert batch(0, ["command"], tmp_path) == []
+    run = Run(["command"], tmp_path, 0)
+    assert run.batch() == []
+    assert (run.cases, run.failures, run.seed) == (20, 0, 20) and run.seconds > 0
 
 
 def test_a_child_that_dies_is_told_with_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{CORPUS.parents[1]}")
     (tmp_path / "sitecustomize.py").write_text(DEADLY)
-    (told,) = batch(0, ["whole"], tmp_path)
+    (told,) = Run(["whole"], tmp_path, 0).batch()
     assert told.startswith("DIED whole 0 died (-9)")
     assert read((tmp_path / "whole-0.dlvm").read_text("utf8")).entry == "main"
+
+
+def test_a_planted_fault_is_met_named_and_cut_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert hunt(Run(["whole", "f64"], tmp_path, 0, "law"), 60)
+    found = capsys.readouterr().out
+    assert re.match(
+        r"law +\d+ s +\d+ (whole|f64) \d+ +[1-5] operations, simplify: difference_is_sum", found
+    )
+
+
+def test_what_only_the_judge_sees_is_cut_down_by_it(monkeypatch: pytest.MonkeyPatch):
+    """Two threads that differ are no fault that ``bisect`` looks for."""
+    case = read(SUM.replace("add %x, %x", "add %x, %x : f64[A]\n  %1 = mul %0, %x"))
+    monkeypatch.setattr(fuzz_judge, "_same", lambda a, b: not a.size)
+    found = shrink(case, 10)
+    assert found is not None and "other bits on two threads" in found.failure.message
+    assert found.program.ops == 0
 
 
 def test_a_wrong_answer_is_seen(monkeypatch: pytest.MonkeyPatch):
     list(judge(read(SUM)))
     monkeypatch.setattr(Add, "reference", lambda self, x, y: np.subtract(x, y))
-    with pytest.raises(Wrong, match="plain: result 0"):
+    with pytest.raises(Wrong, match=r"plain .*: result 0"):
         list(judge(read(SUM)))
 
 

@@ -76,13 +76,14 @@ def _passes(module: Module) -> tuple[bool, str]:
 
 def _answers(call: Call) -> tuple[bool, str]:
     """Machine code beside the references."""
-    from dlvm.trust.answers import Question, differ
-    from dlvm.trust.examine import answered
+    from dlvm.trust.answers import Question, answered, differ
 
     question = Question(expand(call.road.traced), call.arrays)
     if question.answer.error is not None:
         raise question.answer.error
-    found = answered(lambda: call.road.executable.run([np.array(a) for a in call.arrays]))
+    found = answered(
+        lambda write: call.road.executable.run([np.array(a) for a in call.arrays], write)
+    )
     difference = differ(question, found)
     count = len(found.results)
     said = f"{count} results as the references give them, but for rounding"

@@ -9,7 +9,7 @@ import numpy as np
 from dlvm.errors import AssertionFailed, ShapeError
 from dlvm.ir import BOOL, Array, TensorType, Value
 from dlvm.ir.interpret import Interpreter
-from dlvm.ir.taps import record
+from dlvm.ir.taps import Line, record
 
 from .families import Effect
 
@@ -54,7 +54,7 @@ class Print(Outgoing):
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """Write it."""
-        machine.write(f"{self.label}{np.asarray(operands[0])}")
+        machine.write(Line(self.label, np.asarray(operands[0])))
         return ()
 
 

@@ -186,7 +186,7 @@ class LinearRecurrence(Running):
 
     def reference(self, *operands: Array) -> Any:
         a, b = (np.moveaxis(wide(x), self.axis, 0) for x in operands)
-        out, state = np.empty_like(b), np.zeros_like(b[:1].sum(0))
+        out, state = np.empty_like(b), np.zeros(b.shape[1:], b.dtype)
         order = range(len(b))
         for i in reversed(order) if self.reverse else order:
             after = a[i] * state + b[i]

@@ -1,4 +1,4 @@
-"""How branches, loops, calls, recomputation and tapes are placed in a draft, with their regions."""
+"""How branches, loops, calls, recursion, recomputation and tapes are placed, with their regions."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from dlvm.ops import (
     Push,
     Recompute,
     Scan,
+    Sub,
     While,
 )
 
@@ -61,6 +62,8 @@ def body_of(
 @places(Cond)
 def _cond(d: Draft, cls: Any) -> Op:
     condition, values = d.like(TensorType(BOOL)), captured(d)
+    if d.integer(0, 2) == 2:  # inside it is known
+        values = (condition, *values)
     then = body_of(d, "then", types_of(values), None, extra=2)
     otherwise = body_of(d, "otherwise", types_of(values), types_of(then.results))
     return cls(condition, values, then, otherwise)
@@ -116,6 +119,8 @@ def _kernel(d: Draft, cls: type[Kernel]) -> Op:
 @places(Call)
 def _call(d: Draft, cls: type[Call]) -> Op | None:
     """A call of a function made for it; its sizes must all be bound by its own parameters."""
+    if d.integer(0, 2) == 2:
+        return _recursion(d)
     made = _callee(d)
     return cls(made[0], FunctionRef(made[1].name), types_of(made[1].results)) if made else None
 
@@ -154,6 +159,19 @@ def _callee(d: Draft) -> tuple[tuple[Value, ...], Function] | None:
     if d.depth:
         return None
     xs = captured(d)
+    inner = _alone(d, xs)
+    if inner is None:
+        return None
+    inner.grow(d.integer(0, 3), place)
+    with inner.builder:
+        results = [inner.value() for _ in range(d.integer(1, 2))]
+    callee = inner.finish(f"f{len(d.functions)}", results)
+    d.functions.append(callee)
+    return xs, callee
+
+
+def _alone(d: Draft, xs: Sequence[Value]) -> Draft | None:
+    """A function with parameters for these values, where they bind all their symbols."""
     alone = {str(s) for x in xs for s in x.shape if not isinstance(s, int)}
     used = {s for x in xs for size in x.shape for s in dims.symbols(size)}
     if not used <= alone:
@@ -162,12 +180,40 @@ def _callee(d: Draft) -> tuple[tuple[Value, ...], Function] | None:
     inner = Draft(d.dice, d.dtypes, sizes, d.ops, 1, d)
     for x in xs:
         inner.param(x.type)
-    inner.grow(d.integer(0, 3), place)
+    return inner
+
+
+def _recursion(d: Draft) -> Op | None:
+    """A function that calls itself, with other values, as often as its first argument says."""
+    carried, values = (d.value(), *captured(d)), captured(d)
+    xs = (Constant(literal(d.integer(0, 3), I64)), *carried, *values)
+    outer = _alone(d, xs) if not d.depth else None
+    if outer is None:
+        return None
+    name, types = FunctionRef(f"f{len(d.functions)}"), types_of(carried)
+    last = Draft(d.dice, d.dtypes, outer.sizes, d.ops, 2, d)
+    kept = [last.param(x.type) for x in xs][1 : 1 + len(carried)]
+    with outer.builder:
+        again = Less(Constant(literal(0, I64)), outer.params[0])
+        branches = _deeper(outer, xs, name, types), last.finish("otherwise", kept)
+        found = Cond(again, tuple(outer.params), *branches)
+    d.functions.append(outer.finish(name.name, found.results))
+    return Call(xs, name, types)
+
+
+def _deeper(d: Draft, xs: Sequence[Value], name: FunctionRef, types: Sequence[TensorType]) -> Any:
+    """The branch with the call: operations before it and after."""
+    inner = Draft(d.dice, d.dtypes, d.sizes, d.ops, 2, d)
+    count, *rest = (inner.param(x.type) for x in xs)
+    inner.grow(d.integer(0, 2), place)
     with inner.builder:
-        results = [inner.value() for _ in range(d.integer(1, 2))]
-    callee = inner.finish(f"f{len(d.functions)}", results)
-    d.functions.append(callee)
-    return xs, callee
+        fewer = Sub(count, Constant(literal(1, I64)))
+        call = Call((fewer, *map(inner.like, types), *rest[len(types) :]), name, tuple(types))
+    inner.pool.extend(call.results)
+    inner.grow(d.integer(0, 2), place)
+    with inner.builder:
+        results = [inner.like(t) for t in types]
+    return inner.finish("then", results)
 
 
 @places(Push, Pop, EmptyTape)

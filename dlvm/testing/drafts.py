@@ -76,9 +76,11 @@ class Draft:
         return bool(self.dice.integer(0, 1))
 
     def shape(self, ranks: tuple[int, int] = (0, 3)) -> tuple[dims.Dim, ...]:
-        """Some shape that is not too large."""
+        """Some shape that is not too large, often a square: nothing else tells its axes apart."""
         while True:
             shape = tuple(self.choose(self.sizes) for _ in range(self.integer(*ranks)))
+            if shape and self.integer(0, 3) == 3:
+                shape = shape[:1] * len(shape)
             if self.small(shape):
                 return shape
 
@@ -104,14 +106,18 @@ class Draft:
         """A value of one of these kinds and at least this rank, recent ones first."""
         fitting = [v for v in self.pool if v.dtype.kind in kinds and v.type.rank >= rank]
         if fitting:
-            return self.choose(fitting[::-1][:8])
+            return self.recent(fitting)
         dtype = self.choose([d for d in self.dtypes if d.kind in kinds] or [_DEFAULT[kinds[-1]]])
         return self.fresh(TensorType(dtype, self.shape((rank, max(rank, 2)))))
 
     def like(self, t: TensorType) -> Value:
         """A value of exactly this type."""
         fitting = [v for v in self.pool if v.type == t]
-        return self.choose(fitting[::-1][:8]) if fitting else self.fresh(t)
+        return self.recent(fitting) if fitting else self.fresh(t)
+
+    def recent(self, values: Sequence[Value]) -> Value:
+        """One of the last, half of the time the very last: so operations stand on one another."""
+        return self.choose(values[::-1][: self.choose((1, 2, 4, 8))])
 
     def fresh(self, t: TensorType) -> Value:
         """A new value of a type: converted from one of its shape, or a number spread out."""

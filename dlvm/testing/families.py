@@ -85,10 +85,13 @@ def place(d: Draft) -> Op | None:
 
 def place_class(d: Draft, cls: type[Op]) -> Op | None:
     """One more operation of this class, or nothing where the draft has no room for it."""
-    for base in cls.__mro__:
-        if base in PLACING:
-            return PLACING[base](d, cls)
-    return None
+    placing = placing_of(cls)
+    return None if placing is None else placing(d, cls)
+
+
+def placing_of(cls: type[Op]) -> Placing | None:
+    """How operations of this class are placed; the same for all of a family."""
+    return next((PLACING[base] for base in cls.__mro__ if base in PLACING), None)
 
 
 # -- element-wise ---------------------------------------------------------------------------

@@ -248,7 +248,7 @@ class Check:
     def _machine_code(self, v: list[Array]) -> None:
         made = self.levels.compiled(self.seeds, v)
         for k, (found, meant) in enumerate(zip(made, self.meant, strict=True)):
-            off = differ(meant, Answer(tuple(found), None))
+            off = differ(meant, Answer(tuple(found), meant.answer.told))
             if off is None:
                 continue
             which, mode = int(off.value.split()[-1]), ("reverse", "forward")[k % 2]

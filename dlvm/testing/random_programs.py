@@ -82,18 +82,20 @@ def random_program(
     max_ops: int = 10,
     loss: bool = False,
     sizes: Sequence[int] = (),
+    donate: bool = False,
 ) -> Program:
     """Some parameters, some operations of these classes, and one to three results.
 
     With ``loss`` the only result is one scalar of the first dtype; ``sizes`` are drawn from instead
-    of small ones.
+    of small ones. With ``donate`` some parameters may be overwritten.
     """
     values = {s: dice.choose(sizes or SIZES) for s in SYMBOLS} if symbolic else {}
     drawn = [*sizes, *map(dims.symbol, values)] if sizes else sizes_with(values)
     limits: dict[str, Any] = {"largest": max(sizes), "most": 1 << 16} if sizes else {}
     d = Draft(dice, dtypes, drawn, tuple(classes), **limits)
     for i in range(dice.integer(1, 3)):
-        d.param(TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape()))
+        t = TensorType(dtypes[0] if i == 0 and loss else d.choose(dtypes), d.shape())
+        d.param(t, donated=donate and d.integer(0, 2) == 2)
     d.grow(dice.integer(0, max_ops), place)
     with d.builder:
         results = [loss_of(d)] if loss else [d.value() for _ in range(dice.integer(1, 3))]
@@ -123,10 +125,19 @@ def of_one(
 
 
 def arguments(params: Sequence[Value], sizes: Mapping[str, int], seed: int) -> tuple[Array, ...]:
-    """Moderate arguments of these sizes."""
+    """Moderate arguments of these sizes; of one seed in eight with the largest whole numbers."""
     rng = np.random.default_rng(seed)
     shapes = [tuple(dims.evaluate(n, sizes) for n in p.shape) for p in params]
-    return tuple(moderate(p.dtype, s, rng) for p, s in zip(params, shapes, strict=True))
+    drawn = [moderate(p.dtype, s, rng) for p, s in zip(params, shapes, strict=True)]
+    return tuple(_with_ends(a, rng) for a in drawn) if seed % 8 == 7 else tuple(drawn)
+
+
+def _with_ends(x: Array, rng: np.random.Generator) -> Array:
+    """Some elements are the ends of their type, where that is of whole numbers."""
+    if x.dtype.kind not in "iu":
+        return x
+    ends = np.array([np.iinfo(x.dtype).min, np.iinfo(x.dtype).max], x.dtype)
+    return np.where(rng.random(x.shape) < 0.3, ends[rng.integers(0, 2, x.shape)], x)
 
 
 def sizes_with(values: dict[str, int]) -> list[dims.Dim]:

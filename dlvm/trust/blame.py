@@ -29,9 +29,9 @@ from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
 
 from .alone import alone
-from .answers import Question, differ
+from .answers import Question, answered, differ
 from .derivatives import guilty_operation
-from .examine import Examination, answered, copies, examined, silent
+from .examine import Examination, copies, examined
 from .failure import Failure, Law
 from .rounding import Run
 from .showing import shown_after, shown_before
@@ -248,4 +248,5 @@ def _is_right(question: Question, target: Target, level: int) -> bool:
         code = build(question.module, target, level=level)
     except Exception:
         return False
-    return differ(question, answered(lambda: code.run_on_soil(question.arrays, silent))) is None
+    found = answered(lambda write: code.run_on_soil(question.arrays, write))
+    return differ(question, found) is None

@@ -213,7 +213,9 @@ def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str
             a if x is None else np.take(a, lane, x) for a, x in zip(given, d.axes, strict=True)
         ]
         question = Question(alone, picked)
-        difference = differ(question, Answer(tuple(np.asarray(r[lane]) for r in found), None))
+        difference = differ(
+            question, Answer(tuple(np.asarray(r[lane]) for r in found), question.answer.told)
+        )
         if difference is not None:
             return f"lane {lane}, {difference}"
     return None

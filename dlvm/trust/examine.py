@@ -21,7 +21,7 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.ad import expand
-from dlvm.errors import CompilerError, UserError
+from dlvm.errors import CompilerError
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce, resolved
 from dlvm.gen.control import to_program
@@ -36,7 +36,7 @@ from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import Pass, may_refuse
 from dlvm.target import Target
 
-from .answers import Answer, Difference, Question, differ
+from .answers import Difference, Question, answered, differ
 from .derivatives import check_declarations
 from .failure import Failure, Law, short
 from .inputs import drawn
@@ -172,26 +172,26 @@ class Examination:
         with at("emit"):
             code = build(question.module, target)
         self.watch("machine")
-        self.compare("machine", question, lambda: code.run_on_soil(question.arrays, silent))
-        self.compare("machine", question, lambda: code.run(copies(question), silent))
+        self.compare("machine", question, lambda write: code.run_on_soil(question.arrays, write))
+        self.compare("machine", question, lambda write: code.run(copies(question), write))
 
     def steps(self, stage: str, question: Question, program: Program, arena: Arena) -> None:
         """A program by the interpreter of loops on some arena."""
         self.watch(stage)
         params = question.module.main.params
 
-        def run() -> tuple[Array, ...]:
+        def run(write: Callable[[str], None]) -> tuple[Array, ...]:
             arrays = copies(question)
             names = [p.name for p in params]
             symbols = bind([p.type for p in params], arrays, names)
-            out = run_program(program, arena, arrays, symbols, silent)
+            out = run_program(program, arena, arrays, symbols, write)
             if out.status[0]:
                 raise error_of([int(w) for w in out.status], question.module)
             return out.results
 
         self.compare(stage, question, run)
 
-    def compare(self, stage: str, question: Question, run: Callable[[], Any]) -> None:
+    def compare(self, stage: str, question: Question, run: Callable[[Any], Any]) -> None:
         """An answer of these steps beside that of the module that they were made of."""
         if question.answer.error is not None:
             return
@@ -216,14 +216,6 @@ def examined(work: Examination) -> Failure | None:
     except Failed as found:
         return found.failure
     return None
-
-
-def answered(run: Callable[[], Any]) -> Answer:
-    """What steps or machine code give; they tell the world nothing that is compared."""
-    try:
-        return Answer(tuple(np.array(r) for r in run()), None)
-    except UserError as error:
-        return Answer((), None, error)
 
 
 def copies(question: Question) -> list[Array]:
@@ -289,7 +281,3 @@ def thrown_by(traceback: TracebackType | None) -> Law | None:
             asked = code.co_name in ASKING
         traceback = traceback.tb_next
     return found
-
-
-def silent(text: str) -> None:
-    """Programs that are examined print nothing."""

@@ -87,10 +87,10 @@ def rounds(op: Op) -> bool:
     words = Rounding()
     match op:
         case Elementwise():
-            op.scalar(words, *(x.dtype for x in op.operands))
+            op.scalar(words, *(x.dtype.compute for x in op.operands))
         case Reduction():
             states = op.states()
-            lifted = op.lift(words, BOOL, *(x.dtype for x in op.operands))
+            lifted = op.lift(words, BOOL, *(x.dtype.compute for x in op.operands))
             op.project(words, op.combine(words, states, lifted))
         case Movement() | Creation() | Effect() | Ordering() | Control():
             return False

@@ -55,7 +55,7 @@ def scan(rng: np.random.Generator, parts: list[Fun]) -> Fun:
             return new, g(new, w).sum()
 
         last, stacked = dlvm.scan(step, x, dlvm.stack([x, w * x, x * 0.1]), **how)
-        return last + stacked
+        return last + stacked.sum()
 
     return run
 

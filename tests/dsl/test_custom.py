@@ -467,3 +467,19 @@ def test_a_rule_that_applies_its_function_to_tangents_needs_it_to_be_linear_by_i
     assert np.allclose(dlvm.jvp(divide, (X, W), (W, X))[1], 1 - X / W**2 * X)
     with pytest.raises(dlvm.UserError, match="must be linear in the tangents"):
         dlvm.grad(lambda x: divide(x, W).sum())(X)
+
+
+def test_a_tangent_rule_may_hold_a_checkpoint():
+    """What a checkpoint need not compute again is no residual, so the rule is linear."""
+
+    @dlvm.custom_jvp
+    def kept(x):
+        return dlvm.checkpoint(lambda x: dlvm.sin(x) * x)(x)
+
+    @kept.defjvp
+    def rule(primals, tangents):
+        return dlvm.jvp(dlvm.checkpoint(lambda x: dlvm.sin(x) * x), primals, tangents)
+
+    y, push = dlvm.linearize(kept, X)
+    assert np.allclose(y, np.sin(X) * X)
+    assert np.allclose(push(Y), (np.cos(X) * X + np.sin(X)) * Y)

@@ -11,6 +11,8 @@ from dlvm.dsl.linear import Ahead
 from dlvm.dsl.made import made_of
 from dlvm.ir import TAPE, Module
 from dlvm.ops import Call, Elementwise
+from tests.ad.nests import nest
+from tests.fuzz.staged import linear, ruled
 
 X = np.array([0.3, -1.2, 0.8])
 DX = np.array([1.0, 0.5, -2.0])
@@ -358,3 +360,21 @@ def test_third_derivatives_and_open_sizes():
         x = np.linspace(0, 1, n)
         assert np.allclose(f(x), np.diag(-np.sin(x)))
     assert len(f.explain().compiles) == 1
+
+
+def test_linear_maps_name_each_constant_once():
+    """What the way back computes again, as it costs nothing, is written there once."""
+
+    def f(x, w):
+        y, back = dlvm.vjp(lambda x: 0.7 * x * w, x)
+        return y + back(w)[0]
+
+    dlvm.trace(f, X, DX).verify()
+    assert np.allclose(f(X, DX), 0.7 * X * DX + 0.7 * DX * DX)
+
+
+def test_linear_maps_keep_no_tape_of_what_they_call():
+    """Such a function is computed again for each tangent: a tape is read only once."""
+    f = linear(ruled(linear(nest(8968, 1))))
+    size = dlvm.spec("f64[N]")
+    dlvm.trace(f, size, size).verify()

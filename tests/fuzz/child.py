@@ -25,7 +25,7 @@ from .judge import features, judge
 from .subjects import KINDS, SLOPES
 
 BATCH = 20
-SECONDS = 120
+SECONDS = 300
 """After so long a case counts as hanging."""
 CURRENT = "current.dlvm"
 MOST_TAPES = 3000
@@ -70,8 +70,11 @@ class Reached:
             self.tapes.setdefault(kind, []).append(drawn)
 
 
-def child(first: int, kinds: Sequence[str], keep: Path) -> None:
-    """A batch of seeds of each kind; what fails is kept and told, and the rest goes on."""
+def child(first: int, kinds: Sequence[str], keep: Path, only: bool = False) -> None:
+    """A batch of seeds of each kind; what fails is kept and told, and the rest goes on.
+
+    With ``only`` the first that fails is all that is wanted.
+    """
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     reached = Reached.load(keep / "reached.json")
@@ -79,7 +82,9 @@ def child(first: int, kinds: Sequence[str], keep: Path) -> None:
         for kind in kinds:
             print(f"try {kind} {seed}", flush=True)
             with limited(SECONDS):
-                _try(kind, seed, reached, keep)
+                right = _try(kind, seed, reached, keep)
+            if only and not right:
+                return
     reached.save(keep / "reached.json")
 
 
@@ -91,13 +96,13 @@ def limited(seconds: float):
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _try(kind: str, seed: int, reached: Reached, keep: Path) -> None:
+def _try(kind: str, seed: int, reached: Reached, keep: Path) -> bool:
     current = keep / CURRENT
     current.unlink(missing_ok=True)
     try:
         if kind in hostile.KINDS:
             hostile.KINDS[kind](seed, current)
-            return
+            return True
         rng = random.Random(seed)
         dice = Taped(seed, reached.start(kind, rng))
         case = ALL[kind](dice)
@@ -111,12 +116,19 @@ def _try(kind: str, seed: int, reached: Reached, keep: Path) -> None:
         said = str(error).strip().splitlines() or [""]
         print(f"FAIL {kind} {seed} {type(error).__name__}: {said[0]}", flush=True)
         keep_case(current, keep, kind, seed)
+        return False
+    return True
 
 
 def keep_case(current: Path, keep: Path, kind: str, seed: int) -> None:
     """The case at work, under a name of its own."""
     if current.exists():
-        current.rename(keep / f"{re.sub('[^a-z]', '-', kind)}-{seed}.dlvm")
+        current.rename(kept(keep, kind, seed))
+
+
+def kept(keep: Path, kind: str, seed: int) -> Path:
+    """Where a case is kept that failed."""
+    return keep / f"{re.sub('[^a-z]', '-', kind)}-{seed}.dlvm"
 
 
 ALL: dict[str, Callable[..., Case]] = {**KINDS, "slopes": SLOPES}

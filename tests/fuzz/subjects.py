@@ -1,13 +1,16 @@
 """What is drawn: the kinds of cases, each from dice alone.
 
 Programs of whole numbers, of one float type, of every type at once, of sizes that fill vectors
-and tiles; derivatives and batched forms of programs, of one another, up to three deep.
+and tiles; derivatives and batched forms of programs, of one another, up to three deep; nests of
+control flow as users write them, under transformations, of open sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dlvm.ir import (
     BF16,
@@ -27,21 +30,36 @@ from dlvm.ir import (
 )
 from dlvm.ir.dims import symbol
 from dlvm.ops import (
+    Abs,
+    Add,
     ArgMax,
+    Broadcast,
     Cast,
     CumulativeLogSumExp,
     Effect,
     Elementwise,
+    Exp,
+    Less,
     LogSumExp,
+    Max,
+    Maximum,
     Modf,
+    Mul,
     NextAfter,
+    Permute,
+    Select,
+    Slice,
     StopGradient,
+    Sub,
+    Sum,
 )
 from dlvm.ops.logic import Comparison
 from dlvm.testing.dice import Dice
+from dlvm.testing.families import placing_of
 from dlvm.testing.random_programs import TRACED, WEIGHTED, random_program
 
 from .case import Case, of_program
+from .staged import staged
 
 
 def is_exact(cls: type[Op]) -> bool:
@@ -61,40 +79,50 @@ PURE = [c for c in TRACED if not issubclass(c, Effect)]
 LARGE = (1, 16, 17, 33, 64, 71)
 """Sizes that fill vectors and tiles, and such that do not."""
 PRECISE = (F64, F64, I64, BOOL)
+COMMON = (Add, Mul, Sub, Exp, Abs, Maximum, Select, Sum, Max, Broadcast, Permute, Slice, Less)
+"""What most programs are made of, and most laws and kernels speak of."""
 
 Draw = Callable[[Dice], Case]
+Classes = Sequence[type[Op]]
 
 
-def plain(classes: Collection[type[Op]], dtypes: tuple[DType, ...], most: int = 14) -> Draw:
+def some(dice: Dice, classes: Classes) -> Classes:
+    """Every class, or a few from as many families: few at a time meet more often.
+
+    Groce, Zhang, Eide, Chen and Regehr, *Swarm testing* (2012).
+    """
+    if dice.integer(0, 2) == 0:
+        return classes
+    families: dict[Any, list[type[Op]]] = defaultdict(list)
+    for cls in classes:
+        families[placing_of(cls)].append(cls)
+    every = list(families.values())
+    common = [cls for cls in COMMON if cls in classes]
+    few = [dice.choose(dice.choose(every)) for _ in range(dice.integer(1, 6))]
+    return [*few, *(dice.choose(common) for _ in range(dice.integer(1, 4)))]
+
+
+def plain(classes: Classes, dtypes: tuple[DType, ...], most: int = 14, **how: Any) -> Draw:
     """A program of small sizes."""
-    return lambda dice: of_program(random_program(dice, classes, dtypes, max_ops=most))
-
-
-def large(dice: Dice) -> Case:
-    """Sizes that threads and vectors share."""
-    return of_program(random_program(dice, SMOOTH, (F32, F64), max_ops=14, sizes=LARGE))
-
-
-def large_halves(dice: Dice) -> Case:
-    """The same with every type of element."""
-    return of_program(random_program(dice, TRACED, WEIGHTED, max_ops=8, sizes=LARGE))
+    return lambda dice: of_program(
+        random_program(dice, some(dice, classes), dtypes, max_ops=most, donate=True, **how)
+    )
 
 
 def gradient(dice: Dice) -> Case:
     """The gradient of a program of one number, and the number."""
-    case = of_program(random_program(dice, SMOOTH, (F64,), max_ops=10, loss=True))
+    classes = some(dice, SMOOTH)
+    case = of_program(random_program(dice, classes, (F64,), max_ops=10, loss=True))
     main = case.module.main
     wrt = _floats([p.type for p in main.params])
     return _with(case, Declaration("adjoint", "gradient", main.name, wrt, (0,)))
 
 
-def derived(
-    dtypes: tuple[DType, ...], classes: Collection[type[Op]], depths: tuple[int, int]
-) -> Draw:
+def derived(dtypes: tuple[DType, ...], classes: Classes, depths: tuple[int, int]) -> Draw:
     """Adjoints, tangents and batched forms, one of another."""
 
     def draw(dice: Dice) -> Case:
-        case = of_program(random_program(dice, classes, dtypes, max_ops=6))
+        case = of_program(random_program(dice, some(dice, classes), dtypes, max_ops=6))
         for depth in range(dice.integer(*depths)):
             case = _with(case, _declared(dice, case, f"g{depth}"))
         return case
@@ -105,15 +133,15 @@ def derived(
 def _declared(dice: Dice, case: Case, name: str) -> Declaration:
     params = case.module.signature(case.entry).params
     wrt = _floats(params)
-    some = tuple(i for i in wrt if dice.integer(0, 2)) or wrt
+    chosen = tuple(i for i in wrt if dice.integer(0, 2)) or wrt
     kind = dice.choose(("adjoint", "tangent", "batched"))
     if kind == "batched":
-        axes = tuple(0 if i in some else None for i in range(len(params)))
-        size = symbol(f"L{name}") if some else 2
+        axes = tuple(0 if i in chosen else None for i in range(len(params)))
+        size = symbol(f"L{name}") if chosen else 2
         return Declaration("batched", name, case.entry, axes=axes, size=size)
     results = len(case.module.signature(case.entry).results)
     keep = tuple(i for i in range(results) if dice.integer(0, 1))
-    return Declaration(kind, name, case.entry, some, keep, seeded=kind == "adjoint")
+    return Declaration(kind, name, case.entry, chosen, keep, seeded=kind == "adjoint")
 
 
 def _floats(params: Collection[TensorType]) -> tuple[int, ...]:
@@ -133,11 +161,12 @@ KINDS: dict[str, Draw] = {
     "f32": plain(SMOOTH, (F32,)),
     "mixed": plain(TRACED, WEIGHTED),
     "halves": plain(TRACED, (F16, BF16, F32, BOOL, I32)),
-    "large": large,
-    "large mixed": large_halves,
+    "large": plain(SMOOTH, (F32, F64), sizes=LARGE),
+    "large mixed": plain(TRACED, WEIGHTED, 8, sizes=LARGE),
     "gradient": gradient,
     "derived": derived(PRECISE, PURE, (1, 3)),
     "derived mixed": derived((F32, F16, BF16, F64, I32, BOOL), PURE, (1, 3)),
+    "staged": staged,
 }
 SLOPES = derived(PRECISE, [c for c in PURE if c not in (StopGradient, NextAfter)], (0, 2))
 """What has the slope that differences say."""

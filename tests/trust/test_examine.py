@@ -8,12 +8,13 @@ import pytest
 import dlvm
 from dlvm.ad import expand
 from dlvm.errors import UserError
-from dlvm.ir import Declaration, Module, parse
-from dlvm.ops import Mul, Sin, Sub
+from dlvm.gen.build import build
+from dlvm.ir import F16, Declaration, Module, Param, TensorType, parse
+from dlvm.ops import Atan2, Mul, Neg, Sin, Sub
 from dlvm.target import Target
 from dlvm.testing.dice import Seeded
 from dlvm.testing.random_programs import random_program
-from dlvm.trust.answers import Answer, Question, differ
+from dlvm.trust.answers import Answer, Question, answered, differ
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine
 from dlvm.trust.inputs import drawn
@@ -253,3 +254,25 @@ def test_and_what_stages_make_is_verified_all_the_same(monkeypatch):
     monkeypatch.setattr(Sin, "adjoint", lambda self, dy: 1 / 0)
     found = examine(parse(LONG), patience=FEW)
     assert found is not None and (found.kind, found.stage) == ("crash", "differentiate")
+
+
+def test_half_precision_rounds_as_what_it_computes_in():
+    """The scalar words of an operation on halves are those of f32, with its constants."""
+    x = Param(TensorType(F16, (3,)), "x")
+    assert rounds(Atan2(x, x)) and not rounds(Neg(x))
+
+
+def test_what_is_printed_is_compared():
+    """In its order, by name, and to the bit where nothing rounds."""
+    text = "\n".join(['  print %x label="a"', '  tap %y label="b"'])
+    module = parse(f"dlvm 1\nfunc @f(%x: i64, %y: i64) -> i64 {{\n{text}\n  return %x\n}}\n")
+    arrays = (np.array(1), np.array(2))
+    question = Question(module, arrays)
+    code = build(module)
+    found = answered(lambda write: code.run(arrays, write))
+    assert [name for name, _ in found.told] == ["print a", "tap b"]
+    assert differ(question, found) is None
+    turned = Answer(found.results, found.told[::-1])
+    assert differ(question, turned).value == "what is told"
+    wrong = Answer(found.results, (("print a", np.array(3)), found.told[1]))
+    assert differ(question, wrong).value == "print a"
