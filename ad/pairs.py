@@ -165,7 +165,9 @@ def pair(
     early, rest = apart(back.ops, back.sources) if engine.often else ((), back.ops)
     ops = (*forward.ops, *early)
     kept, again = residuals(fn.params, ops, lendable, back.reads(rest), fixed)
-    before, steady, again = _steady(again, fixed, back.reads(rest)) if early else ((), (), again)
+    before, steady, again = (
+        _steady(again, fixed, back.reads(rest)) if engine.often else ((), (), again)
+    )
     undo = (*again, *rest)
     read = set(back.reads(undo))
     seen = {results[i]: i for i in shown}

@@ -248,16 +248,16 @@ def test_recursion_is_computed_again_for_each_map():
 
 
 def test_what_a_loop_never_computes_has_no_infinite_derivative():
-    """The square root is computed in front of a loop that makes no trip."""
+    """The logarithm is computed in front of a loop that makes no trip."""
 
     def f(c, x, xs):
-        return dlvm.scan(lambda c, a: (c * dlvm.sqrt(x), None), c, xs)[0]
+        return dlvm.scan(lambda c, a: (c * dlvm.log(x), None), c, xs)[0]
 
     along = dlvm.function(
-        lambda x, xs: dlvm.jacobian(lambda x: dlvm.linearize(f, X, x, xs)[1](DX, DX, None))(x),
+        lambda x, xs: dlvm.grad(lambda x: dlvm.linearize(f, X, x, xs)[1](DX, DX, None).sum())(x),
         dynamic={"xs": "T"},
     )
-    assert np.array_equal(along(np.zeros(3), np.zeros(0)), np.zeros((3, 3)))
+    assert np.array_equal(along(np.zeros(3), np.zeros(0)), np.zeros(3))
     assert np.isfinite(along(np.ones(3), np.zeros(2))).all()
 
 
