@@ -81,9 +81,8 @@ def _answers(call: Call) -> tuple[bool, str]:
     question = Question(expand(call.road.traced), call.arrays)
     if question.answer.error is not None:
         raise question.answer.error
-    found = answered(
-        lambda write: call.road.executable.run([np.array(a) for a in call.arrays], write)
-    )
+    run: Any = call.road.executable.run
+    found = answered(lambda write: run([np.array(a) for a in call.arrays], write))
     difference = differ(question, found)
     count = len(found.results)
     said = f"{count} results as the references give them, but for rounding"

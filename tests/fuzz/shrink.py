@@ -21,6 +21,7 @@ from dlvm.trust.reproducer import written
 
 from .case import Case
 from .judge import judged
+from .slopes import declared
 
 SECONDS = 90.0
 """How long a case is being cut down."""
@@ -55,10 +56,11 @@ def shrink(case: Case, seconds: float = SECONDS) -> Shrunk | None:
 
 
 def _views(case: Case) -> Iterator[Small]:
-    """What runs, and where there are declarations the function that they are of."""
-    if case.module.declarations:
-        given = arguments(case.module.main.params, case.sizes, case.seed)
-        yield Small(case.module, given)
+    """The function with every derivative of it that is looked at, then what runs."""
+    given = arguments(case.module.main.params, case.sizes, case.seed)
+    module, wrt = declared(case)
+    if wrt or case.module.declarations:
+        yield Small(module if wrt else case.module, given)
     program = case.program()
     yield Small(program.module, program.arrays)
 

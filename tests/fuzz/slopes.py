@@ -24,12 +24,18 @@ STEP = 1e-4
 
 def with_derivatives(case: Case) -> tuple[Module, tuple[int, ...]]:
     """The module with the adjoint ``d`` and the tangent ``v`` of the case, and wrt of what."""
+    module, wrt = declared(case)
+    return expand(module).verify(), wrt
+
+
+def declared(case: Case) -> tuple[Module, tuple[int, ...]]:
+    """The same, said and not written out."""
     signature = case.module.signature(case.entry)
     wrt = tuple(i for i, t in enumerate(signature.params) if t.dtype.is_float)
     every = tuple(range(len(signature.results)))
     adjoint = Declaration("adjoint", "d_of", case.entry, wrt, every, seeded=True)
     tangent = Declaration("tangent", "v_of", case.entry, wrt, every)
-    return expand(Module((*case.module.entries, adjoint, tangent))).verify(), wrt
+    return Module((*case.module.entries, adjoint, tangent)), wrt
 
 
 def slopes(case: Case) -> tuple[float, float] | None:
