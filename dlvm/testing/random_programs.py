@@ -1,7 +1,7 @@
 """Random well-typed programs with arguments, over the registry of operations.
 
 ``random_program`` gives whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them. What a
-user can write is ``TRACED``; ``EVERY`` adds what only passes make (kernels, tapes, recomputation).
+user can write is ``TRACED``; ``EVERY`` adds what is ``MADE`` by passes and derivatives only.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from dlvm.ops import (
     Pop,
     Push,
     Recompute,
+    Saved,
     Sum,
     Tanh,
 )
@@ -49,7 +50,8 @@ from .drafts import SIZES, Draft, moderate
 from .families import place, place_class
 
 EVERY = tuple(OPS.values())
-TRACED = tuple(c for c in EVERY if c not in (Kernel, Recompute, Push, Pop, EmptyTape))
+MADE = (Kernel, Recompute, Push, Pop, EmptyTape, Saved)
+TRACED = tuple(c for c in EVERY if c not in MADE)
 STRAIGHT = tuple(c for c in TRACED if not issubclass(c, Control | Effect))
 FLOATS = (F32, F64, F16, BF16)
 WEIGHTED = (F32, F64, F32, F64, F16, BF16, BOOL, *(t for t in DTYPES.values() if t.kind in "iu"))
