@@ -163,12 +163,12 @@ def pair(
     lendable = {fn.params[i] for i in lent}
     fixed = [fn.params[i] for i in still]
     early, rest = apart(back.ops, back.sources) if engine.often else ((), back.ops)
-    ops = (*forward.ops, *early)
+    ops = tuple(dict.fromkeys((*forward.ops, *early)))  # constants of a body written both ways
     kept, again = residuals(fn.params, ops, lendable, back.reads(rest), fixed)
     before, steady, again = (
         _steady(again, fixed, back.reads(rest)) if engine.often else ((), (), again)
     )
-    undo = (*again, *rest)
+    undo = tuple(dict.fromkeys((*again, *rest)))
     read = set(back.reads(undo))
     seen = {results[i]: i for i in shown}
     return Pair(

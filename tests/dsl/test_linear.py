@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.ad import expand
 from dlvm.compile import at_a_point
 from dlvm.dsl.linear import Ahead
 from dlvm.dsl.made import made_of
@@ -378,3 +379,26 @@ def test_linear_maps_keep_no_tape_of_what_they_call():
     f = linear(ruled(linear(nest(8968, 1))))
     size = dlvm.spec("f64[N]")
     dlvm.trace(f, size, size).verify()
+
+
+def test_linear_maps_of_linear_maps_of_checkpoints():
+    """Constants of a body that is written forward and back are one operation each."""
+
+    def inner(x, w):
+        a = dlvm.tanh(x * w + 0.9) * x
+        return dlvm.sin(a * 0.4) + a * w * 0.5
+
+    def along(f):
+        def moved(x, w):
+            y, push = dlvm.linearize(lambda x: f(x, w), x)
+            return y + push(w) - push(x)
+
+        return moved
+
+    def kept(x, w):
+        return dlvm.checkpoint(lambda x: inner(x, w))(x)
+
+    f = along(along(kept))
+    expand(dlvm.trace(f, X, DX)).verify()
+    np.testing.assert_allclose(f(X, DX), along(along(inner))(X, DX), rtol=1e-13)
+    np.testing.assert_allclose(dlvm.function(f)(X, DX), f(X, DX), rtol=1e-12)
