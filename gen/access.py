@@ -181,6 +181,10 @@ class Access:
         elif mask is None:
             pointer = self._address(place, offset)
             self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
+        elif _is_one_lane(mask):  # LLVM would store the wide element of a vector that was narrowed
+            first = self.w.value(f"extractelement {type_} {text}, i64 0")
+            pointer = self._address(place, offset)
+            self.w.do(f"store {place.element} {first}, ptr {pointer}, align {align}")
         else:
             name = f"llvm.masked.store.{suffix(place.element, v.lanes)}.p0"
             rest = (("ptr", self._address(place, offset)), ("i32", align), (truth, mask))
@@ -217,3 +221,8 @@ class Access:
         type_ = vector(stored_type(place.dtype), lanes)
         align = place.dtype.bytes
         self.w.do(f"store {type_} {self._storable(x)}, ptr {pointer}, align {align}")
+
+
+def _is_one_lane(mask: str) -> bool:
+    """Whether it is known that only the first lane runs."""
+    return mask.startswith("<i1 true, i1 false") and mask.count("true") == 1
