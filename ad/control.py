@@ -6,7 +6,7 @@ residuals of each side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.ir import (
@@ -21,7 +21,7 @@ from dlvm.ir import (
     zeros,
 )
 from dlvm.ir.dims import symbol, symbols
-from dlvm.ir.rewrite import types_of
+from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform, types_of
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Cond
 
@@ -50,6 +50,20 @@ def seed_values(split: Pair, dy: Cotangents) -> list[Value]:
 
 
 # -- call ------------------------------------------------------------------------------------------
+
+
+def written_out(engine: Engine, fn: Function, wanted: Callable[[Call], bool]) -> Function:
+    """The function with some of its calls written out, at any depth."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        assert isinstance(op, Call)
+        if not wanted(op):
+            return None
+        callee = written_out(engine, engine.lent(op.callee.name), wanted)
+        sizes = unify(types_of(callee.params), types_of(op.operands))
+        return inline(callee, mapped(op.operands, env), sizes)
+
+    return everywhere(fn, lambda body: transform(body, visit, on=Call))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from .expand import Expansion
 from .forward import transposed
 from .live import apart, free, live
 from .pairs import Pair, pair, residuals
-from .stacking import CannotStack, Stacking, most, written_out
+from .stacking import CannotStack, Stacking, most, without_handing_on
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -106,7 +106,7 @@ def _there(
         ends = split.write_back(kept)
     tape = (split.tape_back,) if split.taped else ()
     back = Function(label, (*kept, *seeds, *tape), tuple(builder.ops), tuple(ends))
-    codes = [written_out(engine, code) for code in (split.forward(label), back)]
+    codes = [without_handing_on(engine, code) for code in (split.forward(label), back)]
     return _stacked(split, codes, room, not transposed_later)
 
 
@@ -135,7 +135,7 @@ def _along(engine: Expansion, there: There, moving: Sequence[Param], room: int |
     """The same with the transpose of its linear function."""
     linear, filled = _transpose(engine, there.linear, moving), there.filled
     if room is not None:
-        linear = written_out(engine, linear)
+        linear = without_handing_on(engine, linear)
         stacking, env = Stacking(room, (linear,)), Env()
         with Builder() as builder:
             stacking.write(linear.ops, env, outermost=True)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dlvm.ir import Builder, Function, Op, Param, TensorType, Value, zeros
-from dlvm.ir.rewrite import Env, everywhere, inline, mapped, place, transform, types_of
-from dlvm.ir.unify import unify
+from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform, types_of
 from dlvm.ops import Call, Cond, Contraction, Custom, Named, Saved, Scan
 
-from .control import shared_slots
+from .control import shared_slots, written_out
 from .cotangents import added
 from .live import live
 from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way
@@ -47,21 +47,12 @@ def halves(engine: Engine, body: Function, policy: str) -> Halves:
     """Both bodies of a checkpoint."""
     if policy == "nothing":
         return Halves(body, body, (), ())
-    return _halves(with_bodies(engine, body), policy)
+    return _halves(written_out(engine, body, partial(_is_open, engine)), policy)
 
 
-def with_bodies(engine: Engine, fn: Function) -> Function:
-    """Calls written out at any depth, so that what they compute can be saved."""
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Call)
-        if isinstance(op, Custom) or engine.recursive(op.callee.name):
-            return None
-        callee = with_bodies(engine, engine.lent(op.callee.name))
-        sizes = unify(types_of(callee.params), types_of(op.operands))
-        return inline(callee, mapped(op.operands, env), sizes)
-
-    return everywhere(fn, lambda body: transform(body, visit, on=Call))
+def _is_open(engine: Engine, op: Call) -> bool:
+    """Whether what a call computes can be saved, once it is written out."""
+    return not isinstance(op, Custom) and not engine.recursive(op.callee.name)
 
 
 @dataclass(slots=True)

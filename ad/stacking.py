@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
-from dlvm.ir.rewrite import Env, everywhere, has, inline, mapped, transform, types_of
-from dlvm.ir.unify import unify
+from dlvm.ir.rewrite import Env, has, mapped, types_of
 from dlvm.ops import (
     Call,
     Cond,
@@ -27,6 +26,7 @@ from dlvm.ops import (
     While,
 )
 
+from .control import written_out
 from .reverse import Engine
 
 Types = tuple[TensorType, ...]
@@ -46,20 +46,15 @@ def taped(op: Op) -> bool:
     return any(t.dtype == TAPE for t in (*types_of(op.operands), *op.result_types))
 
 
-def written_out(engine: Engine, fn: Function) -> Function:
+def without_handing_on(engine: Engine, fn: Function) -> Function:
     """The function with calls that are handed a tape written out, at any depth."""
 
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Call)
-        if not taped(op):
-            return None
-        if isinstance(op, Custom) or engine.recursive(op.callee.name):
+    def wanted(op: Call) -> bool:
+        if taped(op) and (isinstance(op, Custom) or engine.recursive(op.callee.name)):
             raise CannotStack
-        callee = written_out(engine, engine.lent(op.callee.name))
-        sizes = unify(types_of(callee.params), types_of(op.operands))
-        return inline(callee, mapped(op.operands, env), sizes)
+        return taped(op)
 
-    return everywhere(fn, lambda body: transform(body, visit, on=Call))
+    return written_out(engine, fn, wanted)
 
 
 class Stacking:

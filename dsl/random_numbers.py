@@ -6,11 +6,10 @@ Arithmetic on the bits is exact up to the last step, so numbers are the same eve
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from dlvm.errors import DTypeError, UserError
-from dlvm.ir import BF16, DTYPES, F16, F32, F64, DType
+from dlvm.ir import BF16, DTYPES, F16, F32, F64, DType, Expr
 
 from .eager import public
 from .namespace import xp
@@ -126,14 +125,20 @@ def categorical(key: Any, logits: Any, axis: int = -1) -> Any:
 @public("random.permutation")
 def permutation(key: Any, x: Any, axis: int = 0) -> Any:
     """The numbers below a whole number, or slices of an array, in a random order."""
-    if isinstance(x, bool | float):
+    given = plain(x)
+    if isinstance(given, int | Expr) and not isinstance(given, bool):
+        return _order(key, given)
+    if isinstance(given, bool | float) or not xp.shape(given):
         raise UserError(
-            f"permutation: expected a whole number or an array, found {x!r}",
+            f"permutation: expected a whole number or an array with axes, found {x!r}",
             remedy="dlvm.random.permutation(key, 10) orders the numbers 0 to 9",
         )
-    count = x if isinstance(plain(x), int) or not xp.shape(x) else xp.shape(x)[axis]
-    order = xp.argsort(bits(key, (operator.index(count),), "u64"))
-    return order if count is x else xp.take(x, order, axis=axis)
+    return xp.take(x, _order(key, xp.shape(x)[axis]), axis=axis)
+
+
+def _order(key: Any, count: Any) -> Any:
+    """The numbers below another, in a random order."""
+    return xp.argsort(bits(key, (count,), "u64"))
 
 
 def _word(width: int) -> DType:

@@ -61,7 +61,7 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
         slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
         w.do(f"store {type_} {value}, ptr {slot}, align 8")
     if checks:
-        _open_errors(w, environment)
+        open_errors(w, environment)
     _entry(w.text, name, captured, checks)
     include_fork(w.text)
     extents = (outer.offsets.known(s.extent) for s in loop.chain)
@@ -159,7 +159,7 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
     text.functions[name] = w.function(header)
 
 
-def _open_errors(w: Writer, environment: str) -> None:
+def open_errors(w: Writer, environment: str) -> None:
     """The lock is free, and every turn counts unless the call has failed before."""
     code = w.value("load i64, ptr %status, align 8")
     good = w.value(f"icmp eq i64 {code}, 0")

@@ -20,7 +20,7 @@ from dlvm.ops import Call, Pop, Print, Push, Scan, Tap
 
 from . import interrupts, tape
 from .emit import Text, Writer
-from .forks import FORK_ERROR
+from .forks import FORK_ERROR, HEAD, open_errors
 from .memory import plan
 from .pool import include_fork
 from .program import Enter, For
@@ -36,7 +36,6 @@ WORTH = 1 << 18
 """Bytes and operations that are worth waking a thread."""
 ORDERED = (Call, Print, Tap, Push, Pop)
 """What keeps trips in order, or counts on the stack of one thread."""
-HEAD = ("lock", "lowest")
 TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
 
 
@@ -59,8 +58,9 @@ def emit_trips(outer: Driver, step: For, enter: Enter) -> None:
     _entry(outer.text, name, len(around))
     words = [f"ptr %{t}" for t in TABLES] + [f"i64 {v}" for v in around.values()]
     words += [f"i64 {outer.size(_leased(outer, enter))}"]
-    environment = w.array(f"[{len(HEAD) + len(words)} x i64]")
-    for i, word in enumerate(("i64 0", f"i64 {(1 << 63) - 1}", *words)):
+    environment = w.array(f"[{HEAD + len(words)} x i64]")
+    open_errors(w, environment)
+    for i, word in enumerate(words, HEAD):
         at = w.value(f"getelementptr i64, ptr {environment}, i64 {i}")
         w.do(f"store {word}, ptr {at}, align 8")
     include_fork(outer.text)
@@ -102,7 +102,7 @@ def _entry(text: Text, name: str, around: int) -> None:
     w = Writer(text)
     names = [f"%{t}" for t in TABLES] + [f"%around{i}" for i in range(around)] + ["%bytes"]
     types = ["ptr"] * len(TABLES) + ["i64"] * (around + 1)
-    for i, (type_, value) in enumerate(zip(types, names, strict=True), len(HEAD)):
+    for i, (type_, value) in enumerate(zip(types, names, strict=True), HEAD):
         at = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
         w.do(f"{value} = load {type_}, ptr {at}, align 8")
     own, context = w.array(f"[{WORDS} x i64]", 8), w.array(f"[{tape.WORDS} x i64]", 8)

@@ -29,7 +29,7 @@ from dlvm.gen import status, tape
 from dlvm.gen.executable import Executable, Printer
 from dlvm.gen.memory import Arena, intervals
 from dlvm.gen.program import Program as Steps
-from dlvm.ir import BOOL, F32, I64, NUMBERS, OPS, Array, DType, Module, Op
+from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module, Op
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
@@ -41,7 +41,7 @@ from dlvm.trust.answers import Answer, Question, differ
 PAGE = mmap.PAGESIZE
 WAYS = ("end", "start", "bounds")
 SIZES = (0, 1, 2, 7, 16, 33)
-SHORT = ((F32, 2), (I64, 1))
+SHORT = ((F32, 2), (I64, 1), (BF16, 1), (I8, 1))
 BATCH = 12
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

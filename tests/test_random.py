@@ -204,6 +204,21 @@ def test_a_permutation_has_each_once_and_moves_slices():
     assert sorted(map(tuple, found.T)) == sorted(map(tuple, x.T))
     firsts = [int(random.permutation(k, 3)[0]) for k in random.split(KEY, 300)]
     assert min(np.bincount(firsts)) > 70
+    assert random.permutation(KEY, 0).shape == (0,) and random.permutation(KEY, 1).tolist() == [0]
+
+
+def test_open_sizes_are_permuted():
+    @dlvm.function(dynamic={"x": "N,3"})
+    def shuffled(key, x):
+        ours, theirs = random.split(key)
+        return random.permutation(ours, x), random.permutation(theirs, x.shape[0])
+
+    for n in (0, 1, 7, 64):
+        x = np.arange(3.0 * n).reshape(n, 3)
+        slices, order = shuffled(KEY, x)
+        ours, theirs = random.split(KEY)
+        assert np.array_equal(slices, random.permutation(ours, x))
+        assert np.array_equal(order, random.permutation(theirs, n))
 
 
 def test_chances_are_those_of_the_classes():
@@ -224,6 +239,7 @@ def test_chances_are_those_of_the_classes():
         (lambda: random.randint(KEY, (3,), 0, 5, "f32"), DTypeError, "uniform"),
         (lambda: random.bits(KEY, (3,), "i64"), DTypeError, "unsigned"),
         (lambda: random.permutation(KEY, 2.5), UserError, "whole number"),
+        (lambda: random.permutation(KEY, np.array(2.5)), UserError, "with axes"),
     ],
 )
 def test_what_is_wrong_is_said(wrong, kind, said):

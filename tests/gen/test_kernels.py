@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from dlvm.errors import UserError
 from dlvm.gen.count import flops
 from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
+from dlvm.ir import F64, I64, NUMBERS
 from dlvm.ir.dims import evaluate
 from dlvm.ops import EmptyTape, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
@@ -254,6 +255,28 @@ def test_update_in_place():
     )
     arrays = (rows(6, 40), rows(6, 13))
     assert same_bits(Compiled(op)(*arrays)[0][0], module.run("f", *arrays)[0])
+
+
+# -- the ends of rows ---------------------------------------------------------------------------
+
+NARROW = [t for t in NUMBERS if t.bytes <= 4]
+
+
+@pytest.mark.parametrize("source", [*NARROW, F64, I64], ids=str)
+def test_the_last_lane_of_a_row_does_not_reach_the_next(source):
+    """A store of a single lane of narrow elements writes nothing behind it."""
+    for target in NARROW:
+        for n in (1, 17, 33, 65):
+            op, module = kernel(
+                f"""func @f(%x: {source}[N,{n}]) -> {target}[N,{n}] {{
+                  %s = maximum %x, %x : {source}[N,{n}]
+                  %r = cast %s dtype={target} : {target}[N,{n}]
+                  return %r
+                }}"""
+            )
+            x = (np.arange(7 * n).reshape(7, n) % 19).astype(source.numpy)
+            (found,), _ = Compiled(op)(x)
+            assert same_bits(found, module.run("f", x)[0]), (target, n)
 
 
 # -- random programs ----------------------------------------------------------------------------
