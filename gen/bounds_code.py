@@ -99,6 +99,9 @@ no:
   ret i1 false
 }}
 define internal i1 @{table}.holds(ptr %root, ptr %p, i64 %size, i64 %site) noinline {{
+  %none = icmp eq i64 %size, 0
+  br i1 %none, label %good, label %some.bytes
+some.bytes:
   %of.root = call i64 @{table}.find(ptr %root)
   %known = icmp sge i64 %of.root, 0
   br i1 %known, label %check, label %alone
@@ -110,7 +113,7 @@ elsewhere:
   %other = call i1 @{table}.other(ptr %p, i64 %size)
   br i1 %other, label %good, label %bad
 check:
-  %word = phi i64 [ %of.root, %0 ], [ %of.p, %alone ]
+  %word = phi i64 [ %of.root, %some.bytes ], [ %of.p, %alone ]
   %begin.at = getelementptr i64, ptr @{table}, i64 %word
   %end.at = getelementptr i64, ptr %begin.at, i64 1
   %begin = load i64, ptr %begin.at
@@ -119,9 +122,7 @@ check:
   %last = add i64 %x, %size
   %above = icmp uge i64 %x, %begin
   %below = icmp ule i64 %last, %end
-  %in = and i1 %above, %below
-  %none = icmp eq i64 %size, 0
-  %is = or i1 %in, %none
+  %is = and i1 %above, %below
   br i1 %is, label %good, label %bad
 bad:
   %before = load i64, ptr @{table}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ctypes import CFUNCTYPE, c_int64, c_void_p
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import dlvm
 from dlvm.errors import CompilerError
 from dlvm.gen import bounds
 from dlvm.gen.access import Access
+from dlvm.gen.llvm import Library, object_code
+from dlvm.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -113,6 +116,21 @@ def test_an_access_that_can_not_be_checked_is_no_secret():
     text = "define void @k0(ptr %p) {\n  %x = load volatile float, ptr %p\n  ret void\n}"
     with pytest.raises(CompilerError, match="can't be checked"):
         bounds.checked(text.replace("load volatile float, ptr %p", "load float, ptr @other"), True)
+
+
+def test_a_copy_of_nothing_may_lie_anywhere():
+    text = """define i64 @try(ptr %p, i64 %size) {
+entry:
+  call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %p, i64 %size, i1 false)
+  %failed = load atomic i64, ptr @dlvm_bounds monotonic, align 8
+  ret i64 %failed
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"""
+    host = Target.host()
+    code = Library(object_code(bounds.checked(text, True), host), host)
+    copied = CFUNCTYPE(c_int64, c_void_p, c_int64)(code.address("try"))
+    elsewhere = (c_int64 * 2)()
+    assert copied(elsewhere, 0) == 0 and copied(elsewhere, 8) == 1
 
 
 def test_every_load_and_store_of_a_kernel_has_a_check_in_front():
