@@ -64,7 +64,7 @@ class Access:
             return self._one(place, offset, where)
         v = self.offsets.vector
         assert v is not None
-        mask = self.offsets.holds(where)
+        mask = self.offsets.reaches(where)
         if self.offsets.stride(offset) == 1:
             self._ask(s, place, offset, v.lanes)
             return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
@@ -170,7 +170,7 @@ class Access:
             self._store_one(place, offset, s, x)
             return
         text = self._storable(splat(self.w, x, v.lanes))
-        mask = self.offsets.holds(s.where)
+        mask = self.offsets.reaches(s.where)
         type_ = vector(place.element, v.lanes)
         align, truth = str(place.dtype.bytes), vector("i1", v.lanes)
         if self.offsets.stride(offset) != 1:
@@ -181,10 +181,6 @@ class Access:
         elif mask is None:
             pointer = self._address(place, offset)
             self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
-        elif _is_one_lane(mask):  # LLVM would store the wide element of a vector that was narrowed
-            first = self.w.value(f"extractelement {type_} {text}, i64 0")
-            pointer = self._address(place, offset)
-            self.w.do(f"store {place.element} {first}, ptr {pointer}, align {align}")
         else:
             name = f"llvm.masked.store.{suffix(place.element, v.lanes)}.p0"
             rest = (("ptr", self._address(place, offset)), ("i32", align), (truth, mask))
@@ -221,8 +217,3 @@ class Access:
         type_ = vector(stored_type(place.dtype), lanes)
         align = place.dtype.bytes
         self.w.do(f"store {type_} {self._storable(x)}, ptr {pointer}, align {align}")
-
-
-def _is_one_lane(mask: str) -> bool:
-    """Whether it is known that only the first lane runs."""
-    return mask.startswith("<i1 true, i1 false") and mask.count("true") == 1

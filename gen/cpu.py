@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.errors import CompilerError
-from dlvm.ir import BOOL, I32, Dim
+from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import symbol
 from dlvm.target import Target
 
@@ -57,7 +57,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
 
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
-    text = Text(attributes(target))
+    text = Text(attributes(target), hides_masks(target))
     w = Writer(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()
@@ -73,6 +73,16 @@ def attributes(target: Target) -> str:
     """What every function of a module says of the processor."""
     width = f'"prefer-vector-width"="{target.vector_bits}"'
     return f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" {width}'
+
+
+def hides_masks(target: Target) -> bool:
+    """Whether LLVM gets the masks of a processor wrong that it knows; it has none without AVX.
+
+    LLVM 22.1 folds a masked load into arithmetic under the same mask, and may then take them apart
+    again as a load of the whole vector, beyond what is there. Of a vector that it narrowed it
+    stores too much under a known mask of one lane.
+    """
+    return target.triple.startswith("x86_64") and target.vector_bits > 128
 
 
 class Emitter:
@@ -271,7 +281,7 @@ class Emitter:
 
     def vectors(self, s: Loop, begin: Dim, end: Dim, lanes: int) -> None:
         """Whole vectors, as many as there are."""
-        v = Vector(s.var, symbol(s.var), lanes, None)
+        v = Vector(s.var, symbol(s.var), lanes, None, None)
         self.counted(s, self.offsets.first(begin), self.offsets.first(end), lanes, v)
 
     def unrolled(self, s: Loop, extent: Dim, lanes: int) -> None:
@@ -287,26 +297,23 @@ class Emitter:
     def piece(self, s: Loop, start: Dim, rest: Dim, lanes: int) -> None:
         """One vector from here on, of which as many lanes run as are left."""
         if isinstance(rest, int):
-            mask = None if rest >= lanes else _first_lanes(rest, lanes)
             with self.offsets.scope():
-                self.turn(s, start, lanes, mask)
+                self.turn(s, start, lanes, rest)
             return
         left = self.offsets.first(rest)
         with self.w.when(self.w.value(f"icmp sgt i64 {left}, 0")), self.offsets.scope():
-            counting = f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
-            few = Val(self.w.value(f"trunc i64 {left} to i32"), I32)  # half a register to compare
-            all_ = splat(self.w, few, lanes)
-            mask = self.w.value(f"icmp slt {all_.type} {counting}, {all_.text}")
-            self.turn(s, start, lanes, mask)
+            self.turn(s, start, lanes, rest)
 
-    def turn(self, s: Loop, start: Dim, lanes: int, mask: str | None) -> None:
+    def turn(self, s: Loop, start: Dim, lanes: int, rest: Dim) -> None:
         """The body once, from an index that is known."""
         if lanes == 1:
             self.offsets.defined[s.var] = start
             self.body(s.body)
             del self.offsets.defined[s.var]
             return
-        self.offsets.vector = Vector(s.var, start, lanes, mask)
+        full = isinstance(rest, int) and rest >= lanes
+        masks = (None, None) if full else self.offsets.masks(rest, lanes)
+        self.offsets.vector = Vector(s.var, start, lanes, *masks)
         self.body(s.body)
         self.offsets.vector = None
 
@@ -356,10 +363,6 @@ class Emitter:
         mask = self.w.value(f"bitcast {vector('i1', index.lanes)} {bad} to {bits}")
         lane = self.w.call(bits, f"llvm.cttz.{bits}", (bits, mask), ("i1", "true"))
         return self.w.value(f"extractelement {index.type} {index.text}, {bits} {lane}")
-
-
-def _first_lanes(count: int, lanes: int) -> str:
-    return f"<{', '.join('i1 true' if i < count else 'i1 false' for i in range(lanes))}>"
 
 
 def _table(name: str, table: Table) -> str:

@@ -19,6 +19,8 @@ class Text:
     """A module in pieces, each under its name, so that what several functions need stands once."""
 
     attributes: str = "nounwind"
+    hides_masks: bool = False
+    """Whether LLVM must not know that memory is touched in the lanes that others run in."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])

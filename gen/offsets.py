@@ -18,6 +18,8 @@ from dlvm.ir.dims import Atom, Call, Monomial, at_least, substitute, symbol, sym
 from .emit import Lines, Writer
 from .lanes import splat_text, vector
 
+HIDDEN = symbol("%hidden")
+
 
 @dataclass(slots=True)
 class Scope:
@@ -38,13 +40,15 @@ class Scope:
 class Vector:
     """The vector loop that is open: its variable, the index of lane 0, and which lanes run.
 
-    ``bound`` are the symbols that have a value of their own in each lane.
+    ``access`` are the same lanes, for memory; ``bound`` are the symbols that have a value of their
+    own in each lane.
     """
 
     var: str
     start: Dim
     lanes: int
     mask: str | None
+    access: str | None
     bound: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -197,11 +201,52 @@ class Offsets:
 
     def holds(self, where: tuple[Dim, ...]) -> str | None:
         """Whether all of these are >= 0, and the lane runs; None where that is certain."""
-        v = self.vector
-        lanes = 1 if v is None else v.lanes
-        found = None if v is None else v.mask
+        return self._all(where, None if self.vector is None else self.vector.mask, "0")
+
+    def reaches(self, where: tuple[Dim, ...]) -> str | None:
+        """The same, for an access to memory."""
+        if self.vector is None:
+            return self.holds(where)
+        return self._all(where, self.vector.access, self.zero() if where else "0")
+
+    def zero(self) -> str:
+        """A zero for the masks of accesses, which LLVM does not see through."""
+        if not self.w.text.hides_masks:
+            return "0"
+        scope = self.scopes[0]
+        if HIDDEN not in scope.values:
+            scope.values[HIDDEN] = self.w.value('call i64 asm "", "=r,0"(i64 0)', scope.head)
+        return scope.values[HIDDEN]
+
+    def masks(self, rest: Dim, lanes: int) -> tuple[str, str]:
+        """The first lanes, as many as are left: for what is chosen, and for memory."""
+        hides = self.w.text.hides_masks
+        if isinstance(rest, int):
+            known = f"<{', '.join('i1 true' if i < rest else 'i1 false' for i in range(lanes))}>"
+            return known, self._some(rest, lanes) if hides else known
+        few = self.w.value(f"trunc i64 {self.first(rest)} to i32")  # half a register to compare
+        mask = self._below(few, lanes)
+        return mask, self._some(self.first(rest), lanes) if hides else mask
+
+    def _some(self, count: int | str, lanes: int) -> str:
+        """The first lanes, as LLVM does not know them."""
+        if isinstance(count, int) and lanes <= 64:
+            word = self.w.value(f"add i64 {self.zero()}, {(1 << count) - 1}")
+            bits = self.w.value(f"trunc i64 {word} to i{lanes}") if lanes < 64 else word
+            return self.w.value(f"bitcast i{lanes} {bits} to {vector('i1', lanes)}")
+        left = self.w.value(f"add i64 {self.zero()}, {count}")
+        return self._below(self.w.value(f"trunc i64 {left} to i32"), lanes)
+
+    def _below(self, count: str, lanes: int) -> str:
+        counting = f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
+        return self.w.value(
+            f"icmp slt {vector('i32', lanes)} {counting}, {splat_text(self.w, 'i32', count, lanes)}"
+        )
+
+    def _all(self, where: tuple[Dim, ...], found: str | None, least: str) -> str | None:
+        lanes = 1 if self.vector is None else self.vector.lanes
         truth, wide = vector("i1", lanes), vector("i64", lanes)
-        zero = splat_text(self.w, "i64", "0", lanes)
+        zero = splat_text(self.w, "i64", least, lanes)
         for d in map(self.known, where):
             one = self.w.value(f"icmp sge {wide} {self.each(d)}, {zero}")
             found = one if found is None else self.w.value(f"and {truth} {found}, {one}")

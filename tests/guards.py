@@ -29,7 +29,7 @@ from dlvm.gen import status, tape
 from dlvm.gen.executable import Executable, Printer
 from dlvm.gen.memory import Arena, intervals
 from dlvm.gen.program import Program as Steps
-from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module, Op
+from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module, Op, parse
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
@@ -42,6 +42,8 @@ PAGE = mmap.PAGESIZE
 WAYS = ("end", "start", "bounds")
 SIZES = (0, 1, 2, 7, 16, 33)
 SHORT = ((F32, 2), (I64, 1), (BF16, 1), (I8, 1))
+ROW = "row"
+ROWS, SHORT_ROWS = (*range(1, 35), 63, 65, 127, 129), (3, 7, 15, 33)
 BATCH = 12
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -133,19 +135,42 @@ def _table(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
 def sample(cls: type[Op], dtype: DType, seed: int) -> Program | None:
     """A small program of one operation on such elements, where this seed gives one."""
     d = Draft(Seeded(seed), (dtype, I64, BOOL), SIZES, (Add, Mul, Neg, Tanh), most=2000)
-    return of_one(d, cls, (dtype, I64, BOOL, dtype), {})
+    with contextlib.suppress(UserError):
+        return of_one(d, cls, (dtype, I64, BOOL, dtype), {})
+    return None
 
 
-def cases(short: bool, only: str) -> Iterator[tuple[str, Program]]:
-    """Programs by name: operation, elements, seed."""
+def row(dtype: DType, length: int) -> Program:
+    """One row, of which vectors leave some elements over: added up, put together, written on."""
+    one, two = f"{dtype}[1,{length}]", f"{dtype}[1,{2 * length}]"
+    text = f"""dlvm 1
+    func @main(%x: {one}) -> ({dtype}[1], {dtype}[1], {one}) {{
+      %s = sum %x axes=(1) : {dtype}[1]
+      %c = concat [%x, %x] axis=1 : {two}
+      %t = sum %c axes=(1) : {dtype}[1]
+      %d = add %x, %x : {one}
+      return %s, %t, %d
+    }}"""
+    x = (np.arange(length).reshape(1, length) % 5).astype(dtype.numpy)
+    return Program(parse(text), (x,))
+
+
+def made(name: str) -> Program | None:
+    """The program of a name: operation or ``row``, elements, and seed or length."""
+    kind, dtype, number = name.split()
+    elements = next(t for t in NUMBERS if str(t) == dtype)
+    return row(elements, int(number)) if kind == ROW else sample(OPS[kind], elements, int(number))
+
+
+def cases(short: bool, only: str) -> Iterator[str]:
+    """The names of programs."""
     kinds = SHORT if short else tuple((t, 6) for t in NUMBERS)
-    for cls in TRACED:
-        if only in ("", cls.name):
-            for dtype, count in kinds:
-                for seed in range(count):
-                    with contextlib.suppress(UserError):
-                        if (program := sample(cls, dtype, seed)) is not None:
-                            yield f"{cls.name} {dtype} {seed}", program
+    lengths = SHORT_ROWS if short else ROWS
+    names = [f"{cls.name} {t} {seed}" for cls in TRACED for t, n in kinds for seed in range(n)]
+    names += [f"{ROW} {t} {n}" for t in NUMBERS if t != BOOL for n in lengths]
+    for name in names:
+        if only in ("", name.split()[0]) and made(name) is not None:
+            yield name
 
 
 def _guarded(module: Module, program: Program, side: str) -> list[Array] | None:
@@ -175,18 +200,21 @@ def check(program: Program, way: str) -> str:
     return str(off or "")
 
 
-def ways(dtype: str, seed: int) -> tuple[str, ...]:
+def ways(name: str) -> tuple[str, ...]:
     """What a short run does: pages at one side, and each operation checks itself once."""
-    return (WAYS[seed % 2], "bounds") if (dtype, seed) == ("f32", 0) else (WAYS[seed % 2],)
+    kind, dtype, number = name.split()
+    if kind == ROW:
+        return ("end",)
+    side = WAYS[int(number) % 2]
+    return (side, "bounds") if (dtype, number) == ("f32", "0") else (side,)
 
 
 def child(names: Collection[str], short: bool = False) -> None:
     """A batch of programs, each told before it is run."""
     for name in names:
-        cls, dtype, seed = name.split()
-        program = sample(OPS[cls], next(t for t in NUMBERS if str(t) == dtype), int(seed))
+        program = made(name)
         assert program is not None
-        for way in ways(dtype, int(seed)) if short else WAYS:
+        for way in ways(name) if short else WAYS:
             print(f"try {name} {way}", flush=True)
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -199,7 +227,7 @@ def child(names: Collection[str], short: bool = False) -> None:
 
 def guards(short: bool = False, only: str = "") -> list[str]:
     """What every batch says that is wrong."""
-    names = [name for name, _ in cases(short, only)]
+    names = [*cases(short, only)]
     told: list[str] = []
     size = len(names) if short else BATCH * 8
     batches = [names[i : i + size] for i in range(0, len(names), max(size, 1))]
