@@ -26,6 +26,17 @@ SUM = (
     "dlvm 1\nfunc @main(%x: f64[A]) -> f64[A] {\n  %0 = add %x, %x : f64[A]\n  return %0\n}\n"
 )
 SINE = SUM.replace("add %x, %x", "sin %x")
+LONG = """// run main with seed 3 and
+dlvm 1
+func @main(%x: f64) -> f64 {
+  %0 = scan [%x], [], [] length=300000 reverse=false : f64
+    body(%c: f64) -> f64 {
+      %0 = neg %c : f64
+      return %0
+    }
+  return %0
+}
+"""
 DEADLY = """
 import os, dlvm.gen.build
 dlvm.gen.build.plan = lambda program: os.kill(os.getpid(), 9)
@@ -135,6 +146,10 @@ def test_the_same_choices_give_the_same_case():
     case = KINDS["mixed"](first)
     assert str(KINDS["mixed"](Taped(8, first.drawn))) == str(case)
     assert str(KINDS["mixed"](Taped(8))) != str(case)
+
+
+def test_what_nobody_waits_for_is_not_judged():
+    assert list(judge(read(LONG))) == []
 
 
 def test_what_reaches_something_new_is_remembered(tmp_path: Path):

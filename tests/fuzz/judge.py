@@ -64,8 +64,10 @@ def judge(case: Case) -> Iterator[Module]:
 
 
 def judged(program: Program) -> Iterator[Module]:
-    """The same for a program whose declarations are filled in."""
+    """The same for a program whose declarations are filled in; nothing where it takes too long."""
     question = Question(program.module, program.arrays, program.seed)
+    if question.too_long:
+        return
     for level, passes in LEVELS.items():
         module = run(program.module, passes, verify=True)
         other = None if level == "plain" else Question(module, program.arrays)
