@@ -18,10 +18,11 @@ import dlvm.dsl  # noqa: F401  registers every rule
 from dlvm.ad.batch import BATCHED, leaf
 from dlvm.ad.forward import TANGENTS
 from dlvm.gen import build as build_room
-from dlvm.gen import coalesce, cpu, math, memory
+from dlvm.gen import coalesce, math, memory
 from dlvm.gen.driver import Driver
+from dlvm.gen.offsets import Offsets
 from dlvm.gen.pull import Pull
-from dlvm.ir import RULES, Array, Op, Rule
+from dlvm.ir import RULES, Array, Dim, Op, Rule
 from dlvm.ops import (
     Add,
     Cond,
@@ -97,6 +98,7 @@ RULE_OF = Pull._rule
 FOR_LOOP = Driver.for_loop
 EXP = math.UNARY["exp"]
 OBJECT = build_room.object_code
+MASKS = Offsets.masks
 
 
 def ending_early(program: Any) -> Any:
@@ -129,14 +131,14 @@ def rough_exponential(lanes: Any, x: str) -> str:
     return lanes.mul(EXP(lanes, x), lanes.number(1 + 1e-9))
 
 
-def fewer_lanes(count: int, lanes: int) -> str:
-    """The mask of the last vector, one lane short."""
-    return f"<{', '.join('i1 true' if i < count - 1 else 'i1 false' for i in range(lanes))}>"
+def fewer_lanes(self: Offsets, rest: Dim, lanes: int) -> tuple[str, str]:
+    """The masks of the last vector, one lane short."""
+    return MASKS(self, rest - 1, lanes)
 
 
-def no_type(count: int, lanes: int) -> str:
-    """A mask that LLVM can't read."""
-    return "<i1 perhaps>"
+def no_type(self: Offsets, rest: Dim, lanes: int) -> tuple[str, str]:
+    """Masks that LLVM can't read."""
+    return "<i1 perhaps>", "<i1 perhaps>"
 
 
 def ends_the_process(text: str, *args: Any, **kwargs: Any) -> bytes:
@@ -337,12 +339,10 @@ BUGS = (
         law=rough_exponential,
         seed=5,
     ),
-    Bug(
-        "vector end", lambda: mock.patch.object(cpu, "_first_lanes", fewer_lanes), "machine", seed=2
-    ),
+    Bug("vector end", lambda: mock.patch.object(Offsets, "masks", fewer_lanes), "machine", seed=2),
     Bug(
         "LLVM text",
-        lambda: mock.patch.object(cpu, "_first_lanes", no_type),
+        lambda: mock.patch.object(Offsets, "masks", no_type),
         "emit",
         kind="crash",
         seed=2,
