@@ -45,7 +45,7 @@ def build(
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
-        program = coalesce(to_program(module.main, module))
+        program = coalesce(to_program(module))
     with _timed(seconds, "memory"):
         arena = bounds.apart(program) if check else plan(program)
     with _timed(seconds, "llvm"):
@@ -79,7 +79,7 @@ def build(
 
 def planned_bytes(module: Module) -> Dim:
     """The memory that the first function of a module needs during a call."""
-    return plan(coalesce(to_program(module.main, module))).bytes
+    return plan(coalesce(to_program(module))).bytes
 
 
 def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:

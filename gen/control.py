@@ -87,10 +87,10 @@ def lowers(
     return register
 
 
-def to_program(fn: Function, module: Module | None = None) -> Program:
-    """The program of a function, with the functions of the module that it calls."""
-    book = Book(module or Module((fn,)))
-    main = Lowering(fn, book).program()
+def to_program(module: Module) -> Program:
+    """The program of a module's first function, with the functions that it calls."""
+    book = Book(module)
+    main = Lowering(module.main, book).program()
     callees: list[Program] = []
     while len(callees) < len(book.called):
         callee = [*book.called.values()][len(callees)]

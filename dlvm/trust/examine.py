@@ -144,7 +144,7 @@ class Examination:
         """The loops, the plan of memory and the machine code."""
         self.watch("lower")
         with at("lower"):
-            program = to_program(question.module.main, question.module)
+            program = to_program(question.module)
             plain = resolved(program)
         for kernel in program.kernels():
             try:

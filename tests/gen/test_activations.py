@@ -35,7 +35,7 @@ def filled(x, i):
 
 def program_of(f, *args):
     module = run(dlvm.trace(f, *args).expanded(), DEFAULT)
-    return coalesce(to_program(module.main, module))
+    return coalesce(to_program(module))
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])

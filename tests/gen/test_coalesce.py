@@ -22,7 +22,7 @@ def module(text: str) -> Module:
 
 
 def program(text: str) -> Program:
-    return coalesce(to_program(module(text).main))
+    return coalesce(to_program(module(text)))
 
 
 def copies(p: Program) -> list[str]:

@@ -19,7 +19,7 @@ from .control_cases import CASES, Case
 
 def run_steps(module: Module, *arrays) -> Outcome:
     """The main function by the interpreter of programs."""
-    program = coalesce(to_program(module.main))
+    program = coalesce(to_program(module))
     params = module.main.params
     given = [np.array(a) for a in arrays]
     symbols = bind([p.type for p in params], given, [p.name for p in params])

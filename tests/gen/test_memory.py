@@ -15,7 +15,7 @@ from .control_cases import CASES
 
 
 def planned(text: str) -> tuple[Program, Arena]:
-    program = coalesce(to_program(parse("dlvm 1\n" + text).verify().main))
+    program = coalesce(to_program(parse("dlvm 1\n" + text).verify()))
     return program, plan(program)
 
 

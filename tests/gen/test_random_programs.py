@@ -52,7 +52,7 @@ def test_steps_give_what_the_function_gives(program: Program, flags: list[bool],
     module = with_donations(program.module, flags)
     passes = DEFAULT if fused else DEFAULT[:1]
     params = module.main.params
-    steps = coalesce(to_program(run(module, passes).main))
+    steps = coalesce(to_program(run(module, passes)))
     arena = plan(steps)
     arrays = [np.array(a) for a in program.arrays]
     symbols = bind([p.type for p in params], arrays, [p.name for p in params])

@@ -27,7 +27,7 @@ from .test_control import run_steps
 def test_flops_are_what_is_counted(name: str):
     case = next(c for c in CASES if c.name == name)
     params = case.module.main.params
-    total = program_flops(coalesce(to_program(case.module.main)))
+    total = program_flops(coalesce(to_program(case.module)))
     for arrays in case.calls:
         sizes = bind([p.type for p in params], [np.asarray(a) for a in arrays], [""] * len(params))
         assert evaluate(total, sizes) == run_steps(case.module, *arrays).flops
@@ -44,23 +44,23 @@ func @f(%x: f32[2,N]) -> f32[2] {
 @pytest.mark.parametrize("size", [0, 1, 33, 4096, 10000])
 def test_flops_of_a_reduction_over_several_chunks(size: int):
     module = parse(LONG)
-    total = program_flops(coalesce(to_program(module.main)))
+    total = program_flops(coalesce(to_program(module)))
     assert evaluate(total, {"N": size}) == run_steps(module, whole(2, size)).flops
 
 
 def test_flops_of_a_fold_of_nothing():
     module = parse(LONG.replace("[2,N]", "[2,0]"))
     counted = run_steps(module, whole(2, 0)).flops
-    assert program_flops(coalesce(to_program(module.main))) == counted == 4
+    assert program_flops(coalesce(to_program(module))) == counted == 4
 
 
 def test_a_while_counts_one_trip_and_a_condition_its_dearer_branch():
     loop = next(c for c in CASES if c.name == "while")
     trip = run_steps(loop.module, whole(3), np.int64(1)).flops
-    assert program_flops(coalesce(to_program(loop.module.main))) == trip == 3
+    assert program_flops(coalesce(to_program(loop.module))) == trip == 3
     cond = next(c for c in CASES if c.name == "cond")
     costs = [run_steps(cond.module, *arrays).flops for arrays in cond.calls]
-    assert program_flops(coalesce(to_program(cond.module.main))) == max(costs) > min(costs)
+    assert program_flops(coalesce(to_program(cond.module))) == max(costs) > min(costs)
 
 
 def test_a_report_in_symbols_becomes_numbers():

@@ -136,7 +136,7 @@ def test_the_steps_mean_the_same(fine):
     xs, w = given(3, 4)
     for f in (powers, uneven, nested, downwards):
         module, _ = code_of(f, xs, w)
-        program = coalesce(to_program(module.main, module))
+        program = coalesce(to_program(module))
         sizes = bind([p.type for p in module.main.params], [xs, w], ["xs", "w"])
         found = run_program(program, plan(program), [xs, w], sizes).results
         for a, e in zip(found, module.run(module.main.name, xs, w), strict=True):
