@@ -13,7 +13,8 @@ first. NumPy's BLAS must have as many threads: set the variable to the same numb
 
 ``--gain`` asks what threads gain where the machine lets them gain anything: each round holds the
 peak of one thread and of several, and the product of one and of several, by the clock. Two cores
-of a virtual machine may be halves of one, so a product's gain is held against the peak's.
+of a virtual machine may be halves of one, so a product's gain is held against the peak's. Workers
+are awake when they are timed: one that has slept for milliseconds takes 0.1 ms to come.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ def gains(one: Timed, several: Timed, shape: tuple[int, int, int]) -> list[tuple
     times = max(1, int(SECONDS / max(seconds(runs[0], 1, 2), 1e-7)))
     found: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
-        alone, together = (seconds(run, times, 2) for run in runs)
+        runs[1](1)  # wakes the workers, which sleep while one thread is timed
+        together, alone = (seconds(run, times, 2) for run in reversed(runs))
         low, high = (peak() for peak in peaks)
         found.append((alone / together, high / low))
     return found

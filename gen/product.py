@@ -24,7 +24,7 @@ from .emit import Text, Writer
 from .interrupts import ask_in_kernel
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import BAND, Vectors
+from .micro import NARROW, Vectors
 from .packing import copy_function
 from .pool import include_fork
 from .tape import THREADS
@@ -218,7 +218,7 @@ class _Product:
     def split(self, w: Writer) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
-        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {BAND}")
+        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {NARROW}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
         up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
         return few, unit, w.value(f"sdiv i64 {up}, {unit}")
