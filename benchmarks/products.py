@@ -33,7 +33,8 @@ from dlvm.gen import pool, tape
 from dlvm.gen.cpu import attributes
 from dlvm.gen.emit import Text
 from dlvm.gen.llvm import Library, object_code
-from dlvm.gen.product import WORDS, Generic, use
+from dlvm.gen.panels import WORDS
+from dlvm.gen.product import Generic, use
 from dlvm.gen.schedule import Schedule
 from dlvm.ir import F32, F64, Array, DType
 from dlvm.target import Target

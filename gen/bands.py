@@ -1,9 +1,8 @@
 """The inner half of a product: one panel of k of one block of columns, band by band of rows.
 
-``bands`` copies x where that pays, a batch of rows at a time, each while the one before it is
-summed, and has finished sums made into results while they are in the cache; ``band`` takes a few
-rows along all strips of columns, so that they stay near while y comes from the second cache.
-``Plan`` is what all functions of a product agree upon.
+``bands`` has finished sums made into results while they are in the cache; ``band`` takes a few
+rows along all strips of columns, so that they stay near while y comes from the second cache, and
+asks for the next rows meanwhile. ``Plan`` is what all functions of a product agree upon.
 """
 
 from __future__ import annotations
@@ -15,24 +14,22 @@ from dlvm.target import Target
 
 from .emit import Text, Writer
 from .micro import BAND, NARROW, STEPS, Shape, Vectors, micro_kernel, shapes
-from .packing import copy_function
 
 PANEL = 1 << 19
 """Bytes of a copied panel of y, which stays in the second cache."""
+ROOM = 1 << 21
+"""Bytes of a copied panel of x, and a few more."""
 BATCH = 48
-"""Rows of x that are copied together (of a transposed x whole lines of a cache) and finished."""
+"""Rows that are finished together."""
 MOST = 512
 """Steps of k in a panel."""
 LINE = 64
 """Bytes of a line of the cache."""
 SIDES = "ptr %x, i64 %x.step, i64 %x.far, ptr %y, i64 %y.step, i64 %y.far"
 REST = "ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 %first"
-BESIDE = "ptr %job, ptr %wishes, i64 %change, i64 %stop"
+BESIDE = "i64 %share, ptr %wishes, i64 %change, i64 %stop"
+"""Lines of the next rows of x that each micro kernel asks for, and when it asks for which."""
 FINISH = "ptr %finish, i64 %row, i64 %col, ptr %environment"
-JOB = ("from", "step", "left", "cols", "to", "share")
-"""A copy of x that is made in slices: rows in memory, how many are left, where they go, and how
-many of them are the share of each micro kernel."""
-POINTERS = ("from", "to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class Plan:
 
     @property
     def depth(self) -> int:
-        """Steps of k in a panel: fewer where x is copied for each block of columns anew."""
+        """Steps of k in a panel: fewer where x is copied, as all of its rows must stay near."""
         return MOST // 2 if self.copies_x else MOST
 
     @property
@@ -85,14 +82,19 @@ class Plan:
         return PANEL // self.depth // max(self.dtype.bytes, 4)
 
     @property
-    def x_row(self) -> int:
-        """Elements for a row of a copied x: rows or strips are apart by no power of two."""
-        return self.depth + self.lanes
+    def height(self) -> int:
+        """Rows of a copied x that lie beside one another, at most."""
+        return ROOM // self.depth // self.dtype.bytes + BATCH
 
     @property
-    def x_lines(self) -> int:
-        """Lines of the cache that a row in memory of a batch of a transposed x takes."""
-        return -(-BATCH * self.stored.bytes // LINE)
+    def x_most(self) -> int:
+        """``x_row`` of a whole panel."""
+        return self.depth + self.lanes
+
+    def x_row(self, w: Writer, depth: str) -> str:
+        """Elements for a row of a copied x: rows or strips are apart by no power of two."""
+        up = w.value(f"and i64 {w.value(f'add i64 {depth}, {self.strip - 1}')}, {-self.strip}")
+        return w.value(f"add i64 {up}, {self.lanes}")
 
     def vectors(self, w: Writer) -> Vectors:
         """Who writes their loads and sums."""
@@ -104,8 +106,6 @@ def write_bands(text: Text, plan: Plan) -> None:
     for shape in plan.shapes:
         asks, t = shape is plan.shapes[0], plan.x_transposed
         micro_kernel(text, _micro(shape), shape, plan.stored, plan.lanes, x_transposed=t, asks=asks)
-    if plan.copies_x:
-        _slice(text, plan)
     _band(text, plan)
     _bands(text, plan)
 
@@ -120,38 +120,24 @@ def _micro(shape: Shape) -> str:
 def _bands(text: Text, plan: Plan) -> None:
     w = Writer(text)
     v = plan.vectors(w)
-    half = BATCH * plan.x_row
-    job, room = w.array(f"[{len(JOB)} x i64]"), "null"
-    if plan.copies_x:
-        room = w.array(f"[{2 * half} x {v.element}]")
-        _next(w, v, plan, job, "0", room)
-        w.do(f"call void @slice(ptr {job}, i64 {plan.depth})")
-    wishes = _wishes(w, plan, job)
-    in_copy = NARROW if plan.x_transposed else plan.x_row
+    beside = _wishes(w, plan)
+    row = plan.x_row(w, "%depth")
+    in_copy = NARROW if plan.x_transposed else row
     x_step = w.value(f"select i1 %copied, i64 {in_copy}, i64 %x.step")
     down = "1" if plan.x_transposed else "%x.step"
     in_place = w.value(f"mul i64 {down}, {NARROW}")
-    x_far = w.value(f"select i1 %copied, i64 {NARROW * plan.x_row}, i64 {in_place}")
+    x_far = w.value(f"select i1 %copied, i64 {w.value(f'mul i64 {row}, {NARROW}')}, i64 {in_place}")
     with w.loop("0", "%rows", BATCH) as b:
         rows = _least(w, w.value(f"sub i64 %rows, {b.index}"), BATCH)
         sums = v.at("%sums", w.value(f"mul i64 {b.index}, %sums.step"))
-        x = v.at("%x", w.value(f"mul i64 {b.index}, {down}"), plan.stored)
-        if plan.copies_x:
-            odd = w.value(f"and i64 {w.value(f'sdiv i64 {b.index}, {BATCH}')}, 1")
-            at = w.value(f"mul i64 {odd}, {half}")
-            x = w.value(f"select i1 %copied, ptr {v.at(room, at)}, ptr {x}")
-            other = v.at(room, w.value(f"sub i64 {half}, {at}"))
-            _next(w, v, plan, job, w.value(f"add i64 {b.index}, {BATCH}"), other)
         with w.loop("0", rows, BAND) as i:
             here = _least(w, w.value(f"sub i64 {rows}, {i.index}"), BAND)
-            strip = w.value(f"sdiv i64 {i.index}, {NARROW}")
-            start = v.at(x, w.value(f"mul i64 {strip}, {x_far}"))
+            strip = w.value(f"sdiv i64 {w.value(f'add i64 {b.index}, {i.index}')}, {NARROW}")
+            start = v.at("%x", w.value(f"mul i64 {strip}, {x_far}"))
             to = v.at(sums, w.value(f"mul i64 {i.index}, %sums.step"))
             sides = f"ptr {start}, i64 {x_step}, i64 {x_far}, ptr %y, i64 %y.step, i64 %y.far"
             rest = f"ptr {to}, i64 %sums.step, i64 %depth, i64 {here}, i64 %cols, i1 %first"
-            w.do(f"call void @band({sides}, {rest}, ptr {job}, {wishes})")
-        if plan.copies_x:
-            w.do(f"call void @slice(ptr {job}, i64 {plan.depth})")
+            w.do(f"call void @band({sides}, {rest}, {beside})")
         with w.when(w.value("icmp ne ptr %finish, null")):
             row = w.value(f"add i64 %row, {b.index}")
             spot = f"i64 {row}, i64 %col, i64 {rows}, i64 %cols"
@@ -164,78 +150,30 @@ def _least(w: Writer, x: str, y: str | int) -> str:
     return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", str(y)))
 
 
-# -- copies of x, in slices -------------------------------------------------------------------
-
-
-def _next(w: Writer, v: Vectors, plan: Plan, job: str, row: str, to: str) -> None:
-    """What is to be copied next: a batch of rows from this one on, or nothing."""
-    rows = _least(w, w.value(f"sub i64 %rows, {row}"), BATCH)
-    lines, cols = ("%depth", rows) if plan.x_transposed else (rows, "%depth")
-    there = w.value(f"and i1 %copied, {w.value(f'icmp sgt i64 {rows}, 0')}")
-    left = w.value(f"select i1 {there}, i64 {lines}, i64 0")
-    down, step = ("1", "%x.step") if plan.x_transposed else ("%x.step", "%x.step")
-    start = v.at("%x", w.value(f"mul i64 {row}, {down}"), plan.stored)
-    strips = w.value(f"sdiv i64 {w.value(f'add i64 %cols, {plan.strip - 1}')}, {plan.strip}")
-    kernels = w.value(f"mul i64 {strips}, {BATCH // plan.shapes[0].rows}")
-    share = w.value(f"add i64 {w.value(f'sdiv i64 {lines}, {kernels}')}, 1")
-    for name, value in zip(JOB, (start, step, left, cols, to, share), strict=True):
-        type_ = "ptr" if name in POINTERS else "i64"
-        w.do(f"store {type_} {value}, ptr {_word(w, job, name)}, align 8")
-
-
-def _word(w: Writer, job: str, name: str) -> str:
-    return w.value(f"getelementptr i64, ptr {job}, i64 {JOB.index(name)}")
-
-
-def _slice(text: Text, plan: Plan) -> None:
-    """``void @slice(ptr %job, i64 %most)``: some of the lines that are left."""
-    w = Writer(text)
-    v = plan.vectors(w)
-    places = {name: _word(w, "%job", name) for name in JOB}
-    for name, place in places.items():
-        type_ = "ptr" if name in POINTERS else "i64"
-        w.do(f"%{name} = load {type_}, ptr {place}, align 8")
-    with w.when(w.value("icmp sgt i64 %left, 0")):
-        lines = w.call("i64", "llvm.smin.i64", ("i64", "%left"), ("i64", "%most"))
-        strip, near, far = plan.strip, plan.x_row, plan.strip
-        if plan.x_transposed:
-            strip, near, far = NARROW, NARROW, NARROW * plan.x_row
-        copy = copy_function(text, plan.stored, plan.lanes, strip, columns=False)
-        sides = f"ptr %from, i64 %step, i64 {lines}, i64 %cols, ptr %to"
-        w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")
-        start = v.at("%from", w.value(f"mul i64 {lines}, %step"), plan.stored)
-        to = v.at("%to", w.value(f"mul i64 {lines}, {near}"))
-        w.do(f"store ptr {start}, ptr {places['from']}, align 8")
-        w.do(f"store ptr {to}, ptr {places['to']}, align 8")
-        w.do(f"store i64 {w.value(f'sub i64 %left, {lines}')}, ptr {places['left']}, align 8")
-    text.functions["slice"] = w.function("internal void @slice(ptr %job, i64 %most)")
-
-
 # -- what is asked for early ------------------------------------------------------------------
 
 
-def _wishes(w: Writer, plan: Plan, job: str) -> str:
+def _wishes(w: Writer, plan: Plan) -> str:
     """The last parameters of a band: which lines of the cache are asked for at which k.
 
-    All lines of the next kernel's sums, and those of its share of a transposed x.
+    Its share of the next rows of a copied x, and all lines of the next kernel's sums.
     """
     wishes = w.array(f"[{MOST} x i64]")
     even = w.value(f"and i64 %depth, {-STEPS}")
     stop = w.value(f"select i1 %asks, i64 {even}, i64 0")
-    change = (
-        w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-STEPS}") if plan.x_transposed else "0"
-    )
+    change = share = "0"
     if plan.x_transposed:
         change = w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-STEPS}")
-        share = w.value(f"load i64, ptr {_word(w, job, 'share')}, align 8")
-        step = w.value(f"mul i64 %x.step, {plan.stored.bytes}")
-        _spread(
-            w, wishes, "0", change, w.value(f"mul i64 {share}, {plan.x_lines}"), plan.x_lines, step
+        lines = w.value(
+            f"sdiv i64 {w.value(f'mul i64 %depth, {NARROW * plan.dtype.bytes}')}, {LINE}"
         )
+        kernels = w.value(f"sdiv i64 {w.value(f'add i64 %cols, {plan.strip - 1}')}, {plan.strip}")
+        share = w.value(f"add i64 {w.value(f'sdiv i64 {lines}, {kernels}')}, 1")
+        _spread(w, wishes, "0", change, share, 1, str(LINE))
     shape = plan.shapes[0]
     step = w.value(f"mul i64 %sums.step, {plan.dtype.bytes}")
     _spread(w, wishes, change, stop, str(shape.rows * shape.vectors), shape.vectors, step)
-    return f"ptr {wishes}, i64 {change}, i64 {stop}"
+    return f"i64 {share}, ptr {wishes}, i64 {change}, i64 {stop}"
 
 
 def _spread(
@@ -284,10 +222,7 @@ def _rest(w: Writer, v: Vectors, plan: Plan, narrow: list[Shape], start: str, re
 
 
 def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> None:
-    """One call of a micro kernel, and a slice of the next rows of x."""
-    if plan.copies_x:
-        share = w.value(f"load i64, ptr {_word(w, '%job', 'share')}, align 8")
-        w.do(f"call void @slice(ptr %job, i64 {share})")
+    """One call of a micro kernel."""
     strip = w.value(f"sdiv i64 {r}, {NARROW}")
     x = v.at("%x", w.value(f"mul i64 {strip}, %x.far"))
     piece = w.value(f"sdiv i64 {c}, {plan.strip}")
@@ -300,17 +235,10 @@ def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> N
         down = w.value(f"mul i64 {w.value(f'add i64 {r}, {shape.rows}')}, %sums.step")
         below = v.at("%sums", down)
         later = w.value(f"select i1 {more}, ptr {v.at(sums, plan.strip)}, ptr {below}")
-        ask = _rows_of_x(w) if plan.x_transposed else "null"
+        line = w.value(f"mul i64 {w.value(f'mul i64 {piece}, %share')}, {LINE}")
+        ask = w.value(f"getelementptr i8, ptr {v.at(x, '%x.far')}, i64 {line}")
         wishes = f", ptr {ask}, ptr {later}, ptr %wishes, i64 %change, i64 %stop"
     w.do(
         f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, i64 %x.far, ptr {y}, i64 %y.step, "
         f"ptr {sums}, i64 %sums.step, i64 %depth, {left}, i1 %first{wishes})"
     )
-
-
-def _rows_of_x(w: Writer) -> str:
-    """Where the next slice of x is, if there is one; else near sums, which does no harm."""
-    left = w.value(f"load i64, ptr {_word(w, '%job', 'left')}, align 8")
-    some = w.value(f"icmp sgt i64 {left}, 0")
-    at = w.value(f"load ptr, ptr {_word(w, '%job', 'from')}, align 8")
-    return w.value(f"select i1 {some}, ptr {at}, ptr %sums")

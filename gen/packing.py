@@ -3,9 +3,12 @@
 What lies along far strides, or in another type than that of the sum, is copied piece by piece
 into small panels: rows in strips as wide as the widest micro kernel, or columns in such strips,
 by transposing squares in registers. Where strips lie beside one another, they are whole rows.
+Strips that are narrower than vectors are put together in registers, row after row.
 """
 
 from __future__ import annotations
+
+from math import gcd
 
 from dlvm.ir import DType
 
@@ -21,36 +24,96 @@ def copy_function(text: Text, stored: DType, lanes: int, strip: int, columns: bo
     """The name of ``void @NAME(PANEL)`` that copies rows or columns."""
     name = f"copy.{'columns' if columns else 'rows'}.{strip}"
     if name not in text.functions:
-        (copy_columns if columns else copy_rows)(text, name, stored, lanes, strip)
+        rows = copy_narrow if strip % lanes else copy_rows
+        (copy_columns if columns else rows)(text, name, stored, lanes, strip)
     return name
 
 
 def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
-    """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros.
-
-    Where vectors do not fill a strip, they write into its next row, which is copied after; and
-    rows are not asked for ahead, as such strips are copied where micro kernels have asked.
-    """
+    """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros."""
     w = Writer(text)
     v = Vectors(w, stored, lanes)
-    most = -(-strip // lanes) * lanes
-    room = w.call(
-        "i64", "llvm.smax.i64", ("i64", w.value(f"sub i64 %cols, {most - strip}")), ("i64", "0")
-    )
-    whole = w.value(f"mul i64 {w.value(f'udiv i64 {room}, {strip}')}, {strip}")
+    whole = w.value(f"mul i64 {w.value(f'udiv i64 %cols, {strip}')}, {strip}")
     distance = w.value(f"mul i64 %step, {AHEAD}")
     with w.loop("0", "%rows") as r:
         source = v.at("%from", w.value(f"mul i64 {r.index}, %step"), stored)
-        later = v.at(source, distance, stored) if most == strip else None
+        later = v.at(source, distance, stored)
         to = Carry("ptr", v.at("%to", w.value(f"mul i64 {r.index}, %near")))
         with w.loop("0", whole, strip, [to]) as c:
-            ahead = None if later is None else v.at(later, c.index, stored)
+            ahead = v.at(later, c.index, stored)
             _strip(v, v.at(source, c.index, stored), ahead, to, strip, None)
         rest = Carry("ptr", to.now)
         with w.loop(whole, "%cols", strip, [rest]) as c:
             left = w.value(f"sub i64 %cols, {c.index}")
             _strip(v, v.at(source, c.index, stored), None, rest, strip, left)
     text.functions[name] = w.function(f"internal void @{name}({PANEL})")
+
+
+def copy_narrow(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
+    """The same where a strip's rows lie beside one another and don't fill vectors.
+
+    As many rows as fill some are copied together, strip by strip, and the last ones by
+    themselves: what they write after a row is of the next one, or past the last one.
+    """
+    w = Writer(text)
+    v = Vectors(w, stored, lanes)
+    group = lanes // gcd(lanes, strip)
+    rounded = -(-strip // lanes) * lanes
+    room = w.call(
+        "i64", "llvm.smax.i64", ("i64", w.value(f"sub i64 %cols, {rounded - strip}")), ("i64", "0")
+    )
+    whole = w.value(f"mul i64 {w.value(f'udiv i64 {room}, {strip}')}, {strip}")
+    groups = w.value(f"and i64 %rows, {-group}")
+    for start, stop, count in (("0", groups, group), (groups, "%rows", 1)):
+        with w.loop(start, stop, count) as r:
+            rows = [
+                v.at(
+                    "%from", w.value(f"mul i64 {w.value(f'add i64 {r.index}, {i}')}, %step"), stored
+                )
+                for i in range(count)
+            ]
+            to = Carry("ptr", v.at("%to", w.value(f"mul i64 {r.index}, %near")))
+            with w.loop("0", whole, strip, [to]) as c:
+                _together(v, rows, c.index, to, strip, None)
+            rest = Carry("ptr", to.now)
+            with w.loop(whole, "%cols", strip, [rest]) as c:
+                left = w.value(f"sub i64 %cols, {c.index}")
+                _together(v, rows, c.index, rest, strip, left)
+    text.functions[name] = w.function(f"internal void @{name}({PANEL})")
+
+
+def _together(v: Vectors, rows: list[str], c: str, to: Carry, strip: int, left: str | None) -> None:
+    """Pieces of rows, one after the other without a gap."""
+    starts = range(0, strip, v.lanes)
+    masks = [None if left is None else v.mask(i, left) for i in starts]
+    pieces = [
+        [
+            v.fetch(v.at(v.at(row, c, v.stored), i, v.stored), m)
+            for i, m in zip(starts, masks, strict=True)
+        ]
+        for row in rows
+    ]
+    size = len(rows) * strip
+    for at in range(0, size, v.lanes):
+        found = ""
+        inside = [divmod(at + i, strip) for i in range(v.lanes) if at + i < size]
+        for row, piece in dict.fromkeys((r, i // v.lanes) for r, i in inside):
+            picks = [i % v.lanes if (r, i // v.lanes) == (row, piece) else None for r, i in inside]
+            found = _merged(v, found, pieces[row][piece], picks)
+        v.store(found, v.at(to.now, at))
+    to.next = v.at(to.now, "%far")
+
+
+def _merged(v: Vectors, before: str, x: str, picks: list[int | None]) -> str:
+    """A vector with some lanes of another."""
+    if not before:
+        before = "poison"
+    lanes = [
+        f"i32 {i if pick is None else v.lanes + pick}"
+        for i, pick in enumerate([*picks, *[None] * (v.lanes - len(picks))])
+    ]
+    mask = f"<{v.lanes} x i32> <{', '.join(lanes)}>"
+    return v.w.value(f"shufflevector {v.type} {before}, {v.type} {x}, {mask}")
 
 
 def _strip(

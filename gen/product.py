@@ -18,34 +18,21 @@ from functools import cache
 from dlvm.ir import DType
 from dlvm.target import Target
 
-from .bands import BATCH, Plan, write_bands
+from .bands import Plan, write_bands
 from .bounds import checked, writing
 from .emit import Text, Writer
-from .interrupts import ask_in_kernel
 from .lanes import llvm_type
 from .llvm import object_code
-from .micro import NARROW, Vectors
-from .packing import copy_function
+from .micro import NARROW
+from .panels import WORDS, Panels
 from .pool import include_fork
 from .tape import THREADS
 from .thin import BROAD, MANY, thin_across, thin_along
 
-SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
-WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
-"""Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
-lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
-is null, and the environment that it is given; the context of the call."""
-POINTERS = ("x", "y", "out", "finish", "environment", "context")
-LARGE = 1 << 15
-"""Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
 VAST = 1 << 19
 """Bytes of a y that does not stay in the second cache until its next rows are summed."""
 LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
-TIMES = 3
-"""Of how many multiplications, as a power of two, a vector is done with one byte's time."""
-DEEP = 32
-"""Steps of k in which the lines of one tile can be asked for one by one."""
 PIECE = 1 << 17
 """Multiplications that a thread is given at least."""
 
@@ -88,43 +75,28 @@ def code(generic: Generic, target: Target) -> str:
     from .cpu import attributes
 
     text = Text(attributes(target))
-    _Product(text, generic, target).write()
+    plan = Plan.of(generic.dtype, generic.x_transposed, generic.y_transposed, target)
+    _Product(text, plan, (generic.height, generic.width)).write(generic.name)
     return str(text)
 
 
-class _Product:
+class _Product(Panels):
     """Writes the functions of one product."""
 
-    def __init__(self, text: Text, generic: Generic, target: Target) -> None:
-        self.text, self.generic = text, generic
-        sides = generic.x_transposed, generic.y_transposed
-        self.plan = Plan.of(generic.dtype, *sides, target)
-        self.y_far = self.plan.depth * self.plan.strip
-
-    def write(self) -> None:
+    def write(self, name: str) -> None:
         """Everything, what is called first."""
-        plan = self.plan
-        y = plan.y_transposed
-        self.copy_y = copy_function(self.text, plan.stored, plan.lanes, plan.strip, y)
-        write_bands(self.text, plan)
+        write_bands(self.text, self.plan)
+        self.panel()
         self.panels()
         self.blocks()
         self.part()
-        self.whole()
+        if self.plan.copies_x:
+            self.copied_panels()
+        self.whole(name)
 
     # -- the call ------------------------------------------------------------------------------
 
-    def words(self, w: Writer, *names: str) -> None:
-        """Words of the call, under their names."""
-        for name in names:
-            at = w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
-            w.do(f"%{name} = load {'ptr' if name in POINTERS else 'i64'}, ptr {at}, align 8")
-
-    def function(self, w: Writer, name: str, parameters: str, linkage: str = "internal ") -> None:
-        """Finish a function."""
-        self.text.functions[name] = w.function(f"{linkage}void @{name}({parameters})")
-
-    def whole(self) -> None:
+    def whole(self, name: str) -> None:
         """All rows, or all columns where there are few rows, in parts for threads."""
         w = Writer(self.text)
         self.words(w, "m", "n", "k", "out", "out.step")
@@ -139,15 +111,14 @@ class _Product:
             least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
             grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
             w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
-        self.function(w, self.generic.name, "ptr %context, ptr %call", "")
+        self.function(w, name, "ptr %context, ptr %call", "")
 
     def share(self, w: Writer, count: str) -> str:
         """The units of one thread: one part for each, as every part copies y for itself."""
         at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
         found = w.value(f"load i64, ptr {at}, align 8")
         threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
-        up = w.value(f"add i64 {count}, {w.value(f'sub i64 {threads}, 1')}")
-        return w.value(f"sdiv i64 {up}, {threads}")
+        return self.ceiling(w, count, threads)
 
     # -- vectors -------------------------------------------------------------------------------
 
@@ -220,13 +191,12 @@ class _Product:
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
         unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {NARROW}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
-        up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
-        return few, unit, w.value(f"sdiv i64 {up}, {unit}")
+        return few, unit, self.ceiling(w, size, unit)
 
     def part(self) -> None:
         """Some of the rows or columns."""
         w = Writer(self.text)
-        self.words(w, "m", "n", "k")
+        self.words(w, "m", "n", "k", "out")
         by_columns, unit, _ = self.split(w)
         size = w.value(f"select i1 {by_columns}, i64 %n, i64 %m")
         start = w.value(f"mul i64 %begin, {unit}")
@@ -239,105 +209,12 @@ class _Product:
         rows = chosen(by_rows, start, "0"), chosen(by_rows, stop, "%m")
         cols = chosen(by_columns, start, "0"), chosen(by_columns, stop, "%n")
         bounds = ", ".join(f"i64 {b}" for b in (*rows, *cols))
-        w.do(f"call void @blocks(ptr %call, {bounds})")
+        others = "true"
+        if self.plan.copies_x:
+            there = w.value(f"and i1 {self.copied(w)[0]}, {w.value('icmp ne ptr %out, null')}")
+            with w.when(there):
+                w.do(f"call void @copied(ptr %call, {bounds})")
+            others = w.value(f"xor i1 {there}, true")
+        with w.when(others):
+            w.do(f"call void @blocks(ptr %call, {bounds})")
         self.function(w, "part", "ptr %call, i64 %begin, i64 %end")
-
-    # -- blocks --------------------------------------------------------------------------------
-
-    def least(self, w: Writer, x: str, y: str) -> str:
-        """The smaller of two sizes."""
-        return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
-
-    def blocks(self) -> None:
-        """Blocks of columns, in each all rows, or (where there is a tile) some of them."""
-        w = Writer(self.text)
-        self.words(w, "out", "out.step")
-        v = self.plan.vectors(w)
-        height, width = self.generic.height, self.generic.width
-        tile = w.array(f"[{height * width} x {v.element}]")
-        panel = w.array(f"[{self.plan.depth * self.plan.width} x {v.element}]")
-        tiled = w.value("icmp eq ptr %out, null")
-        all_ = w.value("sub i64 %rows.end, %rows.start")
-        down = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
-        across = w.value(f"select i1 {tiled}, i64 {width}, i64 {self.plan.width}")
-        step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
-        with (
-            w.loop("%cols.start", "%cols.end", across) as c,
-            w.loop("%rows.start", "%rows.end", down) as r,
-        ):
-            cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), across)
-            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
-            there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
-            sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {v.at('%out', there)}")
-            first = w.value(f"icmp eq i64 {r.index}, %rows.start")
-            spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
-            rest = f"ptr {panel}, ptr {sums}, i64 {step}, i1 {first}"
-            w.do(f"call void @panels(ptr %call, {spot}, {rest})")
-        bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
-        self.function(w, "blocks", f"ptr %call, {bounds}")
-
-    def panels(self) -> None:
-        """Rows of one block of columns, panel of k by panel; one panel of y is copied once."""
-        w, plan = Writer(self.text), self.plan
-        self.words(w, *SIDES, "finish", "environment", "context")
-        v = plan.vectors(w)
-        x_copied, y_copied = self.copied(w)
-        copied = w.value(f"or i1 {x_copied}, {y_copied}")
-        depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {plan.depth}, i64 {depth}")
-        several = w.value(f"icmp sgt i64 {depth}, {step}")
-        needed = w.value(f"or i1 {several}, %new")
-        copies = w.value(f"and i1 {needed}, {y_copied}")
-        tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
-        deep = w.value(f"icmp sge i64 {depth}, {3 * DEEP if plan.x_transposed else DEEP}")
-        fits = w.value(f"icmp sle i64 {step}, {plan.depth}")
-        asks = w.value(f"and i1 {w.value(f'and i1 {deep}, {fits}')}, {tall}")
-        y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
-        y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
-        sums = w.value("mul i64 %rows, %cols")
-        with w.loop("0", depth, step) as p:
-            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
-            work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, {left}')}, {TIMES}")
-            ask_in_kernel(self.text, w, work)
-            source = self.start(w, v, "y", p.index, "%col", plan.y_transposed)
-            with w.when(copies):
-                to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"
-                sizes = f"i64 %y.step, i64 {left}, i64 %cols"
-                w.do(f"call void @{self.copy_y}(ptr {source}, {sizes}, {to})")
-            y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
-            first = w.value(f"icmp eq i64 {p.index}, 0")
-            ends = w.value(f"icmp eq i64 {w.value(f'add i64 {p.index}, {left}')}, %k")
-            finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
-            x = self.start(w, v, "x", "%row", p.index, plan.x_transposed)
-            sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
-            rest = f"ptr %sums, i64 %sums.step, i64 {left}, i64 %rows, i64 %cols, i1 {first}"
-            results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
-            w.do(f"call void @bands({sides}, {rest}, i1 {x_copied}, i1 {asks}, {results})")
-        spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
-        rest = "ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
-        self.function(w, "panels", f"ptr %call, {spot}, {rest}")
-
-    def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
-        """The address of an element of an operand."""
-        far, near = (col, row) if transposed else (row, col)
-        offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
-        return v.at(f"%{name}", offset, self.plan.stored)
-
-    def copied(self, w: Writer) -> tuple[str, str]:
-        """Whether x, and whether y, is read through copies."""
-        plan = self.plan
-        x = y = "true"
-        if not plan.converts:
-            x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
-            y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
-        return x, y
-
-    def large(self, w: Writer, size: str, users: str) -> str:
-        """Whether an operand with this many rows or columns is better copied."""
-        many = w.value(f"icmp sge i64 {users}, {MANY}")
-        return w.value(f"and i1 {self.over(w, size, LARGE)}, {many}")
-
-    def over(self, w: Writer, size: str, bytes_: int) -> str:
-        """Whether an operand with this many rows or columns has more bytes than this."""
-        elements = w.value(f"mul i64 %k, {size}")
-        return w.value(f"icmp sgt i64 {elements}, {bytes_ // self.plan.stored.bytes}")

@@ -47,7 +47,7 @@ def error_of(words: Sequence[int], module: Module) -> DlvmError | MemoryError:
     """The error that the words stand for, at the user's line."""
     code, index, size = words[0], words[1], words[2]
     if code == OUT_OF_MEMORY:
-        return MemoryError("no memory is left for the tape of a loop or for another call")
+        return MemoryError("no memory is left for a loop's tape, a product's copy or another call")
     if code == TOO_DEEP:
         return too_deep(module.main.name)
     op = culprits(module).get(code)

@@ -31,7 +31,8 @@ from .loops import (
     Store,
     statements,
 )
-from .product import POINTERS, WORDS, Generic, use
+from .panels import POINTERS, WORDS
+from .product import Generic, use
 
 if TYPE_CHECKING:
     from .cpu import Emitter

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dlvm
 from dlvm.gen import product as products
-from dlvm.gen.llvm import assembly, object_code
+from dlvm.gen import tape
+from dlvm.gen.llvm import Library, assembly, object_code
+from dlvm.gen.panels import WORDS
 from dlvm.gen.product import Generic
+from dlvm.gen.status import OUT_OF_MEMORY
 from dlvm.gen.tiles import place_of_sums
 from dlvm.ir import DTYPES
 from dlvm.target import Target
@@ -21,7 +27,7 @@ NUMERIC = [t for t in DTYPES.values() if t.kind in "iuf"]
 F32 = DTYPES["f32"]
 SMALL = [0, 1, 2, 5, 6, 7, 13, 17, 67]
 BLOCKS = [(97, 17, 5), (13, 257, 1030), (49, 65, 257), (1, 300, 3), (300, 1, 3), (2, 1100, 33)]
-BLOCKS += [(9, 1100, 131), (1100, 9, 131), (23, 2100, 70)]
+BLOCKS += [(9, 1100, 131), (1100, 9, 131), (23, 2100, 70), (2150, 30, 270)]
 BLOCKS += [(1, 70, 35), (70, 1, 35), (1, 1, 40), (1, 5, 0), (5, 1, 0)]
 
 
@@ -310,3 +316,21 @@ def test_other_processors_have_tiles_that_fit_their_registers(machine, name):
     if name != "i16":
         assert text.count(FUSED[machine]) >= 24 if target.registers == 32 else 12
     assert "micro" in text and "fmaf" not in text
+
+
+def test_a_product_without_memory_for_its_copy_ends_the_call():
+    target, generic = Target.host(), Generic(F32, True, False, 96, 256)
+    text = products.code(generic, replace(target, threads=1))
+    declared = "declare ptr @malloc(i64)"
+    assert declared in text
+    none = "define internal ptr @malloc(i64 %bytes) {\n  ret ptr null\n}"
+    library = Library(object_code(text.replace(declared, none), target), target)
+    x, y, out = np.ones((200, 100), np.float32), np.ones((200, 70), np.float32), np.zeros((100, 70))
+    context = np.zeros(tape.WORDS, np.int64)
+    facts = {"m": 100, "n": 70, "k": 200, "x.step": 100, "y.step": 70, "out.step": 70}
+    arrays = {"x": x, "y": y, "out": out, "context": context}
+    facts |= {name: array.ctypes.data for name, array in arrays.items()}
+    call = np.array([facts.get(word, 0) for word in WORDS], np.int64)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.address(generic.name))
+    run(context.ctypes.data, call.ctypes.data)
+    assert context[tape.HALT] == OUT_OF_MEMORY and not out.any()
