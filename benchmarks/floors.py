@@ -32,15 +32,17 @@ WORDS = {"f32": "float", "f64": "double"}
 class Peak:
     """Floating-point operations in a second, of all threads; an fma counts two.
 
-    One thread's time is the processor's, or with ``clock`` the clock's, as that of several is.
+    One thread's time is the processor's, or with ``clock`` the clock's, as that of several is; that
+    of a longer run, beside which it counts little how long Python takes to wake its threads.
     """
 
     def __init__(self, dtype: DType, threads: int = 1, clock: bool = False) -> None:
         run = _function("peak", _peak(dtype), [ctypes.c_void_p, ctypes.c_int64])
         outputs = [np.zeros(CHAINS * 64) for _ in range(threads)]
-        self._calls = [lambda out=out: run(out.ctypes.data, TURNS) for out in outputs]
+        turns = TURNS * (8 if clock else 1)
+        self._calls = [lambda out=out: run(out.ctypes.data, turns) for out in outputs]
         self._clock = clock
-        self._operations = 2 * CHAINS * Target.host().lanes(dtype.bytes) * TURNS * threads
+        self._operations = 2 * CHAINS * Target.host().lanes(dtype.bytes) * turns * threads
 
     def __call__(self, rounds: int = 1) -> float:
         """The best of some rounds."""
@@ -80,6 +82,7 @@ def _shortest(calls: list[Callable[[], None]], rounds: int = 7, clock: bool = Fa
             times.append(time.thread_time() - start)
         return min(times)
     with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(lambda _: time.sleep(1e-3), calls))  # starts the threads
         for _ in range(rounds):
             start = time.perf_counter()
             for done in [pool.submit(call) for call in calls]:

@@ -13,6 +13,7 @@ from dlvm.ir import DType
 from dlvm.target import Target
 
 from .emit import Text, Writer
+from .lanes import sum_type
 from .micro import BAND, NARROW, STEPS, Shape, Vectors, micro_kernel, shapes
 
 PANEL = 1 << 19
@@ -30,6 +31,7 @@ REST = "ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 %first"
 BESIDE = "i64 %share, ptr %wishes, i64 %change, i64 %stop"
 """Lines of the next rows of x that each micro kernel asks for, and when it asks for which."""
 FINISH = "ptr %finish, i64 %row, i64 %col, ptr %environment"
+SIGNATURE = f"{SIDES}, {REST}, i1 %copied, i1 %asks, {FINISH}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ class Plan:
         return self.x_transposed or self.converts
 
     @property
+    def bands(self) -> str:
+        """The name of the function of a panel."""
+        return f"dlvm.bands.{sum_type(self.stored)}.{'t' if self.x_transposed else 'n'}"
+
+    @property
     def strip(self) -> int:
         """Columns of the widest micro kernel."""
         return self.shapes[0].vectors * self.lanes
@@ -102,7 +109,7 @@ class Plan:
 
 
 def write_bands(text: Text, plan: Plan) -> None:
-    """``void @bands(SIDES, REST, i1 %copied, i1 %asks, FINISH)`` and what it calls."""
+    """``void @BANDS(SIGNATURE)`` and what it calls: one object file, whichever way y lies."""
     for shape in plan.shapes:
         asks, t = shape is plan.shapes[0], plan.x_transposed
         micro_kernel(text, _micro(shape), shape, plan.stored, plan.lanes, x_transposed=t, asks=asks)
@@ -142,8 +149,7 @@ def _bands(text: Text, plan: Plan) -> None:
             row = w.value(f"add i64 %row, {b.index}")
             spot = f"i64 {row}, i64 %col, i64 {rows}, i64 %cols"
             w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
-    header = f"internal void @bands({SIDES}, {REST}, i1 %copied, i1 %asks, {FINISH})"
-    text.functions["bands"] = w.function(header)
+    text.functions[plan.bands] = w.function(f"void @{plan.bands}({SIGNATURE})")
 
 
 def _least(w: Writer, x: str, y: str | int) -> str:

@@ -180,6 +180,12 @@ class Writer:
         return f"define {header} {attributes} {{\nentry:\n{body}\n  {last}\n}}"
 
 
+def declaration(name: str, parameters: str) -> str:
+    """Of a function that another module has, with parameters as they are defined there."""
+    types = ", ".join(parameter.rsplit(" ", 1)[0] for parameter in parameters.split(", "))
+    return f"declare void @{name}({types})"
+
+
 def _flat(lines: Lines) -> Iterator[str]:
     for line in lines:
         if isinstance(line, str):

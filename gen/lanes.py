@@ -24,6 +24,11 @@ def llvm_type(dtype: DType) -> str:
     return NAMES.get(dtype.name, f"i{dtype.bits}")
 
 
+def sum_type(dtype: DType) -> str:
+    """A name that types have in common whose sums are the same code."""
+    return dtype.name if dtype.is_float else llvm_type(dtype)
+
+
 def stored_type(dtype: DType) -> str:
     """The type of one element in memory."""
     return "i8" if dtype.kind == "b" else llvm_type(dtype)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from .bands import BATCH, LINE, Plan
-from .emit import Text, Writer
+from .bands import BATCH, LINE, SIGNATURE, Plan
+from .emit import Text, Writer, declaration
 from .interrupts import ask_in_kernel, halted
 from .micro import NARROW, Vectors
 from .packing import copy_function
@@ -178,7 +178,9 @@ class Panels:
         sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
         rest = f"ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 {first}"
         results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
-        w.do(f"call void @bands({sides}, {rest}, i1 {copied}, i1 {asks}, {results})")
+        name = plan.bands
+        self.text.declarations[name] = declaration(name, SIGNATURE)
+        w.do(f"call void @{name}({sides}, {rest}, i1 {copied}, i1 {asks}, {results})")
         spot = "i64 %row, i64 %col, i64 %rows, i64 %cols, i64 %p, i64 %depth"
         rest = "ptr %strips, ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
         self.function(w, "panel", f"ptr %call, {spot}, {rest}")

@@ -13,21 +13,22 @@ over k in order, so neither blocks nor threads nor copies change its bits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from typing import TypeAlias
 
 from dlvm.ir import DType
 from dlvm.target import Target
 
 from .bands import Plan, write_bands
 from .bounds import checked, writing
-from .emit import Text, Writer
-from .lanes import llvm_type
+from .emit import Text, Writer, declaration
+from .lanes import sum_type
 from .llvm import object_code
 from .micro import NARROW
 from .panels import WORDS, Panels
 from .pool import include_fork
 from .tape import THREADS
-from .thin import BROAD, MANY, thin_across, thin_along
+from .thin import BROAD, MANY, SIGNATURE, thin_name, write_thin
 
 VAST = 1 << 19
 """Bytes of a y that does not stay in the second cache until its next rows are summed."""
@@ -51,32 +52,66 @@ class Generic:
     def name(self) -> str:
         """That of its function."""
         letters = "".join("t" if t else "n" for t in (self.x_transposed, self.y_transposed))
-        element = self.dtype.name if self.dtype.is_float else llvm_type(self.dtype)
-        return f"dlvm.product.{element}.{letters}.{self.height}x{self.width}"
+        return f"dlvm.product.{sum_type(self.dtype)}.{letters}.{self.height}x{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What products have in common that sum alike: bands of rows, or a few rows alone."""
+
+    dtype: DType
+    x_transposed: bool | None
+    """None where there are few rows."""
+
+    @property
+    def name(self) -> str:
+        """The same for types that have the code in common."""
+        return f"dlvm.inner.{sum_type(self.dtype)}.{self.x_transposed}"
+
+
+Piece: TypeAlias = "Generic | Inner"
+
+
+def pieces(generic: Generic) -> list[Piece]:
+    """The object files of a product."""
+    bands, thin = Inner(generic.dtype, generic.x_transposed), Inner(generic.dtype, None)
+    return [generic, bands, *([thin] if generic.dtype == generic.dtype.compute else [])]
 
 
 def use(text: Text, generic: Generic, target: Target) -> str:
     """The name of a product's function, which the module's code may call from now on."""
     name, alone = generic.name, replace(target, threads=1)
     text.declarations[name] = f"declare void @{name}(ptr, ptr)"
-    text.objects[name] = lambda: machine_code(generic, alone, writing())
+    for piece in pieces(generic):
+        text.objects[piece.name] = partial(_made, piece, alone)
     return name
 
 
+def _made(piece: Piece, target: Target) -> bytes:
+    return machine_code(piece, target, writing())
+
+
 @cache
-def machine_code(generic: Generic, target: Target, check: bool = False) -> bytes:
-    """The object file of a product, one that checks every access if need be."""
-    text = code(generic, target)
+def machine_code(piece: Piece, target: Target, check: bool = False) -> bytes:
+    """An object file of a product, one that checks every access if need be."""
+    text = code(piece, target)
     return object_code(checked(text, owner=False) if check else text, target)
 
 
-def code(generic: Generic, target: Target) -> str:
-    """The module of a product."""
+def code(piece: Piece, target: Target) -> str:
+    """The module of a piece of a product."""
     from .cpu import attributes
 
     text = Text(attributes(target))
-    plan = Plan.of(generic.dtype, generic.x_transposed, generic.y_transposed, target)
-    _Product(text, plan, (generic.height, generic.width)).write(generic.name)
+    y_transposed = isinstance(piece, Generic) and piece.y_transposed
+    plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target)
+    match piece:
+        case Generic():
+            _Product(text, plan, (piece.height, piece.width)).write(piece.name)
+        case Inner(x_transposed=None):
+            write_thin(text, plan.dtype, plan.lanes)
+        case Inner():
+            write_bands(text, plan)
     return str(text)
 
 
@@ -85,7 +120,6 @@ class _Product(Panels):
 
     def write(self, name: str) -> None:
         """Everything, what is called first."""
-        write_bands(self.text, self.plan)
         self.panel()
         self.panels()
         self.blocks()
@@ -162,10 +196,8 @@ class _Product(Panels):
         stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
         across = plan.y_transposed if row else not plan.x_transposed
         along = plan.x_transposed if row else not plan.y_transposed
-        function = f"thin.{'across' if across else 'along'}"
-        write = thin_across if across else thin_along
-        if function not in self.text.functions:
-            write(self.text, function, plan.dtype, plan.lanes)
+        function = thin_name(plan.dtype, across)
+        self.text.declarations[function] = declaration(function, SIGNATURE)
         x, y = ("x", "y") if row else ("y", "x")
         steps = f"i64 1, i64 %{x}.step" if along else f"i64 %{x}.step, i64 1"
         v = plan.vectors(w)

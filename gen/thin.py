@@ -1,7 +1,8 @@
 """Products of a few rows, or of few columns: the matrix is read once from end to end.
 
-``thin_along`` reads the rows of a matrix, eight at a time; ``thin_across`` reads a matrix whose
-columns lie along, transposing squares in registers. What was read is added to the sums of every
+``_along`` reads the rows of a matrix, eight at a time; ``_across`` reads a matrix whose
+columns lie along, transposing squares in registers. They are one object file for all products of
+a type. What was read is added to the sums of every
 row of x, which lie in memory near. Both sum each element by the same chain over k as a product of
 matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
 ``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from dlvm.ir import DType
 
 from .emit import Text, Writer
+from .lanes import sum_type
 from .micro import Vectors
 from .packing import transposed
 
@@ -43,10 +45,22 @@ class Side:
         return v.at(self.start, v.w.value(f"mul i64 {i}, {self.step}"))
 
 
-def thin_along(text: Text, name: str, dtype: DType, lanes: int) -> None:
+def thin_name(dtype: DType, across: bool) -> str:
+    """That of one of the two functions."""
+    return f"dlvm.thin.{sum_type(dtype)}.{'across' if across else 'along'}"
+
+
+def write_thin(text: Text, dtype: DType, lanes: int) -> None:
+    """Both functions."""
+    for across, write in ((False, _along), (True, _across)):
+        w, name = Writer(text), thin_name(dtype, across)
+        write(Vectors(w, dtype, lanes))
+        text.functions[name] = w.function(f"void @{name}({SIGNATURE})")
+
+
+def _along(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``BROAD`` columns."""
-    w = Writer(text)
-    v = Vectors(w, dtype, lanes)
+    w, lanes = v.w, v.lanes
     sums = Side(w.array(f"[{MANY * (BROAD + lanes)} x {v.element}]"), str(BROAD + lanes))
     numbers = w.array(f"[{MANY * ROWS} x {v.element}]")
     whole = w.value(f"and i64 %cols, {-lanes}")
@@ -67,13 +81,11 @@ def thin_along(text: Text, name: str, dtype: DType, lanes: int) -> None:
                 _add(v, x, apart, [v.load(v.at(y, whole), mask) for y in ys], sums, whole)
     with w.loop("0", "%cols", lanes) as c:
         _give(v, sums, c.index, c.index)
-    text.functions[name] = w.function(f"internal void @{name}({SIGNATURE})")
 
 
-def thin_across(text: Text, name: str, dtype: DType, lanes: int) -> None:
+def _across(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``c * y.step + k``."""
-    w = Writer(text)
-    v = Vectors(w, dtype, lanes)
+    w, lanes = v.w, v.lanes
     sums = Side(w.array(f"[{MANY * lanes} x {v.element}]"), str(lanes))
     last = w.value("sub i64 %cols, 1")
     whole = w.value(f"and i64 %k, {-lanes}")
@@ -92,7 +104,6 @@ def thin_across(text: Text, name: str, dtype: DType, lanes: int) -> None:
             row = _gathered(v, [v.at(column, p.index) for column in columns])
             _add(v, _far(v, p.index), apart[:1], [row], sums, "0")
         _give(v, sums, "0", c.index)
-    text.functions[name] = w.function(f"internal void @{name}({SIGNATURE})")
 
 
 def _far(v: Vectors, k: str) -> Side:
