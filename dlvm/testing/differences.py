@@ -37,11 +37,13 @@ class Slope:
     """The derivative of every element of a result along one direction.
 
     ``error`` is infinite where no step gave anything; at a kink ``left`` and ``right`` are the
-    slopes to either side.
+    slopes to either side. ``steep`` is how fast values go away from that at the point, on
+    average, beside which a slope of 0 is told from others.
     """
 
     value: Array
     error: Array
+    steep: Array
     left: Array
     right: Array
     kink: Array
@@ -123,7 +125,7 @@ def _either(which: Array, one: Slope, other: Slope) -> Slope:
         a, b = getattr(one, field), getattr(other, field)
         return np.where(which, a, b)  # pyright: ignore[reportUnknownVariableType]
 
-    return Slope(*map(chosen, ("value", "error", "left", "right", "kink", "jump")))
+    return Slope(*map(chosen, ("value", "error", "steep", "left", "right", "kink", "jump")))
 
 
 def _estimated(s: _Samples, middle: Array, noise: Array, grain: float) -> Slope:
@@ -131,24 +133,34 @@ def _estimated(s: _Samples, middle: Array, noise: Array, grain: float) -> Slope:
     with np.errstate(all="ignore"):
         pairs = list(zip(s.above, s.below, s.steps, strict=True))
         rough = [(a - b) / (2 * h) for a, b, h in pairs]
-        value, error = _extrapolated(rough, noise + grain * np.abs(rough[-1]), s.steps)
+        still = noise + grain * np.abs(rough[-1])
+        off = [np.abs(a - middle) + np.abs(b - middle) for a, b, _ in pairs]
+        moved = [still + EPSILON * far for far in off]
+        value, error = _extrapolated(rough, moved, s.steps)
         gaps = [(a + b - 2 * middle) / h for a, b, h in pairs]
         rounding = CLEAR * 4 * noise / s.steps[-1]
         kink = (np.abs(gaps[-1]) > 0.7 * np.abs(gaps[-2])) & (np.abs(gaps[-1]) > rounding)
         jump = _jumps(s, middle, noise)
+        steep = np.max([far / (2 * h) for far, h in zip(off, s.steps, strict=True)], axis=0)
     half = np.where(kink, gaps[-1] / 2, 0.0)
-    return Slope(value, error, value - half, value + half, kink & ~jump, jump)
+    return Slope(value, error, steep, value - half, value + half, kink & ~jump, jump)
 
 
-def _extrapolated(table: list[Array], noise: Array, steps: list[float]) -> tuple[Array, Array]:
-    """The best entry of Richardson's table for each element, and its estimated error."""
+def _extrapolated(
+    table: list[Array], noise: list[Array], steps: list[float]
+) -> tuple[Array, Array]:
+    """The best entry of Richardson's table for each element, and its estimated error.
+
+    Each step has its own noise: where f is 0 it has none, but values around it are rounded.
+    """
     best, least = table[-1], np.full(np.shape(table[-1]), np.inf)
     for j in range(len(steps) - 1):
         power = RATIO ** (2 * (j + 1))
         finer = [b + (b - a) / (power - 1) for a, b in pairwise(table)]
         for k, entry in enumerate(finer):  # from steps k and k + 1 of the column before
             apart = np.maximum(np.abs(entry - table[k]), np.abs(entry - table[k + 1]))
-            error = apart + 2 * noise / steps[k + j + 1] + 4 * EPSILON * np.abs(entry)
+            at = k + j + 1
+            error = apart + 2 * noise[at] / steps[at] + 4 * EPSILON * np.abs(entry)
             better = error < least
             best, least = np.where(better, entry, best), np.where(better, error, least)
         table = finer
@@ -166,12 +178,13 @@ def _jumps(s: _Samples, middle: Array, noise: Array) -> Array:
 
 def _nothing(middle: Array) -> Slope:
     nan, no = np.full(np.shape(middle), np.nan), np.zeros(np.shape(middle), bool)
-    return Slope(nan, np.full(np.shape(middle), np.inf), nan, nan, no, no)
+    zero = np.zeros(np.shape(middle))
+    return Slope(nan, np.full(np.shape(middle), np.inf), zero, nan, nan, no, no)
 
 
 def _zero(middle: Array) -> Slope:
     zero, no = np.zeros(np.shape(middle)), np.zeros(np.shape(middle), bool)
-    return Slope(zero, zero, zero, zero, no, no)
+    return Slope(zero, zero, zero, zero, zero, no, no)
 
 
 def agreed(one: Slope, other: Slope) -> Slope:
@@ -182,5 +195,11 @@ def agreed(one: Slope, other: Slope) -> Slope:
             np.maximum(one.error, other.error), np.where(np.isnan(apart), np.inf, apart)
         )
     return Slope(
-        one.value, error, one.left, one.right, one.kink | other.kink, one.jump | other.jump
+        one.value,
+        error,
+        np.maximum(one.steep, other.steep),
+        one.left,
+        one.right,
+        one.kink | other.kink,
+        one.jump | other.jump,
     )

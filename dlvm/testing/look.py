@@ -41,6 +41,7 @@ class Element:
     at: int
     value: float
     error: float
+    steep: float
     left: float
     right: float
     kink: bool
@@ -90,6 +91,7 @@ class Look:
                 k,
                 float(np.sum(w * s.value[used])) / size,
                 float(np.sum(np.abs(w) * s.error[used])) / size,
+                float(np.sum(np.abs(w) * s.steep[used])) / size,
                 float(np.sum(np.minimum(left, right))),
                 float(np.sum(np.maximum(left, right))),
                 bool(np.any(s.kink[used])),
@@ -115,7 +117,7 @@ class Look:
     def is_seen(self, e: Element) -> bool:
         """Whether a wrong derivative would have been noticed."""
         bound = self.bound(e)
-        size = max(abs(float(self.found[e.at])), abs(e.value))
+        size = max(abs(float(self.found[e.at])), abs(e.value), e.steep)
         return not (e.kink or e.jump) and bool(np.isfinite(bound)) and bound <= VISIBLE * size
 
     # -- all of an array -------------------------------------------------------------------------

@@ -236,6 +236,12 @@ def test_steps_are_flat_between_their_jumps():
     assert report.arguments[0].checked == 1
 
 
+@pytest.mark.parametrize("x", [0.0, 5e-324, -1.25e-301, 1e-200, 1e-100, -1e-20, 1e-8])
+def test_a_slope_beneath_the_rounding_of_what_is_near_is_right(x: float):
+    """The slope of a square, where the differences to both sides round to none."""
+    assert gradcheck(lambda x: x * x, np.array([x]), order=1).arguments[0].checked == 1
+
+
 def test_the_border_of_a_domain_is_not_checked():
     report = gradcheck(dlvm.sqrt, np.array([0.0, 2.0]), order=1)
     assert (report.arguments[0].checked, report.arguments[0].unchecked) == (1, 1)
