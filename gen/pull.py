@@ -34,7 +34,7 @@ from dlvm.ops import (
 from dlvm.ops.indexing import Indexed
 
 from .fold import Fold
-from .index import flatten, guarded, reshaped
+from .index import Index, flatten, guarded, reshaped
 from .loops import Buffer, Local, Scalar, Table, Where
 from .nest import At, Nest, Words
 from .running import alone
@@ -47,12 +47,16 @@ Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of a value in an array: some positions of an axis, and of the last, from a corner."""
+    """A part of a value in an array: some positions of an axis, and of the last, from a corner.
+
+    With an ``index`` that one alone is known to lie in it.
+    """
 
     memory: Local
     axis: int
     corner: tuple[Dim, Dim]
     width: int
+    index: Index | None = None
 
 
 class Pull:
@@ -105,8 +109,8 @@ class Pull:
     def _direct(self, value: Value, at: At) -> tuple[Scalar, ...] | None:
         if value in self.kept:
             return (self.nest.load(self.kept[value], flatten(at.index, value.shape), at.where),)
-        if value in self.tiles:
-            tile = self.tiles[value]
+        tile = self.tiles.get(value)
+        if tile is not None and tile.index in (None, at.index):
             i, j = at.index[tile.axis] - tile.corner[0], at.index[-1] - tile.corner[1]
             total = self.nest.load(tile.memory, i * tile.width + j)
             return (self.words.cast(total, value.type.dtype),)

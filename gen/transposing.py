@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from dlvm.ir import Dim, Function, Param
+from dlvm.ir import Dim, Function, Param, Value
 from dlvm.ir.dims import minimum, product
-from dlvm.ops import Permute
+from dlvm.ops import Elementwise, Permute
 
 from .index import Index, ceildiv
+from .loops import Local
 from .nest import At
 from .pull import Pull, Tile
 
@@ -25,19 +26,32 @@ SMALL = 1 << 13
 
 
 def turned(body: Function, shape: Index) -> tuple[Permute, ...]:
-    """Operands of this shape that lie in memory along another axis than the last, all the same."""
+    """Operands of this shape that lie in memory along another axis than the last, all the same.
+
+    Each is read at the index that is written, as only there its tile is that of the results.
+    """
     size = product(shape)
     if not shape or (isinstance(size, int) and size <= SMALL):
         return ()
+    read = _read_in_place(body)
     found = [
         op
         for op in body.ops
-        if isinstance(op, Permute) and isinstance(op.x, Param) and op.shape == shape
+        if isinstance(op, Permute) and isinstance(op.x, Param) and op.shape == shape and op in read
     ]
     axis = next((a for op in found if (a := _along(op)) != len(shape) - 1), None)
     if axis is None or 1 in (shape[axis], shape[-1]):
         return ()
     return tuple(op for op in found if _along(op) == axis)
+
+
+def _read_in_place(body: Function) -> set[Value]:
+    """What the results are made of element by element."""
+    found = set(body.results)
+    for op in reversed(body.ops):
+        if op in found and isinstance(op, Elementwise):
+            found.update(op.operands)
+    return found
 
 
 def _along(op: Permute) -> int:
@@ -60,14 +74,17 @@ def tiles(pull: Pull, shape: Index, ops: Sequence[Permute]) -> Generator[Index]:
         sizes = minimum(ROWS, shape[axis] - corner[0]), minimum(COLUMNS, shape[last] - corner[1])
 
         def at(row: Dim, column: Dim) -> Index:
-            here = {**index, axis: corner[0] + row, last: corner[1] + column}
-            return tuple(here[a] for a in range(len(shape)))
+            there = {**index, axis: corner[0] + row, last: corner[1] + column}
+            return tuple(there[a] for a in range(len(shape)))
 
+        copies: dict[Permute, Local] = {}
         for op in ops:
-            local = nest.local("turned", op.dtype, ROWS * COLUMNS)
+            local = copies[op] = nest.local("turned", op.dtype, ROWS * COLUMNS)
             with nest.loop("serial", sizes[1]) as c, nest.loop("vector", sizes[0]) as r:
                 nest.store(local, r * COLUMNS + c, pull.element(op, At(at(r, c))))
-            pull.tiles[op] = Tile(local, axis, corner, COLUMNS)
-        yield at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("vector", sizes[1])))
+        here = at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("vector", sizes[1])))
+        for op, local in copies.items():
+            pull.tiles[op] = Tile(local, axis, corner, COLUMNS, here)
+        yield here
     for op in ops:
         del pull.tiles[op]
