@@ -17,7 +17,7 @@ from dlvm.ops import Checkpoint, Named
 from dlvm.ops.control import POLICIES
 
 from .control import in_trace, operands, region
-from .function import StagedFunction
+from .function import StagedFunction, is_staged
 from .made import made_of
 from .namespace import xp
 from .operands import fit, fresh, plain, shape_of, shown_shape, staged
@@ -31,6 +31,7 @@ from .transforms import (
     staged_of,
     tangents_of,
     value_and_gradient,
+    with_known,
 )
 from .trees import flatten, labels, map_leaves, shown, unflatten
 
@@ -54,7 +55,7 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
         target = staged_of(f)
         named_like = wraps(target.python)(inside)
         named_like.__name__ = f"{kind}_{target.label}"
-        return target.like(named_like)
+        return target.like(named_like, transparent=not is_staged(f) or f.transparent)
 
     return kept(f, (kind, options), make)
 
@@ -227,7 +228,7 @@ def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
 
     def inside(*args: Any, **kwargs: Any) -> Any:
         target = staged_of(f)
-        arguments = target.parameters.bind(args, kwargs)
+        arguments = with_known(f, target.parameters.bind(args, kwargs))
         leaves, tree = flatten(arguments.values)
         written = region("body", inputs_of(leaves, tree, "x"), target.body(arguments, tree))
         captured = tuple(written.scope.lifted)

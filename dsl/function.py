@@ -80,7 +80,12 @@ def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
 
 
 class StagedFunction(Generic[P, R]):
-    """A function that compiles itself for the arguments it is called with."""
+    """A function that compiles itself for the arguments it is called with.
+
+    Those that dlvm makes of a Python function are ``transparent``: nobody has said what is static.
+    """
+
+    transparent = False
 
     def __init__(
         self,
@@ -190,11 +195,13 @@ class StagedFunction(Generic[P, R]):
         }
         return StagedFunction(fn, **(options | changed))
 
-    def like(self, fn: Callable[..., Any]) -> StagedFunction[..., Any]:
+    def like(self, fn: Callable[..., Any], transparent: bool = False) -> StagedFunction[..., Any]:
         """Another function of the same arguments, staged in the same way."""
         source = self.source
         roots = [*source.roots, fn]
-        return self._again(fn, roots=roots, known=source.known, donate=(), inline=True)
+        made = self._again(fn, roots=roots, known=source.known, donate=(), inline=True)
+        made.transparent = transparent
+        return made
 
     @facing_users
     def bind(self, **values: Any) -> StagedFunction[..., R]:

@@ -72,7 +72,7 @@ def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., 
 def _jacobian(f: Fun, wrt: Any, has_aux: bool, forward: bool | None) -> StagedFunction[..., Any]:
     def inside(*args: Any, **kwargs: Any) -> Any:
         chosen = wanted(staged_of(f).parameters, wrt)
-        made = applied(f, args, kwargs)
+        made = applied(f, args, kwargs, chosen.names)
         positions = float_leaves(made, chosen.names)
         main = main_results(made.callee) if has_aux else made.callee
         ahead = is_forward(made, main, positions) if forward is None else forward

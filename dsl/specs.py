@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,6 +147,13 @@ class Arguments:
                     remedy="pass a tuple or a frozen dataclass, or don't make it static",
                 ) from None
         return tuple((name, type(value), value) for name, value in self.static)
+
+    def with_static(self, names: Collection[str]) -> Arguments:
+        """The same call, in which some more are static."""
+        pairs = [*zip(self.names, self.values, strict=True)]
+        traced = {n: v for n, v in pairs if n not in names}
+        static = (*self.static, *((n, v) for n, v in pairs if n in names))
+        return Arguments(tuple(traced), tuple(traced.values()), static)
 
     def leaf_names(self, tree: Tree) -> list[tuple[str, str]]:
         """For each leaf the parameter it came in by, and its path in IR text."""

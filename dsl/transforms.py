@@ -7,7 +7,7 @@ function, made once and kept with the function. So they nest in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -21,7 +21,7 @@ from .namespace import xp
 from .operands import fit, here, staged
 from .provenance import arisen
 from .scopes import is_sequence, user_origin
-from .specs import Arguments, Parameters
+from .specs import Arguments, Parameters, owner
 from .tensor import Tensor
 from .tracing import Callee, call
 from .trees import Spec as Tree
@@ -59,10 +59,35 @@ def staged_of(f: Callable[..., Any]) -> StagedFunction[..., Any]:
     return f if is_staged(f) else StagedFunction(f)
 
 
-def applied(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Applied:
-    """Write a function for these arguments, without calling it."""
+def with_known(
+    f: Callable[..., Any], arguments: Arguments, moving: Collection[str] = ()
+) -> Arguments:
+    """Arguments of a function that is being traced, of which what Python knows stays Python's.
+
+    So sizes, switches and words go through transformations as through calls, unless they are
+    differentiated or batched by. A function that the user staged says itself what is static.
+    """
+    if is_staged(f) and not f.transparent:
+        return arguments
+    pairs = zip(arguments.names, arguments.values, strict=True)
+    plain = {n for n, v in pairs if isinstance(v, bool | int | str) and owner(n) == n}
+    return arguments.with_static(plain - {*moving})
+
+
+def applied(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    moving: Collection[str] | None = None,
+) -> Applied:
+    """Write a function for these arguments, without calling it.
+
+    Where ``moving`` says by which it is differentiated, others may be Python's own.
+    """
     target = staged_of(f)
     arguments = target.parameters.bind(tuple(args), kwargs)
+    if moving is not None:
+        arguments = with_known(f, arguments, moving)
     leaves, tree = flatten(arguments.values)
     tensors = [staged(x) for x in leaves]
     callee = target.callee(arguments, tree, [x.type for x in tensors], tensors)
@@ -142,7 +167,7 @@ def value_and_gradient(
     """In a trace: the loss, the rest of the results, and the gradients."""
     target = staged_of(f)
     chosen = wanted(target.parameters, wrt)
-    made = applied(target, args, kwargs)
+    made = applied(f, args, kwargs, chosen.names)
     positions = float_leaves(made, chosen.names)
     check_loss(made.callee, has_aux, target.label)
     types = made.callee.types
@@ -292,9 +317,12 @@ def batched_call(
     """In a trace: ``f`` of each element along the batched axes, stacked."""
     target = staged_of(f)
     arguments = target.parameters.bind(tuple(args), kwargs)
+    by_name = axes_of_arguments(target.parameters, arguments, in_axes)
+    arguments = with_known(f, arguments, [n for n, axis in by_name.items() if axis is not None])
     leaves, tree = flatten(arguments.values)
     tensors = [staged(x) for x in leaves]
-    axes = axes_of_leaves(arguments, in_axes)
+    pairs = zip(arguments.names, arguments.values, strict=True)
+    axes = [axis for name, value in pairs for axis in prefix(by_name[name], value)]
     names = arguments.leaf_labels(tree)
     axes = [_within(a, x, n) for a, x, n in zip(axes, tensors, names, strict=True)]
     size = batch_size(tensors, axes, names, axis_size)
@@ -313,20 +341,29 @@ def batched_call(
     return unflatten(callee.tree, [_moved(x, a) for x, a in zip(out, where, strict=True)])
 
 
-def axes_of_leaves(arguments: Arguments, in_axes: Any) -> list[Any]:
-    """The batched axis of each leaf; ``in_axes`` is one for all, or one for each argument."""
+def axes_of_arguments(parameters: Parameters, arguments: Arguments, in_axes: Any) -> dict[str, Any]:
+    """The batched axes of each argument; ``in_axes`` is one for all, or one for each."""
+    names = [*arguments.names, *(name for name, _ in arguments.static)]
+    names.sort(key=lambda name: parameters.names.index(owner(name)))
     if not is_sequence(in_axes):
-        return [a for value in arguments.values for a in prefix(in_axes, value)]
+        return dict.fromkeys(names, in_axes)
     given = list(in_axes)
-    if len(given) > len(arguments.values):
+    if len(given) > len(names):
         raise UserError(
-            f"vmap: in_axes has {len(given)} entries for {len(arguments.values)} arguments",
+            f"vmap: in_axes has {len(given)} entries for {len(names)} arguments",
             origin=user_origin(),
             remedy="give one entry for each argument, None for what is the same for all",
         )
-    given += [0] * (len(arguments.values) - len(given))  # keyword arguments are batched along 0
-    pairs = zip(given, arguments.values, strict=True)
-    return [a for axis, value in pairs for a in prefix(axis, value)]
+    known = {name for name, _ in arguments.static}
+    for name, axis in zip(names, given, strict=False):
+        if name in known and axis is not None:
+            raise UserError(
+                f"vmap: in_axes has {axis!r} for {name}, which is static",
+                origin=user_origin(),
+                remedy="write None for it: it is the same for all",
+            )
+    given += [0] * (len(names) - len(given))  # keyword arguments are batched along 0
+    return dict(zip(names, given, strict=True))
 
 
 def prefix(axes: Any, value: Any) -> list[Any]:
