@@ -66,7 +66,8 @@ class Access:
         assert v is not None
         mask = self.offsets.reaches(where)
         if self.offsets.stride(offset) == 1:
-            self._ask(s, place, offset, v.lanes)
+            if mask is None:  # of the rest of a row, memory brings the line along
+                self._ask(s, place, offset, v.lanes)
             return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
         return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
 

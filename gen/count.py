@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, substitute, symbol, symbols
+from dlvm.ir.dims import Atom, Call, minimum, substitute, symbol, symbols
 
 from .index import ceildiv, recombine
 from .loops import (
@@ -84,7 +84,10 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
 
 
 def _turns(loop: Loop, inside: Dim) -> Dim:
-    """All turns of a loop. Where a turn takes a chunk, of ``min(n - k*var, k)``, they take n."""
+    """All turns of a loop. Where a turn takes a chunk, of ``min(n - k*var, k)``, they take n.
+
+    A loop of ``min(1, n)`` turns whose turn takes n takes n.
+    """
     total: Dim = 0
     if loop.extent == 0:
         return 0
@@ -92,10 +95,12 @@ def _turns(loop: Loop, inside: Dim) -> Dim:
         each: Dim = factor
         turns = loop.extent
         for atom, power in mono:
-            if loop.var in symbols(Expr(((((atom, 1),), 1),))):
+            alone = Expr(((((atom, 1),), 1),))
+            if loop.var in symbols(alone):
                 turns = _chunked(loop, atom)
             else:
                 each = each * Expr(((((atom, power),), 1),))
+                turns = 1 if loop.extent == minimum(1, alone) else turns
         total = total + turns * each
     return total
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from dlvm.errors import CompilerError
 from dlvm.ir import BOOL, Dim
-from dlvm.ir.dims import symbol
+from dlvm.ir.dims import at_least, symbol
 from dlvm.target import Target
 
 from . import rows, tiles
@@ -234,7 +234,9 @@ class Emitter:
     def between(self, s: Loop, begin: Dim, end: Dim) -> None:
         """The turns of a loop from one to before another."""
         lanes = s.width or self.lanes(s)
-        if s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
+        if at_least(1, end - begin):
+            self.once(s, begin, end - begin)
+        elif s.kind != "vector" or self.offsets.vector is not None or lanes == 1:
             self.counted(s, self.offsets.first(begin), self.offsets.first(end), 1, None)
         elif s.limit is not None:
             self.unrolled(s, end, lanes)
@@ -269,6 +271,12 @@ class Emitter:
             self.body(s.body)
         self.offsets.vector = before
 
+    def once(self, s: Loop, begin: Dim, turns: Dim) -> None:
+        """The turn of a loop that has no more than one, if there is one."""
+        some = self.w.value(f"icmp sgt i64 {self.offsets.first(turns)}, 0")
+        with self.w.when(some), self.offsets.scope():
+            self.turn(s, begin, 1, 1)
+
     def strips(self, s: Loop, begin: Dim, end: Dim, lanes: int) -> None:
         """Whole vectors, then the rest under a mask."""
         whole = s.extent % lanes == 0 and s.grain % lanes == 0  # then parts are whole vectors
@@ -277,10 +285,25 @@ class Emitter:
         if stop != begin:
             self.vectors(s, begin, stop, lanes)
         if rest != 0:
-            self.piece(s, stop, rest, lanes)
+            self.rest(s, stop, rest, lanes)
+
+    def rest(self, s: Loop, start: Dim, rest: Dim, lanes: int) -> None:
+        """Fewer turns than a vector of several registers has lanes: one of these may be enough."""
+        few = lanes // BESIDE
+        if isinstance(rest, int) or few < 2 or not any(isinstance(t, Loop) for t in s.body):
+            self.piece(s, start, rest, lanes)
+            return
+        many = self.w.value(f"icmp sgt i64 {self.offsets.first(rest)}, {few}")
+        with self.w.either(many) as otherwise:
+            self.piece(s, start, rest, lanes)
+            otherwise()
+            self.piece(s, start, rest, few)
 
     def vectors(self, s: Loop, begin: Dim, end: Dim, lanes: int) -> None:
         """Whole vectors, as many as there are."""
+        if end - begin == lanes:
+            self.piece(s, begin, lanes, lanes)
+            return
         v = Vector(s.var, symbol(s.var), lanes, None, None)
         self.counted(s, self.offsets.first(begin), self.offsets.first(end), lanes, v)
 

@@ -68,10 +68,15 @@ class Turn:
 
 
 class Writer:
-    """Writes one function body; ``head`` is where what depends on arguments alone goes."""
+    """Writes one function body; ``head`` is where what depends on arguments alone goes.
+
+    Before it stand the ``arrays``: LLVM divides sizes in blocks of their own, and memory that is
+    taken after the first block has no place in the frame that is known.
+    """
 
     def __init__(self, text: Text) -> None:
         self.text = text
+        self.arrays: Lines = []
         self.head: Lines = []
         self.lines: Lines = []
         self._count = 0
@@ -104,7 +109,7 @@ class Writer:
 
     def array(self, type_: str, alignment: int = 64) -> str:
         """Memory of the function's own."""
-        return self.value(f"alloca {type_}, align {alignment}", self.head)
+        return self.value(f"alloca {type_}, align {alignment}", self.arrays)
 
     def label(self, name: str) -> None:
         """Start a block."""
@@ -126,6 +131,21 @@ class Writer:
         self.branch(condition, then, end)
         self.label(then)
         yield
+        self.jump(end)
+        self.label(end)
+
+    @contextmanager
+    def either(self, condition: str) -> Generator[Callable[[], None]]:
+        """What is written inside runs where the condition holds, after the call where not."""
+        then, other, end = self.name("then"), self.name("else"), self.name("end")
+        self.branch(condition, then, other)
+        self.label(then)
+
+        def otherwise() -> None:
+            self.jump(end)
+            self.label(other)
+
+        yield otherwise
         self.jump(end)
         self.label(end)
 
@@ -153,7 +173,10 @@ class Writer:
         """``for index in range(start, stop, step)``; carried values are read after it."""
         before, body, end = self._block, self.name("body"), self.name("end")
         index, following = f"%{self.name('i')}", f"%{self.name('i')}"
-        self.branch(self.value(f"icmp slt i64 {start}, {stop}"), body, end)
+        if some := _is_below(start, stop):
+            self.jump(body)
+        else:
+            self.branch(self.value(f"icmp slt i64 {start}, {stop}"), body, end)
         self.label(body)
         phis: Lines = []
         head: Lines = []
@@ -172,11 +195,12 @@ class Writer:
         self.branch(more, body, end)
         self.label(end)
         for c in carried:
-            c.now = self.value(f"phi {c.type} [ {c.start}, %{before} ], [ {c.next}, %{last} ]")
+            skipped = "" if some else f"[ {c.start}, %{before} ], "
+            c.now = self.value(f"phi {c.type} {skipped}[ {c.next}, %{last} ]")
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""
-        body = "\n".join(_flat(self.head + self.lines))
+        body = "\n".join(_flat(self.arrays + self.head + self.lines))
         return f"define {header} {attributes} {{\nentry:\n{body}\n  {last}\n}}"
 
 
@@ -184,6 +208,11 @@ def declaration(name: str, parameters: str) -> str:
     """Of a function that another module has, with parameters as they are defined there."""
     types = ", ".join(parameter.rsplit(" ", 1)[0] for parameter in parameters.split(", "))
     return f"declare void @{name}({types})"
+
+
+def _is_below(start: str, stop: str) -> bool:
+    """Whether both are numbers, the first less than the second."""
+    return start.isdecimal() and stop.isdecimal() and int(start) < int(stop)
 
 
 def _flat(lines: Lines) -> Iterator[str]:

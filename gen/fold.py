@@ -19,7 +19,7 @@ from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .index import ceildiv, flatten, split
+from .index import ceildiv, flatten, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
 from .schedule import Schedule
@@ -78,19 +78,39 @@ class Fold:
         folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
         for fold in folds:
             fold.start()
-        extent, size = product(sizes), self.tree[0]
+        self._chunks(folds, product(sizes))
+        for fold, op in zip(folds, ops, strict=True):
+            self.nest.remember(op, at, fold.result())
+
+    def _chunks(self, folds: Sequence[_Running], extent: Dim) -> None:
+        """All chunks: in any order, each into a place of its own, or one after the other."""
+        size = self.tree[0]
+        if not self.apart and self._few_vectors(extent):
+            self._in_turn(folds, extent)
+            return
         chunks = ceildiv(extent, size)
         if apart := self.apart and chunks != 1:
             for fold in folds:
                 fold.keep(chunks)
         with self.nest.loop("parallel" if apart else "serial", chunks, "chunk") as c:
-            self._chunk(folds, extent, c)
+            self._chunk(folds, extent, c, minimum(size, extent - c * size))
         if apart:
             with self.nest.loop("serial", chunks, "chunk") as c, self.nest.uncounted():
                 for fold in folds:
                     fold.take_back(c)
-        for fold, op in zip(folds, ops, strict=True):
-            self.nest.remember(op, at, fold.result())
+
+    def _few_vectors(self, extent: Dim) -> bool:
+        """Whether a row may be so short that it matters what is computed of its length."""
+        return not isinstance(extent, int) and self.team is not None and self.team.lane is None
+
+    def _in_turn(self, folds: Sequence[_Running], extent: Dim) -> None:
+        """Whole chunks, then what is left, whose length is counted once for all rows."""
+        size = self.tree[0]
+        whole, rest = floordiv(extent, size), mod(extent, size)
+        with self.nest.loop("serial", whole, "chunk") as c:
+            self._chunk(folds, extent, c, size)
+        with self.nest.loop("serial", minimum(1, rest), "last"):
+            self._chunk(folds, extent, whole, rest)
 
     def _whole(
         self, shape: Sequence[Dim], axes: Sequence[int], at: At, sizes: tuple[Dim, ...]
@@ -117,33 +137,35 @@ class Fold:
         shape, axes = ops[0].operands[0].shape, ops[0].axes
         sizes = tuple(shape[a] for a in axes)
         folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
-        self._accumulate(folds, product(sizes), 0, lanes)
+        extent = product(sizes)
+        self._accumulate(folds, extent, 0, extent, lanes)
         with self.across(lanes) as (lane, _):
             for fold, arrays in zip(folds, to, strict=True):
                 fold.put(lane, arrays, start)
 
-    def _chunk(self, folds: Sequence[_Running], extent: Dim, c: Dim) -> None:
-        self._accumulate(folds, extent, c, 1)
+    def _chunk(self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim) -> None:
+        self._accumulate(folds, extent, c, length, 1)
         with self.nest.uncounted():
             self._meet()
             for fold in folds:
                 fold.finish(c)
         self._meet()
 
-    def _accumulate(self, folds: Sequence[_Running], extent: Dim, c: Dim, until: int) -> None:
-        """A chunk in accumulators, of which so many are left in the end."""
+    def _accumulate(
+        self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim, until: int
+    ) -> None:
+        """A chunk of a length in accumulators, of which so many are left in the end."""
         first = c * self.tree[0]
         for fold in folds:
             fold.open()
         with self.across(self.lanes, meet=False) as (lane, where):
             for fold in folds:
                 fold.reset(lane, where)
-        length = minimum(self.tree[0], extent - first)
         groups = floordiv(length, self.lanes)
         with self.nest.loop("serial", groups, "group") as g:
             self._group(folds, extent, first + g * self.lanes, self.lanes)
         if (rest := mod(length, self.lanes)) != 0:
-            self._group(folds, extent, first + groups * self.lanes, rest)
+            self._group(folds, extent, recombine(first + length - rest), rest)
         with self.nest.uncounted():
             half = self.lanes
             while half > until:

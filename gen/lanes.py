@@ -14,7 +14,7 @@ from functools import reduce
 
 from dlvm.ir import BF16, F64, DType
 
-from .emit import Writer
+from .emit import Lines, Writer
 
 NAMES = {"bool": "i1", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
 
@@ -81,15 +81,15 @@ def splat(w: Writer, x: Val, lanes: int) -> Val:
     return Val(splat_text(w, element, x.text, lanes), x.dtype, lanes)
 
 
-def splat_text(w: Writer, element: str, x: str, lanes: int) -> str:
+def splat_text(w: Writer, element: str, x: str, lanes: int, into: Lines | None = None) -> str:
     """An operand in every lane; a constant needs no instruction."""
     if lanes == 1:
         return x
     if not x.startswith("%"):
         return f"splat ({element} {x})"
     wide, mask = vector(element, lanes), f"<{lanes} x i32>"
-    one = w.value(f"insertelement {wide} poison, {element} {x}, i32 0")
-    return w.value(f"shufflevector {wide} {one}, {wide} poison, {mask} zeroinitializer")
+    one = w.value(f"insertelement {wide} poison, {element} {x}, i32 0", into)
+    return w.value(f"shufflevector {wide} {one}, {wide} poison, {mask} zeroinitializer", into)
 
 
 class Lanes:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.ir.dims import at_least, substitute, symbol, symbols
 
 from .loops import (
     Barrier,
@@ -375,7 +375,7 @@ def _digits(
             left = (left - covered) | {name}
     for name in sorted(left):
         highs = facts.upper(name)
-        if any(h == 0 for h in highs):
+        if any(at_least(0, h) for h in highs):
             continue
         step = substitute(offset, {name: symbol(name) + 1}) - offset
         if name in symbols(step) or not highs:

@@ -102,13 +102,15 @@ class Nest:
     def loop(
         self, kind: Kind, extent: Dim, hint: str = "i", limit: int | None = None, width: int = 0
     ) -> Generator[Dim]:
-        """A loop; its index. One that turns once is no loop."""
+        """A loop; its index. One that turns once is no loop; one that never does leaves nothing."""
         if extent == 1:
             yield 0
             return
         name = self.fresh(f"%{hint}")
         with self.scope(name) as body:
             yield symbol(name)
+        if extent == 0:
+            return
         width = (width or self.width) if kind == "vector" else 0
         self.put(Loop(name, extent, kind, tuple(body), limit, width))
 

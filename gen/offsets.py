@@ -33,6 +33,9 @@ class Scope:
     names: dict[str, str] = field(default_factory=dict[str, str])
     late: dict[str, Lines] = field(default_factory=dict[str, Lines])
     values: dict[Dim, str] = field(default_factory=dict[Dim, str])
+    masks: dict[tuple[Dim, int], tuple[str, str]] = field(
+        default_factory=dict[tuple[Dim, int], tuple[str, str]]
+    )
     wide: dict[Dim, str] = field(default_factory=dict[Dim, str])
 
 
@@ -219,29 +222,38 @@ class Offsets:
         return scope.values[HIDDEN]
 
     def masks(self, rest: Dim, lanes: int) -> tuple[str, str]:
-        """The first lanes, as many as are left: for what is chosen, and for memory."""
+        """The first lanes, as many as are left, written where that is known.
+
+        One is for what is chosen, one for memory.
+        """
+        left = self.first(rest)
+        scope, into = self._place(rest, self._depth(rest))
+        if (rest, lanes) not in scope.masks:
+            scope.masks[rest, lanes] = self._masks(rest, left, lanes, into)
+        return scope.masks[rest, lanes]
+
+    def _masks(self, rest: Dim, left: str, lanes: int, into: Lines) -> tuple[str, str]:
         hides = self.w.text.hides_masks
         if isinstance(rest, int):
             known = f"<{', '.join('i1 true' if i < rest else 'i1 false' for i in range(lanes))}>"
-            return known, self._some(rest, lanes) if hides else known
-        few = self.w.value(f"trunc i64 {self.first(rest)} to i32")  # half a register to compare
-        mask = self._below(few, lanes)
-        return mask, self._some(self.first(rest), lanes) if hides else mask
+            return known, self._some(rest, lanes, into) if hides else known
+        few = self.w.value(f"trunc i64 {left} to i32", into)  # half a register to compare
+        mask = self._below(few, lanes, into)
+        return mask, self._some(left, lanes, into) if hides else mask
 
-    def _some(self, count: int | str, lanes: int) -> str:
+    def _some(self, count: int | str, lanes: int, into: Lines) -> str:
         """The first lanes, as LLVM does not know them."""
         if isinstance(count, int) and lanes <= 64:
-            word = self.w.value(f"add i64 {self.zero()}, {(1 << count) - 1}")
-            bits = self.w.value(f"trunc i64 {word} to i{lanes}") if lanes < 64 else word
-            return self.w.value(f"bitcast i{lanes} {bits} to {vector('i1', lanes)}")
-        left = self.w.value(f"add i64 {self.zero()}, {count}")
-        return self._below(self.w.value(f"trunc i64 {left} to i32"), lanes)
+            word = self.w.value(f"add i64 {self.zero()}, {(1 << count) - 1}", into)
+            bits = self.w.value(f"trunc i64 {word} to i{lanes}", into) if lanes < 64 else word
+            return self.w.value(f"bitcast i{lanes} {bits} to {vector('i1', lanes)}", into)
+        left = self.w.value(f"add i64 {self.zero()}, {count}", into)
+        return self._below(self.w.value(f"trunc i64 {left} to i32", into), lanes, into)
 
-    def _below(self, count: str, lanes: int) -> str:
+    def _below(self, count: str, lanes: int, into: Lines) -> str:
         counting = f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
-        return self.w.value(
-            f"icmp slt {vector('i32', lanes)} {counting}, {splat_text(self.w, 'i32', count, lanes)}"
-        )
+        every = splat_text(self.w, "i32", count, lanes, into)
+        return self.w.value(f"icmp slt {vector('i32', lanes)} {counting}, {every}", into)
 
     def _all(self, where: tuple[Dim, ...], found: str | None, least: str) -> str | None:
         lanes = 1 if self.vector is None else self.vector.lanes

@@ -217,15 +217,26 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of ``b``, as in Python."""
+    """``a % b`` with the sign of ``b``, as in Python; ``(a % 12) % 4 == a % 4``."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b if b else 0
     if isinstance(b, int) and b > 0:
         rest = _canonical({m: k % b for m, k in _terms(a)})
+        if (inner := _inner(rest)) is not None and inner.rhs % b == 0:
+            return mod(inner.lhs, b)
         if isinstance(rest, int):
             return rest % b
         return _call("mod", rest, b)
     return 0 if divide_exactly(a, b) is not None else _call("mod", a, b)
+
+
+def _inner(d: Dim) -> Call | None:
+    """The ``x % n`` that a size is, for a known n."""
+    match d:
+        case Expr((((((Call("mod", _, int()) as call), 1),), 1),)):
+            return call
+        case _:
+            return None
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:
