@@ -5,7 +5,8 @@
 Every result is checked before anything is timed. Contenders take turns, and the best of many
 rounds counts, so what else the machine does disturbs all alike. The floor is the time that the
 bytes of arguments and results alone would take, by the bandwidth of ``floors`` in this process;
-arrays that fit into caches may be faster than that.
+arrays that fit into caches may be faster than that. Where each element takes an exponential, its
+time is also told beside that of the exponentials alone, of numbers in a cache.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,8 @@ from .floors import bandwidth
 ROUNDS = 15
 THREADS = (1, 2)
 SIZES = (100_000, 1_000_000, 16_000_000)
+CACHED = (4096, 64)
+"""Numbers that stay in the nearest cache, and how often each is added to another."""
 ROWS = ((4096, 1024), (65536, 64), (262144, 16), (128, 32768))
 Call = Callable[..., Any]
 
@@ -46,11 +50,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """The best time of each contender and the floors, in ns for each element of the argument."""
+    """The best time of each contender and the floors, in ns for each element of the argument.
+
+    ``exponentials`` is how long these alone take one thread, 0 where there are none.
+    """
 
     case: Case
     times: Mapping[str, float]
     floors: Mapping[str, float]
+    exponentials: float
 
 
 def axpy(x: Any, y: Any) -> Any:
@@ -128,7 +136,22 @@ def measure(case: Case, rounds: int = ROUNDS) -> Measured:
             best[name] = min(best[name], time.perf_counter() - start)
     each = 1e9 / case.arguments[0].size
     times = {name: seconds * each for name, seconds in best.items()}
-    return Measured(case, times, {f"dlvm {n}": floor(case, n) * each for n in THREADS})
+    floors = {f"dlvm {n}": floor(case, n) * each for n in THREADS}
+    exponentials = exponential() * 1e9 if case.function in (softmax, logsumexp) else 0.0
+    return Measured(case, times, floors, exponentials)
+
+
+@cache
+def exponential() -> float:
+    """Seconds that one exponential of an f32 takes a thread, of sums that stay in its cache."""
+    x, y = (np.linspace(-5, 0, n, dtype=np.float32) for n in CACHED)
+    run = dlvm.function(threads=1)(lambda x, y: np.exp(x + y[:, None]).sum(axis=-1))
+    best = float("inf")
+    for _ in range(10 * ROUNDS):
+        start = time.perf_counter()
+        run(x, y)
+        best = min(best, time.perf_counter() - start)
+    return best / (x.size * y.size)
 
 
 def floor(case: Case, threads: int) -> float:
@@ -151,11 +174,12 @@ def main() -> None:
         for n in THREADS:
             took, least = found.times[f"dlvm {n}"], found.floors[f"dlvm {n}"]
             line += f"{took:9.3f}{took / least:8.2f}{found.times['numpy'] / took:8.2f}"
+            line += f"{took * n / found.exponentials:7.2f}" if found.exponentials else " " * 7
         print(line, flush=True)
 
 
 def _head(threads: int) -> str:
-    return f"{f'{threads} thr.':>9}{'/floor':>8}{'numpy/':>8}"
+    return f"{f'{threads} thr.':>9}{'/floor':>8}{'numpy/':>8}{'/exp':>7}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ touches it, so masked access to them is done by selection.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import Dim, DType
@@ -153,9 +154,23 @@ class Access:
     def _own(self, s: Load, place: Place, offset: Dim) -> Val:
         v = self.offsets.vector
         lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
+        if v is not None and self.offsets.stride(offset) not in (0, 1):
+            return self._picked(place, self.offsets.positions(offset, v), lanes)
         type_ = vector(stored_type(place.dtype), lanes)
         pointer, align = self._address(place, offset), place.dtype.bytes
         text = self.w.value(f"load {type_}, ptr {pointer}, align {align}")
+        return self._loaded(text, place, lanes)
+
+    def _picked(self, place: Place, positions: Sequence[int], lanes: int) -> Val:
+        """Elements at known positions, of two vectors beside one another."""
+        type_, base = vector(stored_type(place.dtype), lanes), min(positions) // lanes * lanes
+        both: list[str] = []
+        for start in (base, base + lanes):
+            pointer = self._address(place, start)
+            line = f"load {type_}, ptr {pointer}, align {place.dtype.bytes}"
+            both.append(f"{type_} {self.w.value(line)}")
+        mask = ", ".join(f"i32 {i - base}" for i in positions)
+        text = self.w.value(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{mask}>")
         return self._loaded(text, place, lanes)
 
     # -- stores ----------------------------------------------------------------------------

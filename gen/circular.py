@@ -76,8 +76,8 @@ def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
     """The quarter as an integer, r, and what r lost in rounding."""
     large = v.is_("uge", v.call("fabs", x), v.number(LARGE[v.dtype.bits]))
     near = v.select(large, v.number(0.0), x)
-    q, whole = v.nearest(v.mul(near, v.number(2 / math.pi)))
-    r, low = _less(v, near, whole)
+    n = v.nearest(near, 2 / math.pi)
+    q, (r, low) = n.bits, _less(v, near, n.float)
     types = (v.bits_type, v.type, v.type)
     near_parts = _packed(v, types, (q, r, low))
 

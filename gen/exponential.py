@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from .coefficients import EXP, LN2, SINH
-from .lanes import Lanes
+from .lanes import Lanes, Whole
+from .scaling import scaled
 
 LOWEST = {32: -104.5, 64: -746.0}  # e**x is 0 from here down
 HIGHEST = {32: 89.5, 64: 710.0}  # and infinite from here on
@@ -20,9 +21,9 @@ FULL = {32: 88.8, 64: 709.9}  # e**x overflows from here on, but not in halves
 
 
 def exp(v: Lanes, x: str) -> str:
-    """``e**x = 2**n * (1 + r + r*r*q(r))`` where ``x = n*ln(2) + r``."""
+    """``e**x = 2**n * (1 + r * (1 + r*q(r)))`` where ``x = n*ln(2) + r``."""
     n, r, _, q = _reduced(v, v.clamp(x, LOWEST[v.dtype.bits], HIGHEST[v.dtype.bits]))
-    return _scaled(v, v.add(v.fma(v.mul(r, r), q, r), v.number(1.0)), n)
+    return _scaled(v, _near_one(v, r, q), n)
 
 
 def exp_of_sum(v: Lanes, x: str, low: str) -> str:
@@ -36,22 +37,26 @@ def exp_of_sum(v: Lanes, x: str, low: str) -> str:
 def exp2(v: Lanes, x: str) -> str:
     """``2**x = 2**n * e**((x - n) * ln(2))``, exact at integers."""
     x = v.clamp(x, LOWEST_POWER[v.dtype.bits], HIGHEST_POWER[v.dtype.bits])
-    n, shifted = v.nearest(x)
-    r = v.mul(v.sub(x, shifted), v.number(math.log(2)))
-    q = _polynomial(v, r)
-    return _scaled(v, v.add(v.fma(v.mul(r, r), q, r), v.number(1.0)), n)
+    n = v.nearest(x)
+    r = v.mul(v.sub(x, n.float), v.number(math.log(2)))
+    return _scaled(v, _near_one(v, r, _polynomial(v, r)), n)
 
 
-def _reduced(v: Lanes, x: str) -> tuple[str, str, str, str]:
-    """n as an integer, r with what it lost in rounding, and ``q = (e**r - 1 - r) / r**2``."""
+def _near_one(v: Lanes, r: str, q: str) -> str:
+    one = v.number(1.0)
+    return v.fma(v.fma(q, r, one), r, one)
+
+
+def _reduced(v: Lanes, x: str) -> tuple[Whole, str, str, str]:
+    """n, r with what it lost in rounding, and ``q = (e**r - 1 - r) / r**2``."""
     n, r, lost = _remainder(v, x)
     return n, r, lost, _polynomial(v, r)
 
 
-def _remainder(v: Lanes, x: str) -> tuple[str, str, str]:
+def _remainder(v: Lanes, x: str) -> tuple[Whole, str, str]:
     """n, r and what it lost, for ``x = n*ln(2) + r``."""
-    n, whole = v.nearest(v.mul(x, v.number(1 / math.log(2))))
-    minus_n, parts = v.neg(whole), LN2[v.dtype.bits]
+    n = v.nearest(x, 1 / math.log(2))
+    minus_n, parts = v.neg(n.float), LN2[v.dtype.bits]
     high = v.fma(minus_n, v.number(parts.high), x)
     r = v.fma(minus_n, v.number(parts.low), high)
     lost = v.fma(minus_n, v.number(parts.low), v.sub(high, r))
@@ -62,18 +67,18 @@ def _polynomial(v: Lanes, r: str) -> str:
     return (v.horner if v.f32 else v.estrin)(r, EXP[v.dtype.bits])
 
 
-def _scaled(v: Lanes, x: str, n: str) -> str:
+def _scaled(v: Lanes, x: str, n: Whole) -> str:
     """``x * 2**n``, rounded once: by one instruction, or two, so that it may be denormal."""
     if v.w.text.scales:
-        return v.scaled(x, n)
-    half = v.whole_do("ashr", n, v.whole(1))
-    return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.whole_do("sub", n, half)))
+        return scaled(v, x, n)
+    half = v.whole_do("ashr", n.bits, v.whole(1))
+    return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.whole_do("sub", n.bits, half)))
 
 
 def expm1(v: Lanes, x: str) -> str:
     """``e**x - 1``, computed as twice its half, which does not overflow; x itself near 0."""
     n, r, lost, q = _reduced(v, v.clamp(x, MINUS_ONE[v.dtype.bits], FULL[v.dtype.bits]))
-    scale = v.power_of_two(v.whole_do("sub", n, v.whole(1)))
+    scale = v.power_of_two(v.whole_do("sub", n.bits, v.whole(1)))
     tail = v.fma(v.mul(r, r), q, lost)
     t = v.fma(scale, tail, v.fma(scale, r, v.sub(scale, v.number(0.5))))
     return v.where_tiny(x, v.add(t, t))
@@ -85,7 +90,7 @@ def tanh(v: Lanes, x: str) -> str:
     flat = v.number(FLAT[v.dtype.bits])
     size = v.select(v.is_("ogt", size, flat), flat, size)
     n, r, lost, q = _reduced(v, v.add(size, size))
-    scale = v.power_of_two(n)
+    scale = v.power_of_two(n.bits)
     tail = v.fma(v.mul(r, r), q, lost)
     t = v.fma(scale, tail, v.fma(scale, r, v.sub(scale, v.number(1.0))))
     return v.copysign(v.div(t, v.add(t, v.number(2.0))), x)
@@ -111,4 +116,5 @@ def _half_exp(v: Lanes, size: str) -> str:
     highest = v.number(HIGHEST[v.dtype.bits] + 1.0)
     n, r, lost, q = _reduced(v, v.select(v.is_("ogt", size, highest), highest, size))
     tail = v.fma(v.mul(r, r), q, lost)
-    return _scaled(v, v.add(v.add(tail, r), v.number(1.0)), v.whole_do("sub", n, v.whole(1)))
+    less = Whole(v.whole_do("sub", n.bits, v.whole(1)), v.sub(n.float, v.number(1.0)))
+    return _scaled(v, v.add(v.add(tail, r), v.number(1.0)), less)

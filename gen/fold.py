@@ -161,7 +161,7 @@ class Fold:
         with self.across(self.lanes, meet=False) as (lane, where):
             for fold in folds:
                 fold.reset(lane, where)
-        groups = floordiv(length, self.lanes)
+        groups, plain = floordiv(length, self.lanes), all(len(f.op.states()) == 1 for f in folds)
         with self.nest.loop("serial", groups, "group") as g:
             self._group(folds, extent, first + g * self.lanes, self.lanes)
         if (rest := mod(length, self.lanes)) != 0:
@@ -170,6 +170,8 @@ class Fold:
             half = self.lanes
             while half > until:
                 half //= 2
+                if plain and isinstance(length, int) and length <= half:
+                    continue  # the upper half are identities, and a number stays as it is
                 with self.across(half) as (lane, where):
                     for fold in folds:
                         fold.halve(lane, half, where)

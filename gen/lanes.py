@@ -92,6 +92,14 @@ def splat_text(w: Writer, element: str, x: str, lanes: int, into: Lines | None =
     return w.value(f"shufflevector {wide} {one}, {wide} poison, {mask} zeroinitializer", into)
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Integers in lanes, in both of their forms."""
+
+    bits: str
+    float: str
+
+
 class Lanes:
     """Floating-point and bit arithmetic on operands of f32 or f64."""
 
@@ -252,25 +260,20 @@ class Lanes:
         small = self.number(2.0 ** -(self.mantissa + 2))
         return self.select(self.is_("olt", self.call("fabs", x), small), x, y)
 
-    def nearest(self, x: str) -> tuple[str, str]:
-        """The nearest integer, as bits and as a float; |x| stays below 2**(mantissa - 2).
+    def nearest(self, x: str, times: float = 1.0) -> Whole:
+        """The integer nearest to a multiple of x, which stays below 2**(mantissa - 2).
 
         Adding 1.5 * 2**mantissa leaves it in the low bits.
         """
         magic = self.number(1.5 * 2.0**self.mantissa)
-        shifted = self.add(x, magic)
-        n = self.whole_do("sub", self.bits(shifted), self.bits(magic))
-        return n, self.sub(shifted, magic)
+        shifted = self.add(x, magic) if times == 1 else self.fma(x, self.number(times), magic)
+        bits = self.whole_do("sub", self.bits(shifted), self.bits(magic))
+        return Whole(bits, self.sub(shifted, magic))
 
     def power_of_two(self, n: str) -> str:
         """``2**n`` for a normal result."""
         biased = self.whole_do("add", n, self.whole(self.bias))
         return self.float(self.whole_do("shl", biased, self.whole(self.mantissa)))
-
-    def scaled(self, x: str, n: str) -> str:
-        """``x * 2**n``, for processors that have an instruction for it."""
-        name = f"llvm.ldexp.{self.suffix}.{suffix(self._bits, self.lanes)}"
-        return self.w.call(self.type, name, (self.type, x), (self.bits_type, n))
 
     def two_sum(self, x: str, y: str) -> tuple[str, str]:
         """x + y and what its rounding lost (Knuth 1969)."""

@@ -30,7 +30,7 @@ from dlvm.ops import (
 from .fold import Team
 from .frames import Frame, folds, frame_of, last_of, levels_of, only_position
 from .grains import grained
-from .groups import ROWS, group, groups_of
+from .groups import group, group_size, groups_of
 from .index import Index, ceildiv, flatten, guarded, reshaped, split
 from .keeping import keeping
 from .loops import (
@@ -169,39 +169,60 @@ class _Lowering:
         whole = [t for t in targets if t not in small]
         keep = self._keeping(frame, whole)
         done: Dim = 0
-        if self.how.processor == "cpu" and not whole:
-            count = groups_of(self.body, frame, self.kernel.tree)
+        if self.how.processor == "cpu" and (keep or not whole):
+            count = groups_of(self.body, frame, self.kernel.tree, bool(keep))
             if count != 0:
-                self._groups(frame, small, count)
-            done = ROWS * count
+                self._groups(frame, small, whole, keep, count)
+                done = group_size(frame) * count
             if done != 0 and frame.shape[-2] == done:
                 return
         with self._row(frame, done) as (row, where, first):
             for level in levels_of(self.body) if frame.axes else ():
-                self.pull.fold.keep = {v: b for v, b in keep.items() if folds(level, v)}
-                self.pull.fold.together(level, At(row, where))
-                self.pull.kept |= self.pull.fold.keep
+                with self._keep(keep, level):
+                    self.pull.fold.together(level, At(row, where))
             self.pull.fold.team, self.pull.fold.apart = None, False
             for value, buffer in small:
                 self._write(value, buffer, At(row, where), first)
             if whole:
-                with self._inside(frame) as (inner, here):
-                    index = frame.index(row, inner)
-                    here = (*where, *here)
-                    places = [At(reshaped(index, frame.shape, v.shape), here) for v, _ in whole]
-                    pairs = zip(whole, places, strict=True)
-                    found = [self.pull.element(v, at) for (v, _), at in pairs]
-                    for (_, buffer), at, x in zip(whole, places, found, strict=True):
-                        self._store(buffer, at, x, here)  # what was kept in a room is read by now
+                self._whole(frame, whole, row, where)
 
-    def _groups(self, frame: Frame, targets: Sequence[Target], count: Dim) -> None:
+    def _whole(self, frame: Frame, targets: Sequence[Target], row: Index, where: Where) -> None:
+        """What is as large as the frame, along one row."""
+        with self._inside(frame) as (inner, here):
+            index, here = frame.index(row, inner), (*where, *here)
+            places = [At(reshaped(index, frame.shape, v.shape), here) for v, _ in targets]
+            pairs = zip(targets, places, strict=True)
+            found = [self.pull.element(v, at) for (v, _), at in pairs]
+            for (_, buffer), at, x in zip(targets, places, found, strict=True):
+                self._store(buffer, at, x, here)  # what was kept in a room is read by now
+
+    def _groups(
+        self,
+        frame: Frame,
+        small: Sequence[Target],
+        whole: Sequence[Target],
+        keep: dict[Value, Buffer],
+        count: Dim,
+    ) -> None:
         """So many groups of short rows: what is folded, then what is made of it."""
         with group(self.pull, frame, count) as rows:
             for level in levels_of(self.body):
-                rows.fold(level)
+                with self._keep(keep, level):
+                    rows.fold(level)
+                rows.share(self.body)
             with rows.lanes() as r:
-                for value, buffer in targets:
+                for value, buffer in small:
                     self._write(value, buffer, At(rows.row(r)), ())
+            if whole:
+                with self.nest.loop("serial", rows.size, "row") as r:
+                    self._whole(frame, whole, rows.row(r), ())
+
+    @contextmanager
+    def _keep(self, keep: dict[Value, Buffer], level: Sequence[Reduction]) -> Generator[None]:
+        """What a level of reductions folds is kept as it goes, where that is worth it."""
+        self.pull.fold.keep = {v: b for v, b in keep.items() if folds(level, v)}
+        yield
+        self.pull.kept |= self.pull.fold.keep
 
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, at_least, substitute, symbol, symbols
 
@@ -94,6 +95,14 @@ class Offsets:
             return 0
         step = substitute(d, {v.var: symbol(v.var) + 1}) - d
         return None if self.varies(step) or any(s in v.bound for s in symbols(d)) else step
+
+    def positions(self, d: Dim, v: Vector) -> list[int]:
+        """The value in each lane of a loop that is written out."""
+        found = [substitute(d, {v.var: v.start + i}) for i in range(v.lanes)]
+        known = [i for i in found if isinstance(i, int)]
+        if len(known) < v.lanes:
+            raise CompilerError(f"an array of a kernel's own is read at {d}, which is not known")
+        return known
 
     def first(self, d: Dim) -> str:
         """The value in lane 0."""
