@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import at_least, substitute, symbol, symbols
+from dlvm.ir.dims import at_least, mod, substitute, symbol, symbols
 
 from .loops import (
     Barrier,
@@ -289,25 +289,31 @@ def _can_be_shared(loop: Loop) -> bool:
 
 def _apart(a: Access, b: Access, loop: Loop) -> bool:
     """Whether different turns of a loop touch different elements."""
-    stretch = _stretch(a, loop.var)
-    return (stretch is not None and stretch == _stretch(b, loop.var)) or _disjoint(a, b)
+    for sizes in (False, True):
+        stretch = _stretch(a, loop.var, sizes)
+        if stretch is not None and stretch == _stretch(b, loop.var, sizes):
+            return True
+    return _disjoint(a, b)
 
 
-def _stretch(a: Access, name: str) -> tuple[Dim, Dim] | None:
+def _stretch(a: Access, name: str, sizes: bool) -> tuple[Dim, Dim] | None:
     """How many elements in a row are a turn's own, where one turn's follow another's.
 
-    They start where the loops around say, which is the same for all turns.
+    They start where the loops around, or sizes and whole steps, say: the same for all turns.
     """
     names = [*a.facts.highest]
     inner = names[names.index(name) :] if name in names else [name]
     around = substitute(a.plain, dict.fromkeys(inner, 0))
-    around = around - substitute(around, dict.fromkeys(names, 0))
     step = _slope(a.plain, name)
+    if sizes:
+        around = around - mod(substitute(around, dict.fromkeys(symbols(around), 0)), step)
+    else:
+        around = around - substitute(around, dict.fromkeys(names, 0))
     if not set(inner).isdisjoint(symbols(step)):
         return None
     rest = a.plain - around - step * symbol(name)
-    inside = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
-    return (step, around) if inside else None
+    own = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
+    return (step, around) if own else None
 
 
 def _disjoint(a: Access, b: Access) -> bool:

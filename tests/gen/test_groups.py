@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dlvm
 from dlvm.gen.groups import LANES, MANY
+from dlvm.target import Target
 
 from .compiled import Compiled, interpret, kernel
 from .values import same_bits
@@ -20,6 +23,25 @@ CENTRED = """func @f(%x: f32[N,{d}]) -> f32[N] {{
   %5 = add %4, %0 : f32[N]
   return %5
 }}"""
+
+
+SOFTMAX = """func @f(%x: {t}[N,{d}]) -> {t}[N,{d}] {{
+  %0 = max %x axes=(1) : {t}[N]
+  %1 = broadcast %0 shape=(N,{d}) axes=(0) : {t}[N,{d}]
+  %2 = sub %x, %1 : {t}[N,{d}]
+  %3 = exp %2 : {t}[N,{d}]
+  %4 = sum %3 axes=(1) : {t}[N]
+  %5 = broadcast %4 shape=(N,{d}) axes=(0) : {t}[N,{d}]
+  %6 = div %3, %5 : {t}[N,{d}]
+  return %6
+}}"""
+WIDE = "+avx512f,+avx512dq,+avx512vl"
+PROCESSORS = [
+    ("skylake-avx512", WIDE, 512),
+    ("skylake-avx512", WIDE, 256),
+    ("haswell", "", 256),
+    ("x86-64", "", 128),
+]
 
 
 def logsumexp(x):
@@ -48,6 +70,22 @@ def test_the_interpreter_of_loops_agrees_to_the_bit(d):
         x = np.random.default_rng(n).standard_normal((n, d)).astype(np.float32)
         for threads in (1, 2):
             assert same_bits(compiled(x, threads=threads)[0][0], interpret(op, (x,))[0][0])
+
+
+@pytest.mark.parametrize("name, features, bits", PROCESSORS)
+@pytest.mark.parametrize("kind, d", [("f32", 20), ("f32", 64), ("f64", 9)])
+def test_every_processor_gives_the_same_bits(name, features, bits, kind, d):
+    """Where this machine can run their code; exponentials down to denormal numbers and 0."""
+    host = Target.host()
+    known = "+avx512vl" in host.features if features else host.vector_bits >= bits
+    if not host.triple.startswith("x86_64") or not known:
+        pytest.skip(f"{host} can't run the code of {name}")
+    target = replace(host, cpu=name, features=features, vector_bits=bits, registers=16)
+    op, _ = kernel(SOFTMAX.format(t=kind, d=d))
+    x = np.random.default_rng(d).standard_normal((37, d)).astype(f"f{int(kind[1:]) // 8}")
+    x[3] *= 60
+    x[5, 2], x[6, 1] = np.nan, -np.inf
+    assert same_bits(Compiled(op, target=target)(x)[0][0], Compiled(op)(x)[0][0])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
