@@ -13,7 +13,7 @@ from dlvm import linalg as linalg
 from dlvm import ops as ops
 from dlvm.debugging import debug
 from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
-from dlvm.dsl.names import every_name, lookup, suggestion
+from dlvm.dsl.names import every_name, lookup
 from dlvm.dsl.specs import spec
 from dlvm.dsl.staging import function, trace
 from dlvm.errors import CompilerError, DlvmError, UserError
@@ -123,8 +123,15 @@ def __getattr__(name: str) -> Any:
         return constant(name)
     found = None if name.startswith("_") else lookup(name)
     if found is None:
-        raise AttributeError(f"module 'dlvm' has no attribute {name!r}{suggestion(name)}")
+        raise _unknown(name)
     return found
+
+
+def _unknown(name: str) -> AttributeError:
+    """The error for a name that there is not; Python asks for some that start with ``_``."""
+    if name.startswith("_"):
+        return AttributeError(f"module 'dlvm' has no attribute {name!r}")
+    return importlib.import_module("dlvm.dsl.suggestions").unknown("dlvm", name, __dir__())
 
 
 def __dir__() -> list[str]:

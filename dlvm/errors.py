@@ -119,6 +119,12 @@ class CallError(UserError, TypeError):
     code = "call"
 
 
+class UnknownName(UserError, AttributeError):
+    """A name that a module of ours has not."""
+
+    code = "name"
+
+
 class NotFinite(UserError, FloatingPointError):
     """A NaN or an infinity that somebody asked to be told of."""
 
@@ -183,10 +189,27 @@ class CompilerError(DlvmError):
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    import difflib
+    """The known name that was probably meant: one slip in four letters, and no more than three."""
+    most = min(max(len(name) // 4, len(name) > 2), 3)
+    found = sorted((slips(name, k), k) for k in known if abs(len(name) - len(k)) <= most)
+    return found[0][1] if found and found[0][0] <= most else None
 
-    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff=0.7)), None)
+
+def slips(a: str, b: str) -> int:
+    """How many letters must be added, left out, changed or exchanged with the next to make b of a.
+
+    The distance of Damerau and Levenshtein, of which no letter is changed twice.
+    """
+    before, last = [0] * (len(b) + 1), [*range(len(b) + 1)]
+    for i, x in enumerate(a):
+        row = [i + 1]
+        for j, y in enumerate(b):
+            cost = min(last[j + 1] + 1, row[j] + 1, last[j] + (x != y))
+            if i and j and x == b[j - 1] and y == a[i - 1]:
+                cost = min(cost, before[j - 1] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

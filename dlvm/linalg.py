@@ -12,6 +12,7 @@ from typing import Any
 from dlvm.dsl.names import PUBLIC
 from dlvm.dsl.namespace import xp
 from dlvm.dsl.scopes import facing_users, user_origin
+from dlvm.dsl.suggestions import reader
 from dlvm.errors import DTypeError, ShapeError, UserError
 
 __all__ = [
@@ -31,36 +32,43 @@ __all__ = [
 ]
 
 
+@facing_users
 def matmul(x: Any, y: Any) -> Any:
     """The matrix product, as ``x @ y``."""
     return xp.matmul(x, y)
 
 
+@facing_users
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     """The sum of products over some axes of both."""
     return xp.tensordot(x, y, axes)
 
 
+@facing_users
 def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
     """The sum of products along an axis."""
     return xp.vecdot(x, y, axis)
 
 
+@facing_users
 def outer(x: Any, y: Any) -> Any:
     """Every element of a vector times every element of another."""
     return xp.outer(x, y)
 
 
+@facing_users
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return xp.matrix_transpose(x)
 
 
+@facing_users
 def diagonal(x: Any, *, offset: int = 0) -> Any:
     """The diagonals of matrices, ``offset`` right of the main one."""
     return xp.diagonal(x, offset, -2, -1)
 
 
+@facing_users
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of diagonals of matrices."""
     return xp.trace(x, offset, -2, -1, dtype)
@@ -143,6 +151,7 @@ def _root(x: Any) -> Any:
     return xp.where(xp.equal(x, 0), 0, xp.sqrt(x))
 
 
+@facing_users
 def vector_norm(
     x: Any,
     *,
@@ -221,3 +230,5 @@ _ALL: tuple[Callable[..., Any], ...] = (
     *(norm, outer, tensordot, trace, vecdot, vector_norm),
 )
 PUBLIC.update({f"linalg.{function.__name__}": function for function in _ALL})
+
+__getattr__ = reader(__name__, __all__)

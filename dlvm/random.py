@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dlvm.dsl import random_numbers as random_numbers
 from dlvm.dsl.names import named
+from dlvm.dsl.suggestions import reader
 
 __all__ = [
     "bernoulli",
@@ -40,3 +41,5 @@ permutation = named("random.permutation")
 randint = named("random.randint")
 split = named("random.split")
 uniform = named("random.uniform")
+
+__getattr__ = reader(__name__, __all__)

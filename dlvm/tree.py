@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from dlvm.dsl.calling import called
+from dlvm.dsl.scopes import facing_users
+from dlvm.dsl.suggestions import reader
 from dlvm.dsl.trees import flatten, map_leaves, structure, unflatten
 
 __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 
 
+@facing_users
 def map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """The tree with ``fn`` of its leaves (and of those at the same place in the others)."""
-    return map_leaves(fn, tree, *rest)
+    takes = ", ".join(f"leaf_{i}" for i in range(len(rest) + 1)) if rest else "leaf"
+    return map_leaves(partial(called, "tree.map: the function", takes, fn), tree, *rest)
 
 
+@facing_users
 def leaves(tree: Any) -> list[Any]:
     """The leaves of a tree, dicts by sorted key."""
     return flatten(tree)[0]
+
+
+__getattr__ = reader(__name__, __all__)

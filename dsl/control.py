@@ -16,6 +16,7 @@ from dlvm.errors import ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, TensorType, Value
 from dlvm.ops import Cond
 
+from .calling import called
 from .namespace import xp
 from .operands import element, fresh, here, staged
 from .provenance import sizes_of
@@ -69,7 +70,7 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one runs."""
     check_callable("cond", true_fun, false_fun)
     if not isinstance(pred, Tensor):
-        return (true_fun if pred else false_fun)(*args)
+        return branch("cond", true_fun if pred else false_fun, args)
     if pred.shape:
         raise ShapeError(
             f"cond: expected one truth value, found {pred.type}",
@@ -81,8 +82,12 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     then, otherwise = agreeing(
         finished(
             [
-                lambda: region("then", inputs, lambda xs: true_fun(*unflatten(tree, xs))),
-                lambda: region("otherwise", inputs, lambda xs: false_fun(*unflatten(tree, xs))),
+                lambda: region(
+                    "then", inputs, lambda xs: branch("cond", true_fun, unflatten(tree, xs))
+                ),
+                lambda: region(
+                    "otherwise", inputs, lambda xs: branch("cond", false_fun, unflatten(tree, xs))
+                ),
             ]
         )
     )
@@ -94,6 +99,12 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
         otherwise.region("otherwise", captured),
     )
     return unflatten(then.tree, [fresh(r) for r in op.results])
+
+
+def branch(name: str, fn: Body, args: Sequence[Any]) -> Any:
+    """What a branch gives."""
+    takes = ", ".join(f"x{i}" for i, _ in enumerate(args)) if len(args) > 1 else "x" * len(args)
+    return called(f"{name}: a branch", takes, fn, *args)
 
 
 def finished(branches: Sequence[Callable[[], Written]]) -> list[Written]:
@@ -151,7 +162,7 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     check_callable("switch", *branches)
     last = len(branches) - 1
     if not isinstance(index, Tensor):
-        return branches[min(max(_position(index), 0), last)](*args)
+        return branch("switch", branches[min(max(_position(index), 0), last)], args)
     if index.shape or index.element.kind not in "iu":
         raise _no_position(index.type)
     return _chosen(_clipped(index, last), 0, branches, args)
@@ -160,7 +171,7 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
 def _chosen(index: Any, first: int, branches: Sequence[Body], args: tuple[Any, ...]) -> Any:
     """The branch of an index among those that start at ``first``."""
     if len(branches) == 1:
-        return branches[0](*args)
+        return branch("switch", branches[0], args)
     half = len(branches) // 2
     return cond(
         index < first + half,

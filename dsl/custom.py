@@ -95,6 +95,7 @@ class Custom(ABC):
                 remedy=f"give it one: {name}.{self.setter}",
             )
         if not in_trace():
+            self._parameters.bind(args, kwargs)
             return self._fun(*args, **kwargs)
         arguments = self._parameters.bind(args, kwargs, defaults=True)
         leaves, tree = flatten(arguments.values)
@@ -196,11 +197,14 @@ class VjpFunction(Custom):
 
     def _rule_bodies(self, made: Signed, primal: Written) -> dict[str, Written]:
         fwd, bwd = self._rules
+        takes, given = ", ".join(made.parameters.names), made.fixed_names
         held: list[tuple[Any, list[Any]]] = []
 
         def forward(xs: list[Tensor]) -> Any:
             rule = Rule(fwd, f"the forward rule of {made.name}")
-            results, kept = rule.pair(made.run(fwd, xs), "the results, what is kept for bwd")
+            results, kept = rule.pair(
+                made.run(rule.of(takes), xs), "the results, what is kept for bwd"
+            )
             leaves, tree = flatten(kept)
             held.append((tree, [None if is_traced(x) else x for x in leaves]))
             return [*rule.results(results, primal), *filter(is_traced, leaves)]
@@ -210,7 +214,7 @@ class VjpFunction(Custom):
             seeds = made.spread(primal.types, xs[n:])
             (tree, fixed), rest = held[-1], iter(xs[:n])
             kept = unflatten(tree, [next(rest) if x is None else x for x in fixed])
-            out = bwd(*made.fixed, kept, unflatten(primal.tree, seeds))
+            out = rule.of(*given, "kept", "ct")(*made.fixed, kept, unflatten(primal.tree, seeds))
             return rule.cotangents(out, made)
 
         ahead = written(made, made.inputs(), forward)
@@ -258,25 +262,31 @@ class JvpFunction(Custom):
             if jvp is not None:
                 check_function(jvp, "defjvps")
 
+        def each(jvp: Fun) -> Fun:
+            what = f"a rule of {self._parameters.name}"
+            return Rule(jvp, what).of("tangent", "results", *self._parameters.names)
+
         def rule(primals: Any, tangents: Any) -> Any:
             out = self(*primals)
             leaves, tree = flatten(out)
             total: list[Any] = [None] * len(leaves)
             for jvp, tangent in zip(jvps, tangents, strict=True):
                 if jvp is not None and tangent is not None:
-                    found, _ = flatten_with_none(jvp(tangent, out, *primals))
+                    found, _ = flatten_with_none(each(jvp)(tangent, out, *primals))
                     total = [_sum(a, b) for a, b in zip(total, found, strict=True)]
             return out, unflatten(tree, total)
 
         self._rules = (rule,)
 
     def _rule_bodies(self, made: Signed, primal: Written) -> dict[str, Written]:
-        (jvp,) = self._rules
+        (jvp,), given = self._rules, made.fixed_names
 
         def body(xs: list[Tensor]) -> Any:
             rule = Rule(jvp, f"the rule of {made.name}")
             tangents = made.spread([x.type for x in made.tensors], xs[n:])
-            out = jvp(*made.fixed, made.values(xs[:n]), made.values(tangents))
+            out = rule.of(*given, "primals", "tangents")(
+                *made.fixed, made.values(xs[:n]), made.values(tangents)
+            )
             results, moved = rule.pair(out, "the results, their tangents")
             return [*rule.results(results, primal), *rule.tangents(moved, primal)]
 

@@ -5,15 +5,16 @@ Each mistake is said at the line where the rule is written.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dlvm.errors import DTypeError, Origin, ShapeError, UserError
 from dlvm.ir import TensorType, zeros
 from dlvm.ir.dims import unequal
 
+from .calling import called, written_at
 from .operands import element, fresh, staged
 from .provenance import arisen
 from .scopes import is_sequence
@@ -42,6 +43,11 @@ class Signed:
     def fixed(self) -> tuple[Any, ...]:
         """The arguments that are not differentiated, in the order of parameters."""
         return tuple(value for _, value in self.arguments.static)
+
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(name for name, _ in self.arguments.static)
 
     def values(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The other arguments, with these leaves."""
@@ -73,8 +79,11 @@ class Rule:
     @property
     def origin(self) -> Origin | None:
         """Where it is written."""
-        code = getattr(inspect.unwrap(self.fn), "__code__", None)
-        return None if code is None else Origin(code.co_filename, code.co_firstlineno)
+        return written_at(self.fn)
+
+    def of(self, *takes: str) -> Callable[..., Any]:
+        """The rule, as a function of these arguments."""
+        return partial(called, self.what, ", ".join(takes), self.fn)
 
     def pair(self, out: Any, what: str) -> tuple[Any, Any]:
         """What must be a pair."""

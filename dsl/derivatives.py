@@ -73,6 +73,7 @@ def frozen_wrt(wrt: Any) -> Hashable:
 # -- reverse mode --------------------------------------------------------------------------------
 
 
+@facing_users
 def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """A function that gives ``(f(...), gradient)``; the result of ``f`` is one float scalar.
 
@@ -91,6 +92,7 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
     return derived("value_and_grad", f, (frozen_wrt(wrt), has_aux), inside)
 
 
+@facing_users
 def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """A function that gives the gradient of ``f``, whose result is one float scalar.
 
@@ -195,6 +197,7 @@ def _like(primal: Any, tangent: Any) -> list[Any]:
 # -- batching and recomputation ------------------------------------------------------------------
 
 
+@facing_users
 def vmap(
     f: Fun, in_axes: Any = 0, out_axes: Any = 0, axis_size: Any = None
 ) -> StagedFunction[..., Any]:
@@ -214,6 +217,7 @@ def vmap(
     return derived("vmap", f, (repr(in_axes), repr(out_axes), repr(axis_size)), inside)
 
 
+@facing_users
 def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
     """``f``, whose inner values the derivative computes again instead of keeping them.
 
@@ -248,6 +252,7 @@ def check_policy(policy: Any) -> None:
         )
 
 
+@facing_users
 def save_names(*names: str) -> str:
     """The policy of a checkpoint that keeps the values of these names.
 
@@ -276,6 +281,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return map_leaves(labelled, x) if in_trace() else x
 
 
+@facing_users
 def stop_gradient(x: Any) -> Any:
     """The tree itself, through which no derivative flows.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from dlvm.errors import CallError, UserError
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
 
+from .calling import misfit, remedy, usage
 from .looking import look
 from .names import PUBLIC
 from .operands import staged
@@ -65,7 +65,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 if origin_in(error.__traceback__) is not None:  # raised by the user
                     raise
                 said = misfit(fn, args, kwargs) or error
-                wrong = CallError(f"{name}: {said}", remedy=usage(name, fn))
+                wrong = CallError(f"{name}: {said}", remedy=remedy(usage(name, fn), fn, kwargs))
                 raise trimmed(wrong.located(user_origin(), *described(spoken(fn), args))) from error
             except Exception as error:
                 raise trimmed_of_user(error, name, args, kwargs)  # noqa: B904  # it is it
@@ -87,26 +87,6 @@ def spoken(fn: Callable[..., Any]) -> list[str]:
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def misfit(fn: Callable[..., Any], args: Any, kwargs: Any) -> TypeError | None:
-    """In which way arguments are not those of a function; None where they are."""
-    try:
-        inspect.signature(fn).bind(*args, **kwargs)
-    except TypeError as error:
-        return error
-    return None
-
-
-def usage(name: str, fn: Callable[..., Any]) -> str | None:
-    """How a public function is called and what it means; operators have no name to call."""
-    if name.startswith("_"):
-        return None
-    signature = inspect.signature(fn)
-    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-    written = signature.replace(parameters=plain, return_annotation=signature.empty)
-    summary = re.split(r"[.;]( |$)", (fn.__doc__ or "").partition("\n")[0])[0]
-    return f"dlvm.{name}{written}: {summary}"
 
 
 def described(names: list[str], args: tuple[Any, ...]) -> list[str]:

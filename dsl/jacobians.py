@@ -18,6 +18,7 @@ from .derivatives import derived, frozen_wrt, grad
 from .function import StagedFunction
 from .namespace import xp
 from .operands import here
+from .scopes import facing_users
 from .specs import check_function
 from .tracing import Callee, call_function
 from .transforms import (
@@ -42,6 +43,7 @@ TYPICAL = 64
 """What a size that is open is taken for."""
 
 
+@facing_users
 def jacobian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """All partial derivatives: in each result's place a tree like the arguments.
 
@@ -55,6 +57,7 @@ def jacobian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[...,
     return _jacobian(f, wrt, has_aux, None)
 
 
+@facing_users
 def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """All second derivatives of a function whose result is one float scalar.
 

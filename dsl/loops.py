@@ -17,6 +17,7 @@ from dlvm.errors import ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, Dim, Expr, TensorType, Value
 from dlvm.ops import Scan, While
 
+from .calling import called
 from .control import Body, check_callable, in_trace, operands, region, union
 from .namespace import xp
 from .operands import element, fresh, here, plain, staged
@@ -27,6 +28,8 @@ from .tracing import Input, Written, inputs_of
 from .trees import Spec, flatten, labels, paths, shown, unflatten
 
 ROUNDS = 4
+TEST, BODY = "while_loop: the condition", "while_loop: the body"
+COUNTED, SCANNED = "fori_loop: the body", "scan: the body"
 
 
 class Carry:
@@ -146,14 +149,19 @@ def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
     check_callable("while_loop", cond_fun, body_fun)
     if not in_trace():
         val = init_val
-        while _holds(cond_fun(val)):
-            val = carried("while_loop", val, body_fun(val))
+        while _holds(called(TEST, "val", cond_fun, val)):
+            val = carried("while_loop", val, called(BODY, "val", body_fun, val))
         return val
     carry = Carry("while_loop", init_val)
-    body = carry.write(
-        lambda: region("body", carry.inputs(), lambda xs: carry.settle(body_fun(carry.tree_of(xs))))
-    )
-    test = region("condition", carry.inputs(), lambda xs: truth(cond_fun(carry.tree_of(xs))))
+
+    def step(xs: list[Tensor]) -> Any:
+        return carry.settle(called(BODY, "val", body_fun, carry.tree_of(xs)))
+
+    def holds(xs: list[Tensor]) -> Tensor:
+        return truth(called(TEST, "val", cond_fun, carry.tree_of(xs)))
+
+    body = carry.write(lambda: region("body", carry.inputs(), step))
+    test = region("condition", carry.inputs(), holds)
     captured = union(test, body)
     op = While(
         operands(carry.start),
@@ -198,7 +206,7 @@ def fori_loop(
         _unrolled("fori_loop", 1 if unroll is None else unroll, 1)
         val = init_val
         for i in range(int(lower), int(upper)):
-            val = carried("fori_loop", val, body_fun(np.int64(i), val))
+            val = carried("fori_loop", val, called(COUNTED, "i, val", body_fun, np.int64(i), val))
         return val
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
         if unroll not in (None, False, 1):
@@ -210,7 +218,7 @@ def fori_loop(
         return _counting(lower, upper, body_fun, init_val)
 
     def step(carry: Any, i: Any) -> tuple[Any, None]:
-        return body_fun(i, carry), None
+        return called(COUNTED, "i, val", body_fun, i, carry), None
 
     return scan(step, init_val, xp.arange(lower, upper), unroll=1 if unroll is None else unroll)[0]
 
@@ -222,7 +230,7 @@ def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
         return carry[0] < upper
 
     def step(carry: Any) -> tuple[Any, Any]:
-        return carry[0] + 1, body_fun(*carry)
+        return carry[0] + 1, called(COUNTED, "i, val", body_fun, *carry)
 
     return while_loop(below, step, (xp.astype(lower, np.int64), init_val))[1]
 
@@ -250,9 +258,12 @@ def scan(
     inputs = [staged(x) for x in slices]
     n = common_length([x.shape for x in inputs], labels(tree, "xs"), length)
     stacked: list[Spec] = []
+    n_carry = len(carry.start)
 
     def body(values: list[Tensor]) -> Any:
-        out = _pair(f(carry.tree_of(values), unflatten(tree, values[len(carry.start) :])))
+        out = _pair(
+            called(SCANNED, "carry, x", f, carry.tree_of(values), unflatten(tree, values[n_carry:]))
+        )
         leaves, spec = flatten(out[1])
         stacked.append(spec)
         return [*carry.settle(out[0]), *leaves]
@@ -343,7 +354,9 @@ def _unstaged_scan(f: Body, init: Any, xs: Any, length: Any, reverse: bool) -> t
     n = int(common_length([x.shape for x in leaves], labels(tree, "xs"), length))
     carry, ys = init, [None] * n
     for i in reversed(range(n)) if reverse else range(n):
-        after, ys[i] = _pair(f(carry, unflatten(tree, [x[i] for x in leaves])))
+        after, ys[i] = _pair(
+            called(SCANNED, "carry, x", f, carry, unflatten(tree, [x[i] for x in leaves]))
+        )
         carry = carried("scan", carry, after)
     if not n:
         return carry, unstaged_nothing(f, init, unflatten(tree, leaves))

@@ -15,6 +15,7 @@ from dlvm.errors import UserError
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv
 
+from .calling import called
 from .control import check_callable, in_trace
 from .derivatives import vmap
 from .loops import common_length, scan
@@ -45,7 +46,7 @@ def _is_count(x: Any) -> bool:
 
 def _one_by_one(f: Callable[[Any], Any], xs: Any) -> Any:
     def step(carry: None, x: Any) -> tuple[None, Any]:
-        return None, f(x)
+        return None, called("map: the function", "x", f, x)
 
     return scan(step, None, xs)[1]
 

@@ -6,11 +6,14 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dlvm.errors import Origin, StagedAttributeError, StagedTypeError, TraceError, closest
 from dlvm.ir import NUMBERS
 
 from .names import lookup
 from .scopes import user_origin
+from .suggestions import ATTRIBUTES, instead
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -216,14 +219,20 @@ def not_like_python(x: Tensor, what: str, remedy: str) -> StagedTypeError:
     return StagedTypeError(said, origin=user_origin(), remedy=remedy)
 
 
+OF_ARRAYS = frozenset([*dir(np.ndarray), "at", "mT"])
+"""What users know of arrays: a staged one has names of its own, which no one means."""
+
+
 def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
     """A method or attribute that staged arrays do not have."""
-    meant = closest(name, [n for n in known if n[0] != "_"])
-    function = (
-        f"write dlvm.{name}(x)" if lookup(name) else "dir(dlvm) lists the functions there are"
-    )
+    near = closest(name, [n for n in known if n[0] != "_" and n in OF_ARRAYS])
+    there = f"write dlvm.{name}(x)" if lookup(name) else ATTRIBUTES.get(name)
+    meant = instead(name)
     return StagedAttributeError(
         f"{x.describe()}: a staged array has no {name!r}",
         origin=user_origin(),
-        remedy=f"did you mean {meant!r}?" if meant else function,
+        remedy=there
+        or (near and f"did you mean {near!r}?")
+        or meant
+        or "dir(dlvm) lists the functions there are",
     )

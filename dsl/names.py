@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlvm.errors import did_you_mean
-
 Function = Callable[..., Any]
 
 PUBLIC: dict[str, Function] = {}
@@ -33,7 +31,7 @@ def named(name: str) -> Function:
     """The public function of a name that is known to exist."""
     found = PUBLIC.get(name) or lookup(name)
     if found is None:
-        raise AttributeError(f"dlvm has no {name!r}{suggestion(name)}")
+        raise AttributeError(f"dlvm has no {name!r}")
     return found
 
 
@@ -44,8 +42,3 @@ def every_name() -> list[str]:
     """
     names = {*PUBLIC, *(n for names in LISTERS for n in names())}
     return sorted(n for n in names if not n.startswith("_") and "." not in n)
-
-
-def suggestion(name: str) -> str:
-    """What was probably meant."""
-    return did_you_mean(name, every_name())

@@ -15,27 +15,9 @@ import numpy as np
 from dlvm.errors import TraceError
 
 from .elementwise import refuse_out
-from .names import PUBLIC, Function, lookup, named, suggestion
+from .names import PUBLIC, Function, every_name, lookup, named
 from .scopes import user_origin
-
-RENAMED = {
-    "concatenate": "concat",
-    "amax": "max",
-    "amin": "min",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "absolute": "abs",
-    "fabs": "abs",
-    "conjugate": "conj",
-    "around": "round",
-    "deg2rad": "radians",
-    "rad2deg": "degrees",
-    "fix": "trunc",
-    "cross": "linalg.cross",
-    "trapz": "trapezoid",
-    **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
-}
+from .suggestions import ABSENT, RENAMED, UNSIZED, instead, near
 
 METHODS = {
     ("add", "reduce"): "write dlvm.sum(x, axis=0)",
@@ -48,14 +30,6 @@ METHODS = {
     ("multiply", "accumulate"): "write dlvm.cumprod(x, axis=0)",
     ("add", "at"): "write x = x.at[i].add(v)",
 }
-MASKED = "how many there are is not known while tracing: keep the mask, dlvm.where(mask, x, 0)"
-COUNTED = "for n bins: dlvm.zeros(n, int).at[bins].add(1)"
-UNSIZED = {
-    **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
-    **dict.fromkeys(("bincount", "histogram"), COUNTED),
-    **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
-}
-"""What to write for functions of NumPy's whose results have sizes that depend on elements."""
 REWRITTEN = {
     "outer": "broadcast: the function of x[:, None] and y[None, :]",
     "at": "write x = x.at[i].set(v)",
@@ -107,7 +81,8 @@ def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 def _found(name: str) -> Function:
     found = lookup(RENAMED.get(name, name))
     if found is None:
-        remedy = UNSIZED.get(name) or suggestion(name).removeprefix("; ") or ELSEWHERE
+        remedy = UNSIZED.get(name) or ABSENT.get(name.rpartition(".")[2]) or instead(name)
+        remedy = remedy or near(name, {f"dlvm.{n}": n for n in every_name()}) or ELSEWHERE
         raise _unstaged(f"np.{name}", remedy)
     return found
 

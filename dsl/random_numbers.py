@@ -23,6 +23,7 @@ DIGITS = {F16: 11, BF16: 8, F32: 24, F64: 53}
 def key(seed: Any) -> Any:
     """The key of a whole number, of which the lower 64 bits count."""
     seed = plain(seed)
+    _check_whole("key", "seed", seed)
     return _two_words(xp.astype(seed % 2**64 if isinstance(seed, int) else seed, "u64"))
 
 
@@ -35,7 +36,21 @@ def split(key: Any, num: Any = 2) -> Any:
 @public("random.fold_in")
 def fold_in(key: Any, data: Any) -> Any:
     """The key for a number, such as that of a step: ``split(key, n)[data]`` for any ``n`` above."""
+    _check_whole("fold_in", "data", plain(data))
     return _two_words(xp.random_bits(key, (), "u64", data))
+
+
+def _check_whole(name: str, what: str, given: Any) -> None:
+    """Refuse a float, whose fraction would be lost: all seeds from 0 to 1 would be one."""
+    if isinstance(given, int | Expr):
+        return
+    kind = known_dtype(xp.asarray(given).dtype)
+    if kind.is_float:
+        said = repr(given) if isinstance(given, float) else f"elements of type {kind}"
+        raise DTypeError(
+            f"{name}: expected a whole number as {what}, found {said}",
+            remedy="give an integer, such as dlvm.random.key(0)",
+        )
 
 
 def _two_words(x: Any) -> Any:

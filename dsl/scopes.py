@@ -47,7 +47,8 @@ ANYBODYS = MemoryError | RecursionError | OSError | Warning
 """Errors that are nobody's fault in particular, or come from a user's object in C."""
 
 
-def _is_internal(frame: FrameType) -> bool:
+def is_internal(frame: FrameType) -> bool:
+    """Whether code is ours, or of a library that stands between users and us."""
     module: str = frame.f_globals.get("__name__", "")
     inside = _internal.get(module)
     if inside is None:
@@ -58,7 +59,7 @@ def _is_internal(frame: FrameType) -> bool:
 def user_origin() -> Origin:
     """The file and line of the first frame outside this package."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and _is_internal(frame):
+    while frame.f_back is not None and is_internal(frame):
         frame = frame.f_back
     key = (frame.f_code.co_filename, frame.f_lineno)
     found = _origins.get(key)
@@ -69,7 +70,7 @@ def user_origin() -> Origin:
 
 def origin_in(traceback: TracebackType | None) -> Origin | None:
     """The file and line of the innermost frame of a traceback outside this package."""
-    mine = [at for at in _frames(traceback) if not _is_internal(at.tb_frame)]
+    mine = [at for at in _frames(traceback) if not is_internal(at.tb_frame)]
     return Origin(mine[-1].tb_frame.f_code.co_filename, mine[-1].tb_lineno) if mine else None
 
 
@@ -92,11 +93,11 @@ def trimmed_of_user(
     What our own code raised is a fault of ours, and told as one; what any code may raise, such as
     that memory is short, stays as it is.
     """
+    if is_of_user(error):
+        return error.with_traceback(_of_user(error))
     unknown = isinstance(error, CompilerError) and error.reproducer is None
     *_, last = _frames(error.__traceback__)
     module: str = last.tb_frame.f_globals.get("__name__", "")
-    if not _is_internal(last.tb_frame):
-        return error.with_traceback(_of_user(error))
     inside = module.partition(".")[0] == "dlvm"
     if not unknown and (not inside or isinstance(error, DlvmError | ANYBODYS)):
         return error
@@ -105,10 +106,16 @@ def trimmed_of_user(
     return told(error, name, args, kwargs, called).with_traceback(_of_user(error))
 
 
+def is_of_user(error: Exception) -> bool:
+    """Whether the user's own code raised an error."""
+    *_, last = _frames(error.__traceback__)
+    return not is_internal(last.tb_frame)
+
+
 def _of_user(error: Exception) -> TracebackType | None:
     kept: TracebackType | None = None
     for at in reversed([*_frames(error.__traceback__)]):
-        if not _is_internal(at.tb_frame):
+        if not is_internal(at.tb_frame):
             kept = TracebackType(kept, at.tb_frame, at.tb_lasti, at.tb_lineno)
     return kept
 
@@ -133,6 +140,10 @@ def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
                 error = explained(error, args)
             raise trimmed(error) from error.__cause__
         except Exception as error:
+            from .calling import refused
+
+            if (wrong := refused(error, fn, args, kwargs)) is not None:
+                raise wrong from None
             raise trimmed_of_user(error, fn.__qualname__, args, kwargs)  # noqa: B904  # it is it
 
     return call

@@ -13,6 +13,7 @@ from dlvm.errors import CallError, IRError, ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
 from dlvm.ir.line import Line, parse_type
 
+from .calling import unfit
 from .scopes import facing_users, is_array, ordinary, origin_in, type_of, user_origin
 from .trees import Spec as Tree
 from .trees import labels, paths
@@ -34,7 +35,7 @@ class Spec:
 
 @facing_users
 def spec(text: str) -> Spec:
-    """A type in IR text, in the place of an argument of ``trace`` and ``compile``."""
+    """The type of an argument as text, such as "f32[B,784]", for ``trace`` and ``compile``."""
     if type(text) is not str:
         message = f"dlvm.spec takes a type as text, found {text!r:.40}"
         raise UserError(message, origin=user_origin(), remedy=EXAMPLE)
@@ -259,9 +260,9 @@ class Parameters:
             if defaults:
                 bound.apply_defaults()
             return bound.arguments
-        except TypeError as error:
+        except TypeError:
             raise CallError(
-                f"{self.name}: {error}",
+                f"{self.name}: {unfit(self.signature, args, kwargs)}",
                 origin=user_origin(),
                 remedy=f"call it as {self.name}{self.signature}",
             ) from None

@@ -15,7 +15,7 @@ import numpy as np
 from dlvm.errors import UserError
 from dlvm.ir import Expr
 
-from .scopes import plain_name
+from .scopes import plain_name, user_origin
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 def _same(spec: Spec, tree: Any) -> list[Any]:
     leaves, found = flatten(tree)
     if found != spec:
-        raise UserError(f"trees of different structure: {shown(spec)} and {shown(found)}")
+        raise UserError(
+            f"trees of different structure: {shown(spec)} and {shown(found)}",
+            origin=user_origin(),
+            remedy="give trees of the same dicts and tuples, with a leaf in each place",
+        )
     return leaves
 
 

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from dlvm.dsl.scopes import is_of_user, origin_in, user_origin
 from dlvm.errors import CompilerError, UserError
 
 from . import bench, cache, check, diff, doctor, failing, listing, opt, run, show
@@ -22,6 +23,7 @@ WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    outside = user_origin()
     try:
         options = _options(argv)
         code = int(options.run(options))
@@ -38,10 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CompilerError as error:
         return _said("compiler", error, OURS)
     except UserError as error:
+        if error.origin == outside:  # a command line has no lines of the user's
+            error.origin = None
         return _said(error.code, error, WRONG)
     except OSError as error:
         return _said("file", error, WRONG)
     except Exception as error:
+        if is_of_user(error):
+            said = f"{type(error).__name__}: {error}"
+            return _said("python", UserError(said, origin=origin_in(error.__traceback__)), WRONG)
         return _said("compiler", _recorded(error, sys.argv[1:] if argv is None else argv), OURS)
 
 

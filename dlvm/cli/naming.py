@@ -69,6 +69,11 @@ def module_named(program: str) -> Module:
         raise UserError(
             f"there is no file {program}", remedy="name script.py:function, a file of IR text or -"
         )
+    if program.endswith(".py"):
+        raise UserError(
+            f"{program} is a script: which function of it is meant is not said",
+            remedy=f"write {program}:function",
+        )
     try:
         return parse(Path(program).read_text("utf8"))
     except UnicodeDecodeError:
@@ -91,10 +96,22 @@ def arguments_of(texts: Sequence[str]) -> Arguments:
     for text in texts:
         name, value = re.fullmatch(r"(?:([A-Za-z_]\w*)=)?(.*)", text, re.S).groups()  # type: ignore[union-attr]
         if name:
-            found.named[name] = _argument(value)
+            found.named[name] = _readable(text, value)
         else:
-            found.given.append(_argument(value))
+            found.given.append(_readable(text, value))
     return found
+
+
+def _readable(text: str, value: str) -> Any:
+    """An argument, or an error that says which one can't be read."""
+    try:
+        return _argument(value)
+    except UserError as error:
+        said = error.message.partition(": ")[2] if "dlvm.spec(" in error.message else error.message
+        raise UserError(
+            f"the argument {text!r} can't be read: {said}",
+            remedy="give a type such as f32[64,784], a file such as x.npy, or a number",
+        ) from None
 
 
 def _argument(text: str) -> Any:

@@ -1,5 +1,7 @@
 """What networks are made of: activations, probabilities, losses; on staged and plain arrays."""
 
+from dlvm.dsl.suggestions import reader
+
 from .activations import (
     elu,
     gelu,
@@ -42,3 +44,5 @@ __all__ = [
     "softsign",
     "swish",
 ]
+
+__getattr__ = reader(__name__, __all__)

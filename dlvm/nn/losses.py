@@ -14,6 +14,7 @@ from dlvm.ir.dims import unequal
 from .normalised import log_total, shifted
 
 
+@facing_users
 def one_hot(x: Any, classes: Any, dtype: Any = None, axis: int = -1) -> Any:
     """For each integer a new axis of zeros with a one at its place; outside, zeros only."""
     rank = len(xp.shape(x)) + 1

@@ -33,6 +33,12 @@ class Inner:
     def double(x):
         return x * 2
 
+def wrong(x):
+    return x + len(3)
+
+def missing(x):
+    return dlvm.relu(x)
+
 gradient = dlvm.grad(loss)
 number = 3
 """
@@ -118,13 +124,17 @@ def test_ir_text_is_read_from_files_and_pipes():
         (("opt", "f.dlvm", "--print-after", "improve"), "no pass 'improve'"),
         (("show", "broken.py:f"), "broken.py:2"),
         (("show", "raises.py:f"), "ZeroDivisionError"),
-        (("show", "model.py"), "expected"),
+        (("show", "model.py"), "write model.py:function"),
+        (("show", "model.py:loss", "x=blah[3]"), "the argument 'x=blah[3]' can't be read"),
+        (("run", "model.py:wrong", "f32[3]"), "no len()\n  --> model.py"),
+        (("run", "model.py:missing", "f32[3]"), "help: write dlvm.nn.relu"),
     ],
 )
 def test_mistakes_are_explained(run, script, argv, said):
     (script / "broken.py").write_text("x = 1\ndef f(:\n")
     (script / "raises.py").write_text("def f(x): return x\ny = 1 / 0\n")
-    assert said in run(*argv, code=WRONG)
+    told = run(*argv, code=WRONG)
+    assert said in told and "main(" not in told and "dlvm repro" not in told
 
 
 def test_mistakes_on_the_command_line_are_their_own_code(run, capsys):
