@@ -6,9 +6,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .guards import brief
+
 if TYPE_CHECKING:
     from .programs import Compile
     from .specialisation import Specialisation
+
+
+FEW = 6
+"""How many refused fusions are shown unless all are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Explanation:
             name,
             tuple(compiles),
             _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.captured),
-            _once(f"{g.path} = {g.expected!r:.60}" for s in made for g in s.guards),
+            _once(f"{g.path} = {brief(g.expected)}" for s in made for g in s.guards),
             _once(f"{path}: {why}" for s in made for path, why in s.unwatched.items()),
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
@@ -49,6 +55,13 @@ class Explanation:
         )
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, whole: bool = False) -> str:
+        """All of it; of refused fusions the first ones, or all where the ``whole`` is asked for."""
+        refused = self.refused if whole else self.refused[:FEW]
+        rest = len(self.refused) - len(refused)
+        more = (f"and {rest} more: print(f.explain().text(whole=True))",) if rest else ()
         lines = [f"{self.name}: {len(self.compiles)} compiled"]
         lines += [f"  for ({', '.join(c.types)}): {c.reason}" for c in self.compiles]
         for title, items in (
@@ -58,7 +71,7 @@ class Explanation:
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),
-            ("refused fusions, which go through memory", self.refused),
+            (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
         ):
             if items:
                 lines += [f"{title}:", *(f"  {item}" for item in items)]

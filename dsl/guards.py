@@ -11,9 +11,9 @@ import dataclasses
 import math
 import weakref
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -21,7 +21,7 @@ from numpy.lib.array_utils import byte_bounds
 from dlvm.ir import Array
 
 from .places import Items, Read
-from .scopes import is_array
+from .scopes import is_array, type_of
 
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
 SMALL = 4096
@@ -73,6 +73,19 @@ class Guard:
     def now(self) -> Any:
         """What is there now, or ``GONE``."""
         return present(self.read)
+
+
+def brief(value: Any) -> str:
+    """What stood somewhere or stands there now, on one line and by the name that users know."""
+    if isinstance(value, weakref.ref):
+        return brief(cast(Callable[[], Any], value)())
+    if is_array(value):
+        return str(type_of(value))
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if isinstance(value, FunctionType | BuiltinFunctionType | type):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{value!r:.60}"
 
 
 def weakly(value: Any) -> Any:

@@ -13,7 +13,7 @@ from dlvm.ir import Expr, TensorType
 from dlvm.ir.interpret import bind
 
 from .compiled import Compiled
-from .guards import ELEMENTS, Elements, Found, Guard, present
+from .guards import ELEMENTS, Elements, Found, Guard, brief, present
 from .scopes import is_array, type_of
 from .trees import Spec as Tree
 from .trees import shown
@@ -57,23 +57,17 @@ class Specialisation:
         """What is no longer as it was while tracing, if anything."""
         for guard in self.guards:
             if not guard.holds():
-                return f"{guard.path} was {_brief(guard.expected)}, is {_brief(guard.now())}"
+                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
         for found, t in self.captured:
             array = present(found.read)
             if not is_array(array) or type_of(array) != t:
-                return f"the captured {found.path} was {t}, is {_brief(array)}"
+                return f"the captured {found.path} was {t}, is {brief(array)}"
         return None
 
     def other_elements(self) -> set[str]:
         """The arrays whose elements are no longer those that Python may have read."""
         elements = (g for g in self.guards if isinstance(g.expected, Elements))
         return {g.path.removeprefix(ELEMENTS) for g in elements if not g.holds()}
-
-
-def _brief(value: Any) -> str:
-    if is_array(value):
-        return str(type_of(value))
-    return f"{value!r:.60}"
 
 
 def leaf_key(leaf: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.dsl.explain import FEW
 from dlvm.ops import Kernel
 
 X, W = np.ones((8, 5), np.float32), np.ones((5, 3), np.float32)
@@ -58,6 +59,33 @@ def test_a_value_between_two_kernels_is_listed_with_both_lines(fn, args, type_, 
     )
     assert any(f"from {first} to {second}: " in line for line in found), staged.explain().refused
     assert "refused fusions, which go through memory:" in str(staged.explain())
+
+
+def test_of_many_the_first_are_shown_unless_all_are_asked_for():
+    def deep(x, ws):
+        for w in ws:
+            x = np.tanh(x @ w)
+        return x
+
+    staged = dlvm.function(deep)
+    staged(np.ones((4, 1)), [np.ones((n, n + 1)) for n in range(1, 10)])
+    explained = staged.explain()
+    refused = explained.refused
+    assert len(refused) > FEW
+    text, whole = str(explained), explained.text(whole=True)
+    assert f"{len(refused)} refused fusions" in text and f"and {len(refused) - FEW} more" in text
+    assert all(line in whole for line in refused) and "more:" not in whole
+    assert refused[FEW - 1] in text and refused[FEW] not in text
+
+
+def test_guards_are_shown_by_names():
+    staged = dlvm.function(into_a_product)
+    staged(X, W)
+    assert "np = the module numpy" in str(staged.explain())
+    outer = dlvm.function(lambda x: one_kernel(x))
+    outer(X)
+    assert "one_kernel = tests.opt.test_borders.one_kernel" in str(outer.explain())
+    assert "weakref" not in str(outer.explain())
 
 
 def test_one_kernel_refuses_nothing():
