@@ -16,7 +16,8 @@ from typing import Any
 
 from dlvm.errors import CallError, Origin, closest
 
-from .scopes import is_internal, user_origin
+from .names import lookup
+from .scopes import is_internal, origin_in, user_origin
 
 KEYWORDS = {
     "argnums": "wrt",
@@ -58,6 +59,22 @@ def refused(
     return CallError(
         f"{name}: {said}", origin=user_origin(), remedy=remedy(usage(name, fn), fn, kwargs)
     )
+
+
+def of_numpy(error: Exception) -> CallError | None:
+    """The error for an option that a function of NumPy has not, raised before it could ask us."""
+    said = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    origin = origin_in(error.__traceback__)
+    if type(error) is not TypeError or said is None or origin is None:
+        return None
+    fn = lookup(said[1])
+    if fn is None or not re.search(rf"\b(np|numpy)\.{said[1]}\(", origin.source()):
+        return None
+    wrong = CallError(
+        f"np.{error}", origin=origin, remedy=remedy(usage(said[1], fn), fn, {said[2]: None})
+    )
+    wrong.__cause__ = None  # it is the same error
+    return wrong
 
 
 def known_as(fn: Callable[..., Any]) -> str:

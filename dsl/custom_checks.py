@@ -118,8 +118,9 @@ class Rule:
                 f"{self.what} must give a tuple with a cotangent for each of "
                 f"({', '.join(names)}), found {_described(out)}",
                 origin=self.origin,
-                remedy=f"return {', '.join('None' for _ in names)}{',' * (len(names) == 1)} "
-                "with cotangents in the place of None, which stands for zero",
+                remedy="return (ct,), a tuple of one"
+                if len(names) == 1
+                else f"return ({', '.join(f'ct_{n}' for n in names)}), with None for zero",
             )
         types, said = [x.type for x in made.tensors], made.arguments.leaf_labels(made.tree)
         found: list[Tensor] = []

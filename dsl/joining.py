@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import ShapeError
+from dlvm.errors import CallError, ShapeError
 from dlvm.ir import Array, Expr
-from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod
+from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod, unequal
 from dlvm.ops import Concat
 
 from .eager import public
@@ -28,6 +28,7 @@ from .operands import (
 )
 from .picking import getitem
 from .reductions import axes_of
+from .scopes import is_array
 from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
 from .tensor import Tensor
 
@@ -43,20 +44,47 @@ def alike(arrays: Sequence[Any]) -> list[Tensor]:
 @public("concat")
 def concat(arrays: Sequence[Any], axis: int | None = 0) -> Any:
     """Arrays one after the other along an axis; flattened first where it is None."""
+    return _joined("concat", arrays, axis)
+
+
+def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> Any:
+    """The same, as ``name`` in messages."""
+    _check_axis(name, axis)
     if axis is None:
         arrays, axis = [ravel(a) for a in arrays], 0
     xs = alike(arrays)
     if not xs:
-        raise ShapeError("concat: expected at least one array, found none")
+        raise ShapeError(f"{name}: expected at least one array, found none")
     if not -xs[0].ndim <= axis < xs[0].ndim:
-        raise ShapeError(f"concat: axis {axis} is out of range for {xs[0].type}")
-    return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
+        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}")
+    try:
+        return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
+    except ShapeError as error:
+        said = name + error.message.removeprefix("concat")
+        raise ShapeError(said, sides=error.sides) from None
+
+
+def _check_axis(name: str, axis: Any) -> None:
+    """Refuse an array in the place of an axis, which is what a list was forgotten for."""
+    if isinstance(axis, Tensor) or is_array(axis):
+        raise CallError(
+            f"{name}: expected a list of arrays, found a second array as axis",
+            remedy=f"write dlvm.{name}([x, y])",
+        )
 
 
 @public("stack")
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
-    return concat([expand_dims(x, axis) for x in alike(arrays)], axis)
+    _check_axis("stack", axis)
+    xs = alike(arrays)
+    other = next((x for x in xs if x.shape != xs[0].shape), None)
+    if other is not None:
+        raise ShapeError(
+            f"stack: expected arrays of one shape, found {xs[0].type} and {other.type}",
+            sides=unequal(xs[0].shape, other.shape),
+        )
+    return _joined("stack", [expand_dims(x, axis) for x in xs], axis)
 
 
 @public("block")
@@ -96,19 +124,19 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
 def hstack(arrays: Sequence[Any]) -> Any:
     """Arrays beside one another: along the second axis, vectors along their only one."""
     xs = [atleast_1d(a) for a in arrays]
-    return concat(xs, 0 if xs and xs[0].ndim == 1 else 1)
+    return _joined("hstack", xs, 0 if xs and xs[0].ndim == 1 else 1)
 
 
 @public("vstack")
 def vstack(arrays: Sequence[Any]) -> Any:
     """Arrays below one another; a vector is a row."""
-    return concat([atleast_2d(a) for a in arrays], 0)
+    return _joined("vstack", [atleast_2d(a) for a in arrays], 0)
 
 
 @public("dstack")
 def dstack(arrays: Sequence[Any]) -> Any:
     """Arrays one behind the other, along the third axis."""
-    return concat([atleast_3d(a) for a in arrays], 2)
+    return _joined("dstack", [atleast_3d(a) for a in arrays], 2)
 
 
 @public("column_stack")

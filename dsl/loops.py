@@ -25,7 +25,7 @@ from .provenance import sizes_of
 from .scopes import facing_users, type_of, user_origin
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of
-from .trees import Spec, flatten, labels, paths, shown, unflatten
+from .trees import Spec, flatten, labels, paths, shown, structure, unflatten
 
 ROUNDS = 4
 TEST, BODY = "while_loop: the condition", "while_loop: the body"
@@ -38,6 +38,7 @@ class Carry:
     def __init__(self, what: str, init: Any) -> None:
         self.what = what
         leaves, self.tree = flatten(init)
+        self.names = labels(self.tree, "carry")
         self.start = [staged(x) for x in leaves]
         self._given: list[Any] = []
 
@@ -87,8 +88,7 @@ class Carry:
         return changed
 
     def _check(self) -> None:
-        names = labels(self.tree, "carry")
-        for name, start, given in zip(names, self.start, self._given, strict=True):
+        for name, start, given in zip(self.names, self.start, self._given, strict=True):
             notes = sizes_of(start.contents, given.contents) if start.type != given.type else ()
             check_carried(self.what, name, start.type, given.type, notes)
 
@@ -152,7 +152,11 @@ def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
         while _holds(called(TEST, "val", cond_fun, val)):
             val = carried("while_loop", val, called(BODY, "val", body_fun, val))
         return val
-    carry = Carry("while_loop", init_val)
+    return _while(Carry("while_loop", init_val), cond_fun, body_fun)
+
+
+def _while(carry: Carry, cond_fun: Body, body_fun: Body) -> Any:
+    """The operation, and its last carry."""
 
     def step(xs: list[Tensor]) -> Any:
         return carry.settle(called(BODY, "val", body_fun, carry.tree_of(xs)))
@@ -220,7 +224,8 @@ def fori_loop(
     def step(carry: Any, i: Any) -> tuple[Any, None]:
         return called(COUNTED, "i, val", body_fun, i, carry), None
 
-    return scan(step, init_val, xp.arange(lower, upper), unroll=1 if unroll is None else unroll)[0]
+    unroll = 1 if unroll is None else unroll
+    return staged_scan("fori_loop", step, init_val, xp.arange(lower, upper), unroll=unroll)[0]
 
 
 def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
@@ -230,9 +235,13 @@ def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
         return carry[0] < upper
 
     def step(carry: Any) -> tuple[Any, Any]:
-        return carry[0] + 1, called(COUNTED, "i, val", body_fun, *carry)
+        after = called(COUNTED, "i, val", body_fun, *carry)
+        check_structure("fori_loop", structure(init_val), structure(after))
+        return carry[0] + 1, after
 
-    return while_loop(below, step, (xp.astype(lower, np.int64), init_val))[1]
+    carry = Carry("fori_loop", (xp.astype(lower, np.int64), init_val))
+    carry.names = ["i", *labels(structure(init_val), "carry")]
+    return _while(carry, below, step)[1]
 
 
 @facing_users
@@ -253,10 +262,23 @@ def scan(
     if not in_trace():
         _unrolled("scan", unroll, 1)
         return _unstaged_scan(f, init, xs, length, reverse)
-    carry = Carry("scan", init)
+    return staged_scan("scan", f, init, xs, length, reverse, unroll)
+
+
+def staged_scan(
+    what: str,
+    f: Body,
+    init: Any,
+    xs: Any,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """The same in a trace, as ``what`` in messages."""
+    carry = Carry(what, init)
     slices, tree = flatten(xs)
     inputs = [staged(x) for x in slices]
-    n = common_length([x.shape for x in inputs], labels(tree, "xs"), length)
+    n = common_length([x.shape for x in inputs], labels(tree, "xs"), length, what)
     stacked: list[Spec] = []
     n_carry = len(carry.start)
 
@@ -278,7 +300,7 @@ def scan(
         written.region("body"),
         n,
         bool(reverse),
-        _unrolled("scan", unroll, n),
+        _unrolled(what, unroll, n),
     )
     ys = [fresh(r) for r in op.results[len(carry.start) :]]
     return carry.result(op.results), unflatten(stacked[-1], ys)
@@ -315,11 +337,13 @@ def _pair(out: Any) -> tuple[Any, Any]:
     return out[0], out[1]  # pyright: ignore[reportUnknownVariableType]
 
 
-def common_length(shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], length: Any) -> Dim:
+def common_length(
+    shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], length: Any, what: str = "scan"
+) -> Dim:
     """The number of steps, on which all inputs and ``length=`` must agree."""
     if not isinstance(length, Integral | Expr | None):
         raise UserError(
-            f"scan: length={length!r:.40}: expected a whole number",
+            f"{what}: length={length!r:.40}: expected a whole number",
             origin=user_origin(),
             remedy="a size must be static (static=) or come from x.shape",
         )
@@ -327,21 +351,21 @@ def common_length(shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], lengt
     for shape, name in zip(shapes, names, strict=True):
         if not shape:
             raise ShapeError(
-                f"scan: {name} has no axis to walk along",
+                f"{what}: {name} has no axis to walk along",
                 origin=user_origin(),
                 remedy="pass arrays, or length= for a number of steps",
             )
         n = shape[0] if n is None else n
         if shape[0] != n:
             raise ShapeError(
-                f"scan: {name} has {shape[0]} slices, expected {n}",
+                f"{what}: {name} has {shape[0]} slices, expected {n}",
                 origin=user_origin(),
                 remedy="all of xs, and length=, must agree on the leading axis",
                 sides=(shape[0], n),
             )
     if n is None:
         raise UserError(
-            "scan: there is nothing to walk along",
+            f"{what}: there is nothing to walk along",
             origin=user_origin(),
             remedy="give xs, or length= for a number of steps",
         )

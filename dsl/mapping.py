@@ -18,7 +18,7 @@ from dlvm.ir.dims import floordiv
 from .calling import called
 from .control import check_callable, in_trace
 from .derivatives import vmap
-from .loops import common_length, scan
+from .loops import common_length, scan, staged_scan
 from .namespace import xp
 from .operands import staged
 from .scopes import facing_users, user_origin
@@ -48,13 +48,13 @@ def _one_by_one(f: Callable[[Any], Any], xs: Any) -> Any:
     def step(carry: None, x: Any) -> tuple[None, Any]:
         return None, called("map: the function", "x", f, x)
 
-    return scan(step, None, xs)[1]
+    return (staged_scan("map", step, None, xs) if in_trace() else scan(step, None, xs))[1]
 
 
 def _in_batches(f: Callable[[Any], Any], xs: Any, k: int) -> Any:
     """Whole batches in a loop, and what is left over as one more batch."""
     leaves, tree = flatten(xs)
-    n = common_length([staged(x).shape for x in leaves], labels(tree, "xs"), None)
+    n = common_length([staged(x).shape for x in leaves], labels(tree, "xs"), None, "map")
     side_by_side = vmap(f)
     if isinstance(n, int) and n <= k:
         return side_by_side(xs)

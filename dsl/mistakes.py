@@ -112,7 +112,7 @@ def no_number(x: Tensor, what: str) -> TraceError:
     origin = user_origin()
     if not x.alive:
         return used_after(x)
-    if (array := _assigned_into(origin)) is not None:
+    if (array := _assigned_into(origin, what)) is not None:
         return TraceError(
             f"{x.describe()} can't go into the NumPy array {array} while the function is traced",
             origin=origin,
@@ -123,16 +123,16 @@ def no_number(x: Tensor, what: str) -> TraceError:
         "a NumPy array": "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
         "int": "write x.astype(int)",
         "text": "drop the format, or write dlvm.print(x), which writes it when the call gets there",
-        "an index or a size": "index with x[i] or dlvm.take; a size must be static (static=) "
-        "or come from x.shape",
+        SIZE: "index with x[i] or dlvm.take; a size must be static (static=) or come from x.shape",
     }
     return TraceError(
         f"{x.describe()} can't become {what} while the function is traced",
         origin=origin,
-        remedy=_staged_call(origin) or remedies.get(what, KEEP),
+        remedy=_staged_call(origin) or _counted(origin, what) or remedies.get(what, KEEP),
     )
 
 
+SIZE = "an index or a size"
 KEEP = "keep it as it is, or return it and convert the result"
 
 
@@ -160,10 +160,29 @@ def _instead(name: str) -> str | None:
     return f"write dlvm.{name}, which takes staged values" if lookup(name) else None
 
 
-def _assigned_into(origin: Origin) -> str | None:
+def _counted(origin: Origin, what: str) -> str | None:
+    """What to write where the user's line counts up to a staged number."""
+    tree = _parsed(line := origin.source()) or _parsed(f"{line}\n pass")
+    for node in ast.walk(tree) if tree and what == SIZE else ():
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=[*args]):
+                bounds = ", ".join(map(ast.unparse, args if len(args) > 1 else [_ZERO, *args]))
+                return (
+                    f"write dlvm.fori_loop({bounds}, lambda i, carry: ..., carry), or make the "
+                    "number static (static=)"
+                )
+            case _:
+                pass
+    return None
+
+
+_ZERO = ast.Constant(0)
+
+
+def _assigned_into(origin: Origin, what: str) -> str | None:
     """The array into whose elements the user's line assigns, if it does."""
     tree = _parsed(origin.source())
-    if tree is None or any(_converts(node) for node in ast.walk(tree)):
+    if tree is None or any(_converts(node, what) for node in ast.walk(tree)):
         return None
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else []
@@ -174,11 +193,13 @@ def _assigned_into(origin: Origin) -> str | None:
     return None
 
 
-def _converts(node: ast.AST) -> bool:
+def _converts(node: ast.AST, what: str) -> bool:
     """Whether the user asks for a Python number or a NumPy array in so many words."""
     match node:
-        case ast.Call(func=ast.Name(id="int" | "float" | "complex" | "bool" | "range")):
+        case ast.Call(func=ast.Name(id="int" | "float" | "complex" | "bool")):
             return True
+        case ast.Call(func=ast.Name(id="range")):
+            return what == SIZE
         case ast.Call(func=ast.Attribute(attr="array" | "asarray" | "item")):
             return True
         case _:

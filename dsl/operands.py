@@ -71,11 +71,23 @@ def plain(x: Any) -> Any:
     try:
         return np.asarray(memoryview(x))
     except TypeError:
-        raise TraceError(
-            f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
-            origin=user_origin(),
-            remedy="give it an array or a number; Python compares others by is and ==",
-        ) from None
+        raise _no_operand(x) from None
+
+
+OTHERS = "give it an array or a number; Python compares others by is and =="
+
+
+def _no_operand(x: Any) -> TraceError:
+    """The error for what is neither an array nor a number."""
+    remedies = {
+        type(None): "give it an array or a number, or write x is None to ask whether there is one",
+        complex: "complex numbers are not supported: compute their two parts as two arrays",
+    }
+    return TraceError(
+        f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
+        origin=user_origin(),
+        remedy=next((text for kind, text in remedies.items() if isinstance(x, kind)), OTHERS),
+    )
 
 
 def _not_an_array(items: list[Any]) -> TraceError:

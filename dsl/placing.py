@@ -30,6 +30,7 @@ from .operands import (
     staged,
 )
 from .picking import aligned, walk
+from .scopes import facing_users
 from .tensor import Tensor
 from .views import inverse, permuted
 
@@ -79,28 +80,34 @@ class At:
     def __getitem__(self, index: Any) -> At:
         return At(self._x, index)
 
+    @facing_users
     def set(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with ``new`` at the place."""
         return named("_change_at")(self._x, self._index, new, mode, "set")
 
+    @facing_users
     def add(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with ``new`` added at the place; repeated indices add up."""
         return named("_change_at")(self._x, self._index, new, mode, "add")
 
+    @facing_users
     def mul(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with what stands at the place multiplied by ``new``."""
         return named("_change_at")(self._x, self._index, new, mode, "mul")
 
     multiply = mul
 
+    @facing_users
     def min(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with the smaller of ``new`` and what stands at the place."""
         return named("_change_at")(self._x, self._index, new, mode, "min")
 
+    @facing_users
     def max(self, new: Any, mode: str = "error") -> Any:
         """A copy of ``x`` with the larger of ``new`` and what stands at the place."""
         return named("_change_at")(self._x, self._index, new, mode, "max")
 
+    @facing_users
     def get(self, mode: str = "error") -> Any:
         """What stands at the place."""
         return named("_get_at")(self._x, self._index, mode)

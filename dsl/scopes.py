@@ -76,7 +76,33 @@ def origin_in(traceback: TracebackType | None) -> Origin | None:
 
 def trimmed(error: UserError) -> UserError:
     """The error with only the user's frames in its traceback, and the user's line."""
-    return error.located(user_origin()).with_traceback(_of_user(error))
+    found = error.located(user_origin())
+    caller = _caller_of_library(error, found.origin)
+    if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
+        found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
+    return found.with_traceback(_of_user(error))
+
+
+CALLER = "called at"
+
+
+def _caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
+    """The user's own line, where an error is one of a library that the user called."""
+    if origin is None or not _is_library(origin.file):
+        return None
+    within = [(at.tb_frame, at.tb_lineno) for at in _frames(error.__traceback__)]
+    frame, around = sys._getframe(2), list[tuple[FrameType, int]]()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        around.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    for frame, line in (*reversed(within), *around):
+        if not is_internal(frame) and not _is_library(frame.f_code.co_filename):
+            return Origin(frame.f_code.co_filename, line)
+    return None
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
 
 
 def trimmed_of_user(
@@ -94,7 +120,9 @@ def trimmed_of_user(
     that memory is short, stays as it is.
     """
     if is_of_user(error):
-        return error.with_traceback(_of_user(error))
+        from .calling import of_numpy
+
+        return (of_numpy(error) or error).with_traceback(_of_user(error))
     unknown = isinstance(error, CompilerError) and error.reproducer is None
     *_, last = _frames(error.__traceback__)
     module: str = last.tb_frame.f_globals.get("__name__", "")

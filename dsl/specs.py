@@ -309,8 +309,11 @@ def unlike_an_array(error: TypeError, arguments: Arguments) -> TraceError | None
 def check_function(f: Any, name: str) -> None:
     """Refuse what is no function."""
     if not callable(f):
+        what = f"an array of type {type_of(f)}" if is_array(f) else f"{f!r}".partition("\n")[0][:60]
+        called = f"dlvm.{name}(f, x)" if name == "trace" else f"dlvm.{name}(f)(x)"
+        also = ", or dlvm.linalg.trace(x) for the sum of a diagonal" if name == "trace" else ""
         raise UserError(
-            f"dlvm.{name} takes a function, found {f!r:.40}",
+            f"dlvm.{name} takes a function, found {what}",
             origin=user_origin(),
-            remedy=f"write dlvm.{name}(f)(x)",
+            remedy=f"write {called}{also}",
         )

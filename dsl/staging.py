@@ -11,6 +11,7 @@ from dlvm.ir import Module
 
 from .function import Names, StagedFunction, is_staged
 from .scopes import facing_users
+from .specs import check_function
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,4 +65,5 @@ def function(
 @facing_users
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
+    check_function(f, "trace")
     return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)

@@ -18,6 +18,7 @@ from dlvm.ir import Dim, DType, TensorType, Value
 from dlvm.ir.dims import product
 
 from .mistakes import (
+    SIZE,
     no_attribute,
     no_number,
     no_truth,
@@ -358,10 +359,14 @@ class Tensor:
         raise no_number(self, "int")
 
     def __index__(self) -> int:
-        raise no_number(self, "an index or a size")
+        raise no_number(self, SIZE)
 
     def __complex__(self) -> complex:
         raise no_number(self, "complex")
+
+    def __round__(self, digits: int = 0) -> Any:
+        written = f"dlvm.round(x, {digits})" if digits else "dlvm.round(x)"
+        raise not_like_python(self, "can't be rounded by Python", f"write {written}")
 
     def __hash__(self) -> int:
         raise not_like_python(self, "has no hash", "a table is an array that it is an index of")

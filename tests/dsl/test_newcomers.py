@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import dlvm
 from dlvm.dsl import loops, mapping
 from dlvm.dsl.scopes import facing_users
-from dlvm.errors import CallError, CompilerError, DTypeError, UserError, closest
+from dlvm.errors import CallError, CompilerError, DTypeError, TraceError, UserError, closest
 from tests.mistaken import judge, programs, wrong
 
 VECTOR = np.ones(3)
@@ -261,6 +262,152 @@ def test_what_a_body_itself_calls_wrongly_stays_pythons_error():
     assert not isinstance(caught.value, CallError)
 
 
+# -- what is written otherwise ------------------------------------------------------------------
+
+
+@wrong(TraceError, "can't go into the NumPy array a", r"dlvm\.at\(a, i\)\.set")
+def filled_by_adding_in_a_loop(x):
+    a = np.zeros(3)
+    for i in range(3):
+        a[i] += x[i, 0]  # here
+    return a
+
+
+@wrong(TraceError, "can't become an index", r"dlvm\.fori_loop\(0, n, lambda i, carry")
+def a_count_of_calls(x):
+    n = x[0, 0].astype(int)
+    for i in range(n):  # here
+        x = x * i
+    return x
+
+
+@wrong(TraceError, "can't become an index", r"dlvm\.fori_loop\(1, n, lambda i, carry")
+def a_count_from_one(x):
+    n = x[0, 0].astype(int)
+    return [x * i for i in range(1, n)]  # here
+
+
+@wrong(TraceError, "found None of type NoneType", "write x is None to ask")
+def compared_to_none(x):
+    return x == None  # noqa: E711  # here
+
+
+@wrong(TraceError, "found 1j of type complex", "complex numbers are not supported")
+def times_an_imaginary_number(x):
+    return x * 1j  # here
+
+
+@wrong(UserError, r"dlvm\.trace takes a function, found <staged x", r"dlvm\.linalg\.trace\(x\)")
+def the_trace_of_a_matrix(x):
+    return dlvm.trace(x)  # here
+
+
+@wrong(CallError, "concat: expected a list of arrays", r"write dlvm\.concat\(\[x, y\]\)")
+def joined_without_a_list(x):
+    return dlvm.concat(x, x)  # here
+
+
+@wrong(CallError, "stack: expected a list of arrays", r"write dlvm\.stack\(\[x, y\]\)")
+def stacked_without_a_list(x):
+    return dlvm.stack(x, x)  # here
+
+
+@wrong(UserError, r"stack: .* found f32\[3,5\] and f32\[2,5\]")
+def stacked_of_two_shapes(x):
+    return dlvm.stack([x, x[:2]])  # here
+
+
+@wrong(UserError, r"vstack along 0: f32\[3,5\] and f32\[3,4\]")
+def below_one_another_of_two_widths(x):
+    return dlvm.vstack([x, x[:, 1:]])  # here
+
+
+@wrong(UserError, r"fori_loop: the body must give carry the type it has, f32\[3,5\], found")
+def a_loop_that_grows(x):
+    return dlvm.fori_loop(0, 3, lambda i, c: dlvm.concat([c, c]), x)  # here
+
+
+@wrong(UserError, r"fori_loop: the body must give carry\['a'\] the type it has, f32\[3,5\], found")
+def a_loop_of_unknown_length_that_grows(x):
+    n = x[0, 0].astype(int)
+    return dlvm.fori_loop(0, n, lambda i, c: {"a": c["a"][1:]}, {"a": x})  # here
+
+
+@wrong(UserError, r"fori_loop: .* structure it takes, \*, found \(\*, \*\)")
+def a_loop_of_unknown_length_that_gives_more(x):
+    n = x[0, 0].astype(int)
+    return dlvm.fori_loop(0, n, lambda i, c: (c, c), x)  # here
+
+
+@wrong(UserError, "map: xs has no axis")
+def a_map_over_a_number(x):
+    return dlvm.map(lambda r: r, x[0, 0])  # here
+
+
+@wrong(TraceError, r"np\.apply_along_axis can't be staged", r"dlvm\.vmap")
+def along_an_axis(x):
+    return np.apply_along_axis(lambda r: r.sum(), 0, x)  # here
+
+
+@wrong(TypeError, "can't be rounded by Python", r"write dlvm\.round\(x, 2\)")
+def rounded_by_python(x):
+    return round(x, 2)  # here
+
+
+@wrong(CallError, r"np\.sum\(\) got an unexpected .* 'dim'", "write axis= instead of dim=")
+def a_sum_along_a_dimension(x):
+    return np.sum(x, dim=1)  # here
+
+
+@wrong(CallError, "get: got an unexpected keyword argument 'fill_value'", "leave out fill_value=")
+def a_value_for_what_is_outside(x):
+    return x.at[0].get(fill_value=1)  # here
+
+
+@wrong(UserError, "trees of different structure", "same dicts and tuples")
+def trees_of_two_shapes(x):
+    return dlvm.tree.map(lambda a, b: a, {"a": x}, {"b": x})  # here
+
+
+@wrong(UserError, "the backward rule of g must give a tuple", r"return \(ct,\)")
+def a_bare_cotangent(x):
+    @dlvm.custom_vjp
+    def g(x):
+        return x
+
+    def backward(kept, ct):  # here
+        return ct
+
+    g.defvjp(lambda x: (x, None), backward)
+    return dlvm.grad(lambda x: g(x).sum())(x)
+
+
+def test_a_loop_on_one_line_gets_the_same_help(tmp_path: Path):
+    file = tmp_path / "short.py"
+    file.write_text("def fill(x, a):\n    for i in range(3): a[i] += x[i]\n")
+    short: dict[str, Any] = {"__name__": "short"}
+    exec(compile(file.read_text(), str(file), "exec"), short)
+    with pytest.raises(TraceError, match=r"can't go into the NumPy array a[^ ]* "):
+        dlvm.function(lambda x: short["fill"](x, np.zeros(3)))(VECTOR)
+
+
+def test_a_line_of_a_library_comes_with_the_line_that_called_it(tmp_path: Path):
+    file = tmp_path / "site-packages" / "library.py"
+    file.parent.mkdir()
+    file.write_text("def check(x):\n    return float(x[0])\n")
+    library: dict[str, Any] = {"__name__": "library"}
+    exec(compile(file.read_text(), str(file), "exec"), library)
+
+    def program(x: Any) -> Any:
+        return library["check"](x)
+
+    with pytest.raises(
+        TraceError, match=r"(?s)--> library.py:2.*\n  called at test_newcomers"
+    ) as e:
+        dlvm.function(program)(VECTOR)
+    assert 'library["check"](x)' in str(e.value) and str(e.value).count("called at") == 1
+
+
 # -- what is ours all the same ---------------------------------------------------------------------
 
 
@@ -276,8 +423,8 @@ ours: Callable[..., Any] = types.FunctionType(
     ("room", "name", "planted"),
     [
         (loops, "common_length", ours),
-        (mapping, "scan", ours),
-        (mapping, "scan", facing_users(ours)),
+        (mapping, "check_callable", ours),
+        (mapping, "check_callable", facing_users(ours)),
     ],
 )
 @pytest.mark.parametrize("staged", [True, False])
