@@ -1,12 +1,12 @@
 """The embedded language: Python functions traced into modules, and the names they use.
 
-Reading order: ``scopes`` (where operations are written), ``tensor`` (the staged value),
-``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one function, staged or
-not), ``mistakes``, ``calling`` and ``suggestions`` (what is said of wrong programs), the functions
-(``elementwise``, ``comparison``, ``arithmetic``, ``powers``, ``reductions``, ``creation``,
-``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``, ``products``, ``contraction``,
-``picking``, ``placing``, ``running``, ``statistics``, ``ordering``, ``quantiles``, ``curves``,
-``random_bits``, ``effects``), ``tracing``, ``function`` and ``staging``,
+Reading order: ``origins`` (lines of users), ``scopes`` (where operations are written), ``tensor``
+(the staged value), ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one
+function, staged or not), ``mistakes``, ``calling`` and ``suggestions`` (what is said of wrong
+programs), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``,
+``reductions``, ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``,
+``products``, ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,
+``quantiles``, ``curves``, ``random_bits``, ``effects``), ``tracing``, ``function`` and ``staging``,
 ``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 from dlvm.errors import CallError, Origin, closest
 
 from .names import lookup
-from .scopes import is_internal, origin_in, user_origin
+from .origins import is_internal, origin_in, user_origin
 
 KEYWORDS = {
     "argnums": "wrt",

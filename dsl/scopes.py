@@ -9,11 +9,9 @@ values, not the arrays that users write.
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
@@ -36,73 +34,25 @@ from dlvm.ir import (
 from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
+from .origins import CALLER, caller_of_library, frames, frames_of_user, is_internal
+from .origins import origin_in as origin_in
+from .origins import user_origin as user_origin
+
 P = ParamSpec("P")
 R = TypeVar("R")
-_INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
-_internal: dict[str, bool] = {}
-_origins: dict[tuple[str, int], Origin] = {}
 
 
 ANYBODYS = MemoryError | RecursionError | OSError | Warning
 """Errors that are nobody's fault in particular, or come from a user's object in C."""
 
 
-def is_internal(frame: FrameType) -> bool:
-    """Whether code is ours, or of a library that stands between users and us."""
-    module: str = frame.f_globals.get("__name__", "")
-    inside = _internal.get(module)
-    if inside is None:
-        inside = _internal[module] = module.partition(".")[0] in _INTERNAL
-    return inside
-
-
-def user_origin() -> Origin:
-    """The file and line of the first frame outside this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and is_internal(frame):
-        frame = frame.f_back
-    key = (frame.f_code.co_filename, frame.f_lineno)
-    found = _origins.get(key)
-    if found is None:
-        found = _origins[key] = Origin(*key)
-    return found
-
-
-def origin_in(traceback: TracebackType | None) -> Origin | None:
-    """The file and line of the innermost frame of a traceback outside this package."""
-    mine = [at for at in _frames(traceback) if not is_internal(at.tb_frame)]
-    return Origin(mine[-1].tb_frame.f_code.co_filename, mine[-1].tb_lineno) if mine else None
-
-
 def trimmed(error: UserError) -> UserError:
     """The error with only the user's frames in its traceback, and the user's line."""
     found = error.located(user_origin())
-    caller = _caller_of_library(error, found.origin)
+    caller = caller_of_library(error, found.origin)
     if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
         found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
-    return found.with_traceback(_of_user(error))
-
-
-CALLER = "called at"
-
-
-def _caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
-    """The user's own line, where an error is one of a library that the user called."""
-    if origin is None or not _is_library(origin.file):
-        return None
-    within = [(at.tb_frame, at.tb_lineno) for at in _frames(error.__traceback__)]
-    frame, around = sys._getframe(2), list[tuple[FrameType, int]]()  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        around.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    for frame, line in (*reversed(within), *around):
-        if not is_internal(frame) and not _is_library(frame.f_code.co_filename):
-            return Origin(frame.f_code.co_filename, line)
-    return None
-
-
-def _is_library(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file
+    return found.with_traceback(frames_of_user(error))
 
 
 def trimmed_of_user(
@@ -119,39 +69,19 @@ def trimmed_of_user(
     What our own code raised is a fault of ours, and told as one; what any code may raise, such as
     that memory is short, stays as it is.
     """
-    if is_of_user(error):
+    *_, last = frames(error.__traceback__)
+    if not is_internal(last.tb_frame):
         from .calling import of_numpy
 
-        return (of_numpy(error) or error).with_traceback(_of_user(error))
+        return (of_numpy(error) or error).with_traceback(frames_of_user(error))
     unknown = isinstance(error, CompilerError) and error.reproducer is None
-    *_, last = _frames(error.__traceback__)
     module: str = last.tb_frame.f_globals.get("__name__", "")
     inside = module.partition(".")[0] == "dlvm"
     if not unknown and (not inside or isinstance(error, DlvmError | ANYBODYS)):
         return error
     from .faults import told
 
-    return told(error, name, args, kwargs, called).with_traceback(_of_user(error))
-
-
-def is_of_user(error: Exception) -> bool:
-    """Whether the user's own code raised an error."""
-    *_, last = _frames(error.__traceback__)
-    return not is_internal(last.tb_frame)
-
-
-def _of_user(error: Exception) -> TracebackType | None:
-    kept: TracebackType | None = None
-    for at in reversed([*_frames(error.__traceback__)]):
-        if not is_internal(at.tb_frame):
-            kept = TracebackType(kept, at.tb_frame, at.tb_lasti, at.tb_lineno)
-    return kept
-
-
-def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
+    return told(error, name, args, kwargs, called).with_traceback(frames_of_user(error))
 
 
 def facing_users(fn: Callable[P, R]) -> Callable[P, R]:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dlvm.dsl.scopes import is_of_user, origin_in, user_origin
+from dlvm.dsl.origins import line_of_user, user_origin
 from dlvm.errors import CompilerError, UserError
 
 from . import bench, cache, check, diff, doctor, failing, listing, opt, run, show
@@ -46,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _said("file", error, WRONG)
     except Exception as error:
-        if is_of_user(error):
+        if (line := line_of_user(error)) is not None:
             said = f"{type(error).__name__}: {error}"
-            return _said("python", UserError(said, origin=origin_in(error.__traceback__)), WRONG)
+            return _said("python", UserError(said, origin=line), WRONG)
         return _said("compiler", _recorded(error, sys.argv[1:] if argv is None else argv), OURS)
 
 

@@ -221,6 +221,13 @@ def test_a_fault_of_the_commands_is_recorded(monkeypatch: pytest.MonkeyPatch, ca
     assert "dlvm repro" in capsys.readouterr().err
 
 
+def test_so_is_one_in_a_library_that_a_command_calls(monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    program = "import json\njson.loads('{')"
+    monkeypatch.setattr(listing, "run", lambda _: exec(program, {"__name__": "dlvm.planted"}))
+    assert main(["list", "ops"]) == 3
+    assert "dlvm repro" in capsys.readouterr().err
+
+
 def test_passes_that_a_command_runs_come_with_their_names(
     planted_law: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ):
