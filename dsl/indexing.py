@@ -246,8 +246,7 @@ def window_of(s: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, Dim, int]:
     if step < 0:
         return _backwards(s, extent, step)
     stop = extent if s.stop is None else _bound(s.stop, extent)
-    first: Dim = 0 if s.start is None else _lower(s.start, extent)
-    size = maximum(stop - first, 0)
+    size = maximum(stop if s.start is None else _room(s.start, stop, extent), 0)
     return stop - size, floordiv(size + step - 1, step), step
 
 
@@ -282,5 +281,6 @@ def _bound(k: Dim, extent: Dim) -> Dim:
     return minimum(k, extent)
 
 
-def _lower(k: Dim, extent: Dim) -> Dim:
-    return maximum(extent + k, 0) if isinstance(k, int) and k < 0 else k
+def _room(k: Dim, stop: Dim, extent: Dim) -> Dim:
+    """What lies between ``k``, counted from the end if negative, and ``stop``."""
+    return minimum(stop, stop - extent - k) if isinstance(k, int) and k < 0 else stop - k

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, minimum, substitute, symbol, symbols
+from dlvm.ir.dims import Atom, Call, Monomial, minimum, substitute, symbol, symbols
 
 from .index import ceildiv, recombine
 from .loops import (
@@ -84,36 +83,42 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
 
 
 def _turns(loop: Loop, inside: Dim) -> Dim:
-    """All turns of a loop. Where a turn takes a chunk, of ``min(n - k*var, k)``, they take n.
-
-    A loop of ``min(1, n)`` turns whose turn takes n takes n.
-    """
-    total: Dim = 0
+    """All turns of a loop together."""
     if loop.extent == 0:
         return 0
+    total: Dim = 0
     for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
-        each: Dim = factor
-        turns = loop.extent
-        for atom, power in mono:
-            alone = Expr(((((atom, 1),), 1),))
-            if loop.var in symbols(alone):
-                turns = _chunked(loop, atom)
-            else:
-                each = each * Expr(((((atom, power),), 1),))
-                turns = 1 if loop.extent == minimum(1, alone) else turns
-        total = total + turns * each
+        own = tuple(pair for pair in mono if loop.var in symbols(_monomial((pair[0], 1))))
+        same = tuple(pair for pair in mono if pair not in own)
+        turns = _summed(loop, own) if own else _repeated(loop, same)
+        total = total + factor * _monomial(*same) * turns
     return total
 
 
-def _chunked(loop: Loop, atom: Atom) -> Dim:
-    match atom:
-        case Call("min", rest, int(k)) | Call("min", int(k), rest):
+def _repeated(loop: Loop, same: Monomial) -> Dim:
+    """How often what each turn does alike counts: once for n in a loop of ``min(1, n)`` turns."""
+    once = any(loop.extent == minimum(1, _monomial((atom, 1))) for atom, _ in same)
+    return 1 if once else loop.extent
+
+
+def _summed(loop: Loop, own: Monomial) -> Dim:
+    """The sum over all turns of what depends on the turn.
+
+    Where a turn takes a piece, of ``min(n - k*var, k)``, they take n. What has no sum that is
+    known is taken for as much as in the first turn, which takes a whole piece.
+    """
+    match own:
+        case ((Call("min", rest, int(k)) | Call("min", int(k), rest), 1),):
             whole = rest + k * symbol(loop.var)
             if loop.var not in symbols(whole):
                 return whole
         case _:
             pass
-    raise CompilerError(f"the turns of {loop.var} do {atom} each, which has no known sum")
+    return loop.extent * substitute(_monomial(*own), {loop.var: 0})
+
+
+def _monomial(*pairs: tuple[Atom, int]) -> Dim:
+    return Expr(((pairs, 1),)) if pairs else 1
 
 
 def _product(p: Product, inside: Dim) -> Dim:

@@ -19,7 +19,7 @@ from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .index import ceildiv, flatten, recombine, split
+from .index import ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
 from .schedule import Schedule
@@ -93,7 +93,7 @@ class Fold:
             for fold in folds:
                 fold.keep(chunks)
         with self.nest.loop("parallel" if apart else "serial", chunks, "chunk") as c:
-            self._chunk(folds, extent, c, minimum(size, extent - c * size))
+            self._chunk(folds, extent, c, piece(size, extent, c))
         if apart:
             with self.nest.loop("serial", chunks, "chunk") as c, self.nest.uncounted():
                 for fold in folds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Call, Monomial, at_least, floordiv, mod, product
+from dlvm.ir.dims import Call, Monomial, at_least, floordiv, minimum, mod, product
 
 Index = tuple[Dim, ...]
 
@@ -104,3 +104,11 @@ def guarded(where: Index, *conditions: Dim) -> Index:
 def ceildiv(a: Dim, b: int) -> Dim:
     """How many pieces of size ``b`` cover ``a``."""
     return floordiv(a + (b - 1), b)
+
+
+def piece(size: int, extent: Dim, turn: Dim) -> Dim:
+    """How long the piece is that a turn takes of an extent, ``size`` at most.
+
+    An extent that is one piece is taken whole: its length doesn't depend on the turn.
+    """
+    return extent if at_least(size, extent) else minimum(size, extent - size * turn)

@@ -11,10 +11,10 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from dlvm.ir import Dim, Function, Param, Value
-from dlvm.ir.dims import minimum, product
+from dlvm.ir.dims import product
 from dlvm.ops import Elementwise, Permute
 
-from .index import Index, ceildiv
+from .index import Index, ceildiv, piece
 from .loops import Local
 from .nest import At
 from .pull import Pull, Tile
@@ -71,7 +71,7 @@ def tiles(pull: Pull, shape: Index, ops: Sequence[Permute]) -> Generator[Index]:
             index[a] = enter(nest.loop("parallel", shape[a]))
         columns = enter(nest.loop("parallel", ceildiv(shape[last], COLUMNS), "columns"))
         corner = ROWS * rows, COLUMNS * columns
-        sizes = minimum(ROWS, shape[axis] - corner[0]), minimum(COLUMNS, shape[last] - corner[1])
+        sizes = piece(ROWS, shape[axis], rows), piece(COLUMNS, shape[last], columns)
 
         def at(row: Dim, column: Dim) -> Index:
             there = {**index, axis: corner[0] + row, last: corner[1] + column}

@@ -413,7 +413,8 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
         bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
-        return _never_negative(rest * call.rhs + k * bound, ranges, effort - 1)
+        above = call.rhs - 1  # a multiple of n that is above -n is >= 0
+        return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
     if call.function not in ("min", "max"):
         return False
     either = any if (call.function == "max") == (k > 0) else all

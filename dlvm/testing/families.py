@@ -174,13 +174,21 @@ def _reshape(d: Draft, cls: type[Reshape]) -> Op:
 def window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
     """Start, size and step of some window of an axis."""
     if not isinstance(extent, int):
-        whole = [(0, extent, 1), (extent - 1, extent, -1), (0, dims.floordiv(extent + 1, 2), 2)]
-        return d.choose([*whole, (0, 0, 1)])
+        return open_window_of(d, extent)
     if extent == 0:
         return 0, 0, 1
     start, step = d.integer(0, extent - 1), d.choose((1, -1, 2, -2))
     room = (extent - 1 - start if step > 0 else start) // abs(step) + 1
     return start, d.integer(0, room), step
+
+
+def open_window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
+    """The same of an axis of unknown extent: all of it, or what ``[:k]``, ``[-k:]`` leave."""
+    few = dims.minimum(d.choose((1, 2, 3, dims.mod(extent, 3))), extent)
+    size = d.choose((extent, 0, few, extent - few, dims.floordiv(extent, 2)))
+    start = d.choose((0, extent - size))
+    windows = [(start, size, 1), (start + size - 1, size, -1)]
+    return d.choose([*windows, (start, dims.floordiv(size + 1, 2), 2)])
 
 
 @places(Slice)

@@ -145,7 +145,8 @@ def _with_ends(x: Array, rng: np.random.Generator) -> Array:
 def sizes_with(values: dict[str, int]) -> list[dims.Dim]:
     """Mostly small numbers; symbols, and expressions of them."""
     named = [dims.symbol(s) for s in values]
-    return [3, 1, 2, *named, 0, 5, *(2 * n + 1 for n in named), *(n + 1 for n in named)]
+    grown = [*(2 * n + 1 for n in named), *(n + 1 for n in named)]
+    return [3, 1, 2, *named, 0, 5, *grown, *(dims.minimum(2, n) for n in named)]
 
 
 def _bind_symbols(d: Draft, values: dict[str, int]) -> None:

@@ -13,9 +13,11 @@ import dlvm
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
+from dlvm.gen.count import count
+from dlvm.gen.loops import Let, Loop, Number
 from dlvm.gen.memory import ALIGNMENT
 from dlvm.gen.report import program_flops
-from dlvm.ir import parse
+from dlvm.ir import F32, dims, parse
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 
@@ -46,6 +48,33 @@ def test_flops_of_a_reduction_over_several_chunks(size: int):
     module = parse(LONG)
     total = program_flops(coalesce(to_program(module)))
     assert evaluate(total, {"N": size}) == run_steps(module, whole(2, size)).flops
+
+
+WINDOW = """dlvm 1
+func @f(%x: f32[2,N]) -> (f32[2], f32[SIZE,2]) {
+  %0 = slice %x starts=(0,0) sizes=(2,SIZE) steps=(1,1) : f32[2,SIZE]
+  %1 = sum %0 axes=(1) : f32[2]
+  %2 = permute %0 perm=(1,0) : f32[SIZE,2]
+  %3 = tanh %2 : f32[SIZE,2]
+  return %1, %3
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "size", ["min(2,N)", "min(5000,N)", "floordiv(N,3)", "min(N,mod(N,3))", "N-floordiv(N,2)"]
+)
+def test_flops_of_windows_of_an_open_axis(size: str):
+    module = parse(WINDOW.replace("SIZE", size))
+    total = program_flops(coalesce(to_program(module)))
+    for n in (0, 1, 2, 65, 10000):
+        assert evaluate(total, {"N": n}) == run_steps(module, whole(2, n)).flops
+
+
+def test_turns_without_a_known_sum_count_as_the_first():
+    held = Let(Number(F32, 1.0))
+    inner = Loop("%j", 5 - dims.mod(dims.symbol("%i"), 3), "serial", (held,))
+    assert count((Loop("%i", 4, "serial", (inner,)),), lambda s: int(s is held)) == 20
 
 
 def test_flops_of_a_fold_of_nothing():

@@ -164,6 +164,8 @@ HALF = dims.floordiv(A + 1, 2)
         (2 * B, 3 * dims.floordiv(2 * B, 3)),
         (3, dims.mod(A, 4)),
         (HALF + 1, 2 * dims.floordiv(HALF + 1, 2)),
+        (dims.floordiv(A - dims.minimum(A, B), 2), 0),
+        (1, dims.floordiv(A - 2 * dims.floordiv(A, 2) + 4, 4)),
     ],
 )
 def test_at_least_shows_what_windows_need(larger: dims.Dim, smaller: dims.Dim):
