@@ -4,8 +4,9 @@
     w = dlvm.random.normal(key, (784, 10))
 
 A key always gives the same numbers: ``split`` it, or ``fold_in`` a number, for others. Nothing is
-kept between calls, so results are the same in every process, on any number of threads, staged or
-not, alone or under ``vmap``. Bits, uniform numbers and integers are those of ``jax.random``.
+kept between calls, so results are the same in every process, on any number of threads, alone or
+under ``vmap``. Bits, uniform numbers and integers are those of ``jax.random``, staged or not; what
+is made of them by functions, as ``normal`` is, is the same staged or not up to rounding.
 """
 
 from __future__ import annotations

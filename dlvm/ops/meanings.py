@@ -30,9 +30,16 @@ def meaning(name: str) -> Callable[[Array], Array]:
     return call
 
 
-def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
+def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """A function of one number on each element."""
-    return np.vectorize(function, otypes=[np.float64])
+
+    def call(x: Array) -> Array:
+        return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+    return call
+
+
+_erf, _erfc = _each(math.erf), _each(math.erfc)
 
 
 def _lgamma(x: float) -> float:
@@ -44,20 +51,19 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
-def _erfinv(x: float) -> float:
+def _erfinv(x: Array) -> Array:
     """By the normal quantile, then one step of Newton's iteration on what that leaves."""
-    if not abs(x) < 1:
-        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
     from statistics import NormalDist  # here, as it imports more than all that knows of it
 
-    rest = 1 - abs(x)
-    if rest < 0.5:
-        z = -NormalDist().inv_cdf(rest / 2) / math.sqrt(2)
-        step = (math.erfc(z) - rest) * math.sqrt(math.pi) / 2 * math.exp(z * z)
-    else:
-        z = NormalDist().inv_cdf((1 + abs(x)) / 2) / math.sqrt(2)
-        step = (abs(x) - math.erf(z)) * math.sqrt(math.pi) / 2 * math.exp(z * z)
-    return math.copysign(z + step, x)
+    size = np.abs(x)
+    rest = 1 - size
+    tail, inside = rest < 0.5, size < 1
+    area = np.where(inside, np.where(tail, rest / 2, (1 + size) / 2), 0.5)
+    z = _each(NormalDist().inv_cdf)(area) / math.sqrt(2)
+    z = np.where(tail, -z, z)
+    left = np.where(tail, _erfc(z) - rest, size - _erf(z))
+    found = z + left * math.sqrt(math.pi) / 2 * np.exp(z * z)
+    return np.copysign(np.where(inside, found, np.where(size == 1, math.inf, math.nan)), x)
 
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -126,9 +132,9 @@ def cotangent(x: Array) -> Array:
 
 
 OWN: dict[str, Callable[[Array], Any]] = {
-    "erf": _each(math.erf),
-    "erfc": _each(math.erfc),
-    "erfinv": _each(_erfinv),
+    "erf": _erf,
+    "erfc": _erfc,
+    "erfinv": _erfinv,
     "lgamma": _each(_lgamma),
     "digamma": _digamma,
 }
