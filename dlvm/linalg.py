@@ -11,6 +11,7 @@ from typing import Any
 
 from dlvm.dsl.names import PUBLIC
 from dlvm.dsl.namespace import xp
+from dlvm.dsl.operands import plain, shape_of
 from dlvm.dsl.scopes import facing_users, user_origin
 from dlvm.dsl.suggestions import reader
 from dlvm.errors import DTypeError, ShapeError, UserError
@@ -94,7 +95,7 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
 @facing_users
 def matrix_power(x: Any, n: int) -> Any:
     """``x @ x @ ...``, n times for a known n >= 0, by repeated squaring."""
-    rows, columns = xp.shape(x)[-2:]
+    rows, columns = shape_of(plain(x))[-2:]
     if rows != columns:
         raise ShapeError(
             f"matrix_power: {rows} rows, {columns} columns",
@@ -123,9 +124,9 @@ def matrix_power(x: Any, n: int) -> Any:
 def cross(x: Any, y: Any, axis: int = -1) -> Any:
     """The vector at right angles to two vectors of three elements each."""
     for side in (x, y):
-        if xp.shape(side)[axis] != 3:
+        if (count := shape_of(plain(side))[axis]) != 3:
             raise ShapeError(
-                f"cross: expected 3 elements along axis {axis}, found {xp.shape(side)[axis]}",
+                f"cross: expected 3 elements along axis {axis}, found {count}",
                 origin=user_origin(),
                 remedy="give vectors of three elements, or another axis",
             )

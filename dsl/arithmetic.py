@@ -210,7 +210,7 @@ def real(x: Any) -> Any:
 def imag(x: Any) -> Any:
     """The imaginary part: zeros."""
     x = staged(x)
-    return fresh(fit(0, x.element, x.shape))
+    return fresh(fit(0, x.element, x.type.shape))
 
 
 @public("conj")

@@ -71,7 +71,7 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     check_callable("cond", true_fun, false_fun)
     if not isinstance(pred, Tensor):
         return branch("cond", true_fun if pred else false_fun, args)
-    if pred.shape:
+    if pred.type.shape:
         raise ShapeError(
             f"cond: expected one truth value, found {pred.type}",
             origin=user_origin(),
@@ -163,7 +163,7 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
     last = len(branches) - 1
     if not isinstance(index, Tensor):
         return branch("switch", branches[min(max(_position(index), 0), last)], args)
-    if index.shape or index.element.kind not in "iu":
+    if index.type.shape or index.element.kind not in "iu":
         raise _no_position(index.type)
     return _chosen(_clipped(index, last), 0, branches, args)
 

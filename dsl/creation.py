@@ -53,7 +53,7 @@ def empty(shape: Any, dtype: Any = None) -> Any:
 
 def _like(x: Any, value: float, dtype: Any) -> Any:
     x = staged(x)
-    return full(x.shape, value, x.element if dtype is None else dtype)
+    return full(x.type.shape, value, x.element if dtype is None else dtype)
 
 
 @public("zeros_like")
@@ -78,7 +78,7 @@ def empty_like(x: Any, dtype: Any = None) -> Any:
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One value in the shape and element type of ``x``."""
     x = staged(x)
-    return full(x.shape, fill_value, x.element if dtype is None else dtype)
+    return full(x.type.shape, fill_value, x.element if dtype is None else dtype)
 
 
 @public("arange")

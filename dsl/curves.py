@@ -31,13 +31,13 @@ SHORT = 32
 def interp(x: Any, xp_: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it."""
     x, knots, values = (staged(v) for v in (x, xp_, fp))
-    if knots.ndim != 1 or knots.shape != values.shape:
+    if knots.ndim != 1 or knots.type.shape != values.type.shape:
         raise ShapeError(
             f"interp: expected two vectors of one size, found {knots.type} and {values.type}",
             remedy="dlvm.vmap(dlvm.interp) has a curve of its own for each row",
-            sides=unequal(knots.shape, values.shape),
+            sides=unequal(knots.type.shape, values.type.shape),
         )
-    last = knots.shape[0] - 1
+    last = knots.type.shape[0] - 1
     after = xp.minimum(xp.searchsorted(knots, x, side="right"), last)
     before = xp.maximum(after - 1, 0)
     (a, b), (fa, fb) = (tuple(xp.take(v, i) for i in (before, after)) for v in (knots, values))
@@ -108,7 +108,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 
 def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     """The products of ``v`` with what it covers of ``a``, beyond whose ends are zeros."""
-    (n,), (m,) = a.shape, v.shape
+    (n,), (m,) = a.type.shape, v.type.shape
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1
     if isinstance(m, int) and m <= SHORT:
@@ -128,7 +128,7 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
         )
     if mode not in MODES:
         raise UserError(f"{name}: mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
-    n, m = a.shape[0], v.shape[0]
+    n, m = a.type.shape[0], v.type.shape[0]
     if 0 in (n, m):
         raise ShapeError(f"{name}: a vector is empty", remedy="give vectors of some elements")
     if at_least(n, m) or (mode == "full" and isinstance(m, int)):

@@ -158,18 +158,18 @@ class Rule:
     def _leaf(self, x: Any, t: TensorType, name: str) -> Tensor:
         """A leaf of exactly this type; Python's numbers take it where the shape fits."""
         found = staged(x)
-        if found.weak and found.shape == t.shape and t.dtype.is_float:
+        if found.weak and found.type.shape == t.shape and t.dtype.is_float:
             found = fresh(element(found, t.dtype))
         if found.type == t:
             return found
-        kind = ShapeError if found.shape != t.shape else DTypeError
+        kind = ShapeError if found.type.shape != t.shape else DTypeError
         raise kind(
             f"{self.what} must give for {name} the type {t}, found {found.type}",
             origin=self.origin,
             remedy="sum over what was stretched, or stretch with dlvm.broadcast_to"
             if kind is ShapeError
             else f"convert it with dlvm.astype(..., dlvm.{t.dtype.numpy.name})",
-            notes=arisen(unequal(found.shape, t.shape), [found.contents]),
+            notes=arisen(unequal(found.type.shape, t.shape), [found.contents]),
         )
 
     def _structure(self, what: str, expected: Tree, found: Tree) -> UserError:

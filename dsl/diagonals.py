@@ -23,11 +23,11 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements of two axes that lie ``offset`` right of the main diagonal, as the last axis."""
     x = staged(x)
     axes_of(x, (axis1, axis2))
-    rows, columns = x.shape[axis1], x.shape[axis2]
+    rows, columns = x.type.shape[axis1], x.type.shape[axis2]
     right, down = max(offset, 0), max(-offset, 0)
     size = maximum(minimum(rows - down, columns - right), 0)
     x = moveaxis(x, (axis1, axis2), (-2, -1))
-    starts, sizes = (*(0,) * (x.ndim - 2), down, right), (*x.shape[:-2], size, size)
+    starts, sizes = (*(0,) * (x.ndim - 2), down, right), (*x.type.shape[:-2], size, size)
     return fresh(Diagonal(Slice(x.read(), starts, sizes, (1,) * x.ndim)))
 
 
@@ -47,7 +47,7 @@ def diag(x: Any, k: int = 0) -> Any:
     if x.ndim != 1:
         raise ShapeError(f"diag: expected a vector or a matrix, found {x.type}")
     padded = Pad(x.read(), (0,), (abs(k),))
-    (size,) = padded.shape
+    (size,) = padded.type.shape
     repeated = Broadcast(padded, (size, size), (0 if k >= 0 else 1,))
     return where(_right_of(size, size) == k, fresh(repeated), fresh(zeros(repeated.type)))
 
@@ -56,14 +56,14 @@ def diag(x: Any, k: int = 0) -> Any:
 def tril(x: Any, k: int = 0) -> Any:
     """Zeros right of the diagonal that lies ``k`` right of the main one."""
     x = _matrix(x, "tril")
-    return where(_right_of(*x.shape[-2:]) <= k, x, fresh(zeros(x.type)))
+    return where(_right_of(*x.type.shape[-2:]) <= k, x, fresh(zeros(x.type)))
 
 
 @public("triu")
 def triu(x: Any, k: int = 0) -> Any:
     """Zeros left of the diagonal that lies ``k`` right of the main one."""
     x = _matrix(x, "triu")
-    return where(_right_of(*x.shape[-2:]) >= k, x, fresh(zeros(x.type)))
+    return where(_right_of(*x.type.shape[-2:]) >= k, x, fresh(zeros(x.type)))
 
 
 def _matrix(x: Any, name: str) -> Tensor:

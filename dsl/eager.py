@@ -34,6 +34,7 @@ from .scopes import (
     type_of,
     user_origin,
 )
+from .sizes import bare
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +48,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             scope = current()
+            args, kwargs = bare(args), bare(kwargs)
             try:
                 if scope is None:
                     return compute(fn, args, kwargs)

@@ -15,7 +15,6 @@ import numpy as np
 
 from dlvm.errors import UserError
 from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
-from dlvm.ir.dims import numbers
 from dlvm.ops import (
     Abs,
     Add,
@@ -35,7 +34,7 @@ from dlvm.ops import (
 )
 
 from .eager import public
-from .names import DERIVERS, LISTERS, PUBLIC, named
+from .names import DERIVERS, LISTERS, PUBLIC
 from .operands import (
     broadcast_shapes,
     fit,
@@ -155,6 +154,5 @@ def derive(name: str) -> Callable[..., Any] | None:
     return PUBLIC[name]
 
 
-numbers.apply = lambda name, x, y: named(name)(x, y)
 DERIVERS.append(derive)
 LISTERS.append(lambda: list(_derivable()))

@@ -25,6 +25,7 @@ from dlvm.trust.reproducer import Reproducer, array_read, array_written, kept
 from .names import PUBLIC, named
 from .operands import known_dtype
 from .scopes import Scope, Trace, current, is_array
+from .sizes import Size
 from .tensor import Tensor
 from .tracing import Written, unbound
 from .trees import flatten
@@ -166,7 +167,7 @@ class _Writer:
             case Tensor():
                 self.values.append(x.read())
                 return {"value": len(self.values) - 1, "weak": x.weak}
-            case Expr():
+            case Expr() | Size():
                 return {"size": str(x)}
             case tuple():
                 return {"tuple": self.all(x)}  # pyright: ignore[reportUnknownArgumentType]

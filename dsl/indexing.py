@@ -21,7 +21,7 @@ from dlvm.ir.dims import at_least, floordiv, maximum, minimum, unequal
 from dlvm.ops import Constant
 from dlvm.ops.indexing import MODES, out_of_range
 
-from .operands import staged
+from .operands import shape_of, staged
 from .scopes import is_array, type_of, user_origin
 from .tensor import Step, Tensor
 from .views import Block, Picked
@@ -148,7 +148,7 @@ def _positions(t: TensorType, axis: int, mask: Any) -> list[Any]:
 
 def check_mask(mask: Any, t: TensorType, axis: int) -> None:
     """Demand that a mask has the sizes of the axes that it stands for, from ``axis`` on."""
-    if mask.shape != t.shape[axis : axis + mask.ndim]:
+    if shape_of(mask) != t.shape[axis : axis + mask.ndim]:
         named = mask.type if isinstance(mask, Tensor) else type_of(mask)
         said = f"the mask {named} does not fit the axes of {t} from {axis} on"
         raise ShapeError(said, sides=unequal(named.shape, t.shape[axis : axis + mask.ndim]))

@@ -163,5 +163,5 @@ def _rows(made: Applied, main: Callee, positions: Sequence[int]) -> Blocks:
 
         rows = batched_call(back, 0, 0, (units,), {})
         for i, x in zip(positions, rows, strict=True):
-            blocks[k][i] = xp.reshape(x, (*t.shape, *made.leaves[i].shape))
+            blocks[k][i] = xp.reshape(x, (*t.shape, *made.leaves[i].type.shape))
     return blocks

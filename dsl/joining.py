@@ -107,7 +107,7 @@ def _ranks(arrays: Any) -> list[int]:
 def _blocks(arrays: Any, depth: int, rank: int) -> Any:
     if not depth:
         x = staged(arrays)
-        return reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+        return reshape(x, (*(1,) * (rank - x.ndim), *x.type.shape))
     return concat([_blocks(row, depth - 1, rank) for row in arrays], rank - depth)
 
 
@@ -116,7 +116,7 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     """Without the elements at some places, which are known, along an axis."""
     x = ravel(x) if axis is None else staged(x)
     (axis,) = axes_of(x, 0 if axis is None else axis)
-    kept: Array = np.delete(np.arange(operator.index(x.shape[axis])), obj)
+    kept: Array = np.delete(np.arange(operator.index(x.type.shape[axis])), obj)
     return xp.take(x, kept, axis=axis)
 
 
@@ -157,7 +157,7 @@ def unstack(x: Any, axis: int = 0) -> Any:
     """The slices along an axis of known size, as a tuple."""
     x = staged(x)
     (axis,) = axes_of(x, axis)
-    size = x.shape[axis]
+    size = x.type.shape[axis]
     if not isinstance(size, int):
         raise unknown_length(x, "unstack")
     return tuple(getitem(x, (*(slice(None),) * axis, i)) for i in range(size))
@@ -170,7 +170,9 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     (axis,) = axes_of(x, axis)
     if not isinstance(indices_or_sections, int):
         return _cut(x, axis, indices_or_sections)
-    part = divide_exactly(x.shape[axis], indices_or_sections) if indices_or_sections > 0 else None
+    part = (
+        divide_exactly(x.type.shape[axis], indices_or_sections) if indices_or_sections > 0 else None
+    )
     if part is None:
         raise ShapeError(
             f"split: axis {axis} of {x.type} has no {indices_or_sections} equal parts",
@@ -186,7 +188,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     (axis,) = axes_of(x, axis)
     if not isinstance(indices_or_sections, int):
         return _cut(x, axis, indices_or_sections)
-    size, count = x.shape[axis], indices_or_sections
+    size, count = x.type.shape[axis], indices_or_sections
     if count < 1:
         raise ShapeError(f"array_split: expected at least one part, found {count}")
     each, longer = floordiv(size, count), mod(size, count)

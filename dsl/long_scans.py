@@ -56,7 +56,7 @@ def checkpoint_scan(
         return scan(f, init, xs, length)
     leaves, tree = flatten(xs)
     tensors = [staged(x) for x in leaves]
-    n = common_length([x.shape for x in tensors], labels(tree, "xs"), length)
+    n = common_length([x.type.shape for x in tensors], labels(tree, "xs"), length)
     k = int(every or (math.isqrt(n) if isinstance(n, int) else 32) or 1)
     return _in_stretches(f, init, unflatten(tree, tensors), n, k, policy)
 

@@ -23,6 +23,7 @@ from .namespace import xp
 from .operands import element, fresh, here, plain, staged
 from .provenance import sizes_of
 from .scopes import facing_users, type_of, user_origin
+from .sizes import bare
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of
 from .trees import Spec, flatten, labels, paths, shown, structure, unflatten
@@ -278,7 +279,7 @@ def staged_scan(
     carry = Carry(what, init)
     slices, tree = flatten(xs)
     inputs = [staged(x) for x in slices]
-    n = common_length([x.shape for x in inputs], labels(tree, "xs"), length, what)
+    n = common_length([x.type.shape for x in inputs], labels(tree, "xs"), length, what)
     stacked: list[Spec] = []
     n_carry = len(carry.start)
 
@@ -322,7 +323,7 @@ def _unrolled(what: str, unroll: Any, steps: Dim) -> int:
 
 def _slice_inputs(xs: Sequence[Tensor], tree: Spec) -> list[Input]:
     return [
-        Input(path, label, x.type.with_shape(x.shape[1:]), given=x.contents)
+        Input(path, label, x.type.with_shape(x.type.shape[1:]), given=x.contents)
         for x, path, label in zip(xs, paths(tree, "x"), labels(tree, "x"), strict=True)
     ]
 
@@ -341,6 +342,7 @@ def common_length(
     shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], length: Any, what: str = "scan"
 ) -> Dim:
     """The number of steps, on which all inputs and ``length=`` must agree."""
+    length = bare(length)
     if not isinstance(length, Integral | Expr | None):
         raise UserError(
             f"{what}: length={length!r:.40}: expected a whole number",

@@ -63,7 +63,7 @@ class Selection:
     def write(self, part: Value, new: Value) -> Value:
         """What the slices show, with a value where the mask holds."""
         before, after = (1,) * self.axis, (1,) * (part.type.rank - self.axis - self.mask.ndim)
-        mask = reshaped(staged(self.mask).read(), (*before, *self.mask.shape, *after))
+        mask = reshaped(staged(self.mask).read(), (*before, *shape_of(self.mask), *after))
         return where(fresh(mask), fresh(new), fresh(part)).read()
 
     def spread(self, new: Any, part: Value) -> Value:

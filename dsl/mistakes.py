@@ -16,6 +16,7 @@ from .scopes import user_origin
 from .suggestions import ATTRIBUTES, instead
 
 if TYPE_CHECKING:
+    from .sizes import Size
     from .tensor import Tensor
 
 
@@ -37,7 +38,8 @@ def rewritten(origin: Origin) -> str:
     text = line.removeprefix("el") if line.startswith("elif") else line
     tree = _parsed(text) or _parsed(f"{text}\n pass")
     found = (_rewrite(_Joined().visit(node)) for node in ast.walk(tree)) if tree else ()
-    return next((text for text in found if text), _GENERAL)
+    instead = (_staged_call(origin) or _GENERAL).removeprefix("write ")
+    return next((text for text in found if text), instead)
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -66,9 +68,16 @@ class _Joined(ast.NodeTransformer):
         return ast.Name(f"~({ast.unparse(self.visit(node.operand))})")
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """``a < b < c``."""
-        if len(node.ops) == 1:
-            return node
+        """``a < b < c``, and ``a in b``."""
+        match node:
+            case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
+                return ast.Name(f"dlvm.any({_array(b)} == {ast.unparse(a)})")
+            case ast.Compare(left=ast.Attribute(attr="shape"), ops=[ast.Eq()]):
+                return ast.Name(f"{ast.unparse(node.left)}[0] == ...")
+            case ast.Compare(ops=[_]):
+                return node
+            case _:
+                pass
         sides = [node.left, *node.comparators]
         pairs = zip(sides, node.ops, sides[1:], strict=False)
         each = (ast.unparse(ast.Compare(a, [op], [b])) for a, op, b in pairs)
@@ -87,14 +96,12 @@ def _rewrite(node: ast.AST) -> str | None:
             return f'dlvm.assert_({ast.unparse(test)}, "message")'
         case ast.IfExp(test=test, body=a, orelse=b):
             return f"dlvm.where({', '.join(map(ast.unparse, (test, a, b)))})"
-        case ast.Call(func=ast.Name(id="max" as name), args=[a, b]):
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[a, b]):
             return f"dlvm.{name}imum({ast.unparse(a)}, {ast.unparse(b)})"
         case ast.Call(func=ast.Name(id="max" | "min" | "any" | "all" as name), args=[a]):
             return f"dlvm.{name}({ast.unparse(a)})"
         case ast.Call(func=ast.Name(id="sorted"), args=[a, *_]):
             return f"dlvm.sort({ast.unparse(a)})"
-        case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
-            return f"dlvm.any({_array(b)} == {ast.unparse(a)})"
         case ast.Name(id=text) if not text.isidentifier():
             return text
         case _:
@@ -142,8 +149,8 @@ def _staged_call(origin: Origin) -> str | None:
     for node in ast.walk(tree) if tree else ():
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="math" | "np" | "numpy"), attr=name)
-            ):
+                func=ast.Attribute(value=ast.Name(id="math" | "np" | "numpy" as module), attr=name)
+            ) if module == "math" or not isinstance(getattr(np, name, None), np.ufunc):
                 return _instead(name)
             case _:
                 pass
@@ -157,7 +164,36 @@ def _instead(name: str) -> str | None:
         return known[name] and f"write {known[name]}"
     if name in {t.numpy.name for t in NUMBERS}:
         return f"write x.astype({name!r})"
-    return f"write dlvm.{name}, which takes staged values" if lookup(name) else None
+    return f"write dlvm.{name}, which takes staged values and open sizes" if lookup(name) else None
+
+
+def no_number_of_size(size: Size, what: str) -> TraceError:
+    """Python or NumPy wanted the number that an open size will only be in a call."""
+    remedies = {
+        "float": "compute with the size itself, which is a number: x / x.shape[0] ** 0.5",
+        "int": "use the size itself, in shapes and as a number",
+    }
+    origin = user_origin()
+    return TraceError(
+        f"the size {size} is not known while tracing, so it can't become {what}",
+        origin=origin,
+        remedy=_staged_call(origin) or remedies.get(what, OPEN),
+    )
+
+
+OPEN = (
+    "use the symbolic size itself in shapes, dlvm.fori_loop or dlvm.scan in the place of range, "
+    "or compile for fixed shapes"
+)
+
+
+def no_hash_of_size(size: Size) -> StagedTypeError:
+    """Python wanted to look an open size up, in a dict or a set."""
+    return StagedTypeError(
+        f"the size {size} is not known while tracing, so it has no hash and is no key",
+        origin=user_origin(),
+        remedy="choose with dlvm.where or dlvm.cond, or compile for fixed shapes",
+    )
 
 
 def _counted(origin: Origin, what: str) -> str | None:
@@ -208,7 +244,7 @@ def _converts(node: ast.AST, what: str) -> bool:
 
 def unknown_length(x: Tensor, what: str) -> TraceError:
     """Python wanted to walk along an axis whose size is unknown, or that is not there."""
-    reason = "its leading size is a symbol" if x.shape else "it has no axes"
+    reason = "its leading size is a symbol" if x.type.shape else "it has no axes"
     return TraceError(
         f"{what} over {x.describe()}: {reason}",
         origin=user_origin(),

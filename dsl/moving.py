@@ -72,7 +72,7 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """
     x = staged(x)
     if axis is None:
-        return reshape(roll(ravel(x), shift, 0), x.shape)
+        return reshape(roll(ravel(x), shift, 0), x.type.shape)
     axes = tuple(axis) if is_sequence(axis) else (axis,)
     shifts = tuple(shift) if is_sequence(shift) else (shift,) * len(axes)
     if len(shifts) != len(axes):
@@ -83,7 +83,7 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
-    size = x.shape[axis]
+    size = x.type.shape[axis]
     if isinstance(shift, int) and isinstance(size, int):
         cut = -shift % size if size else 0
         full = (slice(None),) * axis
@@ -120,7 +120,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     if isinstance(repeats, int | Expr) or np.size(repeats) == 1:
         times: Dim = repeats if isinstance(repeats, int | Expr) else int(np.ravel(repeats)[0])
         return _each_repeated(x, times, axis)
-    if np.shape(repeats) != x.shape[axis : axis + 1]:
+    if np.shape(repeats) != x.type.shape[axis : axis + 1]:
         raise ShapeError(f"repeat: {np.shape(repeats)} counts for axis {axis} of {x.type}")
     positions = np.repeat(np.arange(len(repeats)), np.asarray(repeats))
     return _taken(x, axis, fresh(Constant(literal(positions, I64))))
@@ -129,7 +129,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
 def _each_repeated(x: Tensor, times: Dim, axis: int) -> Tensor:
     if not at_least(times, 0):
         raise ShapeError(f"repeat: expected a count of at least 0, found {times}")
-    shape = x.shape
+    shape = x.type.shape
     wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
     kept = tuple(i for i in range(len(wide)) if i != axis + 1)
     full = Broadcast(x.read(), wide, kept)
@@ -142,7 +142,7 @@ def tile(x: Any, repetitions: Any) -> Any:
     x, times = staged(x), sizes(repetitions)
     rank = max(x.ndim, len(times))
     times = (*(1,) * (rank - len(times)), *times)
-    shape = (*(1,) * (rank - x.ndim), *x.shape)
+    shape = (*(1,) * (rank - x.ndim), *x.type.shape)
     pairs = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
     inner = reshaped(x.read(), shape)
     full = Broadcast(inner, pairs, tuple(range(1, 2 * rank, 2)))
@@ -197,7 +197,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         raise UserError(f"pad: mode={mode!r}: expected one of {known}")
     for axis, (before, after) in enumerate(widths):
         if (before, after) != (0, 0):
-            size = x.shape[axis]
+            size = x.type.shape[axis]
             if size == 0:
                 raise ShapeError(f"pad: axis {axis} of {x.type} has no element to repeat")
             positions = fresh(Iota(before + size + after)) - before
@@ -238,5 +238,5 @@ def _filled(x: Tensor, widths: list[tuple[Dim, Dim]], values: Any) -> Tensor:
 
 def _block(x: Tensor, axis: int, size: Dim, value: Any) -> Tensor:
     """One value in the shape of an array, but for its size along an axis."""
-    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    shape = (*x.type.shape[:axis], size, *x.type.shape[axis + 1 :])
     return fresh(spread(element(plain(value), x.element), shape))

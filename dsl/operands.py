@@ -34,6 +34,7 @@ from dlvm.ir import (
 from dlvm.ops import Broadcast, Cast, Constant, DimSize, Reshape
 
 from .scopes import Scope, current, is_array, user_origin
+from .sizes import bare
 from .tensor import Tensor
 
 Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
@@ -57,6 +58,7 @@ def is_scalar(x: Any) -> TypeGuard[np.generic[Any]]:
 
 def plain(x: Any) -> Any:
     """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
+    x = bare(x)
     if is_scalar(x):  # before float, of which np.float64 is a kind
         return np.asarray(x)
     if is_array(x) or isinstance(x, Tensor | int | float | Expr):
@@ -122,7 +124,9 @@ def kind_of(x: Any) -> Kind:
 
 def shape_of(x: Any) -> tuple[Dim, ...]:
     """The shape of an operand."""
-    return x.shape if isinstance(x, Tensor) or is_array(x) else ()
+    if isinstance(x, Tensor):
+        return x.type.shape
+    return x.shape if is_array(x) else ()
 
 
 def is_weak(x: Any) -> bool:

@@ -97,9 +97,11 @@ def top_k(x: Any, k: Any, axis: int = -1) -> Any:
     """
     x = staged(x)
     (axis,) = axes_of(x, axis)
-    if not at_least(x.shape[axis], k) or not at_least(k, 0):
-        raise ShapeError(f"top_k: an axis of size {x.shape[axis]} in {x.type} has no {k} largest")
-    sizes = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    if not at_least(x.type.shape[axis], k) or not at_least(k, 0):
+        raise ShapeError(
+            f"top_k: an axis of size {x.type.shape[axis]} in {x.type} has no {k} largest"
+        )
+    sizes = (*x.type.shape[:axis], k, *x.type.shape[axis + 1 :])
     found = ordered(x, axis, True)
     return tuple(fresh(Slice(r.read(), (0,) * x.ndim, sizes, (1,) * x.ndim)) for r in found)
 

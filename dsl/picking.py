@@ -101,7 +101,7 @@ def walk(shape: Shape, positions: Positions, mode: str) -> Walk:
 def gather(x: Value, place: Place, mode: str = "error") -> Value:
     """What arrays pick; known positions beside them are cut out first."""
     x, positions = _cut(x, place)
-    w = walk(x.shape, positions, mode)
+    w = walk(x.type.shape, positions, mode)
     found = Gather(w.lay(x), w.index.read(), w.axis, 0, w.mode)
     return permuted(found, w.picked(place.position))
 
@@ -112,15 +112,15 @@ def _cut(x: Value, place: Place) -> tuple[Value, Positions]:
     left = [a for a in range(x.type.rank) if a not in known]
     if known:
         starts = tuple(known.get(a, 0) for a in range(x.type.rank))
-        sizes = tuple(1 if a in known else d for a, d in enumerate(x.shape))
+        sizes = tuple(1 if a in known else d for a, d in enumerate(x.type.shape))
         cut = Slice(x, starts, sizes, (1,) * x.type.rank)
-        x = reshaped(cut, tuple(x.shape[a] for a in left))
+        x = reshaped(cut, tuple(x.type.shape[a] for a in left))
     return x, [(left.index(a), at) for a, at in place.arrays if isinstance(at, Tensor)]
 
 
 def _end_to_end(indices: Sequence[Tensor], sizes: Shape, mode: str) -> Tensor:
     """Row-major positions of indices made safe one axis at a time, as the mode says."""
-    shape = broadcast_shapes([i.shape for i in indices])
+    shape = broadcast_shapes([i.type.shape for i in indices])
     indices = [fresh(fit(i, I64, shape)) for i in indices]
     position, inside = indices[0] * 0, indices[0] == indices[0]
     for index, size in zip(indices, sizes, strict=True):
@@ -140,7 +140,7 @@ def _resolved(index: Tensor, size: Dim, mode: str) -> Tensor:
     wrapped = where(index < 0, index + size, index)
     if mode == "drop":
         return wrapped
-    capped = where(wrapped >= size, fresh(fit(size - 1, I64, index.shape)), wrapped)
+    capped = where(wrapped >= size, fresh(fit(size - 1, I64, index.type.shape)), wrapped)
     return where(capped < 0, 0, capped)
 
 
@@ -166,11 +166,11 @@ def take(
     refuse_out(out)
     x = staged(x)
     if axis is None:
-        x, axis = fresh(reshaped(x.read(), (x.size,))), 0
+        x, axis = fresh(reshaped(x.read(), (x.type.size,))), 0
     index = staged(plain(indices))
     (axis,) = axes_of(x, axis)
     if mode == "wrap":
-        index, mode = modulo(index, x.shape[axis]), "error"
+        index, mode = modulo(index, x.type.shape[axis]), "error"
     return fresh(Gather(x.read(), index.read(), axis, 0, MODES.get(mode, mode)))
 
 
@@ -182,8 +182,12 @@ def aligned(x: Tensor, indices: Any, axis: int) -> tuple[tuple[int, ...], Value,
         raise UserError(f"expected positions with as many axes as {x.type}, found {index.type}")
     perm = (*(i for i in range(x.ndim) if i != axis), axis)
     moved, at = permuted(x.read(), perm), permuted(index.read(), perm)
-    lead = broadcast_shapes([moved.shape[:-1], at.shape[:-1]])
-    return perm, spread(moved, (*lead, moved.shape[-1])), spread(at, (*lead, at.shape[-1]))
+    lead = broadcast_shapes([moved.type.shape[:-1], at.type.shape[:-1]])
+    return (
+        perm,
+        spread(moved, (*lead, moved.type.shape[-1])),
+        spread(at, (*lead, at.type.shape[-1])),
+    )
 
 
 @public("take_along_axis")

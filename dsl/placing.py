@@ -62,8 +62,8 @@ def assign_in_place(x: Tensor, new: Any) -> None:
             remedy="write x = x + v for a new array",
         )
     x.check_assignable()
-    shape = broadcast_shapes([x.shape, new.shape])
-    x.assign(fit(new, x.element, x.shape if shape == x.shape else shape))
+    shape = broadcast_shapes([x.type.shape, new.type.shape])
+    x.assign(fit(new, x.element, x.type.shape if shape == x.type.shape else shape))
 
 
 class At:
@@ -127,11 +127,11 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> None:
     """Assign at one position along an axis for each position along the others."""
     x.check_assignable()
     perm, moved, index = aligned(x, indices, axis)
-    if moved.shape != tuple(x.shape[i] for i in perm):
+    if moved.type.shape != tuple(x.type.shape[i] for i in perm):
         said = f"put_along_axis: positions {shown_shape(shape_of(indices))} do not fit {x.type}"
-        raise ShapeError(said, sides=unequal(shape_of(indices), x.shape))
+        raise ShapeError(said, sides=unequal(shape_of(indices), x.type.shape))
     lead = len(perm) - 1
-    shape = tuple(index.shape[i] for i in inverse(perm))
+    shape = tuple(index.type.shape[i] for i in inverse(perm))
     updates = permuted(fit(plain(values), x.element, _stretched(plain(values), shape)), perm)
     x.assign(permuted(ScatterSet(moved, index, updates, lead, lead), inverse(perm)))
 
@@ -176,7 +176,7 @@ def _changed(whole: Value, place: Place, new: Any, law: Law, mode: str) -> Value
     positions = [(a, at if isinstance(at, Tensor) else staged(at)) for a, at in place.arrays]
     w = walk(whole.shape, positions, mode)
     order = w.picked(place.position)
-    inner = (*w.flat[: w.axis], *w.index.shape, *w.flat[w.axis + 1 :])
+    inner = (*w.flat[: w.axis], *w.index.type.shape, *w.flat[w.axis + 1 :])
     shape = tuple(inner[a] for a in order)
     updates = permuted(fit(new, whole.dtype, _stretched(new, shape)), inverse(order))
     return w.back(law[0](w.lay(whole), w.index.read(), updates, w.axis, 0, w.mode))

@@ -55,4 +55,8 @@ def _whole(base: Tensor, n: int) -> Any:
         n >>= 1
         if n:
             square = apply(Mul, square, square)
-    return Tensor(fit(1, base.element, base.shape), here(), base.weak) if result is None else result
+    return (
+        Tensor(fit(1, base.element, base.type.shape), here(), base.weak)
+        if result is None
+        else result
+    )

@@ -61,8 +61,8 @@ def _batched(a: Value, b: Value) -> Value:
 
 
 def _unmatched(x: Tensor, y: Tensor) -> ShapeError:
-    columns, rows = x.shape[-1], y.shape[builtins.max(y.ndim - 2, 0)]
-    fits = y.ndim >= 2 and x.shape[-1] == y.shape[-1]
+    columns, rows = x.type.shape[-1], y.type.shape[builtins.max(y.ndim - 2, 0)]
+    fits = y.ndim >= 2 and x.type.shape[-1] == y.type.shape[-1]
     return ShapeError(
         f"matmul: the last axis of {x.type} has size {columns}, the rows of {y.type} are {rows}",
         remedy="the transpose would fit: x @ y.mT"
@@ -113,11 +113,11 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     axes_of(y, others)
     left, right = list(_names(0, x.ndim)), list(_names(x.ndim, y.ndim))
     for a, b in zip(mine, others, strict=True):
-        if x.shape[a] != y.shape[b]:
+        if x.type.shape[a] != y.type.shape[b]:
             raise ShapeError(
-                f"tensordot: axis {a} of {x.type} has size {x.shape[a]}, "
-                f"axis {b} of {y.type} {y.shape[b]}",
-                sides=(x.shape[a], y.shape[b]),
+                f"tensordot: axis {a} of {x.type} has size {x.type.shape[a]}, "
+                f"axis {b} of {y.type} {y.type.shape[b]}",
+                sides=(x.type.shape[a], y.type.shape[b]),
             )
         right[b] = left[a]
     kept = (*(n for n in left if n not in right), *(n for n in right if n not in left))
@@ -133,8 +133,8 @@ def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
     """The sum of products along an axis; the others broadcast."""
     x, y = staged(x), staged(y)
     x, y = (moveaxis(v, axis, -1) for v in (x, y))
-    if x.shape[-1] != y.shape[-1]:
-        n, m = x.shape[-1], y.shape[-1]
+    if x.type.shape[-1] != y.type.shape[-1]:
+        n, m = x.type.shape[-1], y.type.shape[-1]
         raise ShapeError(f"vecdot: vectors of {n} and of {m} elements", sides=(n, m))
     terms = [(*reversed(_names(1, v.ndim - 1)), "0") for v in (x, y)]
     kept = builtins.max(terms, key=len)[:-1]
@@ -153,11 +153,11 @@ def kron(x: Any, y: Any) -> Any:
     """Every element of ``x`` times all of ``y``, as blocks where that element was."""
     x, y = staged(x), staged(y)
     rank = builtins.max(x.ndim, y.ndim)
-    x, y = (reshape(v, (*(1,) * (rank - v.ndim), *v.shape)) for v in (x, y))
+    x, y = (reshape(v, (*(1,) * (rank - v.ndim), *v.type.shape)) for v in (x, y))
     left, right = _names(0, rank), _names(rank, rank)
     woven = tuple(n for two in zip(left, right, strict=True) for n in two)
     full = labelled(x, y, Subscripts((left, right), woven), "kron")
-    return reshape(full, tuple(a * b for a, b in zip(x.shape, y.shape, strict=True)))
+    return reshape(full, tuple(a * b for a, b in zip(x.type.shape, y.type.shape, strict=True)))
 
 
 @public("vdot")
@@ -170,12 +170,12 @@ def vdot(x: Any, y: Any) -> Any:
 def matvec(x: Any, y: Any) -> Any:
     """Matrices times vectors; leading axes broadcast."""
     y = staged(y)
-    return reshape(found := matmul(x, reshape(y, (*y.shape, 1))), found.shape[:-1])
+    return reshape(found := matmul(x, reshape(y, (*y.type.shape, 1))), found.type.shape[:-1])
 
 
 @public("vecmat")
 def vecmat(x: Any, y: Any) -> Any:
     """Vectors times matrices; leading axes broadcast."""
     x = staged(x)
-    found = matmul(reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
-    return reshape(found, (*found.shape[:-2], found.shape[-1]))
+    found = matmul(reshape(x, (*x.type.shape[:-1], 1, x.type.shape[-1])), y)
+    return reshape(found, (*found.type.shape[:-2], found.type.shape[-1]))

@@ -52,8 +52,8 @@ def quantile(
     found = _of_rows(_rows(fresh(element(x, target)), axes), q, method, target)
     if not keepdims:
         return found
-    kept = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
-    return xp.reshape(found, (*staged(q).shape, *kept))
+    kept = tuple(1 if i in axes else d for i, d in enumerate(x.type.shape))
+    return xp.reshape(found, (*staged(q).type.shape, *kept))
 
 
 @public("percentile")
@@ -94,14 +94,14 @@ def _rows(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     count: Any = 1
     for a in axes:
-        count = count * x.shape[a]
+        count = count * x.type.shape[a]
     moved = xp.permute_dims(x, (*kept, *axes))
-    flat = xp.reshape(moved, (*(x.shape[i] for i in kept), count))
+    flat = xp.reshape(moved, (*(x.type.shape[i] for i in kept), count))
     return fresh(Sort(flat.read()).results[0])
 
 
 def _of_rows(rows: Tensor, q: Any, method: str, target: DType) -> Tensor:
-    count = rows.shape[-1]
+    count = rows.type.shape[-1]
     size = xp.astype(xp.asarray(count), F64)
     share = fresh(element(staged(q), F64))
     place = share * (size - 1.0)
@@ -124,7 +124,7 @@ def _between(rows: Tensor, place: Tensor, method: str, target: DType) -> Tensor:
     a, b = _at(rows, low), _at(rows, xp.ceil(place))
     way = xp.where(place > low, 0.5, 0.0) if method == "midpoint" else place - low
     way = fresh(element(way, target))
-    t = xp.reshape(way, (*way.shape, *(1 for _ in rows.shape[1:])))
+    t = xp.reshape(way, (*way.type.shape, *(1 for _ in rows.type.shape[1:])))
     between = xp.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
     return xp.where(xp.equal(a, b), a, between)
 

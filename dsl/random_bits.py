@@ -44,9 +44,9 @@ def _checked(key: Any) -> Tensor:
     key = staged(key)
     if key.element is not U32:
         raise DTypeError(f"a key has elements of type u32, found {key.element}", remedy=KEY)
-    if key.shape != (2,):
+    if key.type.shape != (2,):
         raise ShapeError(
-            f"a key has the shape (2,), found {shown_shape(key.shape)}",
+            f"a key has the shape (2,), found {shown_shape(key.type.shape)}",
             remedy="dlvm.vmap draws for several keys" if key.ndim > 1 else KEY,
         )
     return key

@@ -44,7 +44,7 @@ def axes_of(x: Tensor, axis: int | Sequence[int] | None) -> tuple[int, ...]:
 def keep_axes(value: Value, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """The result of a reduction, with axes of size 1 in place of those reduced if wanted."""
     if keepdims:
-        shape: tuple[Dim, ...] = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+        shape: tuple[Dim, ...] = tuple(1 if i in axes else d for i, d in enumerate(x.type.shape))
         value = Reshape(value, shape)
     return fresh(value)
 

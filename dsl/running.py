@@ -46,7 +46,7 @@ def run(
     """A running scan; with the initial value it is exclusive over one element more."""
     along, value = one_axis(x, axis, name), x.read()
     if include_initial:
-        one = (*x.shape[:along], 1, *x.shape[along + 1 :])
+        one = (*x.type.shape[:along], 1, *x.type.shape[along + 1 :])
         rest = zeros(value.type.with_shape(one))
         value = Concat((rest, value) if reverse else (value, rest), along)
     return fresh(cls(value, along, bool(reverse), bool(exclusive or include_initial)))
@@ -147,5 +147,5 @@ def _end(x: Tensor, given: Any, axis: int) -> Tensor | None:
     if given is None:
         return None
     end = staged(given)
-    one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    one = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
     return end if end.ndim else named("broadcast_to")(end, one)

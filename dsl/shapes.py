@@ -22,6 +22,7 @@ from .operands import (
 )
 from .reductions import axes_of
 from .scopes import facing_users, is_sequence
+from .sizes import Shown, bare, shown, shown_sizes
 from .tensor import Tensor
 from .views import Reordered, Reshaped
 
@@ -29,7 +30,7 @@ from .views import Reordered, Reshaped
 def sizes(shape: Any) -> tuple[Dim, ...]:
     """A shape as a tuple; a single size is a vector."""
     given = shape if is_sequence(shape) else (shape,)
-    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in given)
+    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
 
 
 @public("reshape")
@@ -39,10 +40,10 @@ def reshape(x: Any, *shape: Any) -> Any:
     wanted = sizes(shape[0] if len(shape) == 1 else shape)
     if wanted.count(-1) == 1:
         known = product(tuple(d for d in wanted if d != -1))
-        rest = divide_exactly(x.size, known) if known != 0 else None
+        rest = divide_exactly(x.type.size, known) if known != 0 else None
         if rest is None:
             said = f"reshape: {x.type} does not divide into {list(wanted)}"
-            raise ShapeError(said, sides=(x.size, known))
+            raise ShapeError(said, sides=(x.type.size, known))
         wanted = tuple(rest if d == -1 else d for d in wanted)
     return x.part(Reshaped(wanted))
 
@@ -120,7 +121,7 @@ def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
 def broadcast_to(x: Any, shape: Any) -> Any:
     """``x`` stretched to a shape."""
     x, wanted = staged(x), sizes(shape)
-    if len(wanted) < x.ndim or broadcast_shapes([x.shape, wanted]) != wanted:
+    if len(wanted) < x.ndim or broadcast_shapes([x.type.shape, wanted]) != wanted:
         raise ShapeError(f"broadcast_to: {x.type} does not stretch to {list(wanted)}")
     return fresh(spread(x.read(), wanted))
 
@@ -129,7 +130,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 def broadcast_arrays(*arrays: Any) -> Any:
     """Arrays stretched to one shape."""
     xs = [staged(a) for a in arrays]
-    shape = broadcast_shapes([x.shape for x in xs]) if xs else ()
+    shape = broadcast_shapes([x.type.shape for x in xs]) if xs else ()
     return tuple(fresh(spread(x.read(), shape)) for x in xs)
 
 
@@ -142,7 +143,7 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     places = {a % rank for a in given if -rank <= a < rank}
     if len(places) != len(given):
         raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
-    rest = iter(x.shape)
+    rest = iter(x.type.shape)
     return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
 
@@ -150,17 +151,19 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
 def squeeze(x: Any, axis: Any = None) -> Any:
     """Without axes of size 1: those given, or all whose size is 1 for certain."""
     x = staged(x)
-    axes = axes_of(x, axis) if axis is not None else [i for i, d in enumerate(x.shape) if d == 1]
+    axes = (
+        axes_of(x, axis) if axis is not None else [i for i, d in enumerate(x.type.shape) if d == 1]
+    )
     for a in axes:
-        if x.shape[a] != 1:
-            raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.shape[a]}, not 1")
-    return x.part(Reshaped(tuple(d for i, d in enumerate(x.shape) if i not in axes)))
+        if x.type.shape[a] != 1:
+            raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1")
+    return x.part(Reshaped(tuple(d for i, d in enumerate(x.type.shape) if i not in axes)))
 
 
 @facing_users
-def shape(x: Any) -> tuple[Dim, ...]:
+def shape(x: Any) -> tuple[Shown, ...]:
     """The sizes of ``x``; unknown ones are symbols."""
-    return shape_of(plain(x))
+    return shown_sizes(shape_of(plain(x)))
 
 
 @facing_users
@@ -170,9 +173,10 @@ def ndim(x: Any) -> int:
 
 
 @facing_users
-def size(x: Any, axis: int | None = None) -> Dim:
+def size(x: Any, axis: int | None = None) -> Shown:
     """How many elements there are, or how many along an axis."""
-    return product(shape(x)) if axis is None else shape(x)[axis]
+    sizes = shape_of(plain(x))
+    return shown(product(sizes) if axis is None else sizes[axis])
 
 
 PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})
@@ -189,19 +193,21 @@ def _single(xs: list[Tensor]) -> Any:
 @public("atleast_1d")
 def atleast_1d(*arrays: Any) -> Any:
     """Scalars as vectors of one element."""
-    return _single([_at_least(x, x.shape or (1,)) for x in map(staged, arrays)])
+    return _single([_at_least(x, x.type.shape or (1,)) for x in map(staged, arrays)])
 
 
 @public("atleast_2d")
 def atleast_2d(*arrays: Any) -> Any:
     """Vectors as one row, scalars as one of one element."""
-    return _single([_at_least(x, (*(1,) * (2 - x.ndim), *x.shape)) for x in map(staged, arrays)])
+    return _single(
+        [_at_least(x, (*(1,) * (2 - x.ndim), *x.type.shape)) for x in map(staged, arrays)]
+    )
 
 
 @public("atleast_3d")
 def atleast_3d(*arrays: Any) -> Any:
     """Vectors and matrices with new axes, as NumPy places them: ``(1, n, 1)``, ``(m, n, 1)``."""
-    return _single([_at_least(x, _as_three(x.shape)) for x in map(staged, arrays)])
+    return _single([_at_least(x, _as_three(x.type.shape)) for x in map(staged, arrays)])
 
 
 def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

@@ -15,6 +15,7 @@ from dlvm.ir.line import Line, parse_type
 
 from .calling import unfit
 from .scopes import facing_users, is_array, ordinary, origin_in, type_of, user_origin
+from .sizes import bare
 from .trees import Spec as Tree
 from .trees import labels, paths
 
@@ -140,14 +141,14 @@ class Arguments:
         """Static values by type and value, as the cache keeps them."""
         for name, value in self.static:
             try:
-                hash(value)
+                hash(bare(value))
             except TypeError:
                 raise TraceError(
                     f"the static argument {name} is a {type(value).__name__}, which has no hash",
                     origin=user_origin(),
                     remedy="pass a tuple or a frozen dataclass, or don't make it static",
                 ) from None
-        return tuple((name, type(value), value) for name, value in self.static)
+        return tuple((name, type(value), bare(value)) for name, value in self.static)
 
     def with_static(self, names: Collection[str]) -> Arguments:
         """The same call, in which some more are static."""

@@ -36,9 +36,9 @@ def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
     if where is None or where is True:
         count: Dim = 1
         for a in axes_of(x, axis):
-            count = count * x.shape[a]
+            count = count * x.type.shape[a]
         return count
-    mask = fresh(spread(element(staged(where), I64), x.shape))
+    mask = fresh(spread(element(staged(where), I64), x.type.shape))
     return reduce(Sum, mask, axis, keepdims)
 
 
@@ -118,13 +118,15 @@ def average(
     """The sum of weighted elements over the sum of weights; ``returned`` gives that sum too."""
     x = staged(x)
     if weights is None:
-        weights = named("ones")(x.shape, _target(x, None))
+        weights = named("ones")(x.type.shape, _target(x, None))
     weights = staged(weights)
     if weights.ndim < x.ndim:
         (at,) = axes_of(x, axis)
-        weights = named("reshape")(weights, [d if i == at else 1 for i, d in enumerate(x.shape)])
+        weights = named("reshape")(
+            weights, [d if i == at else 1 for i, d in enumerate(x.type.shape)]
+        )
     weighted = apply(Mul, apply(Mul, x, weights), 1.0)
-    weights = fresh(spread(element(weights, weighted.element), x.shape))
+    weights = fresh(spread(element(weights, weighted.element), x.type.shape))
     total = reduce(Sum, weights, axis, keepdims)
     found = apply(Div, reduce(Sum, weighted, axis, keepdims), total)
     return (found, total) if returned else found
@@ -140,7 +142,7 @@ def cov(
         x = named("concat")([x, _rows(y, rowvar)])
     rest = apply(Sub, x, mean(x, 1, keepdims=True))
     correction = (0 if bias else 1) if ddof is None else ddof
-    count = maximum(rest.shape[1] - correction, 0)
+    count = maximum(rest.type.shape[1] - correction, 0)
     return named("squeeze")(apply(Div, rest @ rest.T, count))
 
 
@@ -158,7 +160,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
     c = cov(x, y, rowvar)
     if not c.ndim:
         return apply(Div, c, c)
-    size = apply(Sqrt, reduce(Sum, select(named("eye")(c.shape[0]), c, 0), 0, False))
+    size = apply(Sqrt, reduce(Sum, select(named("eye")(c.type.shape[0]), c, 0), 0, False))
     return c / size[:, None] / size[None, :]
 
 

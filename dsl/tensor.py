@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from dlvm.errors import TraceError
 from dlvm.ir import Dim, DType, TensorType, Value
-from dlvm.ir.dims import product
 
 from .mistakes import (
     SIZE,
@@ -29,6 +28,7 @@ from .mistakes import (
 )
 from .names import named
 from .scopes import Scope, current, user_origin
+from .sizes import Shown, shown, shown_sizes
 from .views import Reshaped, row_major
 
 OUTSIDE = "a value from outside this region"
@@ -147,7 +147,7 @@ class Tensor:
         part = step.read(self.read())
         scope = current()
         assert scope is not None
-        if isinstance(step, Reshaped) and step.strides(self.shape, self.strides) is None:
+        if isinstance(step, Reshaped) and step.strides(self.type.shape, self._strides()) is None:
             return Tensor(part, scope)
         held = self._root._held
         if scope is not self._scope:
@@ -159,15 +159,18 @@ class Tensor:
         return view
 
     @property
-    def strides(self) -> tuple[Dim, ...]:
+    def strides(self) -> tuple[Shown, ...]:
         """How far apart neighbours along each axis are in the array that this is a view of."""
+        return shown_sizes(self._strides())
+
+    def _strides(self) -> tuple[Dim, ...]:
         chain: list[Tensor] = [self]
         while (parent := chain[-1]._parent) is not None:
             chain.append(parent)
-        found = row_major(chain.pop().shape)
+        found = row_major(chain.pop().type.shape)
         for view in reversed(chain):
             assert view._parent is not None and view._step is not None
-            found = view._step.strides(view._parent.shape, found)
+            found = view._step.strides(view._parent.type.shape, found)
             assert found is not None  # else it were no view
         return found
 
@@ -210,9 +213,9 @@ class Tensor:
         return self._value.type
 
     @property
-    def shape(self) -> tuple[Dim, ...]:
-        """Its sizes; unknown ones are symbols that serve as sizes and as numbers."""
-        return self._value.type.shape
+    def shape(self) -> tuple[Shown, ...]:
+        """Its sizes as users see them; open ones are symbols that serve as sizes and as numbers."""
+        return shown_sizes(self._value.type.shape)
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -224,9 +227,9 @@ class Tensor:
         return len(self._value.type.shape)
 
     @property
-    def size(self) -> Dim:
+    def size(self) -> Shown:
         """The number of elements."""
-        return product(self.shape)
+        return shown(self.type.size)
 
     @property
     def dtype(self) -> Any:
@@ -239,9 +242,9 @@ class Tensor:
         return self.element.bytes
 
     @property
-    def nbytes(self) -> Dim:
+    def nbytes(self) -> Shown:
         """The bytes of all elements."""
-        return self.size * self.element.bytes
+        return shown(self.type.size * self.element.bytes)
 
     @property
     def label(self) -> str:

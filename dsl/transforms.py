@@ -21,6 +21,7 @@ from .namespace import xp
 from .operands import fit, here, staged
 from .provenance import arisen
 from .scopes import is_sequence, user_origin
+from .sizes import bare
 from .specs import Arguments, Parameters, owner
 from .tensor import Tensor
 from .tracing import Callee, call
@@ -271,12 +272,12 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
         if not isinstance(place, int):
             continue
         t = callee.types[place]
-        if leaf is not None and staged(leaf).shape != t.shape:
+        if leaf is not None and staged(leaf).type.shape != t.shape:
             raise ShapeError(
                 f"a cotangent for a result of type {t} has type {staged(leaf).type}",
                 origin=user_origin(),
                 remedy="give it the shape of the result; None stands for zeros",
-                sides=unequal(staged(leaf).shape, t.shape),
+                sides=unequal(staged(leaf).type.shape, t.shape),
             )
         out[place] = 0 if leaf is None else leaf
     return out
@@ -397,7 +398,7 @@ def batch_size(
     xs: Sequence[Tensor], axes: Sequence[int | None], names: Sequence[str], axis_size: Any = None
 ) -> Dim:
     """The size along the batched axes, which must be one, and ``axis_size`` if that is given."""
-    sizes = [(x.shape[a], n) for x, a, n in zip(xs, axes, names, strict=True) if a is not None]
+    sizes = [(x.type.shape[a], n) for x, a, n in zip(xs, axes, names, strict=True) if a is not None]
     if axis_size is not None:
         sizes.insert(0, (_checked_size(axis_size, known=not sizes), "axis_size"))
     if not sizes:
@@ -426,6 +427,7 @@ def _told(size: Dim, types: Sequence[TensorType]) -> Dim:
 
 
 def _checked_size(size: Any, known: bool) -> Dim:
+    size = bare(size)
     if isinstance(size, Expr) and not known:
         return size
     if isinstance(size, Integral) and int(size) >= 0:
@@ -440,7 +442,7 @@ def _checked_size(size: Any, known: bool) -> Dim:
 def _without_axis(x: Tensor, axis: int | None) -> TensorType:
     if axis is None:
         return x.type
-    return x.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
+    return x.type.with_shape((*x.type.shape[:axis], *x.type.shape[axis + 1 :]))
 
 
 def _moved(x: Tensor, axis: int | None) -> Tensor:

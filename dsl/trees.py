@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlvm.errors import UserError
-from dlvm.ir import Expr
 
 from .scopes import plain_name, user_origin
+from .sizes import Size
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:
     Spec = object  # for annotations; optree is imported with the first tree that is taken apart
 
 NAMESPACE = "dlvm"
-_PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Expr}
+_PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Size}
 _registered: set[type] = set()
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, TypeAlias
 
 from dlvm.errors import ShapeError
@@ -45,25 +44,6 @@ def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
     return (-sum(p for _, p in mono), [(str(a), -p) for a, p in mono])
 
 
-@dataclass(slots=True)
-class Numbers:
-    """Who computes with a size as with a number, ``1.0 / B``: set by the embedded language."""
-
-    apply: Callable[[str, Any, Any], Any] | None = None
-
-
-numbers = Numbers()
-
-
-def as_number(function: str, lhs: Any, rhs: Any) -> Any:
-    """A public function of a size and something that is no size."""
-    if isinstance(rhs, Integral) and function in ("add", "multiply"):  # an integer of NumPy's
-        return lhs + int(rhs) if function == "add" else lhs * int(rhs)
-    if numbers.apply is None:
-        raise ShapeError(f"{function} of {lhs} and {rhs}: a size computes with sizes only")
-    return numbers.apply(function, lhs, rhs)
-
-
 @dataclass(frozen=True, slots=True)
 class Expr:
     """A sum of integer multiples of monomials, sorted; never a plain constant."""
@@ -72,7 +52,7 @@ class Expr:
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
-            return as_number("add", self, other)
+            return NotImplemented
         if not isinstance(other, Expr) and not other:
             return self
         out = dict(self.terms)
@@ -82,7 +62,7 @@ class Expr:
 
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
-            return as_number("multiply", self, other)
+            return NotImplemented
         if not isinstance(other, Expr):  # the order of the terms stays as it is
             return self._times(int(other))
         out: dict[Monomial, int] = {}
@@ -121,31 +101,10 @@ class Expr:
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)
 
-    def __truediv__(self, other: Any) -> Any:
-        return as_number("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return as_number("divide", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return as_number("power", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return as_number("less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return as_number("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return as_number("less", other, self)
-
-    def __ge__(self, other: Any) -> Any:
-        return as_number("less_equal", other, self)
-
     def __bool__(self) -> bool:
         raise ShapeError(
             f"the size {self} is not known while tracing, so it has no truth value",
-            remedy="compare sizes with dlvm.where or dlvm.cond, or compile for fixed shapes",
+            remedy="compile for fixed shapes",
         )
 
     def __index__(self) -> int:

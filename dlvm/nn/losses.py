@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.namespace import xp
-from dlvm.dsl.operands import known_dtype, shown_shape
+from dlvm.dsl.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.scopes import facing_users, user_origin
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import DType
@@ -37,7 +37,7 @@ def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
 
 def _check_labels(logits: Any, labels: Any, axis: int) -> None:
     """One integer label for each example, which are all axes of the logits but one."""
-    shape, given = xp.shape(logits), xp.shape(labels)
+    shape, given = shape_of(plain(logits)), shape_of(plain(labels))
     if not -len(shape) <= axis < len(shape):
         raise ShapeError(
             f"cross_entropy: the logits have the shape {shown_shape(shape)}, which has no axis "

@@ -258,7 +258,7 @@ def iteration_over_a_symbolic_axis(x):
     return [row for row in x]  # here
 
 
-@wrong(ShapeError, "the size N is not known while tracing", dynamic=True)
+@wrong(TraceError, "the size N is not known while tracing", r"dlvm\.where", dynamic=True)
 def python_size_of_a_symbolic_axis(x):
     return x * (x.shape[0] or 1)  # here
 
