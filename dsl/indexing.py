@@ -245,7 +245,7 @@ def window_of(s: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, Dim, int]:
         return start, len(range(start, stop, step)), step
     if step < 0:
         return _backwards(s, extent, step)
-    stop = extent if s.stop is None else _bound(s.stop, extent)
+    stop = extent if s.stop is None else minimum(_from_start(s.stop, extent), extent)
     size = maximum(stop if s.start is None else _room(s.start, stop, extent), 0)
     return stop - size, floordiv(size + step - 1, step), step
 
@@ -259,9 +259,9 @@ def _backwards(s: slice[Any, Any, Any], extent: Dim, step: int) -> tuple[Dim, Di
 
 
 def _bound_below(k: Dim, extent: Dim) -> Dim:
-    if isinstance(k, int) and k < 0:
-        return maximum(extent + k, -1)
-    return minimum(k, extent - 1)
+    if at_least(k, 0):
+        return minimum(k, extent - 1)
+    return minimum(maximum(_wrapped(k, extent), -1), extent - 1)
 
 
 def _check_bound(bound: Any) -> None:
@@ -275,12 +275,22 @@ def _check_bound(bound: Any) -> None:
         raise DTypeError(f"expected an integer in a slice, found {bound!r:.40}")
 
 
-def _bound(k: Dim, extent: Dim) -> Dim:
-    if isinstance(k, int) and k < 0:
-        return maximum(extent + k, 0)
-    return minimum(k, extent)
+def _from_start(k: Dim, extent: Dim) -> Dim:
+    """Where a bound lies: one below 0 is counted from the end, and 0 where that is before it."""
+    if at_least(k, 0):
+        return k
+    if at_least(-k, extent) or at_least(k + 2, extent):  # from the end is before the start as well
+        return maximum(k, 0)
+    return maximum(_wrapped(k, extent), 0)
 
 
 def _room(k: Dim, stop: Dim, extent: Dim) -> Dim:
-    """What lies between ``k``, counted from the end if negative, and ``stop``."""
-    return minimum(stop, stop - extent - k) if isinstance(k, int) and k < 0 else stop - k
+    """What lies between a bound and ``stop``."""
+    if isinstance(k, int) and k < 0:
+        return minimum(stop, stop - extent - k)
+    return stop - _from_start(k, extent)
+
+
+def _wrapped(k: Dim, extent: Dim) -> Dim:
+    """``k``, and ``extent + k`` where it is below 0, which only the call may know."""
+    return k + extent * minimum(maximum(-k, 0), 1)

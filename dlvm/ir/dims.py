@@ -232,14 +232,39 @@ def minimum(a: Dim, b: Dim) -> Dim:
     """The smaller of two sizes, decided while tracing where ranges allow."""
     if at_least(b, a):
         return a
-    return b if at_least(a, b) else _call("min", *_sorted(a, b))
+    if at_least(a, b):
+        return b
+    for x, y in ((a, b), (b, a)):
+        if (found := _less_one("min", y, lambda d, x=x: at_least(d, x))) is not None:
+            return minimum(x, found)
+    return _call("min", *_sorted(a, b))
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
     """The larger of two sizes, decided while tracing where ranges allow."""
     if at_least(a, b):
         return a
-    return b if at_least(b, a) else _call("max", *_sorted(a, b))
+    if at_least(b, a):
+        return b
+    for x, y in ((a, b), (b, a)):
+        if (found := _less_one("max", y, lambda d, x=x: at_least(x, d))) is not None:
+            return maximum(x, found)
+    return _call("max", *_sorted(a, b))
+
+
+def _less_one(function: str, d: Dim, idle: Callable[[Dim], bool]) -> Dim | None:
+    """``max(x, max(p, q) + r)`` is ``max(x, q + r)`` where ``x >= p + r``; so is the minimum.
+
+    It makes one size of ``max(0, max(0, N-1) - 1)`` and ``max(0, N-2)``, two slices in two ways.
+    """
+    for mono, k in _terms(d):
+        call = mono[0][0] if _is_call(mono) else None
+        if k == 1 and isinstance(call, Call) and call.function == function:
+            rest = d - _call(function, call.lhs, call.rhs)
+            for dropped, kept in ((call.lhs, call.rhs), (call.rhs, call.lhs)):
+                if idle(dropped + rest):
+                    return kept + rest
+    return None
 
 
 def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
@@ -360,14 +385,15 @@ def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
 def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
     """By intervals, else with one floor division, minimum or maximum replaced by its bound.
 
-    The outermost goes first: it may be made of the others, which then cancel.
+    The outermost goes first: it may be made of the others, which then cancel. Of two alike that
+    one does for both of whose sides it must hold, as nothing is lost with it.
     """
     if bounds(d, ranges)[0] >= 0:
         return True
     calls = [(mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)]
     if not calls or effort == 0:
         return False
-    call, k = max(calls, key=lambda found: len(str(found[0])))
+    call, k = max(calls, key=lambda found: (len(str(found[0])), _splits(*found)))
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
@@ -376,8 +402,13 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
         return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
     if call.function not in ("min", "max"):
         return False
-    either = any if (call.function == "max") == (k > 0) else all
-    return either(_never_negative(rest + k * x, ranges, effort - 1) for x in (call.lhs, call.rhs))
+    each = all if _splits(call, k) else any
+    return each(_never_negative(rest + k * x, ranges, effort - 1) for x in (call.lhs, call.rhs))
+
+
+def _splits(atom: Atom, k: int) -> bool:
+    """Whether ``k`` times a minimum or maximum is least on either of its sides."""
+    return isinstance(atom, Call) and atom.function == ("min" if k > 0 else "max")
 
 
 def _is_call(mono: Monomial) -> bool:

@@ -341,6 +341,51 @@ def test_random_programs_do_as_numpy_does(seed):
         assert np.array_equal(found, expected), f"\n{body}\n{found}\n{expected}"
 
 
+@pytest.mark.parametrize(
+    "stencil",
+    [
+        lambda x, n: x[:-2] + x[1:-1] + x[2:],
+        lambda x, n: x[0 : n - 2] + x[1 : n - 1] + x[2:n],
+        lambda x, n: x[1:][:-1] * x[1:-1] - x[:-1][1:],
+        lambda x, n: x[:-4] - 4 * x[1:-3] + 6 * x[2:-2] - 4 * x[3:-1] + x[4:],
+        lambda x, n: x[1:-1:2],
+        lambda x, n: x[::2][1:-1],
+    ],
+)
+def test_slices_of_an_open_axis_meet(stencil):
+    opened = dlvm.function(dynamic=True)(lambda x: stencil(x, x.shape[0]))
+    for n in range(10):
+        x = np.arange(float(n)) ** 2
+        np.testing.assert_array_equal(opened(x), stencil(x, n))
+    assert len(opened.explain().compiles) == 1
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        *[lambda n, k=k: slice(0, n - k) for k in range(5)],
+        *[lambda n, k=k: slice(n - k, None) for k in range(5)],
+        *[lambda n, k=k: slice(n - k, None, -1) for k in range(1, 5)],
+        *[lambda n, k=k: slice(None, n - k, -1) for k in range(1, 5)],
+        lambda n: slice(-n, None),
+        lambda n: slice(2, n - 3),
+        lambda n: slice(1 - n, 5 - n),
+        lambda n: slice(n // 2 - 2, n // 2 + 2),
+        lambda n: slice(n // 2 - 2, 2 * n, 3),
+        lambda n: slice(n - 1, 0, -2),
+    ],
+)
+def test_bounds_made_of_an_open_size_mean_what_they_mean_to_numpy(bounds):
+    opened = dlvm.function(dynamic=True)(lambda x: x[bounds(x.shape[0])])
+    for n in range(10):
+        x = np.arange(float(n))
+        np.testing.assert_array_equal(opened(x), x[bounds(n)])
+    two = dlvm.function(dynamic={"x": "N", "y": "M"})(lambda x, y: y[bounds(x.shape[0])])
+    for n, m in ((0, 3), (1, 3), (2, 7), (4, 7), (7, 4)):
+        y = np.arange(float(m))
+        np.testing.assert_array_equal(two(np.ones(n), y), y[bounds(n)])
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 8])
 @pytest.mark.parametrize(
     "cut",

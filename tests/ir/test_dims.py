@@ -218,6 +218,34 @@ def test_evaluate_names_the_symbols_it_lacks():
         dims.evaluate(A * B, {"A": 2})
 
 
+FEW = range(-3, 4)
+
+
+@pytest.mark.parametrize("outer", [dims.minimum, dims.maximum])
+@pytest.mark.parametrize("inner", [dims.minimum, dims.maximum])
+def test_nested_extremes_are_those_of_integers(outer, inner):
+    for low, cut, more, factor in itertools.product(FEW, FEW, FEW, (1, 2, -1)):
+        size = outer(low, inner(factor * A - cut, more) + cut)
+        for a in range(12):
+            plain = [{dims.minimum: min, dims.maximum: max}[f] for f in (outer, inner)]
+            right = plain[0](low, plain[1](factor * a - cut, more) + cut)
+            assert dims.evaluate(size, {"A": a}) == right
+
+
+def test_a_slice_of_a_slice_has_the_size_of_one_slice():
+    for a, b, c in itertools.product(range(4), repeat=3):
+        once = dims.maximum(A - (a + b + c), 0)
+        assert dims.maximum(dims.maximum(dims.maximum(A - a, 0) - b, 0) - c, 0) == once
+        assert dims.minimum(dims.minimum(A, a + b), a) == dims.minimum(A, a)
+
+
+def test_what_lies_between_two_extremes_is_inside():
+    for start, end in itertools.product(range(13), repeat=2):
+        stop = dims.maximum(A - end, 0)
+        size = dims.maximum(stop - start, 0)
+        assert dims.at_least(stop - size, 0) and dims.at_least(A - stop, 0)
+
+
 def test_what_a_size_is_where_it_is_positive():
     n = dims.symbol("N")
     for inner in (n - 3, 2 - n, n * n - 5):
