@@ -10,7 +10,7 @@ from dlvm.ops import Div, IntegerPower, Mul, Pow, Sqrt
 
 from .eager import public
 from .elementwise import apply, note_widening
-from .operands import element, fit, here, is_weak, kind_of, number, plain, promoted
+from .operands import element, fit, fresh, here, is_weak, kind_of, number, plain, promoted
 from .tensor import Tensor
 
 SQUARED = 16  # a whole power of floats up to here is a product, which rounds at each step
@@ -31,10 +31,10 @@ def pow(x: Any, y: Any) -> Any:
     if known and float(y).is_integer() and (dtype.is_integer or abs(y) <= SQUARED):
         return _whole(base, int(y))
     if known and y == 0.5:
-        return apply(Sqrt, base)
-    if dtype.is_integer:
-        return apply(IntegerPower, base, y)
-    return apply(Pow, base, y)
+        found = apply(Sqrt, base)
+    else:
+        found = apply(IntegerPower if dtype.is_integer else Pow, base, y)
+    return fresh(found.read(), weak)  # what Python makes of two numbers leaves f32 as it is
 
 
 def _whole(base: Tensor, n: int) -> Any:

@@ -136,3 +136,31 @@ def test_arrays_of_sizes_that_may_differ_are_not_called_unequal():
     f = opened(lambda x, y: dlvm.array_equal(x, y), {"x": "N", "y": "M"})
     with pytest.raises(TraceError, match="no truth value"):
         f(np.ones(3), np.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "scale",
+    [
+        lambda n: n**0.5,
+        lambda n: 1 / n,
+        lambda n: n**-0.5,
+        lambda n: 2**n,
+        lambda n: 2.0**n,
+        lambda n: (n / 2) ** 1.5,
+        lambda n: n**-2,
+        lambda n: abs(n - 5),
+        lambda n: np.sqrt(n),
+    ],
+)
+def test_what_python_makes_of_a_size_widens_no_array(dtype: Any, scale: Any):
+    x = np.arange(1, 4).astype(dtype)
+    found = opened(lambda x: x * scale(x.shape[0]))(x)
+    right = x * scale(3)
+    assert found.dtype == right.dtype
+    np.testing.assert_allclose(found, right, rtol=1e-3 if dtype is np.float16 else 1e-6)
+
+
+def test_a_power_of_two_python_numbers_is_one():
+    found = dlvm.function(lambda x, a, b: x * a**b)(np.ones(2, np.float32), 2.0, 0.5)
+    assert found.dtype == np.float32
