@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.errors import ShapeError, UserError
+from dlvm.ir import Dim
 from dlvm.ir.dims import at_least
 from dlvm.ops import Gather, SearchSorted, Slice, Sort
 
@@ -97,13 +98,23 @@ def top_k(x: Any, k: Any, axis: int = -1) -> Any:
     """
     x = staged(x)
     (axis,) = axes_of(x, axis)
-    if not at_least(x.type.shape[axis], k) or not at_least(k, 0):
-        raise ShapeError(
-            f"top_k: an axis of size {x.type.shape[axis]} in {x.type} has no {k} largest"
-        )
+    size = x.type.shape[axis]
+    if not at_least(size, k) or not at_least(k, 0):
+        raise _too_few(x, axis, size, k)
     sizes = (*x.type.shape[:axis], k, *x.type.shape[axis + 1 :])
     found = ordered(x, axis, True)
     return tuple(fresh(Slice(r.read(), (0,) * x.ndim, sizes, (1,) * x.ndim)) for r in found)
+
+
+def _too_few(x: Tensor, axis: int, size: Dim, k: Any) -> ShapeError:
+    """The error for an axis that has no k elements, or may have fewer in a call."""
+    if isinstance(size, int) or at_least(k - 1, size):
+        return ShapeError(f"top_k: an axis of size {size} in {x.type} has no {k} largest")
+    return ShapeError(
+        f"top_k: axis {axis} of {x.type} may have fewer than {k} elements",
+        remedy=f'say that it has them: dynamic={{"x": "N+{k}"}} for an argument x; or take what '
+        f"there is: dlvm.flip(dlvm.sort(x, {axis}), {axis}) has the largest first",
+    )
 
 
 @public("searchsorted")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
+from dlvm.errors import (
+    DTypeError,
+    IndexOutOfRange,
+    ShapeError,
+    StagedTypeError,
+    TraceError,
+    UserError,
+)
 from tests.mistaken import X, judge, programs, wrong
 
 Y = np.ones((4, 2), np.float32)
@@ -261,6 +269,63 @@ def iteration_over_a_symbolic_axis(x):
 @wrong(TraceError, "the size N is not known while tracing", r"dlvm\.where", dynamic=True)
 def python_size_of_a_symbolic_axis(x):
     return x * (x.shape[0] or 1)  # here
+
+
+@wrong(TraceError, "truth value", r"dlvm\.where\(x\.shape\[0\] == 1, a, b\)", dynamic=True)
+def branch_on_a_symbolic_size(x):
+    if x.shape[0] == 1:  # here
+        return x
+    return -x
+
+
+@wrong(TraceError, "truth value", r"dlvm\.any\(dlvm\.asarray\(\(1, 3\)\) == x", dynamic=True)
+def symbolic_size_among_others(x):
+    return x if x.shape[0] in (1, 3) else -x  # here
+
+
+@wrong(TraceError, "truth value", r"dlvm\.where\(x\.shape\[0\] == \.\.\., x, -x\)", dynamic=True)
+def symbolic_shape_as_a_tuple(x):
+    return x if x.shape == (1, 3) else -x  # here
+
+
+@wrong(StagedTypeError, "the size N is not known .* no hash", r"dlvm\.where", dynamic=True)
+def symbolic_size_as_a_key(x):
+    return x * {3: 10.0}.get(x.shape[0], 0.0)  # here
+
+
+@wrong(TraceError, "truth value", r"dlvm\.minimum\(x\.shape\[0\], 3\)", dynamic=True)
+def least_of_a_symbolic_size(x):
+    return x * min(x.shape[0], 3)  # here
+
+
+@wrong(TraceError, "while", r"dlvm\.arange, which takes .* open sizes", dynamic=True)
+def numpy_counts_to_a_symbolic_size(x):
+    return x[:, 0] * np.arange(x.shape[0])  # here
+
+
+@wrong(TraceError, "the size N is not known", r"dlvm\.zeros, which takes", dynamic=True)
+def numpy_makes_a_symbolic_shape(x):
+    return np.sin(x) + np.zeros(x.shape)  # here
+
+
+@wrong(TraceError, "the size N .* can't become float", r"dlvm\.sqrt", dynamic=True)
+def root_of_a_symbolic_size(x):
+    return x / math.sqrt(x.shape[0])  # here
+
+
+@wrong(TraceError, "the size N .* can't become float", r"x\.shape\[0\] \*\* 0\.5", dynamic=True)
+def float_of_a_symbolic_size(x):
+    return x / float(x.shape[0])  # here
+
+
+@wrong(TraceError, "the size N .* can't become a Python int", r"dlvm\.fori_loop", dynamic=True)
+def range_of_a_symbolic_size(x):
+    return sum(x[i] for i in range(x.shape[0]))  # here
+
+
+@wrong(ShapeError, "may have fewer than 1 elements", r'dynamic={"x": "N\+1"}', dynamic=True)
+def largest_of_a_symbolic_axis(x):
+    return dlvm.top_k(x, 1, axis=0)  # here
 
 
 @pytest.mark.parametrize("program", programs(__name__))
