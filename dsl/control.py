@@ -22,6 +22,7 @@ from .operands import element, fresh, here, staged
 from .provenance import sizes_of
 from .recursion import Unfinished, outermost
 from .scopes import Scope, current, facing_users, type_of, user_origin
+from .sizes import Size
 from .tensor import Tensor
 from .tracing import Input, Written, inputs_of, write
 from .trees import flatten, labels, shown, unflatten
@@ -161,6 +162,7 @@ def switch(index: Any, branches: Sequence[Body], *args: Any) -> Any:
         )
     check_callable("switch", *branches)
     last = len(branches) - 1
+    index = staged(index) if isinstance(index, Size) else index
     if not isinstance(index, Tensor):
         return branch("switch", branches[min(max(_position(index), 0), last)], args)
     if index.type.shape or index.element.kind not in "iu":

@@ -172,6 +172,7 @@ def no_number_of_size(size: Size, what: str) -> TraceError:
     remedies = {
         "float": "compute with the size itself, which is a number: x / x.shape[0] ** 0.5",
         "int": "use the size itself, in shapes and as a number",
+        "text": "drop the format, or write dlvm.print(n), which writes it when the call gets there",
     }
     origin = user_origin()
     return TraceError(

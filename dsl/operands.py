@@ -65,7 +65,7 @@ def plain(x: Any) -> Any:
         return x
     if isinstance(x, list | tuple):
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
-        if any(isinstance(item, Tensor) for item in items):
+        if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
         return np.asarray(items)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):

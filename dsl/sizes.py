@@ -201,6 +201,16 @@ class Size:
     def __complex__(self) -> complex:
         raise no_number_of_size(self, "complex")
 
+    def __round__(self, digits: int | None = None) -> Size:
+        return self
+
+    __floor__ = __ceil__ = __pos__
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise no_number_of_size(self, "text")
+        return str(self)
+
     def __str__(self) -> str:
         return str(self.dim)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -75,6 +76,8 @@ def test_what_holds_for_every_size_is_known_while_tracing():
         lambda n, x: x * min(n, 3),
         lambda n, x: x * {3: 10.0}.get(n, 0.0),
         lambda n, x: x * len({n, 3}),
+        lambda n, x: x * dlvm.asarray([n, 3]),
+        lambda n, x: x * float(f"{n:d}"),
     ],
 )
 def test_python_can_not_decide_what_only_the_call_knows(ask: Any):
@@ -106,6 +109,7 @@ def test_sizes_serve_wherever_numbers_and_shapes_do():
             dlvm.scan(lambda c, _: (c + 1, None), 0, length=n)[0],
         )
         numbers = n, n * np.arange(2), np.float32(2) * n, divmod(n, 2), -n, abs(n), np.sqrt(n)
+        numbers = *numbers, round(n), math.floor(n), dlvm.switch(n, [lambda: 0, lambda: 1])
         return made, parts, loops, numbers, np.int64(2) + n, np.int64(3) * n, n - np.int8(1)
 
     def right(x: Any) -> Any:
@@ -113,6 +117,7 @@ def test_sizes_serve_wherever_numbers_and_shapes_do():
         made = np.zeros((n, 2)), np.ones(n**2), np.arange(n), x
         parts = x[: n // 2], x[n:], np.broadcast_to(x, (2, n)), np.repeat(x, n)
         numbers = n, n * np.arange(2), np.float32(2) * n, divmod(n, 2), -n, abs(n), np.sqrt(n)
+        numbers = *numbers, n, n, min(n, 1)
         return made, parts, (sum(x), n), numbers, n + 2, 3 * n, n - 1
 
     for n in (1, 2, 5):
