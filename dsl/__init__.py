@@ -1,9 +1,9 @@
 """The embedded language: Python functions traced into modules, and the names they use.
 
 Reading order: ``origins`` (lines of users), ``scopes`` (where operations are written), ``sizes``
-(those that are open), ``tensor``
-(the staged value), ``operands`` (promotion and broadcasting), ``eager`` and ``names`` (one
-function, staged or not), ``mistakes``, ``calling`` and ``suggestions`` (what is said of wrong
+(those that are open), ``tensor`` (the staged value), ``operands`` (promotion and broadcasting),
+``eager`` and ``names`` (one function, staged or not), ``mistakes``, ``calling`` and
+``suggestions`` (what is said of wrong
 programs), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``,
 ``reductions``, ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``,
 ``products``, ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,

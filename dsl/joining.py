@@ -78,11 +78,11 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
     _check_axis("stack", axis)
     xs = alike(arrays)
-    other = next((x for x in xs if x.shape != xs[0].shape), None)
+    other = next((x for x in xs if x.type.shape != xs[0].type.shape), None)
     if other is not None:
         raise ShapeError(
             f"stack: expected arrays of one shape, found {xs[0].type} and {other.type}",
-            sides=unequal(xs[0].shape, other.shape),
+            sides=unequal(xs[0].type.shape, other.type.shape),
         )
     return _joined("stack", [expand_dims(x, axis) for x in xs], axis)
 
