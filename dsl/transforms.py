@@ -21,7 +21,7 @@ from .namespace import xp
 from .operands import fit, here, staged
 from .provenance import arisen
 from .scopes import is_sequence, user_origin
-from .sizes import bare
+from .sizes import Size, bare
 from .specs import Arguments, Parameters, owner
 from .tensor import Tensor
 from .tracing import Callee, call
@@ -71,7 +71,7 @@ def with_known(
     if is_staged(f) and not f.transparent:
         return arguments
     pairs = zip(arguments.names, arguments.values, strict=True)
-    plain = {n for n, v in pairs if isinstance(v, bool | int | str) and owner(n) == n}
+    plain = {n for n, v in pairs if isinstance(v, bool | int | str | Size) and owner(n) == n}
     return arguments.with_static(plain - {*moving})
 
 

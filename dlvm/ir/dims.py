@@ -385,15 +385,18 @@ def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
 def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
     """By intervals, else with one floor division, minimum or maximum replaced by its bound.
 
-    The outermost goes first: it may be made of the others, which then cancel. Of two alike that
-    one does for both of whose sides it must hold, as nothing is lost with it.
+    Those that no other is made of go first, as the others may then cancel; among these one for
+    both of whose sides it must hold, as nothing is lost with it.
     """
     if bounds(d, ranges)[0] >= 0:
         return True
     calls = [(mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)]
     if not calls or effort == 0:
         return False
-    call, k = max(calls, key=lambda found: (len(str(found[0])), _splits(*found)))
+    outermost = [
+        (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
+    ]
+    call, k = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
