@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,18 +81,18 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
         )
     leaves, tree = flatten(args)
     inputs = inputs_of(leaves, tree, "x")
-    then, otherwise = agreeing(
-        finished(
-            [
-                lambda: region(
-                    "then", inputs, lambda xs: branch("cond", true_fun, unflatten(tree, xs))
-                ),
-                lambda: region(
-                    "otherwise", inputs, lambda xs: branch("cond", false_fun, unflatten(tree, xs))
-                ),
-            ]
-        )
-    )
+    takes = _names(args)
+
+    def side(name: str, fn: Body) -> Callable[[], Written]:
+        """Without a frame of its own, as control flow nests."""
+
+        def body(xs: list[Tensor]) -> Any:
+            return called("cond: a branch", takes, fn, *unflatten(tree, xs))
+
+        return partial(region, name, inputs, body)
+
+    sides = [side("then", true_fun), side("otherwise", false_fun)]
+    then, otherwise = agreeing(finished(sides))
     captured = union(then, otherwise)
     op = Cond(
         element(pred, BOOL),
@@ -104,8 +105,12 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
 
 def branch(name: str, fn: Body, args: Sequence[Any]) -> Any:
     """What a branch gives."""
-    takes = ", ".join(f"x{i}" for i, _ in enumerate(args)) if len(args) > 1 else "x" * len(args)
-    return called(f"{name}: a branch", takes, fn, *args)
+    return called(f"{name}: a branch", _names(args), fn, *args)
+
+
+def _names(args: Sequence[Any]) -> str:
+    """How the arguments of a branch could be called."""
+    return ", ".join(f"x{i}" for i, _ in enumerate(args)) if len(args) > 1 else "x" * len(args)
 
 
 def finished(branches: Sequence[Callable[[], Written]]) -> list[Written]:
