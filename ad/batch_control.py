@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import BOOL, Dim, Function, FunctionRef, Op, TensorType, Value
+from dlvm.ir import BOOL, Dim, Function, FunctionRef, Op, TensorType, Value, splat
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.verify import unify
@@ -40,12 +40,23 @@ def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     assert isinstance(op, Call)
     fn = b.engine.lent(op.callee.name)
     size = b.size if isinstance(b.size, int) else fresh_size(fn)
-    guard = b.guard(op)
+    guard = b.guard(op) or _told(b, xs, flags)
     callee = _callee(Batch(b.engine, size), op.callee.name, flags, bool(guard))
     given = (*xs, *guard)
     sizes = unify(callee.params, types_of(given))
     types = tuple(t.substitute(sizes) for t in callee.results)
     return Call(given, callee.ref, types).results, callee.batched
+
+
+def _told(b: Batch, xs: Sequence[Value], flags: Flags) -> tuple[Value, ...]:
+    """All lanes as a mask, where nothing else tells a callee how many there are.
+
+    A tape does not.
+    """
+    told = any(f and not is_tape(x.type) for x, f in zip(xs, flags, strict=True))
+    if told or isinstance(b.size, int):
+        return ()
+    return (splat(True, TensorType(BOOL, (b.size,))),)
 
 
 def _callee(b: Batch, name: str, flags: Flags, masked: bool) -> Callee:

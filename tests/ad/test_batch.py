@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dlvm import ops
+from dlvm.ad import expand
 from dlvm.ad.batch import BATCHED
 from dlvm.errors import IndexOutOfRange, UserError
-from dlvm.ir import OPS, Declaration, Dim, Function, FunctionRef, Module, Op, Value
+from dlvm.ir import OPS, Declaration, Dim, Function, FunctionRef, Module, Op, Value, parse
 from dlvm.ir.dims import symbol
 
 from .building import checked, derivatives, draw, floats, function
@@ -346,3 +347,43 @@ def test_every_leaf_says_how_it_is_batched() -> None:
         operands = any(spec.kind.startswith("operand") for spec in cls.layout)
         ruled = any(base in BATCHED for base in cls.__mro__)
         assert ruled or not operands or cls.batched is not Op.batched, name
+
+
+HANDED = """dlvm 1
+func @main(%x: f64[3]) -> f64[3] {
+  %0 = constant value=0 : i64
+  %1, %2, %3 = call [%0, %x, %x] callee=@loop : i64, f64[3], f64[3]
+  return %3
+}
+func @step(%x: f64[3]) -> f64[3] {
+  %0 = tanh %x : f64[3]
+  %1 = exp %0 : f64[3]
+  return %1
+}
+func @loop(%n: i64, %x: f64[3], %y: f64[3]) -> (i64, f64[3], f64[3]) {
+  %0, %1, %2 = while [%n, %x, %y], [] : i64, f64[3], f64[3]
+    condition(%n: i64, %x: f64[3], %y: f64[3]) -> bool {
+      %0 = constant value=2 : i64
+      %1 = less %n, %0 : bool
+      return %1
+    }
+    body(%n: i64, %x: f64[3], %y: f64[3]) -> (i64, f64[3], f64[3]) {
+      %0 = call [%y] callee=@step : f64[3]
+      %1 = constant value=1 : i64
+      %2 = add %n, %1 : i64
+      return %2, %0, %0
+    }
+  return %0, %1, %2
+}
+adjoint @d of @main wrt (0) keep (0) seeded
+batched @b of @d axes (none, 0) size Lanes
+"""
+
+
+def test_a_callee_that_is_handed_nothing_but_a_tape_knows_how_many_lanes_there_are() -> None:
+    full = expand(parse(HANDED)).verify()
+    x, seeds = np.arange(3.0), np.arange(6.0).reshape(2, 3)
+    found = full.run("b", x, seeds)
+    for lane, seed in enumerate(seeds):
+        for a, b in zip(found, full.run("d", x, seed), strict=True):
+            np.testing.assert_allclose(a[lane], b)
