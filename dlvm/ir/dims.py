@@ -185,7 +185,8 @@ def mod(a: Dim, b: Dim) -> Dim:
             return mod(inner.lhs, b)
         if isinstance(rest, int):
             return rest % b
-        return _call("mod", rest, b)
+        least, most = bounds(rest)
+        return rest if least >= 0 and most < b else _call("mod", rest, b)
     return 0 if divide_exactly(a, b) is not None else _call("mod", a, b)
 
 
@@ -403,6 +404,8 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
         bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
         above = call.rhs - 1  # a multiple of n that is above -n is >= 0
         return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
+    if call.function == "mod" and k < 0 and bounds(call.lhs, ranges)[0] >= 0:
+        return _never_negative(rest + k * call.lhs, ranges, effort - 1)  # no rest is greater
     if call.function not in ("min", "max"):
         return False
     each = all if _splits(call, k) else any

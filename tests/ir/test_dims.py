@@ -253,3 +253,14 @@ def test_what_a_size_is_where_it_is_positive():
         assert dims.where_positive(size) == inner
         assert dims.where_positive(size + 1) == size + 1
     assert dims.where_positive(n) == n and dims.where_positive(4) == 4
+
+
+def test_a_rest_is_no_greater_than_what_it_is_the_rest_of():
+    for n, low in itertools.product(range(1, 7), range(6)):
+        few = dims.minimum(A, low)
+        rest = dims.mod(few, n)
+        assert dims.at_least(few - rest, 0) and dims.at_least(A - dims.mod(A, n), 0)
+        assert (rest == few) == (low < n)
+        for a in range(12):
+            assert dims.evaluate(rest, {"A": a}) == min(a, low) % n
+    assert not dims.at_least(A - 3 - dims.mod(A - 3, 2), 0)
