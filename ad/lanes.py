@@ -128,7 +128,7 @@ def _any_lane(condition: Function, guard: Sequence[Value]) -> Function:
 
 
 def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) -> Function:
-    """One trip for the lanes that run; what ran is pushed after it, or popped before it."""
+    """One trip for the lanes that run; which were idle is pushed after it, or popped before it."""
     n, count = len(op.init), len(settled)
     uses = [
         _tape_of(b.engine, op.body, p)[0] if is_tape(p.type) else None for p in op.body.params[:n]
@@ -143,7 +143,8 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
         (running,) = inline(test, (*held, *guard)) if by_lane else (splat(True, lanes),)
         for i, use in enumerate(uses):
             if use is Pop:
-                held[i], running = Pop(held[i], (TensorType(TAPE), lanes)).results
+                held[i], idle = Pop(held[i], (TensorType(TAPE), lanes)).results
+                running = And(running, Not(idle))
         if guard and Pop not in uses:
             running = And(running, guard[0])
         new = list(inline(step, (*held, *((running,) if masked else ()))))
@@ -151,7 +152,7 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
             new = [_choose(running, x, old) for x, old in zip(new, params, strict=False)]
         for i, use in enumerate(uses):
             if use is Push:
-                new[i] = Push(new[i], (running,))
+                new[i] = Push(new[i], (Not(running),))
     return Function("body", (*params, *guard), live(builder.ops, new), tuple(new))
 
 

@@ -17,12 +17,14 @@ from dlvm.ops import (
     Cond,
     Custom,
     EmptyTape,
+    Equal,
     Gather,
     Maximum,
     Pop,
     Push,
     Scan,
     ScatterSet,
+    Select,
     While,
 )
 
@@ -129,10 +131,17 @@ class Stacking:
         return tuple(stack)
 
     def _popped(self, op: Pop, env: Env) -> None:
+        """The slots below the pointers; zeros where nothing is left, or was ever pushed."""
         stack = list(self.tapes[op.tape])
-        i, places = self._places(op.types[1:])
-        stack[i] = stack[i] + -1
-        found = [Gather(stack[place], stack[i], 0, mode="clip") for place in places]
+        types = op.types[1:]
+        if types not in self.lists:
+            found = list(map(zeros, types))
+        else:
+            i, places = self._places(types)
+            below = stack[i] + -1
+            stack[i] = Maximum(below, zeros(POINTER))
+            slot = Select(Equal(stack[i], below), below, splat(self.room, POINTER))
+            found = [Gather(stack[place], slot, 0, mode="drop") for place in places]
         self.tapes[op.results[0]] = tuple(stack)
         env.update(zip(op.results[1:], found, strict=True))
 

@@ -23,7 +23,7 @@ from .memory import ALIGNMENT, Arena, align, intervals, padded
 from .program import Program
 from .store import digest
 
-ROOM = 1021
+ROOM = (1 << 16) - 3
 """How many buffers a call may have."""
 HEAD = 6
 """Words before the buffers: whether one failed, its site, address, bytes and root, the count."""

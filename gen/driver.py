@@ -295,7 +295,10 @@ class Driver:
     def pop(self, step: Pop) -> None:
         """The values out of the cell, and its room back."""
         offsets, size = tape.cell(step.xs)
-        cell = self.w.value(f"load ptr, ptr {self.address(step.tape)}")
+        top = self.w.value(f"load ptr, ptr {self.address(step.tape)}")
+        arguments = f"ptr %context, ptr {top}, i64 {self.size(size)}, ptr %status"
+        cell = self.w.value(f"call ptr @tape_top({arguments})")
+        self.leave_if_failed()
         below = self.w.value(f"load i64, ptr {cell}")
         for x, offset in zip(step.xs, offsets, strict=True):
             at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")

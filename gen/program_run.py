@@ -152,7 +152,8 @@ class Machine:
                 self.cells.append((below, [self.array(x).copy() for x in xs]))
                 self.array(result)[...] = len(self.cells)
             case Pop(tape=tape, xs=xs, result=result):
-                below, values = self.cells[int(self.array(tape)) - 1]
+                top = int(self.array(tape))
+                below, values = self.cells[top - 1] if top else (0, [0] * len(xs))
                 for x, value in zip(xs, values, strict=True):
                     self.array(x)[...] = value
                 self.array(result)[...] = below

@@ -3,7 +3,8 @@
 A tape is a handle: the address of its top cell, 0 when empty; a cell holds the handle below it,
 then the values. Cells are taken from the end of the last chunk, so a push moves a pointer; a new
 chunk is twice as large as the one before. Popping what was pushed last gives its room back, and
-a chunk that became empty is kept for the next push. The call frees all chunks when it ends.
+a chunk that became empty is kept for the next push. The call frees all chunks when it ends. What
+is popped off an empty tape is a cell of zeros, made for it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
     return offsets, end
 
 
-DECLARATIONS = {"malloc": "declare ptr @malloc(i64)", "free": "declare void @free(ptr)"}
+DECLARATIONS = {
+    "malloc": "declare ptr @malloc(i64)",
+    "free": "declare void @free(ptr)",
+    "llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+}
 
 FUNCTIONS = f"""
 define internal ptr @tape_push(ptr %context, i64 %bytes, ptr %status) #0 {{
@@ -125,6 +130,23 @@ back:
 done:
   %new.cell = inttoptr i64 %new.start to ptr
   ret ptr %new.cell
+}}
+
+define internal ptr @tape_top(ptr %context, ptr %cell, i64 %bytes, ptr %status) #0 {{
+entry:
+  %empty = icmp eq ptr %cell, null
+  br i1 %empty, label %make, label %give
+give:
+  ret ptr %cell
+make:
+  %zeros = call ptr @tape_push(ptr %context, i64 %bytes, ptr %status)
+  %failed = icmp eq ptr %zeros, null
+  br i1 %failed, label %fail, label %clear
+fail:
+  ret ptr null
+clear:
+  call void @llvm.memset.p0.i64(ptr %zeros, i8 0, i64 %bytes, i1 false)
+  ret ptr %zeros
 }}
 
 define internal void @tape_pop(ptr %context, ptr %cell, i64 %bytes) #0 {{

@@ -3,6 +3,9 @@
 A tape is a value, threaded through loops like any other, and each version of it is used once:
 what a forward loop pushes, the backward loop pops in reverse. In the interpreter it is a linked
 list; in machine code it is a stack of chunks that grows at run time, owned by the call.
+
+The cotangents of a tape that nobody pops, however much is on it, are those of an empty one: under
+what was pushed, a tape holds zeros without end.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Push(Control):
 
 
 class Pop(Control):
-    """The tape without its top, and the values that were there."""
+    """The tape without its top, and the values that were there; of an empty tape, zeros."""
 
     name = "pop"
     tape: Value
@@ -58,8 +61,9 @@ class Pop(Control):
         return self.types
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
-        """Open the top cell."""
-        rest, values = operands[0][()]
+        """Open the top cell, if there is one."""
+        zeros = tuple(np.zeros(machine.shape(t), t.dtype.numpy) for t in self.types[1:])
+        rest, values = operands[0][()] or ((), zeros)
         cell = np.empty((), object)
         cell[()] = rest
         return (cell, *values)

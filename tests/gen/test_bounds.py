@@ -133,6 +133,13 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"""
     assert copied(elsewhere, 0) == 0 and copied(elsewhere, 8) == 1
 
 
+def test_calls_may_have_thousands_of_buffers():
+    double = dlvm.function(lambda xs: [x * 2 for x in xs])
+    many = list(RNG.normal(size=(520, 2)))
+    with dlvm.debug(bounds=True):
+        assert np.array_equal(double(many), 2 * np.array(many))
+
+
 def test_every_load_and_store_of_a_kernel_has_a_check_in_front():
     text = dlvm.function(debug="bounds")(step).compile(PARAMS, X, Y).text("llvm")
     kernels = re.findall(r"^define internal void @k\d+\(.*?^}", text, re.M | re.S)
