@@ -1,8 +1,8 @@
 """The one place that talks to LLVM: text in, machine code or an address out.
 
 LLVM aborts the process on code it can't select, so text is always verified first. A module has
-types, constants and names of its own, which go with it; it goes through passes at most once, and
-not at all where there is nothing for them to do, as the library never frees what watches a run.
+types, constants and names of its own, which go with it. What runs passes is made once for a target,
+as the library never frees what watches it.
 """
 
 from __future__ import annotations
@@ -62,15 +62,19 @@ def prepare(text: str, target: Target) -> binding.ModuleRef:
     """Code ready for selection: local arrays that are registers have become registers."""
     module = parse(f'target triple = "{target.triple}"\n{text}', binding.create_context())
     module.data_layout = str(machine(target).target_data)
-    if LOCAL not in text:
-        return module
-    builder = binding.create_pass_builder(
-        machine(target), binding.create_pipeline_tuning_options(speed_level=1)
-    )
+    if LOCAL in text:
+        passes, builder = _passes(target)
+        passes.run(module, builder)
+    return module
+
+
+@cache
+def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuilder]:
+    """The passes, and what they ask about a target."""
+    tuning = binding.create_pipeline_tuning_options(speed_level=1)
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    passes.run(module, builder)
-    return module
+    return passes, binding.create_pass_builder(machine(target), tuning)
 
 
 def assembly(text: str, target: Target) -> str:
