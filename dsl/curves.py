@@ -28,9 +28,12 @@ SHORT = 32
 
 
 @public("interp")
-def interp(x: Any, xp_: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it."""
-    x, knots, values = (staged(v) for v in (x, xp_, fp))
+    return _between(staged(x), staged(xp), staged(fp), left, right)
+
+
+def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) -> Any:
     if knots.ndim != 1 or knots.type.shape != values.type.shape:
         raise ShapeError(
             f"interp: expected two vectors of one size, found {knots.type} and {values.type}",

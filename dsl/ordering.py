@@ -143,7 +143,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 def _shapeless(name: str) -> None:
-    """How many elements differ is known only when they are: no staged array has such a shape."""
+    """Refused: how many elements differ, and so the shape, is known only in a call."""
 
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
         raise UserError(

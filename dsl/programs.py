@@ -162,7 +162,8 @@ class Programs:
             log.info("%s: traced again for the same program: %s", label, reason)
             return made
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
-        log.info("%s: compiled for %s: %s", label, self._compiles[-1].types, reason)
+        types = ", ".join(self._compiles[-1].types)
+        log.info("%s: compiled for (%s): %s", label, types, reason)
         return made
 
     def _twin(self, signature: Signature, program: Program) -> Specialisation | None:

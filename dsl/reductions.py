@@ -126,7 +126,7 @@ def derive(name: str) -> Callable[..., Any] | None:
     if cls is None:
         return None
     call = _of_axes(cls)  # type: ignore[arg-type]
-    call.__doc__ = cls.__doc__
+    call.__doc__ = (cls.__doc__ or "").replace("``axes``", "the axes")
     public(name)(call)
     return PUBLIC[name]
 

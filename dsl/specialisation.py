@@ -90,14 +90,23 @@ def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]
         return f"the structure of the arguments was {shown(named[-1].tree)}, is {shown(new.tree)}"
     same = [s for s in alike if s.static == new.static]
     if not same:
-        pairs = zip(alike[-1].static, new.static, strict=False)
-        differing = [f"{b[0]} was {a[2]!r:.60}, is {b[2]!r:.60}" for a, b in pairs if a != b]
-        return ", ".join(differing[:3]) or "other static arguments are given"
+        return ", ".join(_other_values(alike[-1].static, new.static)[:3])
     nearest = min(reversed(same), key=lambda s: _differing(s, new))
     columns = zip(labels, nearest.leaves, new.leaves, strict=True)
     texts = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in columns if a != b]
     more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
     return ", ".join(texts[:3]) + more
+
+
+def _other_values(known: Sequence[Any], new: Sequence[Any]) -> list[str]:
+    """What differs among static arguments, of which one may be left out."""
+    was, is_ = ({name: (cls, value) for name, cls, value in static} for static in (known, new))
+
+    def said(values: dict[str, Any], name: str) -> str:
+        return f"{values[name][1]!r:.60}" if name in values else "not given"
+
+    names = (n for n in was | is_ if was.get(n) != is_.get(n))
+    return [f"{n} was {said(was, n)}, is {said(is_, n)}" for n in names]
 
 
 def _differing(a: Signature, b: Signature) -> int:

@@ -47,9 +47,11 @@ def function(
 
     ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
     the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
-    leading ones. ``debug`` names what is looked at in every call, as by ``dlvm.debug``:
-    ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"`` is how much a call may take beside
-    its arguments and results: what does not fit is computed again instead of kept.
+    leading ones. ``threads`` is on how many threads a call may run, every core where it is left
+    out; ``target`` is the processor, of which there is ``"host"``. ``debug`` names what is looked
+    at in every call, as by ``dlvm.debug``: ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"``
+    is how much a call may take beside its arguments and results: what does not fit is computed
+    again instead of kept.
     """
 
     looks = (debug,) if isinstance(debug, str) else tuple(debug)

@@ -15,14 +15,6 @@ from .normalised import log_total, shifted
 
 
 @facing_users
-def one_hot(x: Any, classes: Any, dtype: Any = None, axis: int = -1) -> Any:
-    """For each integer a new axis of zeros with a one at its place; outside, zeros only."""
-    rank = len(xp.shape(x)) + 1
-    places = xp.reshape(xp.arange(classes), [-1 if i == axis % rank else 1 for i in range(rank)])
-    return xp.astype(xp.equal(xp.expand_dims(x, axis), places), dtype or "f64")
-
-
-@facing_users
 def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     """For each example, minus the log-probability of its integer label.
 

@@ -15,7 +15,7 @@ from .logic import Equal, LessEqual, Or, Select
 
 
 class Add(Elementwise):
-    """Sum ``x + y``; integers wrap around, bool is refused."""
+    """Sum ``x + y``; integers wrap around."""
 
     name = "add"
     x: Value

@@ -19,6 +19,7 @@ A, B = np.ones((2, 2)), np.zeros((2, 3))
 CALLS = [
     lambda: (np.interp, AT, KNOTS, V[:5]),
     lambda: (np.interp, 0.3, KNOTS, N),
+    lambda: (lambda x, k, f: np.interp(x, xp=k, fp=f), AT, KNOTS, V[:5]),
     lambda: (lambda x, k, f: np.interp(x, k, f, left=-9.0, right=9.0), AT, KNOTS, V[:5]),
     lambda: (np.interp, AT[:-1], KNOTS[:1], V[:1]),
     lambda: (np.trapezoid, X),

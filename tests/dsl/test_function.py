@@ -116,7 +116,7 @@ def test_one_compile_for_each_signature_with_its_reason(caplog):
         "x was a Python float, is a Python int",
     ]
     assert len(caplog.records) == 5
-    assert "x was f32[2,3], is f64[2,3]" in caplog.text
+    assert "compiled for (x: f64[2,3]): x was f32[2,3], is f64[2,3]" in caplog.text
 
 
 def test_static_values_by_type_and_value():
@@ -128,8 +128,13 @@ def test_static_values_by_type_and_value():
     assert f(X, 2, mode="none").shape == (2, 3)
     f(X, 2)
     f(X, 2.0)
-    f(X, True)
-    assert len(compiles(f)) == 4
+    f(X, True, "none")
+    assert compiles(f) == [
+        "first call",
+        "mode was not given, is 'none'",
+        "n was 2, is 2.0, mode was 'none', is not given",
+        "n was 2.0, is True, mode was not given, is 'none'",
+    ]
     with pytest.raises(UserError, match="static argument n is a list, which has no hash"):
         f(X, [2])
     with pytest.raises(UserError, match=r"static='k': there is no such parameter"):
