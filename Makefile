@@ -1,6 +1,7 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
 #   make check   format, lint, types, import contract, sizes, what is forbidden, then the tests
+#   make reference  every public name, into docs/reference.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
@@ -13,7 +14,7 @@
 
 BIN := .venv/bin
 
-.PHONY: peers accuracy test demo check table bench fuzz leaks robust guards planted
+.PHONY: peers accuracy reference test demo check table bench fuzz leaks robust guards planted
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -38,6 +39,9 @@ table: .venv/test.stamp
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks $(RACES)
 	$(BIN)/python benchmarks/phases.py
+
+reference: .venv/test.stamp
+	$(BIN)/python -m tools.reference
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)

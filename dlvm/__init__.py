@@ -1,5 +1,7 @@
 """dlvm: NumPy-style Python to machine code, for a function and for its gradient.
 
+``docs/guide.md`` shows how programs are written, ``docs/reference.md`` lists every public name.
+
 Functions that follow from operations (``dlvm.exp``, ``dlvm.sum`` ...) are found by name when
 they are first used; see ``dlvm.dsl.names``.
 """

@@ -3,39 +3,92 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.cli import main
+from tools import reference
 
 ROOT = Path(__file__).parents[1]
 DLVM = ROOT / "docs/dlvm.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def test_the_examples_of_the_readme_run_and_print_what_it_shows(capsys: pytest.CaptureFixture[str]):
-    blocks = re.findall(r"```(python)?\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    code = "".join(text for kind, text in blocks if kind)
+def python_examples(page: Path) -> list[tuple[str, str]]:
+    """The blocks of Python of a page, each with what stands below it."""
+    pairs: list[tuple[str, str]] = []
+    for kind, text in re.findall(r"^```(python)?\n(.*?)^```", page.read_text("utf8"), re.S | re.M):
+        pairs.append((text, "")) if kind else pairs.append((pairs.pop()[0], text))
+    return pairs
+
+
+def run_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], **given: Any) -> Any:
+    """Run the blocks of a page as one file, compare what each prints; what they define."""
+    file, examples = folder / "model.py", python_examples(page)
+    file.write_text("".join(code for code, _ in examples))
+    space: dict[str, Any] = {"__name__": "model", **given}
+    line, checker = 0, doctest.OutputChecker()
+    with np.printoptions():
+        for code, shown in examples:
+            exec(compile("\n" * line + code, str(file), "exec"), space)
+            line += code.count("\n")
+            found = capsys.readouterr().out
+            assert checker.check_output(shown, found, FLAGS), f"{code}\n{found}"
+    return space
+
+
+def test_the_examples_of_the_readme_run_and_print_what_it_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
     w, x = np.full((3, 2), 0.1, np.float32), np.ones((5, 3), np.float32)
-    namespace = {"w": w, "x": x, "y": np.zeros((5, 2), np.float32)}
-    exec(compile(code, "README.md", "exec"), namespace)
+    y = np.zeros((5, 2), np.float32)
+    space = run_page(ROOT / "README.md", tmp_path, capsys, w=w, x=x, y=y)
     t = np.tanh(0.3)
-    np.testing.assert_allclose(namespace["value"], t**2, rtol=1e-5)
-    np.testing.assert_allclose(namespace["gradient"], np.full((3, 2), t * (1 - t**2)), rtol=1e-5)
-    shown = [text for kind, text in blocks if not kind]
-    assert capsys.readouterr().out == "".join(text + "\n" for text in shown)
+    np.testing.assert_allclose(space["value"], t**2, rtol=1e-5)
+    np.testing.assert_allclose(space["gradient"], np.full((3, 2), t * (1 - t**2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("page", ["guide", "testing"])
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(
+    page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    path = ROOT / "docs" / f"{page}.md"
+    assert len(python_examples(path)) > 6
+    run_page(path, tmp_path, capsys)
+
+
+def test_the_reference_is_what_its_tool_writes():
+    assert reference.PAGE.read_text("utf8") == reference.page(), "make reference"
+
+
+def test_the_reference_explains_every_public_name():
+    text = reference.PAGE.read_text("utf8")
+    modules = ("linalg", "nn", "ops", "random", "testing", "tree")
+    named = set(re.findall(r"`dlvm\.(?:errors\.)?(\w+)", text))
+    assert {n for n in dir(dlvm) if n not in modules} - named == set()
+    assert [line for line in text.splitlines() if line.startswith("- ") and line[-2:] == ": "] == []
+
+
+def test_help_tells_of_every_option_of_a_staged_function():
+    doc, options = dlvm.function.__doc__ or "", inspect.signature(dlvm.function).parameters
+    assert [n for n in options if n != "fn" and f"``{n}" not in doc] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_link_leads_to_a_file(page: Path):
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf8"))
+    text = re.sub(r"`[^`]*`", "", page.read_text("utf8"))  # of code, f[i](x) is no link
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert [t for t in targets if not (page.parent / t).exists()] == []
 
 
@@ -78,12 +131,12 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.S)
     (tmp_path / "model.py").write_text(code)
     monkeypatch.chdir(tmp_path)
-    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    checker = doctest.OutputChecker()
     examples = console_examples(page)
     assert len(examples) > 8
     for command, shown in examples:
         found = printed(command, capsys)
-        assert checker.check_output(shown, found, flags), f"{command}\n{found}"
+        assert checker.check_output(shown, found, FLAGS), f"{command}\n{found}"
 
 
 def test_the_page_on_trust_prints_what_it_shows(tmp_path: Path):
@@ -91,7 +144,7 @@ def test_the_page_on_trust_prints_what_it_shows(tmp_path: Path):
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.S)
     (tmp_path / "wrong.py").write_text(code)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "DLVM_REPRO": str(tmp_path / "failures")}
-    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    checker = doctest.OutputChecker()
     examples = console_examples(page)
     assert len(examples) == 5
     for command, shown in examples:
@@ -100,4 +153,4 @@ def test_the_page_on_trust_prints_what_it_shows(tmp_path: Path):
             shell, shell=True, capture_output=True, text=True, env=env, cwd=tmp_path, check=False
         )
         found = done.stdout + done.stderr
-        assert checker.check_output(shown, found, flags), f"{command}\n{found}"
+        assert checker.check_output(shown, found, FLAGS), f"{command}\n{found}"
