@@ -100,7 +100,7 @@ class Group:
             state = tuple(nest.load(x, r) for x in parts)
             (x,) = op.project(words, op.combine(words, op.identity(words), state))
             nest.store(found, r, words.cast(x, type_.dtype))
-        pull.tiles[op] = Tile(found, -1, (self.first, self.first), 0)
+        pull.tiles[op] = Tile(found, (-1, -1), (self.first, self.first), 0)
 
     def share(self, body: Function) -> None:
         """What is made of folds once for each row and used along it, for all rows at once."""
@@ -111,7 +111,7 @@ class Group:
             for v, local in zip(wanted, found, strict=True):
                 nest.store(local, r, pull.element(v, At(self.row(r))))
         for v, local in zip(wanted, found, strict=True):
-            pull.tiles[v] = Tile(local, -1, (self.first, self.first), 0)
+            pull.tiles[v] = Tile(local, (-1, -1), (self.first, self.first), 0)
 
     def _ready(self, body: Function) -> list[Elementwise]:
         """Values of rows that depend on folds, all of which are done."""

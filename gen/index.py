@@ -66,6 +66,11 @@ def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
     return factors.items()
 
 
+def has_calls(d: Dim) -> bool:
+    """Whether there is a quotient, rest, minimum or maximum in a size."""
+    return bool(_atoms(d))
+
+
 def _atoms(d: Dim) -> set[Call]:
     terms = d.terms if isinstance(d, Expr) else ()
     return {atom for mono, _ in terms for atom, _ in mono if isinstance(atom, Call)}

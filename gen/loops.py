@@ -11,7 +11,7 @@ nothing of targets.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from dlvm.errors import Origin
@@ -250,6 +250,10 @@ class Operand:
         """The offset of an element."""
         far, near = (col, row) if self.transposed else (row, col)
         return self.offset + far * self.step + near
+
+    def turned(self) -> Operand:
+        """The transpose."""
+        return replace(self, transposed=not self.transposed and self.step != 1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

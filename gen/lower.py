@@ -27,11 +27,12 @@ from dlvm.ops import (
     overwriter,
 )
 
+from .boxes import Span, boxes, joinable
 from .fold import Team
 from .frames import Frame, folds, frame_of, last_of, levels_of, only_position
 from .grains import grained
 from .groups import group, group_size, groups_of
-from .index import Index, ceildiv, flatten, guarded, reshaped, split
+from .index import Index, ceildiv, flatten, guarded, has_calls, reshaped, split
 from .keeping import keeping
 from .loops import (
     Bind,
@@ -160,8 +161,38 @@ class _Lowering:
             return
         for shape in dict.fromkeys(v.shape for v, _ in targets):
             group = [t for t in targets if t[0].shape == shape]
-            flat = only_position(self.body, shape) and self.how.processor == "cpu"
-            self._rows(Frame((product(shape),) if flat else shape, ()), group)
+            if self.how.processor != "cpu" or turned(self.body, shape):
+                self._rows(Frame(shape, ()), group)
+            elif only_position(self.body, shape):
+                self._rows(Frame((product(shape),), ()), group)
+            else:
+                for box in boxes([v for v, _ in group], shape, len(self.body.ops)):
+                    self._box(box, group)
+
+    def _box(self, box: Sequence[Span], targets: Sequence[Target]) -> None:
+        """The elements in a part of a frame, as one loop where they lie beside one another."""
+        starts, sizes = zip(*box, strict=True) if box else ((), ())
+
+        def elements(index: Index) -> None:
+            at = At(tuple(a + b for a, b in zip(starts, index, strict=True)))
+            found = [self.pull.element(v, at) for v, _ in targets]
+            for (_, buffer), x in zip(targets, found, strict=True):
+                self._store(buffer, at, x, ())
+
+        for first in joinable(self.body, box, targets[0][0].shape):
+            apart, joined = sizes[:first], sizes[first:]
+            with (
+                self.nest.scope(closed=True) as body,
+                self._loops(apart, range(first), "parallel", None) as outer,
+                self.nest.loop(self.inner, product(joined)) as e,
+            ):
+                elements((*outer, *split(e, joined)))
+            if not any(has_calls(d) for s in statements(tuple(body)) for d in dims(s)):
+                for statement in body:
+                    self.nest.put(statement)
+                return
+        with self._loops(sizes, range(len(sizes)), "parallel", last_of(sizes)) as index:
+            elements(index)
 
     def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
         """One turn for each row: what is folded, then what is written of it."""
@@ -393,14 +424,18 @@ class _Lowering:
             x, y = self._matrix(op.x, at), self._matrix(op.y, at)
             if x is None or y is None:
                 return False
-            self.pull.tiles[op] = Tile(tile, -2, (row, col), width)
+            if column := n == 1:  # the row that it is of the transposes lies in vectors
+                x, y, m, n = y.turned(), x.turned(), 1, m
+            axes = (-1, -2) if column else (-2, -1)
+            self.pull.tiles[op] = Tile(tile, axes, (row, col), width)
             with (
                 self.nest.scope(*names, closed=True) as body,
                 self.nest.loop("serial", rows, "r") as r,
                 self.nest.loop("vector", cols, "c") as c,
             ):
+                spot = (col + c, row + r) if column else (row + r, col + c)
                 for value, buffer in targets:
-                    self._write(value, buffer, At((*at, row + r, col + c)), ())
+                    self._write(value, buffer, At((*at, *spot)), ())
             self.nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(body)))
         return True
 

@@ -41,6 +41,7 @@ from .loops import (
     Where,
     Word,
 )
+from .prove import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Scope:
 
     names: set[str]
     closed: bool = False
+    highest: dict[str, Dim] = field(default_factory=dict[str, Dim])
     body: list[Statement] = field(default_factory=list[Statement])
     shared: dict[Hashable, Scalar] = field(default_factory=dict[Hashable, Scalar])
     elements: dict[tuple[Value, At], tuple[Scalar, ...]] = field(
@@ -108,6 +110,7 @@ class Nest:
             return
         name = self.fresh(f"%{hint}")
         with self.scope(name) as body:
+            self.scopes[-1].highest[name] = extent - 1
             yield symbol(name)
         if extent == 0:
             return
@@ -141,6 +144,10 @@ class Nest:
         before, self.counting = self.counting, False
         yield
         self.counting = before
+
+    def holds(self, d: Dim) -> bool:
+        """Whether ``d >= 0`` in every turn of the loops that are open."""
+        return Facts({n: high for s in self.scopes for n, high in s.highest.items()}).nonnegative(d)
 
     # -- scalars ---------------------------------------------------------------------------
 

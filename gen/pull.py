@@ -47,13 +47,13 @@ Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of a value in an array: some positions of an axis, and of the last, from a corner.
+    """A part of a value in an array: some positions of two axes, from a corner.
 
     With an ``index`` that one alone is known to lie in it.
     """
 
     memory: Local
-    axis: int
+    axes: tuple[int, int]
     corner: tuple[Dim, Dim]
     width: int
     index: Index | None = None
@@ -111,7 +111,7 @@ class Pull:
             return (self.nest.load(self.kept[value], flatten(at.index, value.shape), at.where),)
         tile = self.tiles.get(value)
         if tile is not None and tile.index in (None, at.index):
-            i, j = at.index[tile.axis] - tile.corner[0], at.index[-1] - tile.corner[1]
+            i, j = (at.index[a] - c for a, c in zip(tile.axes, tile.corner, strict=True))
             total = self.nest.load(tile.memory, i * tile.width + j)
             return (self.words.cast(total, value.type.dtype),)
         match value:
@@ -183,11 +183,16 @@ class Pull:
         i, start = at.index[op.axis], 0
         pieces: list[tuple[Scalar, Where]] = []
         for x in op.xs:
-            stop = start + x.shape[op.axis]
-            index = (*at.index[: op.axis], i - start, *at.index[op.axis + 1 :])
-            piece = yield x, At(index, guarded(at.where, i - start, stop - 1 - i))
-            pieces.append((piece, (stop - 1 - i,)))
-            start = stop
+            begin, start = start, start + x.shape[op.axis]
+            if (inside := self._open(i - begin, start - 1 - i)) is None:
+                continue
+            index = (*at.index[: op.axis], i - begin, *at.index[op.axis + 1 :])
+            piece = yield x, At(index, guarded(at.where, *inside))
+            if not inside:
+                return (piece,)
+            pieces.append((piece, (start - 1 - i,)))
+        if not pieces:  # in a loop without turns
+            return (self.words.constant(0, op.dtype),)
         out = pieces[-1][0]
         for piece, before in reversed(pieces[:-1]):
             out = self.words.select(self.nest.inside(before), piece, out)
@@ -196,9 +201,11 @@ class Pull:
     def _pad(self, op: Pad, at: At) -> Rule:
         index = tuple(i - low for i, low in zip(at.index, op.low, strict=True))
         ends = zip(index, op.x.shape, strict=True)
-        inside = guarded((), *(d for i, size in ends for d in (i, size - 1 - i)))
-        x = yield op.x, At(index, guarded(at.where, *inside))
         zero = self.words.constant(0, op.dtype)
+        inside = self._open(*(d for i, size in ends for d in (i, size - 1 - i)))
+        if inside is None:
+            return (zero,)
+        x = yield op.x, At(index, guarded(at.where, *inside))
         return (self.words.select(self.nest.inside(inside), x, zero) if inside else x,)
 
     def _update(self, op: Update, at: At) -> Rule:
@@ -208,10 +215,20 @@ class Pull:
             ahead, stride = (i - start, step) if step > 0 else (start - i, -step)
             index.append(floordiv(ahead, stride))
             conditions += (ahead, (size - 1) * stride - ahead, -mod(ahead, stride))
-        inside = guarded((), *conditions)
+        inside = self._open(*conditions)
+        if inside == ():
+            return ((yield op.y, At(tuple(index), at.where)),)
         x = yield op.x, at
+        if inside is None:
+            return (x,)
         y = yield op.y, At(tuple(index), guarded(at.where, *inside))
-        return (self.words.select(self.nest.inside(inside), y, x) if inside else y,)
+        return (self.words.select(self.nest.inside(inside), y, x),)
+
+    def _open(self, *conditions: Dim) -> Where | None:
+        """Those of the conditions that may or may not hold here; none where one never does."""
+        if any(self.nest.holds(-1 - d) for d in conditions):
+            return None
+        return guarded((), *(d for d in conditions if not self.nest.holds(d)))
 
     def _gather(self, op: Gather, at: At) -> Rule:
         rank = op.indices.type.rank - op.batch

@@ -84,7 +84,7 @@ def tiles(pull: Pull, shape: Index, ops: Sequence[Permute]) -> Generator[Index]:
                 nest.store(local, r * COLUMNS + c, pull.element(op, At(at(r, c))))
         here = at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("vector", sizes[1])))
         for op, local in copies.items():
-            pull.tiles[op] = Tile(local, axis, corner, COLUMNS, here)
+            pull.tiles[op] = Tile(local, (axis, -1), corner, COLUMNS, here)
         yield here
     for op in ops:
         del pull.tiles[op]

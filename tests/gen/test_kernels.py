@@ -202,6 +202,36 @@ def test_products_are_the_bits_of_a_chain_of_fma():
         assert counts.flops == evaluate(flops(compiled.lowered.body), sizes)
 
 
+@pytest.mark.parametrize("x_turned", [False, True])
+@pytest.mark.parametrize("dtype", ["f32", "i16"])
+def test_what_is_made_of_a_column_is_made_in_vectors(x_turned, dtype):
+    """A column is computed as the row that it is of the transposes, to the same bits."""
+    x = f"{dtype}[K,M]" if x_turned else f"{dtype}[M,K]"
+    op, module = kernel(
+        f"""func @f(%x: {x}, %y: {dtype}[K,4], %z: {dtype}[M,1]) -> ({dtype}[M,1], {dtype}[M,1]) {{
+      {f"%t = permute %x perm=(1,0) : {dtype}[M,K]" if x_turned else ""}
+      %c = slice %y starts=(0,2) sizes=(K,1) steps=(1,1) : {dtype}[K,1]
+      %p = matmul {"%t" if x_turned else "%x"}, %c : {dtype}[M,1]
+      %q = mul %p, %z : {dtype}[M,1]
+      return %q, %p
+    }}""",
+        "product",
+    )
+    assert "m=1 n=M" in str(loops(op))
+    compiled = Compiled(op)
+    rng = np.random.default_rng(0)
+    for m, k in ((0, 3), (3, 0), (1, 1), (1, 9), (17, 5), (1100, 40), (33, 1030)):
+        numbers = (rng.integers(-9, 9, s) for s in ((k, m) if x_turned else (m, k), (k, 4), (m, 1)))
+        kind = np.float32 if dtype == "f32" else np.int16
+        arrays = [(n / 4 if kind is np.float32 else n).astype(kind) for n in numbers]
+        expected = interpret(op, arrays)[0]
+        for threads in (1, 2):
+            found = compiled(*arrays, threads=threads)[0]
+            assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+        for found, exact in zip(expected, module.run("f", *arrays), strict=True):
+            np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+
+
 def test_batched_products_in_f64():
     op, module = kernel(
         """func @f(%x: f64[B,M,K], %y: f64[B,N,K]) -> f64[B,M,N] {
