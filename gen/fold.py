@@ -10,16 +10,17 @@ one after the other where the loops around are parallel already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.dims import floordiv, minimum, mod, product
+from dlvm.ir.dims import floordiv, maximum, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .index import ceildiv, flatten, piece, recombine, split
+from .frames import on_one_line
+from .index import Index, ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
 from .schedule import Schedule
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .pull import Pull
 
 State = tuple[Scalar, ...]
+FILLED = 2
+"""Of how many operands a chunk is copied, at most."""
 
 
 @dataclass(slots=True)
@@ -36,6 +39,26 @@ class Team:
 
     lane: Dim | None = None
     depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """What is folded: a shape, the axes along which, and the index along the others."""
+
+    shape: Index
+    axes: tuple[int, ...]
+    at: At
+
+    @property
+    def sizes(self) -> Index:
+        """The sizes along the axes."""
+        return tuple(self.shape[a] for a in self.axes)
+
+    def place(self, reduced: Index) -> At:
+        """The index of an operand, from one along the axes."""
+        inner, outer = iter(reduced), iter(self.at.index)
+        both = (next(inner if a in self.axes else outer) for a in range(len(self.shape)))
+        return At(tuple(both), self.at.where)
 
 
 class Fold:
@@ -73,12 +96,10 @@ class Fold:
                 self.lanes = before
 
     def _loop(self, ops: Sequence[Reduction], at: At) -> None:
-        shape, axes = ops[0].operands[0].shape, ops[0].axes
-        sizes = tuple(shape[a] for a in axes)
-        folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
+        folds = [_Running(self, op, at) for op in ops]
         for fold in folds:
             fold.start()
-        self._chunks(folds, product(sizes))
+        self._chunks(folds, product(folds[0].along.sizes))
         for fold, op in zip(folds, ops, strict=True):
             self.nest.remember(op, at, fold.result())
 
@@ -112,19 +133,6 @@ class Fold:
         with self.nest.loop("serial", minimum(1, rest), "last"):
             self._chunk(folds, extent, whole, rest)
 
-    def _whole(
-        self, shape: Sequence[Dim], axes: Sequence[int], at: At, sizes: tuple[Dim, ...]
-    ) -> Callable[[Dim], At]:
-        """From a position along the reduced axes to an index of the operands."""
-
-        def index(k: Dim) -> At:
-            reduced = iter(split(k, sizes))
-            kept = iter(at.index)
-            both = (next(reduced if a in axes else kept) for a in range(len(shape)))
-            return At(tuple(both), at.where)
-
-        return index
-
     def partial(
         self,
         ops: Sequence[Reduction],
@@ -134,10 +142,8 @@ class Fold:
         start: Dim,
     ) -> None:
         """Reductions of one chunk, as far as so many accumulators, which are put into arrays."""
-        shape, axes = ops[0].operands[0].shape, ops[0].axes
-        sizes = tuple(shape[a] for a in axes)
-        folds = [_Running(self, op, self._whole(shape, axes, at, sizes)) for op in ops]
-        extent = product(sizes)
+        folds = [_Running(self, op, at) for op in ops]
+        extent = product(folds[0].along.sizes)
         self._accumulate(folds, extent, 0, extent, lanes)
         with self.across(lanes) as (lane, _):
             for fold, arrays in zip(folds, to, strict=True):
@@ -156,6 +162,7 @@ class Fold:
     ) -> None:
         """A chunk of a length in accumulators, of which so many are left in the end."""
         first = c * self.tree[0]
+        self._fill(folds, folds[0].along, first, length)
         for fold in folds:
             fold.open()
         with self.across(self.lanes, meet=False) as (lane, where):
@@ -175,6 +182,28 @@ class Fold:
                 with self.across(half) as (lane, where):
                     for fold in folds:
                         fold.halve(lane, half, where)
+
+    def _fill(self, folds: Sequence[_Running], along: Along, first: Dim, length: Dim) -> None:
+        """Row by row, a chunk of operands that don't lie on one line, so that it does."""
+        operands = list(dict.fromkeys(x for fold in folds for x in fold.op.operands))
+        scattered = len(along.sizes) > 1 and not all(map(on_one_line, operands))
+        if not (scattered and self.team is not None and self.team.lane is None):
+            return
+        if self.lanes == 1 or len(operands) > FILLED:
+            return
+        width, nest = along.sizes[-1], self.nest
+        found = {x: nest.local("chunk", x.dtype, self.tree[0]) for x in operands}
+        above = floordiv(first, width)
+        rows = floordiv(first + length - 1, width) - above + 1
+        with nest.loop("serial", rows, "row") as r:
+            start = (above + r) * width  # before the chunk in its first row
+            low = maximum(0, first - start)
+            with nest.loop("vector", minimum(width, first + length - start) - low) as j:
+                at = along.place((*split(above + r, along.sizes[:-1]), low + j))
+                for x, local in found.items():
+                    nest.store(local, start - first + low + j, self.pull.element(x, at))
+        for fold in folds:
+            fold.filled, fold.first = found, first
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
         with self.across(count, meet=False) as (lane, where):
@@ -227,9 +256,12 @@ class Fold:
 class _Running:
     """One reduction while it runs: its accumulators and its total."""
 
-    def __init__(self, fold: Fold, op: Reduction, index: Callable[[Dim], At]) -> None:
-        self.fold, self.op, self.index = fold, op, index
+    def __init__(self, fold: Fold, op: Reduction, at: At) -> None:
+        self.fold, self.op = fold, op
+        self.along = Along(op.operands[0].shape, op.axes, at)
         self.nest, self.words = fold.nest, fold.words
+        self.filled: dict[Value, Local] = {}
+        self.first: Dim = 0
         self.lanes: list[Local] = []
         self.chunks: list[Buffer] = []
         self.totals: list[Local] = []
@@ -262,15 +294,20 @@ class _Running:
 
     def step(self, k: Dim, lane: Dim, where: Where) -> None:
         """Take in element k."""
-        at = self.index(k)
+        at = self.along.place(split(k, self.along.sizes))
         at = At(at.index, (*at.where, *where))
-        elements = [self.fold.pull.element(x, at) for x in self.op.operands]
+        elements = [self._element(x, k, at) for x in self.op.operands]
         for x, element in zip(self.op.operands, elements, strict=True):
             if (room := self.fold.keep.get(x)) is not None:
                 self.nest.store(room, flatten(at.index, x.shape), element, at.where)
         state = self.op.lift(self.words, self.nest.size(k), *map(self._wide, elements))
         before = self._load(self.lanes, lane, where)
         self._store(self.lanes, lane, self.op.combine(self.words, before, state), where)
+
+    def _element(self, x: Value, k: Dim, at: At) -> Scalar:
+        if (filled := self.filled.get(x)) is not None:
+            return self.nest.load(filled, k - self.first, at.where)
+        return self.fold.pull.element(x, at)
 
     def _wide(self, x: Scalar) -> Scalar:
         return x if x.dtype in self.op.states() else self.words.wide(x)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import Function, Value
-from dlvm.ops import Elementwise, Reduction
-from dlvm.ops.movement import Broadcast
+from dlvm.ir import Function, Param, Value
+from dlvm.ir.dims import product
+from dlvm.ops import Broadcast, Constant, Elementwise, Reduction, Reshape
 
 from .index import Index
 
@@ -90,3 +90,18 @@ def only_position(body: Function, shape: Index) -> bool:
         or (isinstance(op, Broadcast) and op.x.shape == ())
         for op in body.ops
     )
+
+
+def on_one_line(value: Value) -> bool:
+    """Whether each element is made of what lies at its own position, counted row by row."""
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        if (x := waiting.pop()) in seen or product(x.shape) == 1 or isinstance(x, Param | Constant):
+            continue
+        seen.add(x)
+        if isinstance(x, Elementwise | Reshape):
+            waiting += x.operands
+        elif not (isinstance(x, Broadcast) and product(x.x.shape) == 1):
+            return False
+    return True
