@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from dlvm.ir import Dim, Function, Op, Value
-from dlvm.ir.dims import at_least
+from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -30,6 +30,8 @@ from .index import Index
 
 BOXES, OPERATIONS = 9, 128
 """How many boxes there may be, and how many operations in all of them together."""
+TYPICAL = 64
+"""What an open size counts as."""
 SHORT = 64
 """Rows that are shorter are worth being joined, whatever it takes to see that they can be."""
 STRAIGHT = Elementwise | Constant | Slice | Concat | Pad | Update
@@ -40,13 +42,19 @@ Span = tuple[Dim, Dim]
 
 
 def boxes(values: Sequence[Value], shape: Index, operations: int) -> list[tuple[Span, ...]]:
-    """The boxes of a shape in which values are computed element by element."""
+    """The boxes of a shape in which values are computed element by element.
+
+    Where there would be too many, the largest of them is cut out, and the rest stays around it.
+    """
     whole = tuple((0, size) for size in shape)
     if not shape or not any(_joined(values)):
         return [whole]
-    found = list(_cut(values, shape, ()))
     most = min(BOXES, OPERATIONS // max(operations, 1))
-    return found if len(found) <= most else [whole]
+    for core in (False, True):
+        found = list(islice(_cut(values, shape, (), core), most + 1))
+        if len(found) <= most:
+            return found
+    return [whole]
 
 
 def joinable(body: Function, box: Sequence[Span], shape: Index) -> Iterator[int]:
@@ -80,8 +88,9 @@ def _joined(values: Sequence[Value]) -> Iterator[bool]:
 
 
 def _cut(
-    values: Sequence[Value], shape: Index, box: tuple[Span, ...]
+    values: Sequence[Value], shape: Index, box: tuple[Span, ...], core: bool
 ) -> Iterator[tuple[Span, ...]]:
+    """The boxes in a box; where only the ``core`` is wanted, what is around it stays whole."""
     axis = len(box)
     if axis == len(shape):
         yield box
@@ -90,8 +99,19 @@ def _cut(
     for value in values:
         walk.visit(value, (0,) * len(shape))
     ends = _in_order(walk.cuts, shape[axis])
+    if core:
+        most = max(pairwise(ends), key=lambda pair: _typical(pair[1] - pair[0]))
+        ends = list(dict.fromkeys((0, *most, shape[axis])))
     for start, stop in pairwise(ends):
-        yield from _cut(values, shape, (*box, (start, stop - start)))
+        inner = (*box, (start, stop - start))
+        if core and (start, stop) != most:
+            yield (*inner, *((0, size) for size in shape[axis + 1 :]))
+        else:
+            yield from _cut(values, shape, inner, core)
+
+
+def _typical(size: Dim) -> int:
+    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
 
 
 def _in_order(cuts: Sequence[Dim], size: Dim) -> list[Dim]:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 State = tuple[Scalar, ...]
 FILLED = 2
-"""Of how many operands a chunk is copied, at most."""
+"""Of how many operands a chunk is computed before it is folded, at most."""
+WIDE = 8
+"""Rows so wide or wider are worth a loop of their own in that."""
 
 
 @dataclass(slots=True)
@@ -189,9 +191,9 @@ class Fold:
         scattered = len(along.sizes) > 1 and not all(map(on_one_line, operands))
         if not (scattered and self.team is not None and self.team.lane is None):
             return
-        if self.lanes == 1 or len(operands) > FILLED:
-            return
         width, nest = along.sizes[-1], self.nest
+        if self.lanes == 1 or len(operands) > FILLED or (isinstance(width, int) and width < WIDE):
+            return
         found = {x: nest.local("chunk", x.dtype, self.tree[0]) for x in operands}
         above = floordiv(first, width)
         rows = floordiv(first + length - 1, width) - above + 1

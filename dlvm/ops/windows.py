@@ -8,10 +8,15 @@ import numpy as np
 
 from dlvm.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, unequal, when_positive, where_positive
+from dlvm.ir.dims import at_least, product, unequal, when_positive, where_positive
 
+from .elementwise import Add
 from .families import Movement
+from .literals import is_splat
 from .movement import Broadcast
+
+WINDOWS = 8
+"""How many padded values are summed in one sweep, each of which every element may have to ask."""
 
 
 class Window(Movement):
@@ -232,6 +237,56 @@ def concat_twice(op: Concat) -> Value | None:
         return None
     nested = (x.xs if isinstance(x, Concat) and x.axis == op.axis else (x,) for x in op.xs)
     return Concat(tuple(x for xs in nested for x in xs), op.axis)
+
+
+# -- windows into zeros --------------------------------------------------------------------------
+
+
+def _around(y: Value, op: Update) -> Value | None:
+    """The window with zeros around it, where nothing is left out between its elements."""
+    ends = zip(op.x.shape, op.starts, op.y.shape, strict=True)
+    high = tuple(size - start - count for size, start, count in ends)
+    straight = set(op.steps) <= {1} and all(at_least(n, 0) for n in (*op.starts, *high))
+    return Pad(y, op.starts, high) if straight else None
+
+
+@rewrite(
+    Update,
+    example=lambda x, y: Update(zeros(x.type), y, (1, 0), (1, 1)),
+    given=("n[5,6]", "n[3,2]"),
+)
+def update_of_zeros(op: Update) -> Value | None:
+    """A window of zeros that is written is what is written, padded: a kernel may compute that."""
+    return _around(op.y, op) if is_splat(op.x, 0) else None
+
+
+@rewrite(
+    Update,
+    example=lambda x, y: _added(Pad(x, (1, 0), (0, 2)), y, (0, 1)),
+    given=("n[4,3]", "n[4,4]"),
+)
+def update_that_adds(op: Update) -> Value | None:
+    """What is added to most of padded values is padded and added, in one sweep over all."""
+    match op:
+        case Update(x, Add(Slice(y, starts, _, steps), more)) if x is y and _padded(x):
+            same = (starts, steps) == (op.starts, op.steps)
+            if same and at_least(2 * product(op.y.shape), product(x.shape)):
+                around = _around(more, op)
+                return None if around is None else Add(x, around)
+    return None
+
+
+def _added(x: Value, more: Value, starts: tuple[Dim, ...]) -> Value:
+    steps = (1,) * len(starts)
+    return Update(x, Add(Slice(x, starts, more.shape, steps), more), starts, steps)
+
+
+def _padded(x: Value) -> bool:
+    """Whether a value is the sum of at most so many that were padded."""
+    count = 0
+    while isinstance(x, Add) and isinstance(x.y, Pad):
+        x, count = x.x, count + 1
+    return isinstance(x, Pad) and count < WINDOWS
 
 
 # -- windows of what was joined, padded, replaced or repeated -------------------------------------
