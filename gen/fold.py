@@ -56,6 +56,12 @@ class Along:
         """The sizes along the axes."""
         return tuple(self.shape[a] for a in self.axes)
 
+    @property
+    def beside(self) -> int:
+        """How many of the axes, counted from the last, follow one another."""
+        last = self.axes[-1]
+        return next((n for n, a in enumerate(reversed(self.axes)) if a != last - n), len(self.axes))
+
     def place(self, reduced: Index) -> At:
         """The index of an operand, from one along the axes."""
         inner, outer = iter(reduced), iter(self.at.index)
@@ -188,20 +194,21 @@ class Fold:
     def _fill(self, folds: Sequence[_Running], along: Along, first: Dim, length: Dim) -> None:
         """Row by row, a chunk of operands that don't lie on one line, so that it does."""
         operands = list(dict.fromkeys(x for fold in folds for x in fold.op.operands))
-        scattered = len(along.sizes) > 1 and not all(map(on_one_line, operands))
-        if not (scattered and self.team is not None and self.team.lane is None):
+        beside = along.beside if all(map(on_one_line, operands)) else 1
+        above, row = along.sizes[:-beside], along.sizes[-beside:]
+        width, nest = product(row), self.nest
+        if not above or self.team is None or self.team.lane is not None or self.lanes == 1:
             return
-        width, nest = along.sizes[-1], self.nest
-        if self.lanes == 1 or len(operands) > FILLED or (isinstance(width, int) and width < WIDE):
+        if len(operands) > FILLED or (isinstance(width, int) and width < WIDE):
             return
         found = {x: nest.local("chunk", x.dtype, self.tree[0]) for x in operands}
-        above = floordiv(first, width)
-        rows = floordiv(first + length - 1, width) - above + 1
+        top = floordiv(first, width)
+        rows = floordiv(first + length - 1, width) - top + 1
         with nest.loop("serial", rows, "row") as r:
-            start = (above + r) * width  # before the chunk in its first row
+            start = (top + r) * width  # before the chunk in its first row
             low = maximum(0, first - start)
             with nest.loop("vector", minimum(width, first + length - start) - low) as j:
-                at = along.place((*split(above + r, along.sizes[:-1]), low + j))
+                at = along.place((*split(top + r, above), *split(low + j, row)))
                 for x, local in found.items():
                     nest.store(local, start - first + low + j, self.pull.element(x, at))
         for fold in folds:

@@ -97,7 +97,9 @@ def on_one_line(value: Value) -> bool:
     seen: set[Value] = set()
     waiting = [value]
     while waiting:
-        if (x := waiting.pop()) in seen or product(x.shape) == 1 or isinstance(x, Param | Constant):
+        if (x := waiting.pop()) in seen or product(x.shape) == 1:
+            continue
+        if isinstance(x, Param | Constant | Reduction):
             continue
         seen.add(x)
         if isinstance(x, Elementwise | Reshape):

@@ -27,9 +27,9 @@ from dlvm.ops import (
     overwriter,
 )
 
-from .boxes import Span, boxes, joinable
+from .boxes import SHORT, Span, boxes, joinable
 from .fold import Team
-from .frames import Frame, folds, frame_of, last_of, levels_of, only_position
+from .frames import Frame, folds, frame_of, last_of, levels_of, on_one_line, only_position
 from .grains import grained
 from .groups import group, group_size, groups_of
 from .index import Index, ceildiv, flatten, guarded, has_calls, reshaped, split
@@ -61,7 +61,7 @@ from .running import Carried, against, scans
 from .schedule import Schedule, cpu
 from .transposing import tiles, turned
 
-FEW, SHORT = 16, 4
+FEW, CHUNKS = 16, 4
 """Of so many rows at most, each is shared among threads; but not one of so few chunks."""
 
 
@@ -283,18 +283,39 @@ class _Lowering:
                 yield row, (), ()
             return
         kind = "serial" if long else "parallel"
+        if (first := self._columns(frame)) is not None:
+            before, beside = frame.rows[:first], frame.sizes(frame.rows[first:])
+            with (
+                self._loops(frame.shape, before, kind, None) as outer,
+                self.nest.loop(self.inner, product(beside)) as e,
+            ):
+                yield (*outer, *split(e, beside)), (), ()
+            return
         left = frame.shape
         if done != 0:
             left = (*left[:-2], left[-2] - done, left[-1])
         with self._loops(left, frame.rows, kind, frame.last) as row:
             yield row if done == 0 else (*row[:-1], row[-1] + done), (), ()
 
+    def _columns(self, frame: Frame) -> int | None:
+        """From which of the rows' axes on columns that are folded lie beside one another.
+
+        There is one of the last few axes where each is short and all operands lie on one line.
+        """
+        behind = [a for a in frame.rows if frame.axes and a > max(frame.axes)]
+        size = frame.shape[-1]
+        if len(behind) < 2 or not (isinstance(size, int) and size < SHORT):
+            return None
+        flat = all(map(on_one_line, self.body.results))
+        folded = (x for op in self.body.ops if isinstance(op, Reduction) for x in op.operands)
+        return len(frame.rows) - len(behind) if flat and all(map(on_one_line, folded)) else None
+
     def _long(self, frame: Frame) -> bool:
         """Whether threads share each row: there are few, and they are or may be long."""
         if not (self.how.work and frame.axes and frame.contiguous):
             return False
         rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
-        short = isinstance(extent, int) and extent <= SHORT * self.kernel.tree[0]
+        short = isinstance(extent, int) and extent <= CHUNKS * self.kernel.tree[0]
         return isinstance(rows, int) and rows <= FEW and not short
 
     @contextmanager
