@@ -99,8 +99,8 @@ def _cut(
     for value in values:
         walk.visit(value, (0,) * len(shape))
     ends = _in_order(walk.cuts, shape[axis])
+    most = max(pairwise(ends), key=lambda pair: _typical(pair[1] - pair[0]))
     if core:
-        most = max(pairwise(ends), key=lambda pair: _typical(pair[1] - pair[0]))
         ends = list(dict.fromkeys((0, *most, shape[axis])))
     for start, stop in pairwise(ends):
         inner = (*box, (start, stop - start))

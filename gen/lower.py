@@ -9,15 +9,14 @@ shape of results. In place: the targets of scatter and update kernels.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
-from dlvm.ir import Dim, Function, Param, Value
-from dlvm.ir.dims import product, substitute, symbol, symbols
+from dlvm.ir import Dim, Param, Value
+from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ops import (
     Exchange,
     Kernel,
-    Matmul,
     Reduction,
     Running,
     Scatter,
@@ -39,13 +38,9 @@ from .loops import (
     Body,
     Buffer,
     Define,
-    Kind,
     Let,
-    Load,
-    Local,
     Loop,
     LoopKernel,
-    Operand,
     Product,
     Scalar,
     Statement,
@@ -54,9 +49,10 @@ from .loops import (
     scalars,
     statements,
 )
+from .matrices import product_kernel
 from .nest import At
 from .ordering import Row, search_row
-from .pull import Pull, Tile
+from .pull import Pull
 from .running import Carried, against, scans
 from .schedule import Schedule, cpu
 from .transposing import tiles, turned
@@ -129,7 +125,6 @@ class _Lowering:
         self.kernel, self.body, self.how = kernel, kernel.body, how
         self.pull = Pull(kernel.body, buffers, kernel.tree, how)
         self.nest = self.pull.nest
-        self.inner: Kind = "vector" if how.processor == "cpu" else "serial"
         made = iter(b for b in buffers if b.role == "out")
         operands = dict(zip(kernel.body.params, buffers, strict=False))
         self.targets: list[Target] = []
@@ -143,7 +138,10 @@ class _Lowering:
         over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
         beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
-        if fresh and not (self.kernel.family == "product" and self._product(fresh)):
+        if fresh and not (
+            self.kernel.family == "product"
+            and product_kernel(self.pull, self.body, self.how, fresh)
+        ):
             if running := scans(self.body):
                 self._running(running, fresh)
             elif self.kernel.family == "ordering":
@@ -183,15 +181,15 @@ class _Lowering:
             apart, joined = sizes[:first], sizes[first:]
             with (
                 self.nest.scope(closed=True) as body,
-                self._loops(apart, range(first), "parallel", None) as outer,
-                self.nest.loop(self.inner, product(joined)) as e,
+                self.nest.loops(apart, range(first), "parallel") as outer,
+                self.nest.loop(self.nest.inner, product(joined)) as e,
             ):
                 elements((*outer, *split(e, joined)))
             if not any(has_calls(d) for s in statements(tuple(body)) for d in dims(s)):
                 for statement in body:
                     self.nest.put(statement)
                 return
-        with self._loops(sizes, range(len(sizes)), "parallel", last_of(sizes)) as index:
+        with self.nest.loops(sizes, range(len(sizes)), "parallel", last_of(sizes)) as index:
             elements(index)
 
     def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
@@ -286,15 +284,15 @@ class _Lowering:
         if (first := self._columns(frame)) is not None:
             before, beside = frame.rows[:first], frame.sizes(frame.rows[first:])
             with (
-                self._loops(frame.shape, before, kind, None) as outer,
-                self.nest.loop(self.inner, product(beside)) as e,
+                self.nest.loops(frame.shape, before, kind) as outer,
+                self.nest.loop(self.nest.inner, product(beside)) as e,
             ):
                 yield (*outer, *split(e, beside)), (), ()
             return
         left = frame.shape
         if done != 0:
             left = (*left[:-2], left[-2] - done, left[-1])
-        with self._loops(left, frame.rows, kind, frame.last) as row:
+        with self.nest.loops(left, frame.rows, kind, frame.last) as row:
             yield row if done == 0 else (*row[:-1], row[-1] + done), (), ()
 
     def _columns(self, frame: Frame) -> int | None:
@@ -340,7 +338,7 @@ class _Lowering:
     def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
         """The elements of a row."""
         if self.how.processor == "cpu" or not frame.axes:
-            with self._loops(frame.shape, frame.axes, "parallel", frame.last) as inner:
+            with self.nest.loops(frame.shape, frame.axes, "parallel", frame.last) as inner:
                 yield inner, ()
             return
         sizes, width = frame.sizes(frame.axes), self.how.width
@@ -350,18 +348,6 @@ class _Lowering:
             at = turn * width + lane
             e = self.nest.define("e", at, count - 1, (count - 1 - at,))
             yield split(e, sizes), guarded((), count - 1 - e)
-
-    @contextmanager
-    def _loops(
-        self, shape: Index, axes: Sequence[int], outer: Kind, along: int | None
-    ) -> Generator[Index]:
-        """A loop for each of these axes, as vectors along one of them."""
-        with ExitStack() as stack:
-            index: list[Dim] = []
-            for a in axes:
-                kind = self.inner if a == along else outer
-                index.append(stack.enter_context(self.nest.loop(kind, shape[a])))
-            yield tuple(index)
 
     # -- running scans ---------------------------------------------------------------------
 
@@ -386,7 +372,7 @@ class _Lowering:
         if self.how.processor == "cpu":
             beside = (*before.shape, *after.shape)
             along = None if after.last is None else axis + after.last
-            with self._loops(beside, range(len(beside)), "parallel", along) as line:
+            with self.nest.loops(beside, range(len(beside)), "parallel", along) as line:
                 yield line, ()
         elif after.last is None:
             with self._lanes(before) as (line, where, _):
@@ -418,64 +404,11 @@ class _Lowering:
         if isinstance(op, Sort):
             row = Row(self.pull, op, targets)
             with self._lines(shape, len(shape) - 1) as (line, where):
-                row.sort(At(line, where), self.inner)
+                row.sort(At(line, where), self.nest.inner)
             return
         with self._lines((*shape, 1), len(shape)) as (index, where):
             found = search_row(self.pull, op, At(index, where))
             self.nest.store(targets[op], flatten(index, shape), found, where)
-
-    # -- products --------------------------------------------------------------------------
-
-    def _product(self, targets: Sequence[Target]) -> bool:
-        """A product with an element-wise rest goes tile by tile; False if it is not that."""
-        op = _one_product(self.body)
-        if (
-            op is None
-            or self.how.processor != "cpu"
-            or any(v.shape != op.shape for v, _ in targets)
-        ):
-            return False
-        *batch, m, n = op.shape
-        k, dtype = op.x.shape[-1], op.dtype.compute
-        height, width = self.how.tile[0], self.how.tile[1] // max(dtype.bytes, 4)
-        tile = Local(self.nest.fresh("tile"), dtype, height * width)
-        names = [self.nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
-        row, col, rows, cols = map(symbol, names)
-        with self._loops(op.shape, range(len(batch)), "parallel", None) as at:
-            x, y = self._matrix(op.x, at), self._matrix(op.y, at)
-            if x is None or y is None:
-                return False
-            if column := n == 1:  # the row that it is of the transposes lies in vectors
-                x, y, m, n = y.turned(), x.turned(), 1, m
-            axes = (-1, -2) if column else (-2, -1)
-            self.pull.tiles[op] = Tile(tile, axes, (row, col), width)
-            with (
-                self.nest.scope(*names, closed=True) as body,
-                self.nest.loop("serial", rows, "r") as r,
-                self.nest.loop("vector", cols, "c") as c,
-            ):
-                spot = (col + c, row + r) if column else (row + r, col + c)
-                for value, buffer in targets:
-                    self._write(value, buffer, At((*at, *spot)), ())
-            self.nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(body)))
-        return True
-
-    def _matrix(self, x: Value, batch: Index) -> Operand | None:
-        """A matrix whose rows or columns lie at one distance from one another, in memory."""
-        names = [self.nest.fresh(f"%{hint}") for hint in ("i", "j")]
-        i, j = map(symbol, names)
-        with self.nest.scope(*names, closed=True):
-            element = self.pull.element(x, At((*batch, i, j)))
-        if not (isinstance(element, Load) and isinstance(element.memory, Buffer)):
-            return None
-        offset = element.offset
-        down, across = (substitute(offset, {n: symbol(n) + 1}) - offset for n in names)
-        start = substitute(offset, dict.fromkeys(names, 0))
-        for transposed, near, step in ((False, across, down), (True, down, across)):
-            found = Operand(element.memory, start, transposed, step)
-            if near == 1 and found.at(i, j) == offset and not set(names) & set(symbols(step)):
-                return found
-        return None
 
     # -- in place --------------------------------------------------------------------------
 
@@ -492,7 +425,7 @@ class _Lowering:
 
     def _window(self, op: Update, buffer: Buffer) -> None:
         frame = Frame(op.y.shape, ())
-        with self._loops(frame.shape, frame.rows, "parallel", frame.last) as index:
+        with self.nest.loops(frame.shape, frame.rows, "parallel", frame.last) as index:
             moved = zip(op.starts, index, op.steps, strict=True)
             at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
             self.nest.store(buffer, at, self.pull.element(op.y, At(index)))
@@ -503,8 +436,8 @@ class _Lowering:
         found = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
         after = axis + op.indices.type.rank - op.batch
         with (
-            self._loops(shape, range(after), "serial", None) as outer,
-            self._loops(shape, range(after, len(shape)), "serial", last_of(shape)) as inner,
+            self.nest.loops(shape, range(after), "serial") as outer,
+            self.nest.loops(shape, range(after, len(shape)), "serial", last_of(shape)) as inner,
         ):
             if isinstance(op, Exchange) and op.reverse:
                 outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
@@ -517,11 +450,3 @@ class _Lowering:
             if found is not None:
                 self.nest.store(found, flatten(index, shape), before)
             self.nest.store(buffer, at, op.combine(self.pull.words, before, x), inside)
-
-
-def _one_product(body: Function) -> Matmul | None:
-    """The product of a body that holds one, with an element-wise rest."""
-    products = [op for op in body.ops if isinstance(op, Matmul)]
-    if len(products) != 1 or any(isinstance(op, Reduction) for op in body.ops):
-        return None
-    return products[0]

@@ -8,7 +8,7 @@ writes stay where they are asked for. ``Words`` gives the scalar words their mea
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,8 +69,9 @@ class Scope:
 class Nest:
     """The scopes that are open, outermost first."""
 
-    def __init__(self, width: int = 0) -> None:
+    def __init__(self, width: int = 0, inner: Kind = "vector") -> None:
         self.width = width
+        self.inner: Kind = inner
         self.scopes = [Scope(set())]
         self.counting = True
         self.scratch: list[Buffer] = []
@@ -116,6 +117,18 @@ class Nest:
             return
         width = (width or self.width) if kind == "vector" else 0
         self.put(Loop(name, extent, kind, tuple(body), limit, width))
+
+    @contextmanager
+    def loops(
+        self, shape: Index, axes: Sequence[int], outer: Kind, along: int | None = None
+    ) -> Generator[Index]:
+        """A loop for each of these axes, as vectors along one of them."""
+        with ExitStack() as stack:
+            index: list[Dim] = []
+            for a in axes:
+                kind = self.inner if a == along else outer
+                index.append(stack.enter_context(self.loop(kind, shape[a])))
+            yield tuple(index)
 
     def local(self, hint: str, dtype: DType, size: int, *, depth: int = -1) -> Local:
         """Declare an array, in an outer scope if that is asked for: then lanes share it."""

@@ -69,7 +69,7 @@ class Pull:
     def __init__(
         self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], how: Schedule
     ) -> None:
-        self.nest = Nest(how.width)
+        self.nest = Nest(how.width, "vector" if how.processor == "cpu" else "serial")
         self.words = Words(self.nest)
         self.fold = Fold(self, tree, how)
         self.tiles: dict[Value, Tile] = {}

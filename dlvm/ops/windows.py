@@ -270,10 +270,12 @@ def update_that_adds(op: Update) -> Value | None:
     match op:
         case Update(x, Add(Slice(y, starts, _, steps), more)) if x is y and _padded(x):
             same = (starts, steps) == (op.starts, op.steps)
-            if same and at_least(2 * product(op.y.shape), product(x.shape)):
-                around = _around(more, op)
-                return None if around is None else Add(x, around)
-    return None
+            if not (same and at_least(2 * product(op.y.shape), product(x.shape))):
+                return None
+            around = _around(more, op)
+            return None if around is None else Add(x, around)
+        case _:
+            return None
 
 
 def _added(x: Value, more: Value, starts: tuple[Dim, ...]) -> Value:
