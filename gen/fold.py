@@ -193,6 +193,8 @@ class Fold:
 
     def _fill(self, folds: Sequence[_Running], along: Along, first: Dim, length: Dim) -> None:
         """Row by row, a chunk of operands that don't lie on one line, so that it does."""
+        if len(along.sizes) < 2:
+            return
         operands = list(dict.fromkeys(x for fold in folds for x in fold.op.operands))
         beside = along.beside if all(map(on_one_line, operands)) else 1
         above, row = along.sizes[:-beside], along.sizes[-beside:]

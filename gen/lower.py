@@ -301,8 +301,8 @@ class _Lowering:
         There is one of the last few axes where each is short and all operands lie on one line.
         """
         behind = [a for a in frame.rows if frame.axes and a > max(frame.axes)]
-        size = frame.shape[-1]
-        if len(behind) < 2 or not (isinstance(size, int) and size < SHORT):
+        size = frame.shape[-1] if len(behind) > 1 else None
+        if not (isinstance(size, int) and size < SHORT):
             return None
         flat = all(map(on_one_line, self.body.results))
         folded = (x for op in self.body.ops if isinstance(op, Reduction) for x in op.operands)
