@@ -220,7 +220,7 @@ class Fold:
         with self.across(count, meet=False) as (lane, where):
             k = self.nest.define("k", start + lane, extent - 1, where)
             for fold in folds:
-                fold.step(k, lane, where)
+                fold.step(k, start - fold.first + lane, lane, where)
 
     @contextmanager
     def across(self, count: Dim, *, meet: bool = True) -> Generator[tuple[Dim, Where]]:
@@ -303,11 +303,11 @@ class _Running:
         """Start a chunk."""
         self._store(self.lanes, lane, self.op.identity(self.words), where)
 
-    def step(self, k: Dim, lane: Dim, where: Where) -> None:
-        """Take in element k."""
+    def step(self, k: Dim, spot: Dim, lane: Dim, where: Where) -> None:
+        """Take in element k, which is at a spot of its chunk."""
         at = self.along.place(split(k, self.along.sizes))
         at = At(at.index, (*at.where, *where))
-        elements = [self._element(x, k, at) for x in self.op.operands]
+        elements = [self._element(x, spot, at) for x in self.op.operands]
         for x, element in zip(self.op.operands, elements, strict=True):
             if (room := self.fold.keep.get(x)) is not None:
                 self.nest.store(room, flatten(at.index, x.shape), element, at.where)
@@ -315,9 +315,9 @@ class _Running:
         before = self._load(self.lanes, lane, where)
         self._store(self.lanes, lane, self.op.combine(self.words, before, state), where)
 
-    def _element(self, x: Value, k: Dim, at: At) -> Scalar:
+    def _element(self, x: Value, spot: Dim, at: At) -> Scalar:
         if (filled := self.filled.get(x)) is not None:
-            return self.nest.load(filled, k - self.first, at.where)
+            return self.nest.load(filled, spot, at.where)
         return self.fold.pull.element(x, at)
 
     def _wide(self, x: Scalar) -> Scalar:

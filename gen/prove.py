@@ -39,7 +39,7 @@ class Facts:
 
     def with_variable(self, name: str, highest: Dim, *more: Dim) -> Facts:
         """Also ``0 <= name <= highest``, and these >= 0."""
-        return Facts({**self.highest, name: highest}, (*self.holds, *more))
+        return Facts({**self.highest, name: highest}, self.holds).given(*more)
 
     def given(self, *more: Dim) -> Facts:
         """Also these >= 0."""
@@ -83,16 +83,33 @@ class Facts:
 
 
 def _implied(f: Dim) -> Iterator[Dim]:
-    """``x//n <= c`` says ``x <= n*c + n - 1``, and ``x//n >= c`` says ``x >= n*c``."""
+    """``x//n <= c`` says ``x <= n*c + n - 1``, ``x//n >= c`` says ``x >= n*c``.
+
+    Where a product of sizes is at least 1, so is each of them.
+    """
     if not isinstance(f, Expr):
         return
+    yield from _factors(f)
     for call in _calls(f):
         if call.function == "floordiv" and (factor := _factor(f, call)) in (1, -1):
             rest = f - factor * _atom(call)
             if factor == -1:
                 yield rest * call.rhs + call.rhs - 1 - call.lhs
             else:
-                yield call.lhs + rest * call.rhs
+                yield (whole := call.lhs + rest * call.rhs)
+                yield from _factors(whole)
+
+
+def _factors(f: Dim) -> Iterator[Dim]:
+    """Each size that is at least 1 where a multiple of their product is."""
+    match f.terms if isinstance(f, Expr) else ():
+        case ((), rest), (mono, _) if rest < 0 and len(mono) > 1:
+            pass
+        case (mono, _), ((), rest) if rest < 0 and len(mono) > 1:
+            pass
+        case _:
+            return
+    yield from (symbol(a) - 1 for a, _ in mono if isinstance(a, str))
 
 
 def _slope(d: Dim, name: str) -> Dim | None:
@@ -182,6 +199,8 @@ class _Search:
             case "floordiv":
                 if (part := _part(factor, n)) is not None:
                     yield (rest + part * x,)
+                if factor == -1:  # x//n <= r where x < (r + 1)*n
+                    yield (rest + 1) * n - 1 - x, n - 1
                 for top in self.limits(x, -1, 2):
                     whole = divide_exactly(top + 1, n)
                     quotient = floordiv(top, n) if whole is None else whole - 1
