@@ -153,7 +153,7 @@ class _Search:
             for bound in limits:
                 if name not in symbols(bound):
                     yield (substitute(d, {name: bound}),)
-        for call in _calls(d):
+        for call in sorted(_calls(d), key=lambda call: call.function in ("floordiv", "mod")):
             yield from self.without(d, call)
 
     def without(self, d: Expr, call: Call) -> Iterator[tuple[Dim, ...]]:
@@ -225,7 +225,11 @@ class _Search:
         for call in _calls(x):
             factor = _factor(x, call)
             if factor is not None and at_least(factor, 0, self.ranges):
-                for limit in self.facts.known(call, side):
+                ends = call.function == ("max" if side == 1 else "min")
+                for limit in (
+                    *self.facts.known(call, side),
+                    *((call.lhs, call.rhs) if ends else ()),
+                ):
                     yield x + factor * (limit - _atom(call))
 
 

@@ -264,6 +264,7 @@ def update_of_zeros(op: Update) -> Value | None:
     Update,
     example=lambda x, y: _added(Pad(x, (1, 0), (0, 2)), y, (0, 1)),
     given=("n[4,3]", "n[4,4]"),
+    exact=False,
 )
 def update_that_adds(op: Update) -> Value | None:
     """What is added to most of padded values is padded and added, in one sweep over all."""
