@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from .pull import Pull
 
 State = tuple[Scalar, ...]
-FILLED = 2
-"""Of how many operands a chunk is computed before it is folded, at most."""
-WIDE = 8
-"""Rows so wide or wider are worth a loop of their own in that."""
+FILLED, OPERANDS = 1024, 2
+"""How many elements are computed before they are folded, and of how many operands, at most."""
+WIDE, ROWS = 16, 32
+"""Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide
+by their width is no shift."""
 
 
 @dataclass(slots=True)
@@ -170,17 +171,19 @@ class Fold:
     ) -> None:
         """A chunk of a length in accumulators, of which so many are left in the end."""
         first = c * self.tree[0]
-        self._fill(folds, folds[0].along, first, length)
         for fold in folds:
             fold.open()
         with self.across(self.lanes, meet=False) as (lane, where):
             for fold in folds:
                 fold.reset(lane, where)
-        groups, plain = floordiv(length, self.lanes), all(len(f.op.states()) == 1 for f in folds)
-        with self.nest.loop("serial", groups, "group") as g:
-            self._group(folds, extent, first + g * self.lanes, self.lanes)
-        if (rest := mod(length, self.lanes)) != 0:
-            self._group(folds, extent, recombine(first + length - rest), rest)
+        plain = all(len(f.op.states()) == 1 for f in folds)
+        if beside := self._scattered(folds):
+            with self.nest.loop("serial", ceildiv(length, FILLED), "piece") as p:
+                begin, count = first + p * FILLED, piece(FILLED, length, p)
+                self._fill(folds, beside, begin, count)
+                self._groups(folds, extent, begin, count)
+        else:
+            self._groups(folds, extent, first, length)
         with self.nest.uncounted():
             half = self.lanes
             while half > until:
@@ -191,23 +194,42 @@ class Fold:
                     for fold in folds:
                         fold.halve(lane, half, where)
 
-    def _fill(self, folds: Sequence[_Running], along: Along, first: Dim, length: Dim) -> None:
-        """Row by row, a chunk of operands that don't lie on one line, so that it does."""
-        if len(along.sizes) < 2:
-            return
-        operands = list(dict.fromkeys(x for fold in folds for x in fold.op.operands))
+    def _groups(self, folds: Sequence[_Running], extent: Dim, first: Dim, length: Dim) -> None:
+        """So many elements, as many at once as there are accumulators."""
+        with self.nest.loop("serial", floordiv(length, self.lanes), "group") as g:
+            self._group(folds, extent, first + g * self.lanes, self.lanes)
+        if (rest := mod(length, self.lanes)) != 0:
+            self._group(folds, extent, recombine(first + length - rest), rest)
+
+    def _scattered(self, folds: Sequence[_Running]) -> int:
+        """How many of the last axes make a row of what is better computed before it is folded.
+
+        That is so where operands don't lie on one line, so that each element would ask where it
+        lies, and rows are known to be long enough for a loop of their own; else 0.
+        """
+        along = folds[0].along
+        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
+        alone = self.team is not None and self.team.lane is None and self.lanes > 1
+        if not alone or len(along.sizes) < 2 or len(operands) > OPERANDS:
+            return 0
         beside = along.beside if all(map(on_one_line, operands)) else 1
+        width, extent = product(along.sizes[-beside:]), product(along.sizes)
+        if beside == len(along.sizes) or not isinstance(width, int):
+            return 0
+        many = not isinstance(extent, int) or extent >= ROWS * width
+        odd = width >= WIDE // 2 and width & (width - 1) != 0 and many
+        return beside if width >= WIDE or odd else 0
+
+    def _fill(self, folds: Sequence[_Running], beside: int, first: Dim, length: Dim) -> None:
+        """Elements of a chunk, row by row, into arrays in which they lie on one line."""
+        along, nest = folds[0].along, self.nest
         above, row = along.sizes[:-beside], along.sizes[-beside:]
-        width, nest = product(row), self.nest
-        if not above or self.team is None or self.team.lane is not None or self.lanes == 1:
-            return
-        if len(operands) > FILLED or (isinstance(width, int) and width < WIDE):
-            return
-        found = {x: nest.local("chunk", x.dtype, self.tree[0]) for x in operands}
-        top = floordiv(first, width)
+        width, top = product(row), floordiv(first, product(row))
+        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
+        found = {x: nest.local("piece", x.dtype, FILLED) for x in operands}
         rows = floordiv(first + length - 1, width) - top + 1
         with nest.loop("serial", rows, "row") as r:
-            start = (top + r) * width  # before the chunk in its first row
+            start = (top + r) * width  # before the piece in its first row
             low = maximum(0, first - start)
             with nest.loop("vector", minimum(width, first + length - start) - low) as j:
                 at = along.place((*split(top + r, above), *split(low + j, row)))

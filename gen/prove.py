@@ -27,7 +27,7 @@ from dlvm.ir.dims import (
 
 from .index import recombine
 
-STEPS = 400
+STEPS, DEEPEST = 400, 50
 
 
 @dataclass(slots=True)
@@ -121,22 +121,23 @@ def _slope(d: Dim, name: str) -> Dim | None:
 class _Search:
     def __init__(self, facts: Facts) -> None:
         self.facts, self.ranges = facts, facts.ranges()
-        self.left = STEPS
+        self.left, self.deep = STEPS, 0
         self.failed: set[Dim] = set()
 
     def holds(self, d: Dim) -> bool:
         d = recombine(d)
         if at_least(d, 0, self.ranges):
             return True
-        if self.left <= 0 or d in self.failed or not isinstance(d, Expr):
+        if self.left <= 0 or self.deep == DEEPEST or d in self.failed or not isinstance(d, Expr):
             return False
         self.left -= 1
-        if any(at_least(d - f, 0, self.ranges) for f in self.facts.holds):
-            return True
-        if any(all(map(self.holds, smaller)) for smaller in self.smaller(d)):
-            return True
-        self.failed.add(d)
-        return False
+        self.deep += 1
+        found = any(at_least(d - f, 0, self.ranges) for f in self.facts.holds)
+        found = found or any(all(map(self.holds, smaller)) for smaller in self.smaller(d))
+        self.deep -= 1
+        if not found:
+            self.failed.add(d)
+        return found
 
     def smaller(self, d: Expr) -> Iterator[tuple[Dim, ...]]:
         """Ways to show d >= 0: each is claims that together imply it."""

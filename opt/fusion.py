@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
-from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, map_regions
 from dlvm.ops import Exchange, Fold, Kernel
 from dlvm.passes import module_pass
@@ -24,8 +23,6 @@ from .siblings import join_siblings
 
 ROWWISE = (4096, 32)
 SEQUENTIAL = (4096, 1)
-WIDE = 8
-"""Elements beside one another that are worth lanes where others of the fold lie elsewhere."""
 FEW = 4
 
 
@@ -229,9 +226,5 @@ def tree_of(group: Group) -> tuple[int, int]:
     """The order of a kernel's reductions, from its frame and axes alone."""
     if group.family == "product":
         return SEQUENTIAL
-    axes, shape = group.axes or (), group.frame
-    last = len(shape) - 1
-    row = [a for n, a in enumerate(reversed(axes)) if a == last - n]
-    width = product(tuple(shape[a] for a in row))
-    wide = bool(row) and (not isinstance(width, int) or width >= WIDE)
-    return ROWWISE if wide or len(row) == len(axes) else SEQUENTIAL
+    axes = group.axes or ()
+    return ROWWISE if not axes or axes[-1] == len(group.frame) - 1 else SEQUENTIAL

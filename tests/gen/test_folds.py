@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.gen.fold import FILLED
 from dlvm.gen.loops import Local, Loop, statements
 
 from .compiled import Compiled, interpret, kernel, loops
@@ -38,28 +39,54 @@ def test_sums_of_what_lies_anywhere(axes, open_sizes):
             np.testing.assert_array_equal(found, expected)
 
 
-OUTER = """func @f(%x: f32[M], %y: f32[N]) -> f32 {
-  %0 = broadcast %x shape=(M,N) axes=(0) : f32[M,N]
-  %1 = broadcast %y shape=(M,N) axes=(1) : f32[M,N]
-  %2 = mul %0, %1 : f32[M,N]
+OUTER = """func @f(%x: f32[{m}], %y: f32[{n}]) -> f32 {{
+  %0 = broadcast %x shape=({m},{n}) axes=(0) : f32[{m},{n}]
+  %1 = broadcast %y shape=({m},{n}) axes=(1) : f32[{m},{n}]
+  %2 = mul %0, %1 : f32[{m},{n}]
   %3 = sum %2 axes=(0,1) : f32
   return %3
-}"""
+}}"""
 
 
-def test_a_chunk_is_read_row_by_row_and_folded_in_its_order():
-    """To the bits of the same products in memory."""
-    op, _ = kernel(OUTER)
+SIZES = [
+    ("M", 16, True),
+    (1, 9000, True),
+    (90, 12, True),
+    (700, 33, True),
+    (5, 12, False),
+    ("M", 0, False),
+    (3, 4, False),
+    (9000, 1, False),
+    (30, 8, False),
+    ("M", "N", False),
+]
+
+
+@pytest.mark.parametrize(("m", "n", "filled"), SIZES)
+def test_a_piece_is_computed_row_by_row_and_folded_in_its_order(m, n, filled):
+    """Where rows are known to be long: to the bits of the same products in memory."""
+    op, _ = kernel(OUTER.format(m=m, n=n))
+    arrays = [s for s in statements(loops(op).body) if isinstance(s, Local) and s.size == FILLED]
+    assert bool(arrays) == filled
     flat, _ = kernel("func @f(%x: f32[M,N]) -> f32 {\n%0 = sum %x axes=(0,1) : f32\nreturn %0\n}")
-    assert any(s.size == 4096 for s in statements(loops(op).body) if isinstance(s, Local))
-    assert not any(s.size == 4096 for s in statements(loops(flat).body) if isinstance(s, Local))
+    assert not any(s.size == FILLED for s in statements(loops(flat).body) if isinstance(s, Local))
     compiled, beside = Compiled(op), Compiled(flat)
     rng = np.random.default_rng(0)
-    for m, n in ((0, 3), (3, 0), (1, 1), (3, 4), (1, 9000), (9000, 1), (700, 33), (33, 700)):
-        x, y = (rng.normal(size=size).astype(np.float32) for size in (m, n))
+    for rows, columns in ((0, 3), (1, 1), (3, 0), (700, 33)):
+        sizes = (rows if m == "M" else m, columns if n == "N" else n)
+        x, y = (rng.normal(size=size).astype(np.float32) for size in sizes)
         found = compiled(x, y)[0][0]
         assert same_bits(found, interpret(op, (x, y))[0][0])
         assert same_bits(found, beside(x[:, None] * y)[0][0])
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_known_and_open_sizes_give_the_same_bits(axes):
+    for shape in ((50, 3, 2, 5), (5, 8, 16, 17), (3, 40, 2, 12)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        known = dlvm.function(lambda x: x.sum(axes))
+        opened = dlvm.function(lambda x: x.sum(axes), dynamic={"x": "A,B,C,D"})
+        assert same_bits(known(x), opened(x))
 
 
 def test_columns_beside_one_another_are_folded_as_one_row():

@@ -10,7 +10,7 @@ from dlvm.gen.loops_verify import verify
 from dlvm.gen.lower import lower
 from dlvm.gen.prove import Facts
 from dlvm.ir import F32, TensorType, parse
-from dlvm.ir.dims import floordiv, minimum, mod, symbol
+from dlvm.ir.dims import floordiv, maximum, minimum, mod, symbol
 
 N, HERE, J = symbol("N"), symbol("%i"), symbol("%j")
 X, Y = (Buffer(name, TensorType(F32, (N,)), role) for name, role in (("x", "in"), ("y", "out")))
@@ -137,3 +137,11 @@ func @main(%x: f32[A]) -> f32[A] {
     kernel = lower(module.main.ops[0], "k")
     assert str(kernel).count("store %b1[%k") == 2 and "parallel %chunk" in str(kernel)
     verify(kernel)
+
+
+def test_a_search_that_goes_deep_gives_up():
+    """The claim is one that a random search found to nest without end."""
+    i, j, a, b = map(symbol, ("%i", "%j", "A", "B"))
+    high = floordiv(i, a) + maximum(4, b) - 1
+    facts = Facts().with_variable("%i", b - 1, b - 1).with_variable("%j", high, high)
+    assert not facts.given(a - i + j).nonnegative(2 * mod(b, a) - i)
