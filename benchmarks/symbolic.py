@@ -49,6 +49,12 @@ def layer_norm(x: Any, g: Any, b: Any) -> Any:
     return centred / dlvm.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * g + b
 
 
+def batch_norm(x: Any) -> Any:
+    """Images, centred and scaled over all but the channels."""
+    mean = x.mean((0, 2, 3), keepdims=True)
+    return (x - mean) / dlvm.sqrt(((x - mean) ** 2).mean((0, 2, 3), keepdims=True) + 1e-5)
+
+
 def attention(q: Any, k: Any, v: Any) -> Any:
     """One head."""
     return dlvm.nn.softmax(q @ k.T * 0.125) @ v
@@ -107,6 +113,16 @@ def programs() -> dict[str, tuple[Any, Any, Draw]]:
             lambda x, y: ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1),
             {"x": "N,16", "y": "M,16"},
             lambda n: (normal(min(n, 600), 16), normal(min(n, 600), 16)),
+        ),
+        "sum of an outer product": (
+            lambda x, y: (x[:, None] * y[None]).sum(),
+            {"x": "N", "y": "M"},
+            lambda n: (normal(n), normal(n)),
+        ),
+        "batch norm": (
+            batch_norm,
+            {"x": "N,C,H,W"},
+            lambda n: (normal(8, 4, 16, n),),
         ),
         "running sum": (
             lambda x: dlvm.cumulative_sum(x, axis=0),

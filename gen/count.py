@@ -86,6 +86,8 @@ def _turns(loop: Loop, inside: Dim) -> Dim:
     """All turns of a loop together."""
     if loop.extent == 0:
         return 0
+    if loop.counts is not None:
+        return loop.counts * inside
     total: Dim = 0
     for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
         own = tuple(pair for pair in mono if loop.var in symbols(_monomial((pair[0], 1))))

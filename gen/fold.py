@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 State = tuple[Scalar, ...]
 FILLED, OPERANDS = 1024, 2
 """How many elements are computed before they are folded, and of how many operands, at most."""
-WIDE, ROWS = 16, 32
+WIDE, ROWS, OPEN = 16, 32, 64
 """Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide
-by their width is no shift."""
+by their width is no shift; and those of open length, which is known when they run."""
 
 
 @dataclass(slots=True)
@@ -177,11 +177,13 @@ class Fold:
             for fold in folds:
                 fold.reset(lane, where)
         plain = all(len(f.op.states()) == 1 for f in folds)
-        if beside := self._scattered(folds):
-            with self.nest.loop("serial", ceildiv(length, FILLED), "piece") as p:
-                begin, count = first + p * FILLED, piece(FILLED, length, p)
-                self._fill(folds, beside, begin, count)
-                self._groups(folds, extent, begin, count)
+        if row := self._scattered(folds):
+            open_row = not isinstance(product(row), int)
+            wide = minimum(1, floordiv(product(row), OPEN)) if open_row else 1
+            with self.nest.loop("serial", wide, "wide", counts=1):
+                self._pieces(folds, row, extent, first, length)
+            with self.nest.loop("serial", 1 - wide, "narrow", counts=0):
+                self._groups(folds, extent, first, length)
         else:
             self._groups(folds, extent, first, length)
         with self.nest.uncounted():
@@ -201,37 +203,48 @@ class Fold:
         if (rest := mod(length, self.lanes)) != 0:
             self._group(folds, extent, recombine(first + length - rest), rest)
 
-    def _scattered(self, folds: Sequence[_Running]) -> int:
-        """How many of the last axes make a row of what is better computed before it is folded.
+    def _scattered(self, folds: Sequence[_Running]) -> Index:
+        """The last sizes, a row of which is better computed before it is folded, if there are.
 
         That is so where operands don't lie on one line, so that each element would ask where it
-        lies, and rows are known to be long enough for a loop of their own; else 0.
+        lies, and rows may be long enough for a loop of their own.
         """
         along = folds[0].along
         operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
         alone = self.team is not None and self.team.lane is None and self.lanes > 1
         if not alone or len(along.sizes) < 2 or len(operands) > OPERANDS:
-            return 0
-        beside = along.beside if all(map(on_one_line, operands)) else 1
-        width, extent = product(along.sizes[-beside:]), product(along.sizes)
-        if beside == len(along.sizes) or not isinstance(width, int):
-            return 0
-        many = not isinstance(extent, int) or extent >= ROWS * width
-        odd = width >= WIDE // 2 and width & (width - 1) != 0 and many
-        return beside if width >= WIDE or odd else 0
+            return ()
+        row = along.sizes[-(along.beside if all(map(on_one_line, operands)) else 1) :]
+        width, extent = product(row), product(along.sizes)
+        many = not isinstance(extent, int) or (isinstance(width, int) and extent >= ROWS * width)
+        odd = isinstance(width, int) and width & (width - 1) != 0 and 2 * width >= WIDE and many
+        long = odd or not isinstance(width, int) or width >= WIDE
+        return row if long and len(row) < len(along.sizes) else ()
 
-    def _fill(self, folds: Sequence[_Running], beside: int, first: Dim, length: Dim) -> None:
+    def _pieces(
+        self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim
+    ) -> None:
+        """A chunk in pieces, each of which is computed row by row before it is folded."""
+        with self.nest.loop("serial", ceildiv(length, FILLED), "piece") as p:
+            begin, count = first + p * FILLED, piece(FILLED, length, p)
+            self._fill(folds, row, begin, count)
+            self._groups(folds, extent, begin, count)
+        for fold in folds:
+            fold.filled, fold.first = {}, 0
+
+    def _fill(self, folds: Sequence[_Running], row: Index, first: Dim, length: Dim) -> None:
         """Elements of a chunk, row by row, into arrays in which they lie on one line."""
         along, nest = folds[0].along, self.nest
-        above, row = along.sizes[:-beside], along.sizes[-beside:]
-        width, top = product(row), floordiv(first, product(row))
+        above, width = along.sizes[: -len(row)], product(row)
         operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
         found = {x: nest.local("piece", x.dtype, FILLED) for x in operands}
+        top = floordiv(first, width)
         rows = floordiv(first + length - 1, width) - top + 1
-        with nest.loop("serial", rows, "row") as r:
+        with nest.loop("serial", rows, "row", counts=1) as r:
             start = (top + r) * width  # before the piece in its first row
             low = maximum(0, first - start)
-            with nest.loop("vector", minimum(width, first + length - start) - low) as j:
+            here = minimum(width, first + length - start) - low
+            with nest.loop("vector", here, counts=length) as j:
                 at = along.place((*split(top + r, above), *split(low + j, row)))
                 for x, local in found.items():
                     nest.store(local, start - first + low + j, self.pull.element(x, at))

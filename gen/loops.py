@@ -212,7 +212,9 @@ class Loop:
     ``limit`` is a bound of the extent that is known, where one is; ``width`` is how many turns a
     vector takes (0: as many as the target's registers hold). With a ``grain``, several threads
     share the turns, each taking so many or more; the turns of ``levels`` loops are then one
-    range, where each stands in the one before beside nothing but scalars.
+    range, where each stands in the one before beside nothing but scalars. What is counted of the
+    body is taken ``counts`` times, where that is simpler than the extent and right for all loops
+    around together.
     """
 
     var: str
@@ -223,6 +225,7 @@ class Loop:
     width: int = 0
     grain: Dim = 0
     levels: int = 1
+    counts: Dim | None = None
 
     @property
     def chain(self) -> tuple[Loop, ...]:

@@ -103,7 +103,13 @@ class Nest:
 
     @contextmanager
     def loop(
-        self, kind: Kind, extent: Dim, hint: str = "i", limit: int | None = None, width: int = 0
+        self,
+        kind: Kind,
+        extent: Dim,
+        hint: str = "i",
+        limit: int | None = None,
+        width: int = 0,
+        counts: Dim | None = None,
     ) -> Generator[Dim]:
         """A loop; its index. One that turns once is no loop; one that never does leaves nothing."""
         if extent == 1:
@@ -116,7 +122,7 @@ class Nest:
         if extent == 0:
             return
         width = (width or self.width) if kind == "vector" else 0
-        self.put(Loop(name, extent, kind, tuple(body), limit, width))
+        self.put(Loop(name, extent, kind, tuple(body), limit, width, counts=counts))
 
     @contextmanager
     def loops(

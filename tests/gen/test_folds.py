@@ -58,7 +58,8 @@ SIZES = [
     (3, 4, False),
     (9000, 1, False),
     (30, 8, False),
-    ("M", "N", False),
+    (700, "N", True),
+    ("M", "N", True),
 ]
 
 
