@@ -21,6 +21,13 @@ def test_what_is_not_needed_yet_is_not_imported():
     assert set(python(FIRST + "print(*found)").split()) & LATER == set()
 
 
+def test_a_compile_without_brain_floats_does_not_import_them():
+    """The other package takes as long as the rest of a warm start."""
+    program = "import numpy as np; f = lambda x: dlvm.tanh(x @ x * 2.0 + 1).sum(); "
+    program += "dlvm.function(dlvm.grad(f)).compile(np.ones((3, 3), np.float32)); "
+    assert python(f"import sys, dlvm; {program}print('ml_dtypes' in sys.modules)") == "False\n"
+
+
 def test_half_precision_of_another_package_is_found_when_it_is_met():
     print_them = "print(dtype_of(np.dtype(m.bfloat16)), BF16.numpy == m.bfloat16, BF16.numpy)"
     program = "from dlvm.ir.types import BF16, dtype_of; import numpy as np, ml_dtypes as m; "
