@@ -177,15 +177,15 @@ class Fold:
             for fold in folds:
                 fold.reset(lane, where)
         plain = all(len(f.op.states()) == 1 for f in folds)
+        wide: Dim = 0
         if row := self._scattered(folds):
-            open_row = not isinstance(product(row), int)
-            wide = minimum(1, floordiv(product(row), OPEN)) if open_row else 1
+            known = isinstance(product(row), int)
+            wide = 1 if known else minimum(1, floordiv(product(row), OPEN))
             with self.nest.loop("serial", wide, "wide", counts=1):
                 self._pieces(folds, row, extent, first, length)
+        if wide != 1:
             with self.nest.loop("serial", 1 - wide, "narrow", counts=0):
                 self._groups(folds, extent, first, length)
-        else:
-            self._groups(folds, extent, first, length)
         with self.nest.uncounted():
             half = self.lanes
             while half > until:
