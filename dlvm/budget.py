@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlvm.cost import body_flops
+from dlvm.cost import body_flops, typical
 from dlvm.errors import UserError
-from dlvm.ir import Dim, Module
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir import Module
 
 DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS = DECIMAL | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 ATTEMPTS = 6
 CHEAP = 1.1
 """How many times the operations count as hardly more."""
-TYPICAL = 64
-"""What an open size counts as."""
 
 
 def budget_of(memory: Any) -> int | None:
@@ -135,8 +132,3 @@ def planned_bytes(module: Module) -> int:
     from dlvm.gen.build import planned_bytes
 
     return typical(planned_bytes(module))
-
-
-def typical(size: Dim) -> int:
-    """A size where every symbol is 64."""
-    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
-from dlvm.ir.dims import at_least
+from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ops import Cond, Matmul, Scan, While
 from dlvm.ops.families import Elementwise, Reduction, Running
 
+TYPICAL = 64
+"""What an open size counts as."""
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 
@@ -122,3 +124,8 @@ def sum_of(sizes: Iterable[Dim]) -> Dim:
     for size in sizes:
         total = total + size
     return total
+
+
+def typical(size: Dim) -> int:
+    """A size, or what it is where every open one is 64: to choose by, never to compute with."""
+    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))

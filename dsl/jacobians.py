@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm.compile import flops_of
-from dlvm.ir import Declaration, Dim, Module, TensorType
-from dlvm.ir.dims import evaluate, product, symbols
+from dlvm.cost import typical
+from dlvm.ir import Declaration, Module, TensorType
+from dlvm.ir.dims import product
 
 from .derivatives import derived, frozen_wrt, grad
 from .function import StagedFunction
@@ -39,8 +40,6 @@ Fun = Callable[..., Any]
 Blocks = list[dict[int, Any]]
 FAR = 4
 """By how much sizes must differ for the dearer mode not to be counted."""
-TYPICAL = 64
-"""What a size that is open is taken for."""
 
 
 @facing_users
@@ -109,11 +108,6 @@ def is_forward(made: Applied, main: Callee, positions: Sequence[int]) -> bool:
     forward = columns * (max(moved - once, 0) + rows)
     reverse = rows * (max(pulled - once, 0) + columns)
     return forward <= reverse
-
-
-def typical(size: Dim) -> int:
-    """A size, or what it is for typical values of its symbols."""
-    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
 
 
 # -- the two ways --------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from dlvm.cost import typical
 from dlvm.ir import Dim, Function, Op, Value
-from dlvm.ir.dims import at_least, evaluate, symbols
+from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -30,8 +31,6 @@ from .index import Index
 
 BOXES, OPERATIONS = 9, 128
 """How many boxes there may be, and how many operations in all of them together."""
-TYPICAL = 64
-"""What an open size counts as."""
 SHORT = 64
 """Rows that are shorter are worth being joined, whatever it takes to see that they can be."""
 STRAIGHT = Elementwise | Constant | Slice | Concat | Pad | Update
@@ -99,7 +98,7 @@ def _cut(
     for value in values:
         walk.visit(value, (0,) * len(shape))
     ends = _in_order(walk.cuts, shape[axis])
-    most = max(pairwise(ends), key=lambda pair: _typical(pair[1] - pair[0]))
+    most = max(pairwise(ends), key=lambda pair: typical(pair[1] - pair[0]))
     if core:
         ends = list(dict.fromkeys((0, *most, shape[axis])))
     for start, stop in pairwise(ends):
@@ -108,10 +107,6 @@ def _cut(
             yield (*inner, *((0, size) for size in shape[axis + 1 :]))
         else:
             yield from _cut(values, shape, inner, core)
-
-
-def _typical(size: Dim) -> int:
-    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
 
 
 def _in_order(cuts: Sequence[Dim], size: Dim) -> list[Dim]:

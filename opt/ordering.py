@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from dlvm.cost import size_in_bytes
-from dlvm.ir import TAPE, Dim, Function, Module, Op, Param, TensorType, Value
+from dlvm.cost import size_in_bytes, typical
+from dlvm.ir import TAPE, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed, listens
-from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
 from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, While, overwriter
 from dlvm.passes import module_pass
@@ -19,7 +18,6 @@ from dlvm.passes import module_pass
 from .facts import acts
 from .regions import carries
 
-TYPICAL = 64
 Owned = dict[Value, Param]
 FEW = 32
 
@@ -166,8 +164,7 @@ def typical_bytes(t: TensorType) -> int:
     """The memory of a value when every unknown size is 64."""
     if t.dtype == TAPE:
         return 0
-    size: Dim = size_in_bytes(t)
-    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
+    return typical(size_in_bytes(t))
 
 
 class Schedule:

@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
-from dlvm.cost import flops, size_in_bytes
+from dlvm.cost import flops, size_in_bytes, typical
 from dlvm.ir import Dim, Function, Op, Param, Value
-from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import Kernel
 
 from .facts import pure
-from .ordering import TYPICAL, Storage, alive_inside, overwritten, overwritten_bytes
+from .ordering import Storage, alive_inside, overwritten, overwritten_bytes
 
 STEPS = 400
 TRIED = 4
@@ -192,7 +191,7 @@ def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
 def _work(op: Op) -> int:
     """Operations, and bytes that go through memory, which cost as much."""
     moved: list[Dim] = [size_in_bytes(v.type) for v in (*op.operands, *op.results)]
-    return sum(evaluate(d, dict.fromkeys(symbols(d), TYPICAL)) for d in (flops(op), *moved))
+    return sum(map(typical, (flops(op), *moved)))
 
 
 def _applied(lives: Lives, choice: Choice) -> tuple[Function, list[bool]]:

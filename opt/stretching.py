@@ -16,17 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm.cost import body_flops, size_in_bytes
+from dlvm.cost import body_flops, size_in_bytes, typical
 from dlvm.ir import Builder, Dim, Function, Op, Param, TensorType, Value
-from dlvm.ir.dims import evaluate, floordiv, symbols
+from dlvm.ir.dims import floordiv
 from dlvm.ir.rewrite import Env, inline, mapped
 from dlvm.ops import Concat, Fold, Kernel, Reshape, Scan, Slice
 
 from .facts import pure
 from .recomputing import needed
-
-TYPICAL = 64
-"""What an open size counts as."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,12 +47,12 @@ class Kept:
     def work(self) -> int:
         """The operations of one more run."""
         loop = self.forward
-        return 1 + _typical(body_flops(loop.body)) * max(1, _typical(loop.length))
+        return 1 + typical(body_flops(loop.body)) * max(1, typical(loop.length))
 
     @property
     def saved(self) -> int:
         """About how many bytes less are kept."""
-        trips = _typical(self.forward.length)
+        trips = typical(self.forward.length)
         residuals, carries = _sizes(self.forward, self.stacks)
         return trips * residuals - trips // self.steps * carries - self.steps * residuals
 
@@ -100,13 +97,13 @@ def _ways_back(loop: Scan, readers: dict[Value, list[Op]], given: set[Value]) ->
 def _sizes(loop: Scan, stacks: Sequence[int]) -> tuple[int, int]:
     """The bytes of what is stacked of a step, and of what is carried."""
     n = len(loop.init)
-    residuals = sum(_typical(size_in_bytes(loop.body.results[i].type)) for i in stacks)
-    return residuals, sum(_typical(size_in_bytes(x.type)) for x in loop.body.params[:n])
+    residuals = sum(typical(size_in_bytes(loop.body.results[i].type)) for i in stacks)
+    return residuals, sum(typical(size_in_bytes(x.type)) for x in loop.body.params[:n])
 
 
 def _lengths(loop: Scan, stacks: Sequence[int]) -> list[int]:
     """How many steps a stretch may have: about the best, if possible without steps left over."""
-    trips = _typical(loop.length)
+    trips = typical(loop.length)
     residuals, carries = _sizes(loop, stacks)
     best = max(1, min(trips, round(math.sqrt(trips * max(1, carries) / max(1, residuals)))))
     if isinstance(loop.length, int):
@@ -114,10 +111,6 @@ def _lengths(loop: Scan, stacks: Sequence[int]) -> list[int]:
         if near:
             best = min(near, key=lambda k: abs(math.log(k / best)))
     return [k for k in dict.fromkeys((best, 1)) if k < trips]
-
-
-def _typical(size: Dim) -> int:
-    return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
 
 
 # -- writing it ------------------------------------------------------------------------------------
