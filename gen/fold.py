@@ -19,7 +19,7 @@ from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, maximum, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .frames import on_one_line
+from .frames import lines
 from .index import Index, ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
@@ -214,7 +214,7 @@ class Fold:
         alone = self.team is not None and self.team.lane is None and self.lanes > 1
         if not alone or len(along.sizes) < 2 or len(operands) > OPERANDS:
             return ()
-        row = along.sizes[-(along.beside if all(map(on_one_line, operands)) else 1) :]
+        row = along.sizes[-max(1, min(along.beside, *map(lines, operands))) :]
         width, extent = product(row), product(along.sizes)
         many = not isinstance(extent, int) or (isinstance(width, int) and extent >= ROWS * width)
         odd = isinstance(width, int) and width & (width - 1) != 0 and 2 * width >= WIDE and many

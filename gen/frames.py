@@ -94,16 +94,43 @@ def only_position(body: Function, shape: Index) -> bool:
 
 def on_one_line(value: Value) -> bool:
     """Whether each element is made of what lies at its own position, counted row by row."""
-    seen: set[Value] = set()
-    waiting = [value]
+    return lines(value) == len(value.shape)
+
+
+def lines(value: Value) -> int:
+    """Along how many of its last axes an element is made of what lies at its own position.
+
+    Positions count row by row within those axes; what is the same all along has one place.
+    """
+    found = len(value.shape)
+    seen: set[tuple[Value, bool]] = set()
+    waiting = [(value, False)]
     while waiting:
-        if (x := waiting.pop()) in seen or product(x.shape) == 1:
+        x, whole = waiting.pop()  # behind a reshape the whole of a value has to be one line
+        if (x, whole) in seen or product(x.shape) == 1:
             continue
         if isinstance(x, Param | Constant | Reduction):
             continue
-        seen.add(x)
+        seen.add((x, whole))
         if isinstance(x, Elementwise | Reshape):
-            waiting += x.operands
-        elif not (isinstance(x, Broadcast) and product(x.x.shape) == 1):
-            return False
-    return True
+            waiting += [(v, whole or isinstance(x, Reshape)) for v in x.operands]
+        elif isinstance(x, Broadcast) and not (whole and product(x.x.shape) != 1):
+            same = _repeated(x)
+            found = min(found, same or _last(len(x.shape), x.axes))
+            waiting += [] if same else [(x.x, whole)]
+        else:
+            return 0
+    return found
+
+
+def _repeated(x: Broadcast) -> int:
+    """Along how many of the last axes there is one element."""
+    rank = len(x.shape)
+    if product(x.x.shape) == 1:
+        return rank
+    return _last(rank, [a for a in range(rank) if a not in x.axes])
+
+
+def _last(rank: int, axes: Sequence[int]) -> int:
+    """How many of the last axes are among some."""
+    return next((n for n in range(rank) if rank - 1 - n not in axes), rank)

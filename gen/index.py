@@ -114,6 +114,9 @@ def ceildiv(a: Dim, b: int) -> Dim:
 def piece(size: int, extent: Dim, turn: Dim) -> Dim:
     """How long the piece is that a turn takes of an extent, ``size`` at most.
 
-    An extent that is one piece is taken whole: its length doesn't depend on the turn.
+    An extent that is one piece is taken whole, and of one that is made of whole pieces each is as
+    long as the others: their lengths don't depend on the turn.
     """
-    return extent if at_least(size, extent) else minimum(size, extent - size * turn)
+    if at_least(size, extent):
+        return extent
+    return size if mod(extent, size) == 0 else minimum(size, extent - size * turn)

@@ -7,7 +7,9 @@ import pytest
 
 import dlvm
 from dlvm.gen.fold import FILLED
+from dlvm.gen.frames import lines, on_one_line
 from dlvm.gen.loops import Local, Loop, statements
+from dlvm.ir import parse
 
 from .compiled import Compiled, interpret, kernel, loops
 from .values import same_bits
@@ -79,6 +81,62 @@ def test_a_piece_is_computed_row_by_row_and_folded_in_its_order(m, n, filled):
         found = compiled(x, y)[0][0]
         assert same_bits(found, interpret(op, (x, y))[0][0])
         assert same_bits(found, beside(x[:, None] * y)[0][0])
+
+
+LINES = [
+    ("", "mul %x, %x : f32[2,3,4,5]", 4),
+    ("%0 = broadcast %c shape=(2,3,4,5) axes=(1) : f32[2,3,4,5]", "sub %x, %0 : f32[2,3,4,5]", 2),
+    ("%0 = broadcast %h shape=(2,3,4,5) axes=(2) : f32[2,3,4,5]", "sub %x, %0 : f32[2,3,4,5]", 1),
+    ("%0 = broadcast %m shape=(2,3,4,5) axes=(2,3) : f32[2,3,4,5]", "sub %x, %0 : f32[2,3,4,5]", 2),
+    ("%0 = broadcast %s shape=(2,3,4,5) axes=() : f32[2,3,4,5]", "sub %x, %0 : f32[2,3,4,5]", 4),
+    ("%0 = reshape %l shape=(2,3,4,5) : f32[2,3,4,5]", "sub %x, %0 : f32[2,3,4,5]", 4),
+    (
+        "%0 = slice %x starts=(0,0,3,0) sizes=(2,3,4,5) steps=(1,1,-1,1) : f32[2,3,4,5]",
+        "sub %x, %0 : f32[2,3,4,5]",
+        0,
+    ),
+    (
+        "%0 = broadcast %c shape=(40,3) axes=(1) : f32[40,3]\n"
+        "%1 = reshape %0 shape=(2,3,4,5) : f32[2,3,4,5]",
+        "sub %x, %1 : f32[2,3,4,5]",
+        0,
+    ),
+    (
+        "%0 = mul %m, %m : f32[4,5]\n"
+        "%1 = slice %0 starts=(3,0) sizes=(4,5) steps=(-1,1) : f32[4,5]\n"
+        "%2 = broadcast %1 shape=(2,3,4,5) axes=(2,3) : f32[2,3,4,5]",
+        "sub %x, %2 : f32[2,3,4,5]",
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "last", "found"), LINES, ids=range(len(LINES)))
+def test_along_how_many_axes_elements_lie_beside_one_another(before, last, found):
+    module = parse(
+        "dlvm 1\nfunc @f(%x: f32[2,3,4,5], %c: f32[3], %h: f32[4], %m: f32[4,5], %s: f32, "
+        f"%l: f32[120]) -> f32[2,3,4,5] {{\n{before}\n%9 = {last}\nreturn %9\n}}"
+    )
+    (value,) = module.main.results
+    assert lines(value) == found
+    assert on_one_line(value) == (found == 4)
+
+
+@pytest.mark.parametrize("width", [5, 65, 300, 1500])
+def test_a_row_goes_on_over_axes_along_which_other_operands_stay_the_same(width):
+    """A batch norm's images: as the reference, whatever is known of the sizes."""
+
+    def spread(x, c):
+        return ((x - c[:, None, None]) ** 2).sum((0, 2, 3))
+
+    rng = np.random.default_rng(width)
+    x = rng.integers(-3, 4, (3, 2, 7, width)).astype(np.float32)
+    c = rng.integers(-3, 4, 2).astype(np.float32)
+    known, opened = dlvm.function(spread), dlvm.function(spread, dynamic={"x": "N,C,H,W", "c": "C"})
+    np.testing.assert_array_equal(known(x, c), spread(x, c))
+    np.testing.assert_array_equal(opened(x, c), spread(x, c))
+    x, c = x + rng.normal(size=x.shape).astype(np.float32), c / 3
+    assert same_bits(known(x, c), opened(x, c))
 
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
