@@ -7,6 +7,8 @@ an error instead. The arena goes back when the function returns, whichever way.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 
 from . import tape
@@ -16,11 +18,38 @@ from .status import OUT_OF_MEMORY, TOO_DEEP
 UNKNOWN = 1 << 20
 """What a thread has at least where nothing tells how large its stack is."""
 MOST = 1 << 26
+ATTRIBUTES = 256
+"""Room for the attributes of a thread, more than they take on any machine."""
+
+
+class _Known(threading.local):
+    """What is known of this thread: its budget, once it was asked for."""
+
+    budget = 0
+
+
+_KNOWN = _Known()
 
 
 def stack_budget() -> int:
-    """How many bytes of the processor's stack a call may take: half of what a thread has."""
-    return min(threading.stack_size() or _limit(), 2 * MOST) // 2
+    """How many bytes of the processor's stack a call in this thread may take: half of it."""
+    if not _KNOWN.budget:
+        _KNOWN.budget = min(_own() or threading.stack_size() or _limit(), 2 * MOST) // 2
+    return _KNOWN.budget
+
+
+def _own() -> int:
+    """The size of this thread's stack as Linux tells it, 0 elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    c = ctypes.CDLL(None)
+    attributes, size = ctypes.create_string_buffer(ATTRIBUTES), ctypes.c_size_t()
+    c.pthread_self.restype = ctypes.c_ulong
+    if c.pthread_getattr_np(ctypes.c_ulong(c.pthread_self()), attributes) != 0:
+        return 0
+    failed = c.pthread_attr_getstacksize(attributes, ctypes.byref(size))
+    c.pthread_attr_destroy(attributes)
+    return 0 if failed else size.value
 
 
 def _limit() -> int:

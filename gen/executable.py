@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +39,9 @@ REMEMBERED = 256
 
 SOIL = 0xFF
 """Floats of such bytes are no numbers."""
+
+NARROWING = Lock()
+"""Held while the deepest that calls may go becomes less."""
 
 Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
@@ -96,6 +100,12 @@ class Executable:
         words[tape.STACK] = stack_budget()
         return words
 
+    def _fit(self) -> None:
+        """Before a call that may go deep: it goes no deeper than any thread so far could."""
+        if stack_budget() < self._context[tape.STACK]:
+            with NARROWING:
+                self._context[tape.STACK] = min(self._context[tape.STACK], stack_budget())
+
     @lazy
     def _tape(self) -> Array:
         return np.zeros(1, np.int64)
@@ -109,7 +119,15 @@ class Executable:
         """The fast way in for arguments of these types, where there is one; see ``entry``."""
         if self.checker is not None:
             return None
-        return entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
+        made = entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
+        if made is None or not self.interface.enters:
+            return made
+
+        def fitting(*args: Any) -> Any:
+            self._fit()
+            return made(*args)
+
+        return fitting
 
     @lazy
     def _enter(self) -> Entry | None:
@@ -213,6 +231,8 @@ class Executable:
         soil: bool = False,
     ) -> list[int]:
         """Make the call; the words of its status."""
+        if self.interface.enters:
+            self._fit()
         words = (ctypes.c_int64 * status.WORDS)()
         context = (ctypes.c_int64 * tape.WORDS)(*self._context.tolist())
         printer = Printer(printing)

@@ -44,8 +44,8 @@ class Interface:
     """How ``main`` of a compiled program is called.
 
     ``symbols`` stand in the order of main's table of sizes, ``arena`` is how many bytes of memory
-    a call borrows, ``work`` how many bytes it moves and operations it does, about, and ``forks``
-    says whether it can use several threads.
+    a call borrows, ``work`` how many bytes it moves and operations it does, about, ``forks`` says
+    whether it can use several threads, and ``enters`` whether functions call themselves in it.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Interface:
     arena: Dim
     work: Dim
     forks: bool
+    enters: bool = False
     constants: tuple[Array, ...] = ()
     prints: tuple[Told, ...] = ()
 
@@ -73,6 +74,7 @@ class Interface:
             arena.bytes,
             program_work(program),
             any(kernel.forks for kernel in program.kernels()) or program.forks,
+            bool(program.callees),
             tuple(np.array(a, order="C") for a in program.constants),
             program.prints,
         )
@@ -87,6 +89,7 @@ class Interface:
             "arena": str(self.arena),
             "work": str(self.work),
             "forks": self.forks,
+            "enters": self.enters,
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t), how] for label, t, how in self.prints],
         }, [a.tobytes() for a in self.constants]
@@ -102,6 +105,7 @@ class Interface:
             parse_dim(Line(written["arena"], 1)),
             parse_dim(Line(written["work"], 1)),
             written["forks"],
+            written["enters"],
             tuple(map(_array, written["constants"], elements)),
             tuple((label, _type(t), how) for label, t, how in written["prints"]),
         )
