@@ -404,7 +404,7 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
         bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
         above = call.rhs - 1  # a multiple of n that is above -n is >= 0
         return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
-    if call.function == "mod" and k < 0 and bounds(call.lhs, ranges)[0] >= 0:
+    if call.function == "mod" and k < 0 and _never_negative(call.lhs, ranges, effort - 1):
         return _never_negative(rest + k * call.lhs, ranges, effort - 1)  # no rest is greater
     if call.function not in ("min", "max"):
         return False

@@ -35,6 +35,7 @@ from dlvm.ops import (
     ArgMax,
     Broadcast,
     Cast,
+    Cond,
     CumulativeLogSumExp,
     Effect,
     Elementwise,
@@ -47,11 +48,13 @@ from dlvm.ops import (
     Mul,
     NextAfter,
     Permute,
+    Scan,
     Select,
     Slice,
     StopGradient,
     Sub,
     Sum,
+    While,
 )
 from dlvm.ops.logic import Comparison
 from dlvm.testing.dice import Dice
@@ -75,6 +78,8 @@ def is_smooth(cls: type[Op]) -> bool:
 
 WHOLE = [c for c in TRACED if is_exact(c) and c is not Cast]
 SMOOTH = [c for c in TRACED if is_smooth(c)]
+EFFECTS = [c for c in TRACED if issubclass(c, Effect)]
+HOLDERS = (Cond, While, Scan)
 PURE = [c for c in TRACED if not issubclass(c, Effect)]
 LARGE = (1, 16, 17, 33, 64, 71)
 """Sizes that fill vectors and tiles, and such that do not."""
@@ -107,6 +112,13 @@ def plain(classes: Classes, dtypes: tuple[DType, ...], most: int = 14, **how: An
     return lambda dice: of_program(
         random_program(dice, some(dice, classes), dtypes, max_ops=most, donate=True, **how)
     )
+
+
+def telling(dice: Dice) -> Case:
+    """A program that says much, in branches and loops and between what may change places."""
+    saying = [dice.choose((*EFFECTS, *HOLDERS)) for _ in range(6)]
+    classes = [*saying, *some(dice, COMMON)]
+    return of_program(random_program(dice, classes, (F64, I64), max_ops=14, sizes=LARGE))
 
 
 def gradient(dice: Dice) -> Case:
@@ -163,6 +175,7 @@ KINDS: dict[str, Draw] = {
     "halves": plain(TRACED, (F16, BF16, F32, BOOL, I32)),
     "large": plain(SMOOTH, (F32, F64), sizes=LARGE),
     "large mixed": plain(TRACED, WEIGHTED, 8, sizes=LARGE),
+    "telling": telling,
     "gradient": gradient,
     "derived": derived(PRECISE, PURE, (1, 3)),
     "derived mixed": derived((F32, F16, BF16, F64, I32, BOOL), PURE, (1, 3)),

@@ -263,4 +263,9 @@ def test_a_rest_is_no_greater_than_what_it_is_the_rest_of():
         assert (rest == few) == (low < n)
         for a in range(12):
             assert dims.evaluate(rest, {"A": a}) == min(a, low) % n
+        multiple = dims.minimum(
+            A - dims.mod(A, 3), low
+        )  # that it is no less than 0 is one step more
+        inner = dims.minimum(A - dims.mod(A, 3), dims.mod(multiple, n))
+        assert dims.at_least(multiple - inner, 0) and dims.at_least(inner, 0)
     assert not dims.at_least(A - 3 - dims.mod(A - 3, 2), 0)
