@@ -76,13 +76,14 @@ def attributes(target: Target) -> str:
 
 
 def hides_masks(target: Target) -> bool:
-    """Whether LLVM gets the masks of a processor wrong that it knows; it has none without AVX.
+    """Whether LLVM gets masks that it knows wrong for a processor: one with AVX, else it has none.
 
     LLVM 22.1 folds a masked load into arithmetic under the same mask, and may then take them apart
     again as a load of the whole vector, beyond what is there. Of a vector that it narrowed it
     stores too much under a known mask of one lane.
     """
-    return target.triple.startswith("x86_64") and target.vector_bits > 128
+    masks = target.vector_bits > 128 or "+avx" in target.features.split(",")
+    return masks and target.triple.startswith("x86_64")
 
 
 class Emitter:

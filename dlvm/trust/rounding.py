@@ -19,7 +19,7 @@ import numpy as np
 
 from dlvm.cost import Count
 from dlvm.errors import UserError
-from dlvm.ir import BF16, BOOL, F16, F32, F64, Array, DType, Function, Op, Value, dtype_of
+from dlvm.ir import BF16, BOOL, F16, F32, F64, I64, Array, DType, Function, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Print, Tap
 from dlvm.ops.families import (
@@ -92,6 +92,9 @@ def rounds(op: Op) -> bool:
             states = op.states()
             lifted = op.lift(words, BOOL, *(x.dtype.compute for x in op.operands))
             op.project(words, op.combine(words, states, lifted))
+        case Running():
+            wide = [x.dtype.compute for x in op.operands]
+            op.project(words, op.step(words, I64, op.states(), *wide))
         case Movement() | Creation() | Effect() | Ordering() | Control():
             return False
         case _:

@@ -97,6 +97,23 @@ def test_narrower_processors_give_the_same_bits(name, bits):
         )
 
 
+@pytest.mark.parametrize("bits", [8, 128, 256, 512])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "i8"])
+def test_one_lane_stores_no_more_than_its_element(dtype, bits):
+    """LLVM stores the wide element that a narrow one was made of, where it knows the mask."""
+    host = Target.host()
+    if host.vector_bits < bits:
+        pytest.skip(f"{host} has no such vectors")
+    for n in (5, 9, 17, 33, 65):
+        op, _ = kernel(
+            f"func @f(%x: {dtype}[3,{n}]) -> {dtype}[3,{n}] {{\n"
+            f"%0 = cumulative_max %x axis=0 : {dtype}[3,{n}]\nreturn %0\n}}"
+        )
+        x = np.random.default_rng(n).integers(-9, 9, (3, n)).astype(op.body.params[0].dtype.numpy)
+        found = Compiled(op, target=replace(host, vector_bits=bits))(x)[0][0]
+        np.testing.assert_array_equal(found, np.maximum.accumulate(x, 0))
+
+
 def test_flops_are_those_that_the_interpreter_counts():
     for text in (SOFTMAX, CENTRED):
         op, _ = kernel(text)

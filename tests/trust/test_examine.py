@@ -125,12 +125,14 @@ func @f(%x: f32[3], %i: i8[3]) -> f32[3] {
   %6 = mul %5, %x : f32[3]
   %7 = sum %x axes=(0) : f32
   %8 = cast %x dtype=f16 : f16[3]
+  %9 = cumulative_min %x axis=0 : f32[3]
+  %10 = cumulative_sum %x axis=0 : f32[3]
   return %x
 }
 """
     )
     found = [op.name for op in module.main.ops if rounds(op)]
-    assert found == ["exp", "mul", "sum", "cast"]
+    assert found == ["exp", "mul", "sum", "cast", "cumulative_sum"]
 
 
 def test_random_arguments_are_in_the_domains_of_the_operations():
