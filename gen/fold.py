@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.dims import floordiv, maximum, minimum, mod, product
+from dlvm.ir.dims import at_least, floordiv, maximum, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
 from .frames import lines
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .pull import Pull
 
 State = tuple[Scalar, ...]
-FILLED, OPERANDS = 1024, 2
-"""How many elements are computed before they are folded, and of how many operands, at most."""
+FILLED, OPERANDS = 1 << 14, 2
+"""How many bytes are computed before they are folded, and of how many operands, at most."""
 WIDE, ROWS, OPEN = 16, 32, 64
 """Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide
 by their width is no shift; and those of open length, which is known when they run."""
@@ -225,31 +225,51 @@ class Fold:
         self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim
     ) -> None:
         """A chunk in pieces, each of which is computed row by row before it is folded."""
-        with self.nest.loop("serial", ceildiv(length, FILLED), "piece") as p:
-            begin, count = first + p * FILLED, piece(FILLED, length, p)
-            self._fill(folds, row, begin, count)
+        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
+        size = min(self.tree[0], *(FILLED // x.dtype.bytes for x in operands))
+        found = {x: self.nest.local("piece", x.dtype, size) for x in operands}
+        pieces = 1 if at_least(size, length) else ceildiv(length, size)
+        with self.nest.loop("serial", pieces, "piece") as p:
+            begin, count = first + p * size, piece(size, length, p)
+            self._fill(folds[0].along, found, row, begin, count)
+            for fold in folds:
+                fold.filled, fold.first = found, begin
             self._groups(folds, extent, begin, count)
         for fold in folds:
             fold.filled, fold.first = {}, 0
 
-    def _fill(self, folds: Sequence[_Running], row: Index, first: Dim, length: Dim) -> None:
-        """Elements of a chunk, row by row, into arrays in which they lie on one line."""
-        along, nest = folds[0].along, self.nest
+    def _fill(
+        self, along: Along, found: dict[Value, Local], row: Index, first: Dim, length: Dim
+    ) -> None:
+        """Elements of a chunk, row by row, into arrays in which they lie on one line.
+
+        The first and the last row may be cut; only these ask where.
+        """
         above, width = along.sizes[: -len(row)], product(row)
-        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
-        found = {x: nest.local("piece", x.dtype, FILLED) for x in operands}
-        top = floordiv(first, width)
-        rows = floordiv(first + length - 1, width) - top + 1
-        with nest.loop("serial", rows, "row", counts=1) as r:
-            start = (top + r) * width  # before the piece in its first row
-            low = maximum(0, first - start)
-            here = minimum(width, first + length - start) - low
-            with nest.loop("vector", here, counts=length) as j:
-                at = along.place((*split(top + r, above), *split(low + j, row)))
+        size = min(local.size for local in found.values())
+        top, bottom = (floordiv(x, width) for x in (first, first + length))
+        head, tail = minimum(1, first - top * width), minimum(1, first + length - bottom * width)
+        most, rest = product(above) - 1, bottom + tail - top - 1
+
+        def place(r: Dim, low: Dim, to: Dim, here: Dim, counts: Dim | None) -> None:
+            with self.nest.loop("vector", here, counts=counts) as j:
+                at = along.place((*split(r, above), *split(low + j, row)))
                 for x, local in found.items():
-                    nest.store(local, start - first + low + j, self.pull.element(x, at))
-        for fold in folds:
-            fold.filled, fold.first = found, first
+                    self.nest.store(local, to + j, self.pull.element(x, at))
+
+        ends = minimum(head + tail, rest + 1)
+        with self.nest.loop("serial", ends, "end", counts=1) as e:
+            r = self.nest.named("r", top + minimum((e + 1 - head) * length, rest), most)
+            low = self.nest.named("low", maximum(0, first - r * width), width - 1)
+            to = self.nest.named("to", r * width + low - first, size - 1)
+            place(r, low, to, minimum(width - low, length - to), length)
+        if not at_least(width, size + 1):
+            counts = None if ends == 0 else 0  # the others are counted with those
+            with self.nest.loop(
+                "serial", maximum(0, bottom - top - head), "row", counts=counts
+            ) as q:
+                r = self.nest.named("r", top + head + q, most)
+                place(r, 0, self.nest.named("to", r * width - first, size - width), width, None)
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
         with self.across(count, meet=False) as (lane, where):

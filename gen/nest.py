@@ -238,6 +238,10 @@ class Nest:
             self._bound[scalar, high] = symbol(name)
         return self._bound[scalar, high]
 
+    def named(self, hint: str, dim: Dim, high: Dim) -> Dim:
+        """An index in ``0..high`` that is computed here, once, and is a symbol from here on."""
+        return self.bind(hint, self.size(dim), high) if isinstance(dim, Expr) else dim
+
     def check(
         self, ok: Scalar, index: Scalar, size: Dim, code: int, where: Where, some: Where
     ) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.fold import FILLED
 from dlvm.gen.frames import lines, on_one_line
 from dlvm.gen.loops import Local, Loop, statements
 from dlvm.ir import parse
@@ -69,10 +68,10 @@ SIZES = [
 def test_a_piece_is_computed_row_by_row_and_folded_in_its_order(m, n, filled):
     """Where rows are known to be long: to the bits of the same products in memory."""
     op, _ = kernel(OUTER.format(m=m, n=n))
-    arrays = [s for s in statements(loops(op).body) if isinstance(s, Local) and s.size == FILLED]
+    arrays = [s for s in statements(loops(op).body) if isinstance(s, Local) and s.size == 4096]
     assert bool(arrays) == filled
     flat, _ = kernel("func @f(%x: f32[M,N]) -> f32 {\n%0 = sum %x axes=(0,1) : f32\nreturn %0\n}")
-    assert not any(s.size == FILLED for s in statements(loops(flat).body) if isinstance(s, Local))
+    assert not any(s.size == 4096 for s in statements(loops(flat).body) if isinstance(s, Local))
     compiled, beside = Compiled(op), Compiled(flat)
     rng = np.random.default_rng(0)
     for rows, columns in ((0, 3), (1, 1), (3, 0), (700, 33)):
