@@ -19,6 +19,8 @@ from .loops import Load, Local, Memory, Store
 from .offsets import Offsets
 
 ZERO = "dlvm.zero"
+LONGEST = 128
+"""Lanes of the longest vector that reaches an array of the kernel's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,14 @@ class Access:
         self.ahead: Ahead | None = None
 
     def declare(self, local: Local) -> None:
-        """Stack memory; in a vector loop, one vector for each element."""
+        """Stack memory; in a vector loop, one vector for each element.
+
+        Vectors are read and written whole, so behind an array there is room for the lanes of its
+        last that do not run.
+        """
         v = self.offsets.vector
         wide = 1 if v is None else v.lanes
-        size = local.size
+        size = local.size + (LONGEST if v is None and local.size > 1 else 0)
         place = Place("", local.dtype, wide)
         pointer = self.w.array(f"[{size} x {place.element}]")
         self.places[local.name] = Place(pointer, local.dtype, wide)
@@ -227,7 +233,8 @@ class Access:
             type_ = vector(stored_type(place.dtype), lanes)
             text = self.w.value(f"load {type_}, ptr {pointer}, align {place.dtype.bytes}")
             old = self._loaded(text, place, lanes)
-            mask = f"{vector('i1', lanes)} {v.mask}"
+            narrow = place.dtype.bytes < 4  # LLVM makes it a store under this mask
+            mask = f"{vector('i1', lanes)} {v.access if narrow else v.mask}"
             chosen = self.w.value(f"select {mask}, {x.type} {x.text}, {x.type} {old.text}")
             x = Val(chosen, x.dtype, lanes)
         type_ = vector(stored_type(place.dtype), lanes)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .pull import Pull
 
 State = tuple[Scalar, ...]
-FILLED, OPERANDS = 1 << 14, 2
+FILLED, OPERANDS = 1 << 13, 2
 """How many bytes are computed before they are folded, and of how many operands, at most."""
 WIDE, ROWS, OPEN = 16, 32, 64
 """Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide

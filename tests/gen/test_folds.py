@@ -8,7 +8,7 @@ import pytest
 import dlvm
 from dlvm.gen.frames import lines, on_one_line
 from dlvm.gen.loops import Local, Loop, statements
-from dlvm.ir import parse
+from dlvm.ir import DTYPES, parse
 
 from .compiled import Compiled, interpret, kernel, loops
 from .values import same_bits
@@ -68,10 +68,10 @@ SIZES = [
 def test_a_piece_is_computed_row_by_row_and_folded_in_its_order(m, n, filled):
     """Where rows are known to be long: to the bits of the same products in memory."""
     op, _ = kernel(OUTER.format(m=m, n=n))
-    arrays = [s for s in statements(loops(op).body) if isinstance(s, Local) and s.size == 4096]
+    arrays = [s for s in statements(loops(op).body) if isinstance(s, Local) and s.size == 2048]
     assert bool(arrays) == filled
     flat, _ = kernel("func @f(%x: f32[M,N]) -> f32 {\n%0 = sum %x axes=(0,1) : f32\nreturn %0\n}")
-    assert not any(s.size == 4096 for s in statements(loops(flat).body) if isinstance(s, Local))
+    assert not any(s.size == 2048 for s in statements(loops(flat).body) if isinstance(s, Local))
     compiled, beside = Compiled(op), Compiled(flat)
     rng = np.random.default_rng(0)
     for rows, columns in ((0, 3), (1, 1), (3, 0), (700, 33)):
@@ -136,6 +136,27 @@ def test_a_row_goes_on_over_axes_along_which_other_operands_stay_the_same(width)
     np.testing.assert_array_equal(opened(x, c), spread(x, c))
     x, c = x + rng.normal(size=x.shape).astype(np.float32), c / 3
     assert same_bits(known(x, c), opened(x, c))
+
+
+def of_two(x, y):
+    """Folds of two operands each, which lie in arrays beside one another."""
+    return (x * y > 0).any((0, 1)), (x * y).sum((0, 1)), (x * y + 1).max((0, 1))
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i8"])
+@pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
+def test_the_end_of_a_piece_is_the_end_of_its_array(dtype, open_sizes):
+    """The last vector of a row was written whole, over the array behind."""
+    dynamic = {"x": "N,M", "y": "N,1"} if open_sizes else {}
+    for rows, width in ((65, 403), (300, 129), (90, 97), (5000, 17), (7, 1300)):
+        x = (np.arange(rows * width) % 3 - 1).reshape(rows, width) * (np.arange(rows) % 2)[:, None]
+        x[3, 5:9] = 1
+        y = np.ones((rows, 1))
+        kind = DTYPES[dtype].numpy
+        some, total, most = dlvm.function(of_two, dynamic=dynamic)(x.astype(kind), y.astype(kind))
+        exact = x.sum() if dtype != "i8" else np.int8(x.sum() % 256 - 256 * (x.sum() % 256 > 127))
+        assert some and float(most) == 2.0
+        assert float(total) == float(np.asarray(exact).astype(np.asarray(total).dtype))
 
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
