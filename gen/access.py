@@ -19,8 +19,6 @@ from .loops import Load, Local, Memory, Store
 from .offsets import Offsets
 
 ZERO = "dlvm.zero"
-LONGEST = 128
-"""Lanes of the longest vector that reaches an array of the kernel's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +36,10 @@ class Place:
 
 
 class Access:
-    """Loads and stores of one function."""
+    """Loads and stores of one function, whose longest vectors have so many lanes, if any."""
 
-    def __init__(self, w: Writer, offsets: Offsets) -> None:
-        self.w, self.offsets = w, offsets
+    def __init__(self, w: Writer, offsets: Offsets, longest: int) -> None:
+        self.w, self.offsets, self.longest = w, offsets, longest
         self.places: dict[str, Place] = {}
         self.ahead: Ahead | None = None
 
@@ -53,7 +51,7 @@ class Access:
         """
         v = self.offsets.vector
         wide = 1 if v is None else v.lanes
-        size = local.size + (LONGEST if v is None and local.size > 1 else 0)
+        size = local.size + (self.longest if v is None and local.size > 1 else 0)
         place = Place("", local.dtype, wide)
         pointer = self.w.array(f"[{size} x {place.element}]")
         self.places[local.name] = Place(pointer, local.dtype, wide)

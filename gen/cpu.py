@@ -19,7 +19,7 @@ from . import rows, tiles
 from .access import Access, Place
 from .emit import Text, Writer
 from .forks import emit_fork
-from .grains import open_stretch, stretch
+from .grains import STRETCHES, open_stretch, stretch
 from .lanes import Val, number, splat, stored_type, vector
 from .loops import (
     Bind,
@@ -50,6 +50,7 @@ from .words import Words
 
 WIDEST = 32  # lanes of one vector, even of bytes
 BESIDE = 4  # registers of lanes that run a loop of their own
+LONGEST = max(WIDEST * BESIDE, *STRETCHES)
 
 
 def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
@@ -99,7 +100,7 @@ class Emitter:
         self.w, self.kernel, self.target, self.shared = w, kernel, target, shared
         self.parts = 0
         self.offsets = Offsets(w)
-        self.access = Access(w, self.offsets)
+        self.access = Access(w, self.offsets, LONGEST)
         self.words = Words(w)
         self.scalars: dict[Scalar, Val] = {}
         self.instead: dict[Scalar, Scalar] = {}

@@ -126,7 +126,7 @@ class _GpuAccess(Access):
     """Memory of one thread at a time; guarded access branches instead of reading a zero."""
 
     def __init__(self, w: Writer, offsets: Offsets, kernel: str) -> None:
-        super().__init__(w, offsets)
+        super().__init__(w, offsets, 0)  # a thread has no vectors
         self.kernel = kernel
 
     def declare(self, local: Local) -> None:
