@@ -2,7 +2,7 @@
 
 Programs of whole numbers, of one float type, of every type at once, of sizes that fill vectors
 and tiles; derivatives and batched forms of programs, of one another, up to three deep; nests of
-control flow as users write them, under transformations, of open sizes.
+control flow as users write them, under transformations, of open sizes; several folds of one value.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ from dlvm.testing.families import placing_of
 from dlvm.testing.random_programs import TRACED, WEIGHTED, random_program
 
 from .case import Case, of_program
+from .folds import folds
 from .staged import staged
 
 
@@ -180,6 +181,7 @@ KINDS: dict[str, Draw] = {
     "derived": derived(PRECISE, PURE, (1, 3)),
     "derived mixed": derived((F32, F16, BF16, F64, I32, BOOL), PURE, (1, 3)),
     "staged": staged,
+    "folds": folds,
 }
 SLOPES = derived(PRECISE, [c for c in PURE if c not in (StopGradient, NextAfter)], (0, 2))
 """What has the slope that differences say."""
