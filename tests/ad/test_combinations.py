@@ -1,7 +1,7 @@
 """Any two transformations of any control flow, against differences and calls one by one.
 
-Here every pair of transformations is tried on one construct, and every transformation with every
-construct; ``HYPOTHESIS_PROFILE=long`` tries all, and compiled code as well.
+Every pair of transformations is tried on every construct by the interpreter, and some of them
+as machine code: ``HYPOTHESIS_PROFILE=long`` tries more.
 """
 
 from __future__ import annotations
@@ -20,13 +20,6 @@ from .combinations import CONSTRUCTS, TRANSFORMATIONS, evaluated
 X = np.array([0.4, -0.3, 0.55])
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 NAMES, PLACES = list(TRANSFORMATIONS), list(CONSTRUCTS)
-CASES = [
-    (outer, inner, construct)
-    for i, outer in enumerate(NAMES)
-    for j, inner in enumerate(NAMES)
-    for k, construct in enumerate(PLACES)
-    if LONG or (i + 2 * j) % len(PLACES) == k
-]
 
 
 def check(outer, inner, construct, x=X, run=evaluated):
@@ -36,15 +29,11 @@ def check(outer, inner, construct, x=X, run=evaluated):
     np.testing.assert_allclose(run(make(within))(x), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("outer", "inner", "construct"), CASES)
+@pytest.mark.parametrize("construct", PLACES)
+@pytest.mark.parametrize("inner", NAMES)
+@pytest.mark.parametrize("outer", NAMES)
 def test_two_transformations_of_control_flow(outer, inner, construct):
     check(outer, inner, construct)
-
-
-def test_each_transformation_meets_each_construct_outside_and_inside():
-    for place in (0, 1):
-        met = {(case[place], case[2]) for case in CASES}
-        assert met == {(name, construct) for name in NAMES for construct in PLACES}
 
 
 @pytest.mark.parametrize("construct", PLACES)
