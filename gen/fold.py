@@ -16,24 +16,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum, mod, product
+from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction, reduction
 
-from .frames import lines
 from .index import Index, ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
+from .pieces import OPEN, Along, Pieces, scattered
 from .schedule import Schedule
 
 if TYPE_CHECKING:
     from .pull import Pull
 
 State = tuple[Scalar, ...]
-FILLED, OPERANDS = 1 << 13, 2
-"""How many bytes are computed before they are folded, and of how many operands, at most."""
-WIDE, ROWS, OPEN = 16, 32, 64
-"""Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide
-by their width is no shift; and those of open length, which is known when they run."""
 
 
 @dataclass(slots=True)
@@ -42,32 +37,6 @@ class Team:
 
     lane: Dim | None = None
     depth: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """What is folded: a shape, the axes along which, and the index along the others."""
-
-    shape: Index
-    axes: tuple[int, ...]
-    at: At
-
-    @property
-    def sizes(self) -> Index:
-        """The sizes along the axes."""
-        return tuple(self.shape[a] for a in self.axes)
-
-    @property
-    def beside(self) -> int:
-        """How many of the axes, counted from the last, follow one another."""
-        last = self.axes[-1]
-        return next((n for n, a in enumerate(reversed(self.axes)) if a != last - n), len(self.axes))
-
-    def place(self, reduced: Index) -> At:
-        """The index of an operand, from one along the axes."""
-        inner, outer = iter(reduced), iter(self.at.index)
-        both = (next(inner if a in self.axes else outer) for a in range(len(self.shape)))
-        return At(tuple(both), self.at.where)
 
 
 class Fold:
@@ -178,7 +147,7 @@ class Fold:
                 fold.reset(lane, where)
         plain = all(len(f.op.states()) == 1 for f in folds)
         wide: Dim = 0
-        if row := self._scattered(folds):
+        if row := self._row(folds):
             known = isinstance(product(row), int)
             wide = 1 if known else minimum(1, floordiv(product(row), OPEN))
             with self.nest.loop("serial", wide, "wide", counts=1):
@@ -203,73 +172,22 @@ class Fold:
         if (rest := mod(length, self.lanes)) != 0:
             self._group(folds, extent, recombine(first + length - rest), rest)
 
-    def _scattered(self, folds: Sequence[_Running]) -> Index:
-        """The last sizes, a row of which is better computed before it is folded, if there are.
-
-        That is so where operands don't lie on one line, so that each element would ask where it
-        lies, and rows may be long enough for a loop of their own.
-        """
-        along = folds[0].along
-        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
+    def _row(self, folds: Sequence[_Running]) -> Index:
+        """What is computed row by row before it is folded, by a team that is a vector."""
         alone = self.team is not None and self.team.lane is None and self.lanes > 1
-        if not alone or len(along.sizes) < 2 or len(operands) > OPERANDS:
-            return ()
-        row = along.sizes[-max(1, min(along.beside, *map(lines, operands))) :]
-        width, extent = product(row), product(along.sizes)
-        many = not isinstance(extent, int) or (isinstance(width, int) and extent >= ROWS * width)
-        odd = isinstance(width, int) and width & (width - 1) != 0 and 2 * width >= WIDE and many
-        long = odd or not isinstance(width, int) or width >= WIDE
-        return row if long and len(row) < len(along.sizes) else ()
+        return scattered(folds[0].along, _operands(folds)) if alone else ()
 
     def _pieces(
         self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim
     ) -> None:
         """A chunk in pieces, each of which is computed row by row before it is folded."""
-        operands = dict.fromkeys(x for fold in folds for x in fold.op.operands)
-        size = min(self.tree[0], *(FILLED // x.dtype.bytes for x in operands))
-        found = {x: self.nest.local("piece", x.dtype, size) for x in operands}
-        pieces = 1 if at_least(size, length) else ceildiv(length, size)
-        with self.nest.loop("serial", pieces, "piece") as p:
-            begin, count = first + p * size, piece(size, length, p)
-            self._fill(folds[0].along, found, row, begin, count)
+        filled = Pieces(self.pull, folds[0].along, row, _operands(folds), self.tree[0])
+        with filled.each(first, length) as (begin, count):
             for fold in folds:
-                fold.filled, fold.first = found, begin
+                fold.filled, fold.first = filled.arrays, begin
             self._groups(folds, extent, begin, count)
         for fold in folds:
             fold.filled, fold.first = {}, 0
-
-    def _fill(
-        self, along: Along, found: dict[Value, Local], row: Index, first: Dim, length: Dim
-    ) -> None:
-        """Elements of a chunk, row by row, into arrays in which they lie on one line.
-
-        The first and the last row may be cut; only these ask where.
-        """
-        above, width = along.sizes[: -len(row)], product(row)
-        size = min(local.size for local in found.values())
-        top, bottom = (floordiv(x, width) for x in (first, first + length))
-        head, tail = minimum(1, first - top * width), minimum(1, first + length - bottom * width)
-        most, rest = product(above) - 1, bottom + tail - top - 1
-
-        def place(r: Dim, low: Dim, to: Dim, here: Dim, counts: Dim | None) -> None:
-            with self.nest.loop("vector", here, counts=counts) as j:
-                at = along.place((*split(r, above), *split(low + j, row)))
-                for x, local in found.items():
-                    self.nest.store(local, to + j, self.pull.element(x, at))
-
-        ends = minimum(head + tail, rest + 1)
-        with self.nest.loop("serial", ends, "end", counts=1) as e:
-            r = self.nest.named("r", top + minimum((e + 1 - head) * length, rest), most)
-            low = self.nest.named("low", maximum(0, first - r * width), width - 1)
-            to = self.nest.named("to", r * width + low - first, size - 1)
-            place(r, low, to, minimum(width - low, length - to), length)
-        if not at_least(width, size + 1):
-            counts = None if ends == 0 else 0  # the others are counted with those
-            with self.nest.loop(
-                "serial", maximum(0, bottom - top - head), "row", counts=counts
-            ) as q:
-                r = self.nest.named("r", top + head + q, most)
-                place(r, 0, self.nest.named("to", r * width - first, size - width), width, None)
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
         with self.across(count, meet=False) as (lane, where):
@@ -317,6 +235,11 @@ class Fold:
 
     def _factor(self, x: Value, at: At) -> Scalar:
         return self.words.wide(self.pull.element(x, at))
+
+
+def _operands(folds: Sequence[_Running]) -> list[Value]:
+    """What is folded, each once."""
+    return list(dict.fromkeys(x for fold in folds for x in fold.op.operands))
 
 
 class _Running:
