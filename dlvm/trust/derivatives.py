@@ -21,6 +21,8 @@ from dlvm.ad.forward import TANGENTS
 from dlvm.ad.reverse import ADJOINTS
 from dlvm.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op
+from dlvm.ir.dims import evaluate
+from dlvm.ir.interpret import bind
 from dlvm.ops import Call, NextAfter, StopGradient
 from dlvm.ops.custom import Custom
 from dlvm.ops.families import Effect
@@ -82,10 +84,21 @@ def _arguments(
     whole = expand(wide)
     main = _in(whole.main, arrays)
     given: dict[str, Sequence[Array]] = dict(_calls(whole, main))
+    given.setdefault(whole.main.name, main)
     for d in wide.declarations:
-        if d.of == whole.main.name:
-            given.setdefault(d.name, _lanes(d, main) if d.kind == "batched" else main)
+        if d.of in given:
+            own = _with_seeds(whole.function(d.of), given[d.of])
+            given.setdefault(d.name, _lanes(d, own) if d.kind == "batched" else own)
     return whole, given
+
+
+def _with_seeds(fn: Function, arrays: Sequence[Array]) -> list[Array]:
+    """The arguments of a function that is derived, from those of its primal, and any seeds."""
+    first, rest = fn.params[: len(arrays)], fn.params[len(arrays) :]
+    sizes = bind([p.type for p in first], arrays, [p.name for p in first])
+    dice = np.random.default_rng(2)
+    shapes = [tuple(evaluate(n, sizes) for n in p.shape) for p in rest]
+    return [*arrays, *(np.asarray(dice.uniform(-1, 1, shape)) for shape in shapes)]
 
 
 def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
@@ -182,12 +195,19 @@ def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
 
 
 def difference(height: Callable[[float], float]) -> tuple[float, float]:
-    """The slope at 0, and how far it may be off: central differences, extrapolated once."""
+    """The slope at 0, and how far it may be off: central differences, extrapolated once.
+
+    What the slopes on both sides differ by halves with the step, but for a kink between them.
+    """
     steps = (STEP, STEP / 2, STEP / 4)
-    far, near, nearest = ((height(h) - height(-h)) / (2 * h) for h in steps)
+    middle = height(0.0)
+    sides = [(height(h) - middle, height(-h) - middle) for h in steps]
+    far, near, nearest = ((up - down) / (2 * h) for h, (up, down) in zip(steps, sides, strict=True))
+    bent, less, least = ((up + down) / h for h, (up, down) in zip(steps, sides, strict=True))
     rough, best = (4 * near - far) / 3, (4 * nearest - near) / 3
-    rounding = 1e-15 * abs(height(0.0)) / STEP
-    return best, SAFETY * (abs(best - rough) + rounding) + 1e-12
+    kink = abs(bent - 2 * less) + abs(less - 2 * least)
+    rounding = 1e-15 * abs(middle) / STEP
+    return best, SAFETY * (abs(best - rough) + rounding) + kink + 1e-12
 
 
 def _function_of(module: Module, name: str) -> Callable[[Sequence[Array]], list[Array] | None]:

@@ -34,17 +34,23 @@ def array_for(draw: Any, size: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @st.composite
-def indexed(draw: Any, kinds: Any = KINDS) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """A shape, and an index into it of integers, slices, new axes, an ellipsis, arrays, a mask."""
+def indexed(
+    draw: Any, kinds: Any = KINDS, masked: bool = False
+) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """A shape, and an index into it of integers, slices, new axes, an ellipsis, arrays, a mask.
+
+    Where it is to be ``masked`` there is a mask.
+    """
     shape = tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=4)))
     common = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
-    used = draw(st.integers(0, len(shape)))
+    used = draw(st.integers(int(masked), len(shape)))
     before = draw(st.integers(0, used)) if draw(st.booleans()) else used
     axes = [*range(before), *range(len(shape) - used + before, len(shape))]
     items: list[Any] = [] if before else [Ellipsis]
     while axes:
         axis = axes.pop(0)
-        kind = draw(st.sampled_from(kinds))
+        last = masked and not axes and not any(map(is_mask, items))
+        kind = "mask" if last else draw(st.sampled_from(kinds))
         if kind == "new":
             items.append(None)
         if kind == "array":
@@ -171,11 +177,10 @@ def test_open_sizes_read_as_numpy_does(drawn: Any):
 
 
 @settings(max_examples=60, deadline=None)
-@given(indexed(("mask", "basic", "new")), st.data())
+@given(indexed(("mask", "basic", "new"), masked=True), st.data())
 def test_a_mask_that_is_not_known_takes_one_value(drawn: Any, data: Any):
     shape, index = drawn
     x, part = picked(shape, index)
-    assume(any(map(is_mask, index)))
     (mask,) = (i for i in index if is_mask(i))
     by_rows = part.ndim > 1 and isinstance(index[-1], slice)
     row = -np.arange(float(part.shape[-1] if by_rows else 1))

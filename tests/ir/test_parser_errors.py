@@ -59,6 +59,7 @@ BODY = {
     "shapes that differ": ("%0 = matmul %x, %x : f32[3]", "matmul: expected equal batch axes"),
     "types that differ": ("%0 = add %x, %i : f32[3]", "add: expected one element type, found f32[3] and i64"),
     "a number that does not fit": ("%0 = constant value=300 : u8", "bad constant of type u8"),
+    "a number that is too large": ("%0 = constant value=70000.0 : f16", "70000.0 is too large"),
     "a float for an integer": ("%0 = constant value=1.5 : i64", "bad constant of type i64"),
     "too many numbers": ("%0 = constant value=[1, 2] : i64[3]", "bad constant of type i64[3]"),
     "a number that is no number": ("%0 = constant value=[%x] : f32[1]", "expected a number, found %x"),

@@ -13,13 +13,14 @@ from dlvm.ir import F16, Declaration, Module, Param, TensorType, parse
 from dlvm.ops import Atan2, Mul, Neg, Sin, Sub
 from dlvm.target import Target
 from dlvm.testing.dice import Seeded
-from dlvm.testing.random_programs import random_program
+from dlvm.testing.random_programs import arguments, random_program
 from dlvm.trust.answers import Answer, Question, answered, differ
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine
 from dlvm.trust.inputs import drawn
 from dlvm.trust.rounding import Run, rounds
-from tests.fuzz.subjects import SMOOTH
+from tests.fuzz.slopes import declared
+from tests.fuzz.subjects import SLOPES, SMOOTH
 
 PROGRAM = parse(
     """dlvm 1
@@ -59,6 +60,13 @@ def test_declarations_of_random_programs_mean_what_they_say(kind, seed):
         return
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_derivatives_of_derivatives_mean_what_they_say(seed):
+    case = SLOPES(Seeded(seed))
+    arrays = arguments(case.module.main.params, case.sizes, case.seed)
+    assert examine(declared(case)[0], arrays) is None
+
+
 def test_a_program_with_derivatives_passes_down_to_machine_code():
     assert examine(PROGRAM, target=Target.host()) is None
 
@@ -72,6 +80,18 @@ def test_a_wrong_adjoint_is_the_rule_of_its_operation(monkeypatch):
     assert found.law is not None and found.law.file.endswith("test_examine.py")
     assert "sin" in found.before
     assert found.origin is not None and found.origin.line == 3
+
+
+def test_a_rule_that_is_wrong_in_second_derivatives_only_is_named(monkeypatch):
+    """The adjoint of a sine is a product, and only the adjoint of that asks for its rule."""
+    second = "dlvm 1\nfunc @f(%x: f64) -> f64 {\n  %0 = sin %x : f64\n  return %0\n}\n"
+    second += "adjoint @df of @f wrt (0) keep ()\nadjoint @ddf of @df wrt (0) keep ()\n"
+    right = Mul.adjoint
+    monkeypatch.setattr(Mul, "adjoint", lambda self, dy: tuple(-d for d in right(self, dy)))
+    found = bisect(parse(second))
+    assert found is not None
+    assert (found.kind, found.stage) == ("answer", "differentiate")
+    assert "adjoint @ddf of @df" in found.message and "mul" in found.before
 
 
 def test_rounding_is_measured_not_set():
