@@ -7,7 +7,8 @@ touches it, so masked access to them is done by selection.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dlvm.ir import Dim, DType
@@ -19,6 +20,8 @@ from .loops import Load, Local, Memory, Store
 from .offsets import Offsets
 
 ZERO = "dlvm.zero"
+LARGE = 1024
+"""Arrays of so many elements are no registers, and take turns in one place of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Access:
         self.w, self.offsets, self.longest = w, offsets, longest
         self.places: dict[str, Place] = {}
         self.ahead: Ahead | None = None
+        self.spare: dict[str, list[str]] = {}
+        """Large arrays whose bodies have ended, by their types."""
+        self.used: list[tuple[str, str]] = []
+        """Those of the bodies that are open, in the order of their declaration."""
 
     def declare(self, local: Local) -> None:
         """Stack memory; in a vector loop, one vector for each element.
@@ -53,8 +60,21 @@ class Access:
         wide = 1 if v is None else v.lanes
         size = local.size + (self.longest if v is None and local.size > 1 else 0)
         place = Place("", local.dtype, wide)
-        pointer = self.w.array(f"[{size} x {place.element}]")
+        type_ = f"[{size} x {place.element}]"
+        spare = self.spare.get(type_)
+        pointer = spare.pop() if spare else self.w.array(type_)
+        if local.size * wide >= LARGE:
+            self.used.append((type_, pointer))
         self.places[local.name] = Place(pointer, local.dtype, wide)
+
+    @contextmanager
+    def body(self) -> Generator[None]:
+        """What is declared inside ends with it: large arrays then serve those that follow."""
+        before = len(self.used)
+        yield
+        for type_, pointer in self.used[before:]:
+            self.spare.setdefault(type_, []).append(pointer)
+        del self.used[before:]
 
     # -- loads -----------------------------------------------------------------------------
 

@@ -23,19 +23,22 @@ ATTRIBUTES = 256
 
 
 class _Known(threading.local):
-    """What is known of this thread: its budget, once it was asked for."""
+    """What is known of this thread: the size of its stack, once it was asked for."""
 
-    budget = 0
+    size = 0
 
 
 _KNOWN = _Known()
 
 
-def stack_budget() -> int:
-    """How many bytes of the processor's stack a call in this thread may take: half of it."""
-    if not _KNOWN.budget:
-        _KNOWN.budget = min(_own() or threading.stack_size() or _limit(), 2 * MOST) // 2
-    return _KNOWN.budget
+def stack_budget(kernels: int) -> int:
+    """How many bytes of the processor's stack activations in this thread may take.
+
+    That is half of what is left where kernels take so many; Python, which called, has the other.
+    """
+    if not _KNOWN.size:
+        _KNOWN.size = min(_own() or threading.stack_size() or _limit(), 2 * MOST)
+    return max(0, _KNOWN.size - kernels) // 2
 
 
 def _own() -> int:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
@@ -51,6 +52,7 @@ def build(
     with _timed(seconds, "llvm"):
         interface = Interface.of(program, arena)
         made = emit(program, arena, interface, target)
+        interface = replace(interface, stack=made.stack if interface.enters else 0)
         text = bounds.checked(str(made), owner=True) if check else str(made)
     with _timed(seconds, "machine"):
         with bounds.written() if check else nullcontext():

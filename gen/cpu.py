@@ -134,8 +134,9 @@ class Emitter:
 
     def body(self, body: Body) -> None:
         """All statements, in order."""
-        for statement in body:
-            self.statement(statement)
+        with self.access.body():
+            for statement in body:
+                self.statement(statement)
 
     def statement(self, s: Statement) -> None:
         """One statement."""

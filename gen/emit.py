@@ -6,12 +6,18 @@ room knows LLVM's syntax, and nothing of kernels or scalars.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias
 
 Lines: TypeAlias = "list[str | Lines]"
+ARRAY = re.compile(r"= alloca (\[.*?\])")
+WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
+PRODUCT = 1 << 20
+"""What functions that stand in other modules, products, take of the stack at most."""
 
 
 @dataclass(slots=True)
@@ -38,6 +44,15 @@ class Text:
         self.globals.update(other.globals)
         self.functions.update(other.functions)
         self.objects.update(other.objects)
+
+    @property
+    def stack(self) -> int:
+        """How many bytes of the stack a call of these functions takes at most, about.
+
+        A kernel, the part of it that threads share, and what that calls have arrays of their own.
+        """
+        frames = sorted(sum(map(_bytes, ARRAY.findall(f))) for f in self.functions.values())
+        return sum(frames[-3:]) + (PRODUCT if self.objects else 0)
 
     def others(self) -> list[bytes]:
         """The object files that this module is linked with."""
@@ -208,6 +223,13 @@ def declaration(name: str, parameters: str) -> str:
     """Of a function that another module has, with parameters as they are defined there."""
     types = ", ".join(parameter.rsplit(" ", 1)[0] for parameter in parameters.split(", "))
     return f"declare void @{name}({types})"
+
+
+def _bytes(type_: str) -> int:
+    """How many bytes an array takes: of numbers, or of vectors of such."""
+    *counts, element = type_.replace("<", "").strip("[]>").split(" x ")
+    width = int(element[1:]) // 8 if element[0] == "i" else WIDTHS[element]
+    return prod(map(int, counts)) * max(1, width)
 
 
 def _is_below(start: str, stop: str) -> bool:

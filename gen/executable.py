@@ -97,14 +97,15 @@ class Executable:
         words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
         words[tape.THREADS] = self.threads
         words[tape.SIGNALS], words[tape.LEFT] = interrupts.table(), interrupts.BUDGET
-        words[tape.STACK] = stack_budget()
+        words[tape.STACK] = stack_budget(self.interface.stack)
         return words
 
     def _fit(self) -> None:
         """Before a call that may go deep: it goes no deeper than any thread so far could."""
-        if stack_budget() < self._context[tape.STACK]:
+        budget = stack_budget(self.interface.stack)
+        if budget < self._context[tape.STACK]:
             with NARROWING:
-                self._context[tape.STACK] = min(self._context[tape.STACK], stack_budget())
+                self._context[tape.STACK] = min(self._context[tape.STACK], budget)
 
     @lazy
     def _tape(self) -> Array:

@@ -45,7 +45,8 @@ class Interface:
 
     ``symbols`` stand in the order of main's table of sizes, ``arena`` is how many bytes of memory
     a call borrows, ``work`` how many bytes it moves and operations it does, about, ``forks`` says
-    whether it can use several threads, and ``enters`` whether functions call themselves in it.
+    whether it can use several threads, and ``enters`` whether functions call themselves in it,
+    besides whose activations its kernels take so many bytes of the ``stack``.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Interface:
     work: Dim
     forks: bool
     enters: bool = False
+    stack: int = 0
     constants: tuple[Array, ...] = ()
     prints: tuple[Told, ...] = ()
 
@@ -75,8 +77,8 @@ class Interface:
             program_work(program),
             any(kernel.forks for kernel in program.kernels()) or program.forks,
             bool(program.callees),
-            tuple(np.array(a, order="C") for a in program.constants),
-            program.prints,
+            constants=tuple(np.array(a, order="C") for a in program.constants),
+            prints=program.prints,
         )
 
     def plain(self) -> tuple[dict[str, Any], list[bytes]]:
@@ -90,6 +92,7 @@ class Interface:
             "work": str(self.work),
             "forks": self.forks,
             "enters": self.enters,
+            "stack": self.stack,
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t), how] for label, t, how in self.prints],
         }, [a.tobytes() for a in self.constants]
@@ -106,6 +109,7 @@ class Interface:
             parse_dim(Line(written["work"], 1)),
             written["forks"],
             written["enters"],
+            written["stack"],
             tuple(map(_array, written["constants"], elements)),
             tuple((label, _type(t), how) for label, t, how in written["prints"]),
         )

@@ -16,6 +16,7 @@ from dlvm.errors import CompilerError
 from dlvm.locks import Order, held_at_fork
 from dlvm.target import Target
 
+from . import halves
 from .cache import remembered, source
 from .store import digest
 
@@ -112,6 +113,8 @@ class Library:
         empty = parse(f'target triple = "{target.triple}"')
         own = _machine(target, jit=True)  # an engine deletes its machine when it goes
         self._engine = binding.create_mcjit_compiler(empty, own)
+        if any(name.encode() in code for name in halves.OWN):
+            _convert_halves(target)
         for file in (code, *others):
             self._engine.add_object_file(binding.ObjectFileRef.from_data(file))
         self._engine.finalize_object()
@@ -126,3 +129,13 @@ class Library:
         if not found:
             raise CompilerError(f"no function {name} in the compiled module")
         return found
+
+
+@cache
+def _convert_halves(target: Target) -> Library:
+    """Code that asks for conversions finds them, those of this process or our own."""
+    made = Library(object_code(halves.FUNCTIONS, target), target)
+    for name, own in halves.OWN.items():
+        if binding.address_of_symbol(name) is None:
+            binding.add_symbol(name, made.address(own))
+    return made

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import at_least, mod, substitute, symbol, symbols
+from dlvm.ir.dims import Call, at_least, floordiv, mod, substitute, symbol, symbols
 
 from .loops import (
     Barrier,
@@ -116,9 +116,13 @@ class _Verifier:
         return CompilerError(f"@{self.kernel.name}: {problem}: {s}\n{self.kernel}")
 
     def body(self, body: Body, place: _Place) -> None:
+        """All statements in order; the arrays that are declared here end with it."""
         for s in body:
             self.names(s, place)
             self.statement(s, place)
+        for s in body:
+            if isinstance(s, Local):
+                del self.sizes[s.name]
 
     def names(self, s: Statement, place: _Place) -> None:
         for x in scalars(s):
@@ -336,7 +340,12 @@ def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str
 
     Each variable must step over all that the variables before it span, as digits do; or else
     there is one whose steps span all the rest, and for each value of it the rest is distinct.
+    A quotient and its rest are two digits of what is divided.
     """
+    for name in names:
+        if (parted := _parted(offset, name, facts)) is not None:
+            offset, two, facts = parted
+            names = [*(n for n in names if n != name), *two]
     digits = _digits(offset, names, facts, defines)
     if digits is not None and _stepping(digits, 1, facts):
         return True
@@ -346,6 +355,29 @@ def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str
         if facts.nonnegative(rest) and facts.nonnegative(step - 1 - rest):
             return _distinct(rest, [n for n in names if n != name], facts, defines)
     return False
+
+
+def _parted(offset: Dim, name: str, facts: Facts) -> tuple[Dim, list[str], Facts] | None:
+    """The same of a quotient and a rest, where a variable stands in nothing else."""
+    terms = offset.terms if isinstance(offset, Expr) else ()
+    found = {a for mono, _ in terms for a, _ in mono if name in symbols(Expr(((((a, 1),), 1),)))}
+    calls = [a for a in found if isinstance(a, Call) and a.lhs == symbol(name)]
+    calls = [a for a in calls if a.function in ("floordiv", "mod")]
+    divisors = {a.rhs for a in calls}
+    highs = [h for h in facts.upper(name) if isinstance(h, int)]
+    if len(calls) < len(found) or len(divisors) != 1 or not highs:
+        return None
+    (by,) = divisors
+    names = {"floordiv": f"{name}.quotient", "mod": f"{name}.rest"}
+    out: Dim = 0
+    for mono, k in terms:
+        term: Dim = k
+        for a, power in mono:
+            here = names[a.function] if isinstance(a, Call) and a in found else a
+            term = term * Expr(((((here, power),), 1),))
+        out = out + term
+    more = facts.with_variable(names["floordiv"], floordiv(min(highs), by))
+    return out, [*names.values()], more.with_variable(names["mod"], by - 1)
 
 
 def _slope(offset: Dim, name: str) -> Dim:

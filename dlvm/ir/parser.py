@@ -398,10 +398,11 @@ class Parser:
             raise line.error("a constant has one type")
         try:
             flat = [_element(token, types[0].dtype) for token in raw]
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 out = np.array(flat, types[0].dtype.numpy)
-            if types[0].dtype.is_float and (large := np.isinf(out) & ~np.isinf(flat)).any():
-                raise ValueError(f"{raw[int(large.argmax())]} is too large")
+                large = types[0].dtype.is_float and np.isinf(out) & ~np.isinf(flat)
+            if np.any(large):
+                raise ValueError(f"{raw[int(np.argmax(large))]} is too large")
             out = out.reshape([dims.evaluate(d, {}) for d in types[0].shape])
         except (ValueError, OverflowError, DlvmError) as error:
             raise line.error(f"bad constant of type {types[0]}: {error}") from None

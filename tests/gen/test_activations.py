@@ -12,6 +12,7 @@ from dlvm.errors import TooDeep
 from dlvm.gen.activations import MOST, stack_budget
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
+from dlvm.gen.emit import Text
 from dlvm.gen.memory import plan
 from dlvm.gen.program_run import run_program
 from dlvm.gen.program_text import program_text
@@ -98,10 +99,42 @@ def in_thread(size, call):
     return found[0]
 
 
-def test_the_budget_is_half_a_stack():
-    found = in_thread(1 << 18, stack_budget)
+def test_the_budget_is_half_a_stack_but_what_kernels_take():
+    found = in_thread(1 << 18, lambda: stack_budget(0))
     assert 1 << 17 <= found <= 1 << 19  # a stack that is used again may be four times as large
-    assert 0 < stack_budget() <= MOST
+    assert 0 < stack_budget(0) <= MOST
+    assert stack_budget(1 << 20) == stack_budget(0) - (1 << 19)
+    assert stack_budget(1 << 40) == 0
+
+
+def test_what_kernels_take_is_read_off_their_code():
+    arrays = "  %1 = alloca [2 x <4 x float>], align 64\n  %2 = alloca [3 x i64], align 8\n"
+    text = Text(functions={"f": arrays, "g": "  %1 = alloca [7 x bfloat], align 64\n", "h": ""})
+    assert text.stack == 32 + 24 + 14
+
+
+def test_kernels_with_large_arrays_have_room_below_a_recursion():
+    """They fell off the end of a small stack, half of which they did not fit into."""
+
+    def spread(x, c):
+        m = (x * x[::-1] * c).mean((0, 2, 3), keepdims=True)
+        q = (x - x[::-1]).mean((0, 2, 3), keepdims=True)
+        v = ((x - m) ** 2).mean((0, 2, 3), keepdims=True)
+        return ((x[::-1] - q) * (x - m) * v).mean((0, 2, 3)).sum()
+
+    @dlvm.function(dynamic={"x": "N,C,H,W", "c": "C,1,W"}, threads=1)
+    def down(n, x, c):
+        return dlvm.cond(n <= 0, lambda: spread(x, c), lambda: down(n - 1, x, c) + spread(x + n, c))
+
+    x, c = np.ones((3, 4, 5, 70)), np.ones((4, 1, 70))
+
+    def deep():
+        with pytest.raises(TooDeep):
+            down(10**8, x, c)
+        return True
+
+    for size in (1 << 26, 1 << 18, 1 << 17, 3 << 15):
+        assert in_thread(size, deep)
 
 
 @pytest.mark.parametrize("taking", [lambda n: n, float], ids=["entry", "other way"])

@@ -1,16 +1,21 @@
 """The verifier of loops: what it refuses, and that what it refuses would really go wrong."""
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 
 from dlvm.errors import CompilerError
 from dlvm.gen.loops import Barrier, Buffer, Let, Load, Local, Loop, LoopKernel, Number, Store
 from dlvm.gen.loops_run import Counts, run_kernel
-from dlvm.gen.loops_verify import verify
+from dlvm.gen.loops_verify import _distinct, verify
 from dlvm.gen.lower import lower
 from dlvm.gen.prove import Facts
+from dlvm.gen.schedule import gpu_row_reduction
 from dlvm.ir import F32, TensorType, parse
-from dlvm.ir.dims import floordiv, maximum, minimum, mod, symbol
+from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
+from dlvm.ops import Kernel
 
 N, HERE, J = symbol("N"), symbol("%i"), symbol("%j")
 X, Y = (Buffer(name, TensorType(F32, (N,)), role) for name, role in (("x", "in"), ("y", "out")))
@@ -145,3 +150,37 @@ def test_a_search_that_goes_deep_gives_up():
     high = floordiv(i, a) + maximum(4, b) - 1
     facts = Facts().with_variable("%i", b - 1, b - 1).with_variable("%j", high, high)
     assert not facts.given(a - i + j).nonnegative(2 * mod(b, a) - i)
+
+
+def test_offsets_that_are_called_distinct_are():
+    """Quotients and rests of one variable beside another, against every value."""
+    dice, shown = random.Random(1), 0
+    i, j = symbol("%i"), symbol("%j")
+    for _ in range(2000):
+        most, across, by = dice.randint(1, 12), dice.randint(1, 5), dice.randint(1, 5)
+        steps = [dice.choice([0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 15, 20]) for _ in range(3)]
+        offset = steps[0] * floordiv(i, by) + steps[1] * mod(i, by) + steps[2] * j
+        offset = offset + dice.choice([0, 0, 0, 1]) * i
+        down = dice.randint(1, most)
+        facts = Facts().with_variable("%i", most - 1).with_variable("%j", across - 1)
+        if _distinct(offset, ["%i", "%j"], facts.given(down - 1 - i), {}):
+            shown += 1
+            pairs = itertools.product(range(down), range(across))
+            values = [evaluate(offset, {"%i": a, "%j": b}) for a, b in pairs]
+            assert len(set(values)) == len(values), offset
+    assert shown > 400
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 3), (2, 3, 2), (2, 2, 9)])
+def test_a_fold_over_a_middle_axis_writes_each_element_once_on_a_gpu(shape):
+    a, b, c = shape
+    op = parse(
+        f"""dlvm 1
+func @k(%x: f32[{a},{b},{c}]) -> (f32[{a},{c}], f32[{a},{b},{c}]) {{
+  %0 = neg %x : f32[{a},{b},{c}]
+  %1 = sum %0 axes=(1) : f32[{a},{c}]
+  return %1, %0
+}}
+"""
+    ).main
+    verify(lower(Kernel(op.params, op, "loops"), gpu_row_reduction()))
