@@ -20,6 +20,8 @@ from . import halves
 from .cache import remembered, source
 from .store import digest
 
+_KNOWN_TO_LLVM: list[Library] = []
+"""Code whose addresses LLVM was told, which stays."""
 LOCAL = "= alloca"
 """What the only pass is for: arrays of a function's own, which it turns into registers."""
 
@@ -113,9 +115,10 @@ class Library:
         empty = parse(f'target triple = "{target.triple}"')
         own = _machine(target, jit=True)  # an engine deletes its machine when it goes
         self._engine = binding.create_mcjit_compiler(empty, own)
-        if any(name.encode() in code for name in halves.OWN):
+        files = (code, *others)
+        if any(name.encode() in file for name in halves.OWN for file in files):
             _convert_halves(target)
-        for file in (code, *others):
+        for file in files:
             self._engine.add_object_file(binding.ObjectFileRef.from_data(file))
         self._engine.finalize_object()
 
@@ -131,11 +134,11 @@ class Library:
         return found
 
 
-@cache
-def _convert_halves(target: Target) -> Library:
+def _convert_halves(target: Target) -> None:
     """Code that asks for conversions finds them, those of this process or our own."""
-    made = Library(object_code(halves.FUNCTIONS, target), target)
-    for name, own in halves.OWN.items():
-        if binding.address_of_symbol(name) is None:
-            binding.add_symbol(name, made.address(own))
-    return made
+    missing = [name for name in halves.OWN if binding.address_of_symbol(name) is None]
+    if missing:
+        own = Library(object_code(halves.FUNCTIONS, target), target)
+        _KNOWN_TO_LLVM.append(own)
+        for name in missing:
+            binding.add_symbol(name, own.address(halves.OWN[name]))
