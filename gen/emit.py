@@ -16,7 +16,7 @@ from typing import TypeAlias
 Lines: TypeAlias = "list[str | Lines]"
 ARRAY = re.compile(r"= alloca (\[.*?\])")
 WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
-PRODUCT = 1 << 20
+PRODUCT = 3 << 18
 """What functions that stand in other modules, products, take of the stack at most."""
 
 
@@ -47,12 +47,15 @@ class Text:
 
     @property
     def stack(self) -> int:
-        """How many bytes of the stack a call of these functions takes at most, about.
+        """How many bytes of the stack a call of a kernel takes at most, about.
 
-        A kernel, the part of it that threads share, and what that calls have arrays of their own.
+        The arrays of a kernel, of the largest of its parts, and of what all kernels may call.
         """
-        frames = sorted(sum(map(_bytes, ARRAY.findall(f))) for f in self.functions.values())
-        return sum(frames[-3:]) + (PRODUCT if self.objects else 0)
+        frames = {n: sum(map(_bytes, ARRAY.findall(f))) for n, f in self.functions.items()}
+        around = {n: frames.get(n.partition(".")[0], 0) for n in frames if "." in n}
+        parts = (size + around.get(n, 0) for n, size in frames.items())
+        called = max((size for n, size in frames.items() if n.startswith("dlvm.")), default=0)
+        return max(parts, default=0) + called + (PRODUCT if self.objects else 0)
 
     def others(self) -> list[bytes]:
         """The object files that this module is linked with."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,8 +39,6 @@ REMEMBERED = 256
 SOIL = 0xFF
 """Floats of such bytes are no numbers."""
 
-NARROWING = Lock()
-"""Held while the deepest that calls may go becomes less."""
 
 Entry: TypeAlias = "Callable[..., Any]"
 Call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
@@ -91,21 +88,26 @@ class Executable:
         return Call(self.library.address(ENTRY))
 
     @lazy
-    def _context(self) -> Array:
-        """What the context of a call starts with: the pool of threads, where the code forks."""
+    def _contexts(self) -> dict[int, Array]:
+        return {}
+
+    def _context(self, budget: int) -> Array:
+        """What the context of a call starts with, where activations may take so much stack."""
+        found = self._contexts.get(budget)
+        return self._contexts.setdefault(budget, self._started(budget)) if found is None else found
+
+    def _started(self, budget: int) -> Array:
+        """Its words: the pool of threads, where the code forks, and what signals need."""
         words = np.zeros(tape.WORDS, np.int64)
         words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
         words[tape.THREADS] = self.threads
         words[tape.SIGNALS], words[tape.LEFT] = interrupts.table(), interrupts.BUDGET
-        words[tape.STACK] = stack_budget(self.interface.stack)
+        words[tape.STACK] = budget
         return words
 
-    def _fit(self) -> None:
-        """Before a call that may go deep: it goes no deeper than any thread so far could."""
-        budget = stack_budget(self.interface.stack)
-        if budget < self._context[tape.STACK]:
-            with NARROWING:
-                self._context[tape.STACK] = min(self._context[tape.STACK], budget)
+    def _budget(self) -> int:
+        """How much stack activations may take in this thread, if there are any."""
+        return stack_budget(self.interface.stack) if self.interface.enters else 0
 
     @lazy
     def _tape(self) -> Array:
@@ -120,13 +122,22 @@ class Executable:
         """The fast way in for arguments of these types, where there is one; see ``entry``."""
         if self.checker is not None:
             return None
-        made = entry(self.interface, self.library, self._context, self._tape, kinds, bare=bare)
-        if made is None or not self.interface.enters:
-            return made
+
+        def made(budget: int) -> Entry | None:
+            context = self._context(budget)
+            return entry(self.interface, self.library, context, self._tape, kinds, bare=bare)
+
+        first = made(self._budget())
+        if first is None or not self.interface.enters:
+            return first
+        entries: dict[int, Any] = {}  # one for each size of stack
 
         def fitting(*args: Any) -> Any:
-            self._fit()
-            return made(*args)
+            budget = self._budget()
+            own = entries.get(budget)
+            if own is None:
+                own = entries.setdefault(budget, made(budget))
+            return own(*args)
 
         return fitting
 
@@ -232,10 +243,8 @@ class Executable:
         soil: bool = False,
     ) -> list[int]:
         """Make the call; the words of its status."""
-        if self.interface.enters:
-            self._fit()
         words = (ctypes.c_int64 * status.WORDS)()
-        context = (ctypes.c_int64 * tape.WORDS)(*self._context.tolist())
+        context = (ctypes.c_int64 * tape.WORDS)(*self._context(self._budget()).tolist())
         printer = Printer(printing)
         context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
         sizes = (ctypes.c_int64 * len(self.interface.symbols))(

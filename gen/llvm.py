@@ -135,10 +135,9 @@ class Library:
 
 
 def _convert_halves(target: Target) -> None:
-    """Code that asks for conversions finds them, those of this process or our own."""
-    missing = [name for name in halves.OWN if binding.address_of_symbol(name) is None]
-    if missing:
+    """Code that asks for conversions finds ours; others of that name may take whole numbers."""
+    if not _KNOWN_TO_LLVM:
         own = Library(object_code(halves.FUNCTIONS, target), target)
         _KNOWN_TO_LLVM.append(own)
-        for name in missing:
-            binding.add_symbol(name, own.address(halves.OWN[name]))
+        for name, ours in halves.OWN.items():
+            binding.add_symbol(name, own.address(ours))

@@ -223,7 +223,7 @@ class _Verifier:
         element = f"%element of {x.offset}"
         facts = place.facts_under(x.where).with_variable(element, x.count - 1, x.count - 1)
         for memory in memories:
-            size = memory.size if isinstance(memory, Table) else self.sizes[memory.name]
+            size = self.size(s, memory)
             offset = x.offset + symbol(element)
             if not (facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset)):
                 raise self.fail(s, f"not provably inside of the {size} elements of %{memory.name}")
@@ -233,14 +233,16 @@ class _Verifier:
         if isinstance(x, Sort) and not _distinct(offset, loops, facts, place.defines):
             raise self.fail(s, "two turns may sort one element")
 
+    def size(self, s: Statement, memory: Memory) -> Dim:
+        """How many elements memory has here."""
+        if isinstance(memory, Table):
+            return memory.size
+        if memory.name not in self.sizes:
+            raise self.fail(s, f"the array %{memory.name} is not declared")
+        return self.sizes[memory.name]
+
     def inside(self, s: Statement, x: Load | Store, place: _Place) -> None:
-        facts, offset = place.facts_under(x.where), x.offset
-        if isinstance(x.memory, Table):
-            size: Dim = x.memory.size
-        elif x.memory.name in self.sizes:
-            size = self.sizes[x.memory.name]
-        else:
-            raise self.fail(s, f"the array %{x.memory.name} is not declared")
+        facts, offset, size = place.facts_under(x.where), x.offset, self.size(s, x.memory)
         if s in self.proven:
             pass
         elif facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset):
@@ -342,8 +344,9 @@ def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str
     there is one whose steps span all the rest, and for each value of it the rest is distinct.
     A quotient and its rest are two digits of what is divided.
     """
+    behind = _behind(offset, defines)
     for name in names:
-        if (parted := _parted(offset, name, facts)) is not None:
+        if name not in behind and (parted := _parted(offset, name, facts)) is not None:
             offset, two, facts = parted
             names = [*(n for n in names if n != name), *two]
     digits = _digits(offset, names, facts, defines)
@@ -352,9 +355,21 @@ def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str
     for name in names:
         step = _slope(offset, name)
         rest = offset - step * symbol(name)
-        if facts.nonnegative(rest) and facts.nonnegative(step - 1 - rest):
+        alone = set(symbols(step)).isdisjoint(names)
+        if alone and facts.nonnegative(rest) and facts.nonnegative(step - 1 - rest):
             return _distinct(rest, [n for n in names if n != name], facts, defines)
     return False
+
+
+def _behind(offset: Dim, defines: dict[str, Define]) -> set[str]:
+    """The variables that names in an offset are defined by."""
+    pending, seen = [n for n in symbols(offset) if n in defines], set[str]()
+    while pending:
+        for n in symbols(defines[pending.pop()].dim):
+            if n not in seen:
+                seen.add(n)
+                pending += [n] if n in defines else []
+    return seen
 
 
 def _parted(offset: Dim, name: str, facts: Facts) -> tuple[Dim, list[str], Facts] | None:
@@ -404,13 +419,27 @@ def _stepping(digits: list[Digit], span: Dim, facts: Facts) -> bool:
 def _digits(
     offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]
 ) -> list[Digit] | None:
-    """The step and highest value of each variable; those that are always 0 are left out."""
+    """The step and highest value of each variable; those that are always 0 are left out.
+
+    A name for an index stands for the variables in it where these stand in nothing else.
+    """
     digits: list[Digit] = []
     left = set(names)
-    for name, s in defines.items():
-        covered = left & set(symbols(s.dim))
-        if name in symbols(offset) and covered and _distinct(s.dim, sorted(covered), facts, {}):
-            left = (left - covered) | {name}
+    gone = set[str]()
+    for name, s in reversed(defines.items()):
+        behind = _behind(symbol(name), defines)
+        covered = left & behind
+        if name not in symbols(offset):
+            continue
+        if not gone.isdisjoint(behind):
+            return None
+        if not covered:
+            continue
+        alone = covered <= set(symbols(s.dim)) and covered.isdisjoint(symbols(offset))
+        if alone and _distinct(s.dim, sorted(covered), facts, {}):
+            left, gone = (left - covered) | {name}, gone | covered
+        else:
+            offset = substitute(offset, {name: s.dim})
     for name in sorted(left):
         highs = facts.upper(name)
         if any(at_least(0, h) for h in highs):

@@ -400,9 +400,10 @@ class Parser:
             flat = [_element(token, types[0].dtype) for token in raw]
             with np.errstate(all="ignore"):
                 out = np.array(flat, types[0].dtype.numpy)
-                large = types[0].dtype.is_float and np.isinf(out) & ~np.isinf(flat)
-            if np.any(large):
-                raise ValueError(f"{raw[int(np.argmax(large))]} is too large")
+                endless = np.isinf(out) if types[0].dtype.is_float else np.zeros(0, bool)
+            for i in np.flatnonzero(endless):
+                if _finite(raw[i]):
+                    raise ValueError(f"{raw[i]} is too large")
             out = out.reshape([dims.evaluate(d, {}) for d in types[0].shape])
         except (ValueError, OverflowError, DlvmError) as error:
             raise line.error(f"bad constant of type {types[0]}: {error}") from None
@@ -445,6 +446,11 @@ def _element(token: str, dtype: DType) -> Any:
     if token in ("true", "false"):
         return token == "true"
     return int(token) if dtype.is_integer else float(token)
+
+
+def _finite(token: str) -> bool:
+    """Whether a number is written that is no infinity."""
+    return not token.startswith("0x") and "inf" not in token.lower()
 
 
 def _listed(types: Any) -> str:

@@ -110,7 +110,9 @@ def test_the_budget_is_half_a_stack_but_what_kernels_take():
 def test_what_kernels_take_is_read_off_their_code():
     arrays = "  %1 = alloca [2 x <4 x float>], align 64\n  %2 = alloca [3 x i64], align 8\n"
     text = Text(functions={"f": arrays, "g": "  %1 = alloca [7 x bfloat], align 64\n", "h": ""})
-    assert text.stack == 32 + 24 + 14
+    assert text.stack == 32 + 24
+    within = Text(functions={"k": arrays, "k.part1.turns": arrays, "k.part2.turns": arrays})
+    assert within.stack == 2 * (32 + 24)
 
 
 def test_kernels_with_large_arrays_have_room_below_a_recursion():
@@ -131,10 +133,26 @@ def test_kernels_with_large_arrays_have_room_below_a_recursion():
     def deep():
         with pytest.raises(TooDeep):
             down(10**8, x, c)
-        return True
+        return down(3, x, c)
 
     for size in (1 << 26, 1 << 18, 1 << 17, 3 << 15):
-        assert in_thread(size, deep)
+        np.testing.assert_array_equal(in_thread(size, deep), down(3, x, c))
+
+
+def test_a_thread_with_too_little_stack_takes_none_from_others():
+    @dlvm.function(threads=1)
+    def down(n, x):
+        return dlvm.cond(n <= 0, lambda: x, lambda: down(n - 1, x) @ x)
+
+    def deep():
+        with pytest.raises(TooDeep):
+            down(10**8, x)
+
+    x = np.eye(8)
+    for size in (1 << 18, 1 << 24):
+        in_thread(size, deep)
+        np.testing.assert_array_equal(down(50, x), x)
+    np.testing.assert_array_equal(in_thread(1 << 20, lambda: down(5, x)), x)
 
 
 @pytest.mark.parametrize("taking", [lambda n: n, float], ids=["entry", "other way"])

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 from dlvm.errors import CompilerError
-from dlvm.gen.loops import Barrier, Buffer, Let, Load, Local, Loop, LoopKernel, Number, Store
+from dlvm.gen.loops import (
+    Barrier,
+    Buffer,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Number,
+    Store,
+)
 from dlvm.gen.loops_run import Counts, run_kernel
 from dlvm.gen.loops_verify import _distinct, verify
 from dlvm.gen.lower import lower
@@ -169,6 +180,37 @@ def test_offsets_that_are_called_distinct_are():
             values = [evaluate(offset, {"%i": a, "%j": b}) for a, b in pairs]
             assert len(set(values)) == len(values), offset
     assert shown > 400
+
+
+@pytest.mark.parametrize(
+    ("offset", "dim"),
+    [
+        (4 * floordiv(HERE, 3) + mod(HERE, 3) + symbol("%d"), 3 - mod(HERE, 4)),
+        (4 * HERE + symbol("%d"), 12 - 4 * HERE),
+        (4 * HERE + symbol("%d"), 12 - 4 * mod(HERE, 4)),
+    ],
+)
+def test_a_name_for_an_index_hides_none_that_stands_beside_it(offset, dim):
+    one = Number(F32, 1.0)
+    out = Buffer("out", TensorType(F32, (64,)), "out")
+    body = (Let(one), Define("%d", dim, 12), Store(out, offset, one, ()))
+    loop = Loop("%i", 4, "parallel", body)
+    with pytest.raises(CompilerError, match="two turns may write one element"):
+        verify(LoopKernel("k", (out,), (), (loop,), may_raise=False))
+
+
+def test_two_names_for_one_index_are_no_two_digits():
+    one, out = Number(F32, 1.0), Buffer("out", TensorType(F32, (64,)), "out")
+    names = (Define("%d", HERE, 3), Define("%e", 3 - HERE, 3))
+    body = (Let(one), *names, Store(out, symbol("%d") + symbol("%e"), one, ()))
+    with pytest.raises(CompilerError, match="two turns may write one element"):
+        verify(LoopKernel("k", (out,), (), (Loop("%i", 4, "parallel", body),), may_raise=False))
+
+
+def test_a_step_that_another_variable_makes_is_no_digit():
+    x, y = symbol("%x"), symbol("%y")
+    facts = Facts().with_variable("%x", 3).with_variable("%y", 3).given(y - 1)
+    assert not _distinct(x * y + y - 1, ["%x", "%y"], facts, {})
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 3), (2, 3, 2), (2, 2, 9)])
