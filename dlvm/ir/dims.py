@@ -387,7 +387,8 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
     """By intervals, else with one floor division, minimum or maximum replaced by its bound.
 
     Those that no other is made of go first, as the others may then cancel; among these one for
-    both of whose sides it must hold, as nothing is lost with it.
+    both of whose sides it must hold, as nothing is lost with it. Where that does not do, one of
+    these goes first, whatever is made of it.
     """
     if bounds(d, ranges)[0] >= 0:
         return True
@@ -397,7 +398,18 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
     outermost = [
         (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
     ]
-    call, k = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
+    first = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
+    if _replaced(d, first, ranges, effort):
+        return True
+    inner = [] if _splits(*first) else [found for found in calls if _splits(*found)]
+    return any(_replaced(d, found, ranges, effort) for found in inner[:1])
+
+
+def _replaced(
+    d: Dim, found: tuple[Atom, int], ranges: Mapping[str, Range] | None, effort: int
+) -> bool:
+    """``_never_negative``, with so many of a call replaced by its bounds."""
+    call, k = found
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:

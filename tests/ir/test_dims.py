@@ -269,3 +269,13 @@ def test_a_rest_is_no_greater_than_what_it_is_the_rest_of():
         inner = dims.minimum(A - dims.mod(A, 3), dims.mod(multiple, n))
         assert dims.at_least(multiple - inner, 0) and dims.at_least(inner, 0)
     assert not dims.at_least(A - 3 - dims.mod(A - 3, 2), 0)
+
+
+def test_a_minimum_is_split_though_another_is_made_of_it():
+    """The last of a multiple of 3 up to ``min(3, B)`` begins at no less than 0."""
+    b = dims.symbol("B")
+    least = dims.minimum(3, b)
+    part = least - dims.mod(least, 3)
+    assert dims.at_least(part, dims.minimum(1, part))
+    assert dims.at_least(part, dims.minimum(1, b - dims.mod(least, 3)))
+    assert not dims.at_least(part, dims.minimum(2, b))
