@@ -117,7 +117,7 @@ def called(
     for page in pages:
         forbid(base + page, PAGE)
     words = (ctypes.c_int64 * status.WORDS)()
-    context = (ctypes.c_int64 * tape.WORDS)(*code._context.tolist())
+    context = (ctypes.c_int64 * tape.WORDS)(*code._context(code._budget()).tolist())
     printer = Printer(lambda index, address, sizes: 0)
     context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
     tables = [_table(given[: len(arrays)]), _table(results), _table(given[len(arrays) :])]
