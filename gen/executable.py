@@ -127,10 +127,11 @@ class Executable:
             context = self._context(budget)
             return entry(self.interface, self.library, context, self._tape, kinds, bare=bare)
 
-        first = made(self._budget())
+        here = self._budget()
+        first = made(here)
         if first is None or not self.interface.enters:
             return first
-        entries: dict[int, Any] = {}  # one for each size of stack
+        entries: dict[int, Any] = {here: first}  # one for each size of stack
 
         def fitting(*args: Any) -> Any:
             budget = self._budget()

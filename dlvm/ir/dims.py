@@ -401,14 +401,14 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
     first = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
     if _replaced(d, first, ranges, effort):
         return True
-    inner = [] if _splits(*first) else [found for found in calls if _splits(*found)]
-    return any(_replaced(d, found, ranges, effort) for found in inner[:1])
+    inner = next((found for found in calls if _splits(*found)), None)
+    return not (inner is None or _splits(*first)) and _replaced(d, inner, ranges, effort)
 
 
 def _replaced(
     d: Dim, found: tuple[Atom, int], ranges: Mapping[str, Range] | None, effort: int
 ) -> bool:
-    """``_never_negative``, with so many of a call replaced by its bounds."""
+    """``_never_negative``, with a call, which stands there so often, replaced by its bounds."""
     call, k = found
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)

@@ -74,7 +74,7 @@ def of(dice: Dice, rank: int, operands: int) -> Callable[..., Any]:
     axes = some_axes(dice, rank)
     bound = dice.choose(BOUNDS)
     folded = [
-        (dice.choose(FOLDED), axes if dice.integer(0, 3) else some_axes(dice, rank), bound)
+        (dice.choose(FOLDED), axes if dice.integer(0, 3) else some_axes(dice, rank))
         for _ in range(dice.choose((1, 2, 2, 3, 3, 4)))
     ]
     back = [dice.integer(0, 5) == 0 for _ in folded]
@@ -84,7 +84,7 @@ def of(dice: Dice, rank: int, operands: int) -> Callable[..., Any]:
         for mix, other in zip(mixed, others, strict=True):
             x = mix(x, other)
         results: list[Any] = []
-        for (fold, along, bound), returns in zip(folded, back, strict=True):
+        for (fold, along), returns in zip(folded, back, strict=True):
             results.append(fold(x, along, bound))
             x = x + results[-1].astype(x.dtype) if returns else x
         return (*results, x) if whole else tuple(results)
