@@ -115,6 +115,10 @@ class Writer:
         (self.lines if into is None else into).append(f"  {name} = {right}")
         return name
 
+    def hidden(self, x: str, into: Lines) -> str:
+        """A number that LLVM knows nothing of."""
+        return self.value(f'call i64 asm "", "=r,0"(i64 {x})', into)
+
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
         """A call of a declared function; the types of arguments stand before their values."""
         types = ", ".join(t for t, _ in arguments)

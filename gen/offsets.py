@@ -227,7 +227,7 @@ class Offsets:
             return "0"
         scope = self.scopes[0]
         if HIDDEN not in scope.values:
-            scope.values[HIDDEN] = self.w.value('call i64 asm "", "=r,0"(i64 0)', scope.head)
+            scope.values[HIDDEN] = self.w.hidden("0", scope.head)
         return scope.values[HIDDEN]
 
     def masks(self, rest: Dim, lanes: int) -> tuple[str, str]:
