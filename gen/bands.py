@@ -93,11 +93,6 @@ class Plan:
         """Rows of a copied x that lie beside one another, at most."""
         return ROOM // self.depth // self.dtype.bytes + BATCH
 
-    @property
-    def x_most(self) -> int:
-        """``x_row`` of a whole panel."""
-        return self.depth + self.lanes
-
     def x_row(self, w: Writer, depth: str) -> str:
         """Elements for a row of a copied x: rows or strips are apart by no power of two."""
         up = w.value(f"and i64 {w.value(f'add i64 {depth}, {self.strip - 1}')}, {-self.strip}")

@@ -16,7 +16,7 @@ from typing import TypeAlias
 Lines: TypeAlias = "list[str | Lines]"
 ARRAY = re.compile(r"= alloca (\[.*?\])")
 WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
-PRODUCT = 3 << 18
+PRODUCT = 1 << 18
 """What functions that stand in other modules, products, take of the stack at most."""
 
 

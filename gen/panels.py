@@ -8,7 +8,7 @@ with each all blocks of columns. Only the rows of a tile are copied for each til
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from .bands import BATCH, LINE, SIGNATURE, Plan
@@ -30,6 +30,8 @@ LARGE = 1 << 15
 """Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
+SMALL = 1 << 14
+"""Bytes of copies and tiles that lie on the stack."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
 
@@ -39,7 +41,6 @@ class Panels:
 
     def __init__(self, text: Text, plan: Plan, tile: tuple[int, int]) -> None:
         self.text, self.plan, self.tile = text, plan, tile
-        self.y_far = plan.depth * plan.strip
 
     # -- the call ------------------------------------------------------------------------------
 
@@ -94,20 +95,27 @@ class Panels:
     def blocks(self) -> None:
         """Blocks of columns, in each all rows, or (where there is a tile) some of them."""
         w = Writer(self.text)
-        self.words(w, "out", "out.step")
-        v = self.plan.vectors(w)
-        height, width = self.tile
-        tile = w.array(f"[{height * width} x {v.element}]")
-        panel = w.array(f"[{self.plan.depth * self.plan.width} x {v.element}]")
-        room = "null"
-        if self.plan.copies_x:
-            room = w.array(f"[{(height + NARROW - 1) * self.plan.x_most} x {v.element}]")
+        self.words(w, "m", "n", "k", "out", "out.step", "context")
+        plan, (height, width) = self.plan, self.tile
+        v = plan.vectors(w)
+        x_copied, y_copied = self.copied(w)
         tiled = w.value("icmp eq ptr %out, null")
         all_ = w.value("sub i64 %rows.end, %rows.start")
         down = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
-        across = w.value(f"select i1 {tiled}, i64 {width}, i64 {self.plan.width}")
+        across = w.value(f"select i1 {tiled}, i64 {width}, i64 {plan.width}")
         step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
+        here = self.least(w, across, w.value("sub i64 %cols.end, %cols.start"))
+        tall = self.least(w, all_, str(height))
+        wanted = [
+            (y_copied, self.panel_size(w, here)),
+            (tiled, w.value(f"mul i64 {tall}, {width * plan.dtype.bytes}")),
+        ]
+        if plan.copies_x:
+            depth = self.least(w, "%k", str(plan.depth))
+            wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
+        sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
         with (
+            self.room(w, sizes) as (panel, tile, *room),
             w.loop("%cols.start", "%cols.end", across) as c,
             w.loop("%rows.start", "%rows.end", down) as r,
         ):
@@ -117,8 +125,9 @@ class Panels:
             sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {v.at('%out', there)}")
             first = w.value(f"icmp eq i64 {r.index}, %rows.start")
             spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
-            rest = f"ptr {panel}, ptr {sums}, i64 {step}, i1 {first}"
-            w.do(f"call void @panels(ptr %call, {spot}, ptr {room}, {rest})")
+            x = room[0] if room else "null"
+            rest = f"ptr {x}, ptr {panel}, ptr {sums}, i64 {step}, i1 {first}"
+            w.do(f"call void @panels(ptr %call, {spot}, {rest})")
         bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
         self.function(w, "blocks", f"ptr %call, {bounds}")
 
@@ -157,13 +166,14 @@ class Panels:
         fits = w.value(f"icmp sle i64 %depth, {plan.depth}")
         asks = w.value(f"and i1 {w.value(f'and i1 {deep}, {fits}')}, {tall}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
-        y_far = w.value(f"select i1 {y_copied}, i64 {self.y_far}, i64 {plan.strip}")
+        strip = self.strip_size(w, "%depth")
+        y_far = w.value(f"select i1 {y_copied}, i64 {strip}, i64 {plan.strip}")
         sums = w.value("mul i64 %rows, %cols")
         work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, %depth')}, {TIMES}")
         ask_in_kernel(self.text, w, work)
         source = self.start(w, v, "y", "%p", "%col", plan.y_transposed)
         with w.when(w.value(f"and i1 %new, {y_copied}")):
-            to = f"ptr %panel, i64 {plan.strip}, i64 {self.y_far}"
+            to = f"ptr %panel, i64 {plan.strip}, i64 {strip}"
             sizes = "i64 %y.step, i64 %depth, i64 %cols"
             width, turned = plan.strip, plan.y_transposed
             copy = copy_function(self.text, plan.stored, plan.lanes, width, columns=turned)
@@ -192,17 +202,16 @@ class Panels:
         w, plan = Writer(self.text), self.plan
         self.words(w, "k", "x", "x.step", "out", "out.step", "context")
         v = plan.vectors(w)
-        panel = w.array(f"[{plan.depth * plan.width} x {v.element}]")
         all_ = w.value("sub i64 %rows.end, %rows.start")
         blocks = self.ceiling(w, all_, str(plan.height))
         some = w.call("i64", "llvm.smax.i64", ("i64", blocks), ("i64", "1"))
         strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        row = plan.x_row(w, self.least(w, depth, str(plan.depth)))
-        size = w.value(f"mul i64 {w.value(f'mul i64 {down}, {row}')}, {plan.dtype.bytes}")
+        size = self.x_size(w, down, self.least(w, depth, str(plan.depth)))
+        across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
-            self.room(w, size) as room,
+            self.room(w, [self.panel_size(w, across), size]) as (panel, room),
             w.loop("%rows.start", "%rows.end", down) as r,
             w.loop("0", depth, plan.depth) as p,
         ):
@@ -221,10 +230,38 @@ class Panels:
         bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
         self.function(w, "copied", f"ptr %call, {bounds}")
 
+    def strip_size(self, w: Writer, depth: str) -> str:
+        """Elements of a strip of a copied y: it is turned in squares, the last of them whole."""
+        up = w.value(f"add i64 {depth}, {self.plan.lanes - 1}")
+        return w.value(f"mul i64 {w.value(f'and i64 {up}, {-self.plan.lanes}')}, {self.plan.strip}")
+
+    def panel_size(self, w: Writer, cols: str) -> str:
+        """Bytes of a copied panel of so many columns of y."""
+        each = self.strip_size(w, self.least(w, "%k", str(self.plan.depth)))
+        strips = self.ceiling(w, cols, str(self.plan.strip))
+        return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
+
+    def x_size(self, w: Writer, rows: str, depth: str) -> str:
+        """Bytes of so many rows of a copied x, the last strip of them whole."""
+        strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
+        row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
+        return w.value(f"mul i64 {strips}, {row}")
+
     @contextmanager
-    def room(self, w: Writer, size: str) -> Generator[str]:
-        """Memory for what is written inside, which does not run if there is none."""
-        given = w.call("ptr", "malloc", ("i64", w.value(f"add i64 {size}, {LINE}")))
+    def room(self, w: Writer, sizes: Sequence[str]) -> Generator[list[str]]:
+        """Memory of so many bytes each for what is written inside: little of it is on the stack.
+
+        What is inside does not run if there is none.
+        """
+        places, size = list[str](), "0"
+        for own in sizes:
+            places.append(size)
+            up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
+            size = w.value(f"and i64 {up}, {-LINE}")
+        own = w.array(f"[{SMALL} x i8]", LINE)
+        large = w.value(f"icmp sgt i64 {size}, {SMALL}")
+        whole = w.value(f"add i64 {size}, {LINE}")
+        given = w.maybe(large, "ptr", own, lambda: w.call("ptr", "malloc", ("i64", whole)))
         none = w.value(f"icmp eq ptr {given}, null")
         with w.when(none):
             halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
@@ -232,8 +269,10 @@ class Panels:
         with w.when(w.value(f"xor i1 {none}, true")):
             gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
             gap = w.value(f"and i64 {gap}, {LINE - 1}")
-            yield w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
-            w.call("void", "free", ("ptr", given))
+            start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
+            yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
+            with w.when(large):
+                w.call("void", "free", ("ptr", given))
 
     def copy_x(self, w: Writer, top: str, p: str, rows: str, depth: str, to: str) -> None:
         """Copy some rows and steps of k of x."""

@@ -9,15 +9,21 @@ import pytest
 
 import dlvm
 from dlvm.errors import TooDeep
+from dlvm.gen import product
 from dlvm.gen.activations import MOST, stack_budget
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
-from dlvm.gen.emit import Text
+from dlvm.gen.emit import PRODUCT, Text
 from dlvm.gen.memory import plan
+from dlvm.gen.product import Generic
 from dlvm.gen.program_run import run_program
 from dlvm.gen.program_text import program_text
+from dlvm.ir import F16, F32, F64, I8
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
+from dlvm.target import Target
+
+from .values import same_bits
 
 
 @dlvm.function(dynamic={"x": "N"})
@@ -113,6 +119,25 @@ def test_what_kernels_take_is_read_off_their_code():
     assert text.stack == 32 + 24
     within = Text(functions={"k": arrays, "k.part1.turns": arrays, "k.part2.turns": arrays})
     assert within.stack == 2 * (32 + 24)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
+def test_products_take_little_stack(dtype):
+    """Large ones ended the process in a thread with half a MiB; their copies lie on the heap."""
+    for transposed in (False, True):
+        generic = Generic(dtype, transposed, transposed, 96, 256)
+        code = [product.code(piece, Target.host()) for piece in product.pieces(generic)]
+        assert 0 < Text(functions={"all": "".join(code)}).stack <= PRODUCT
+
+    @dlvm.function
+    def products(x, y):
+        return x @ y, dlvm.tanh(x.T @ y), (x @ y.T).sum(0), x.T @ y.T, x[:5] @ y
+
+    x, y = ((np.arange(360000).reshape(600, 600) % k).astype(dtype.numpy) for k in (3, 2))
+    expected = products(x, y)
+    found = in_thread(1 << 19, lambda: products(x, y))
+    for a, b in zip(found, expected, strict=True):
+        assert same_bits(a, b)
 
 
 def test_kernels_with_large_arrays_have_room_below_a_recursion():
