@@ -188,9 +188,15 @@ class Parameters:
         self.static = frozenset(self.resolve(static, "static"))
         self._simple = set(kinds) <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} and not self.static
 
-    def resolve(self, given: Sequence[str | int] | str | int, option: str) -> list[str]:
+    def resolve(self, given: Any, option: str) -> list[str]:
         """Parameters named by name or position."""
-        wanted = [given] if isinstance(given, str | int) else list(given)
+        if not isinstance(given, str | int | Collection):
+            raise UserError(
+                f"{option}={given!r:.40}: expected names or positions of parameters",
+                origin=user_origin(),
+                remedy="leave it out where there are none",
+            )
+        wanted: list[Any] = [given] if isinstance(given, str | int) else [*given]  # pyright: ignore[reportUnknownVariableType]
         out: list[str] = []
         for one in wanted:
             one = self._named(one)

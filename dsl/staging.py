@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 from dlvm.budget import budget_of
 from dlvm.compile import Options
+from dlvm.errors import UserError
 from dlvm.ir import Module
 
 from .function import Names, StagedFunction, is_staged
@@ -54,6 +55,11 @@ def function(
     again instead of kept.
     """
 
+    if not isinstance(debug, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"debug={debug!r:.40}: expected names of what to look for",
+            remedy='such as debug="nans"',
+        )
     looks = (debug,) if isinstance(debug, str) else tuple(debug)
     options = Options(target, threads, looks, budget_of(memory))
 

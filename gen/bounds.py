@@ -25,8 +25,8 @@ from .store import digest
 
 ROOM = (1 << 16) - 3
 """How many buffers a call may have."""
-HEAD = 6
-"""Words before the buffers: whether one failed, its site, address, bytes and root, the count."""
+HEAD = 7
+"""Words before the buffers: whether one failed, its site, address, bytes, root; a count, a lock."""
 BIN = 4096
 TABLE = "dlvm_bounds"
 SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8} | {
@@ -61,6 +61,7 @@ _COPY = re.compile(
     r"  call void @llvm\.memcpy\S*?\(ptr (%[\w.]+), ptr (%[\w.]+), i64 (\S+), (i1 .*)\)$"
 )
 _MALLOC = re.compile(r"  (%[\w.]+) = call ptr @malloc\(i64 (\S+)\)$")
+_FREE = re.compile(r"  call void @free\(ptr (%[\w.]+)\)$")
 _STEP = re.compile(r"  (%[\w.]+) = getelementptr [^,]+(?: x [^,]+)?, ptr (%[\w.]+|@[\w.]+),")
 _GLOBAL = re.compile(r"^@([\w.]+) = .*?(?:constant|global) (\[.+?\]+|<.+?>|\w+) ", re.M)
 
@@ -143,6 +144,8 @@ class _Function:
             return self._copy(line, *found.groups())
         if found := _MALLOC.match(line):
             return [line, f"  call void @{TABLE}.add(ptr {found.group(1)}, i64 {found.group(2)})"]
+        if found := _FREE.match(line):
+            return [f"  call void @{TABLE}.drop(ptr {found.group(1)})", line]
         if self.only_copies or "atomic" in line:
             return [line]
         if found := _LOAD.match(line):

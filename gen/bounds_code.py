@@ -3,37 +3,94 @@
 ``find`` gives the word of the table at which a buffer begins, ``other`` knows the stack and
 constants, ``holds`` decides and tells the first access that went outside; the rest ask for one
 access, for the lanes of a vector, or for an address in each lane. ``add`` makes memory known that a
-call takes later.
+call takes later, and ``drop`` forgets what it gives back; threads take turns at both.
 """
 
 from __future__ import annotations
 
 FUNCTIONS = """
-define internal void @{table}.add(ptr %p, i64 %size) noinline {{
-  %x = ptrtoint ptr %p to i64
-  %end = add i64 %x, %size
-  %found = call i64 @{table}.find(ptr %p)
-  %known = icmp sge i64 %found, 0
-  br i1 %known, label %write, label %append
-append:
+define internal i64 @{table}.forget(i64 %x, i64 %end) noinline {{
+  br label %acquire
+acquire:
+  %lock.at = getelementptr i64, ptr @{table}, i64 6
+  %held = atomicrmw xchg ptr %lock.at, i64 1 acquire
+  %taken = icmp ne i64 %held, 0
+  br i1 %taken, label %acquire, label %start
+start:
   %count.at = getelementptr i64, ptr @{table}, i64 5
   %count = load i64, ptr %count.at
-  %room = icmp slt i64 %count, {room}
-  br i1 %room, label %more, label %done
-more:
-  %next = add i64 %count, 1
-  store i64 %next, ptr %count.at
-  %twice = mul i64 %count, 2
-  %last = add i64 %twice, {head}
-  br label %write
-write:
-  %word = phi i64 [ %found, %0 ], [ %last, %more ]
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %more, %on ]
+  %free = phi i64 [ -1, %start ], [ %free.now, %on ]
+  %over = icmp sge i64 %i, %count
+  br i1 %over, label %done, label %look
+look:
+  %twice = mul i64 %i, 2
+  %word = add i64 %twice, {head}
   %begin.at = getelementptr i64, ptr @{table}, i64 %word
   %end.at = getelementptr i64, ptr %begin.at, i64 1
-  store i64 %x, ptr %begin.at
+  %begin = load i64, ptr %begin.at
+  %end.here = load i64, ptr %end.at
+  %starts = icmp ult i64 %begin, %end
+  %ends = icmp ugt i64 %end.here, %x
+  %meets = and i1 %starts, %ends
+  br i1 %meets, label %drop, label %kept
+drop:
+  store i64 -1, ptr %begin.at
+  br label %kept
+kept:
+  %gone = icmp eq i64 %begin, -1
+  %empty = or i1 %gone, %meets
+  %free.now = select i1 %empty, i64 %word, i64 %free
+  br label %on
+on:
+  %more = add i64 %i, 1
+  br label %next
+done:
+  ret i64 %free
+}}
+define internal void @{table}.release() noinline {{
+  %lock.at = getelementptr i64, ptr @{table}, i64 6
+  store atomic i64 0, ptr %lock.at release, align 8
+  ret void
+}}
+define internal void @{table}.add(ptr %p, i64 %size) noinline {{
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %done, label %some
+some:
+  %x = ptrtoint ptr %p to i64
+  %end = add i64 %x, %size
+  %free = call i64 @{table}.forget(i64 %x, i64 %end)
+  %count.at = getelementptr i64, ptr @{table}, i64 5
+  %count = load i64, ptr %count.at
+  %reuses = icmp sge i64 %free, 0
+  %room = icmp slt i64 %count, {room}
+  %fits = or i1 %reuses, %room
+  br i1 %fits, label %write, label %over
+write:
+  %twice = mul i64 %count, 2
+  %last = add i64 %twice, {head}
+  %word = select i1 %reuses, i64 %free, i64 %last
+  %begin.at = getelementptr i64, ptr @{table}, i64 %word
+  %end.at = getelementptr i64, ptr %begin.at, i64 1
   store i64 %end, ptr %end.at
+  store atomic i64 %x, ptr %begin.at release, align 8
+  %grows = select i1 %reuses, i64 0, i64 1
+  %counted = add i64 %count, %grows
+  store atomic i64 %counted, ptr %count.at release, align 8
+  br label %over
+over:
+  call void @{table}.release()
   br label %done
 done:
+  ret void
+}}
+define internal void @{table}.drop(ptr %p) noinline {{
+  %x = ptrtoint ptr %p to i64
+  %end = add i64 %x, 1
+  %free = call i64 @{table}.forget(i64 %x, i64 %end)
+  call void @{table}.release()
   ret void
 }}
 define internal i64 @{table}.find(ptr %p) noinline {{

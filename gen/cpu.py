@@ -281,9 +281,10 @@ class Emitter:
         registers, and vectors read through r12, which LLVM takes late, took a fifth longer on a
         Zen 4 where they cross lines.
         """
-        tight = self.offsets.vector is not None and self.target.triple.startswith("x86_64")
-        around = tight and any(isinstance(t, Loop) for t in s.body)
-        return self.w.hidden(index, head) if around else index
+        if self.offsets.vector is None or not self.target.triple.startswith("x86_64"):
+            return index
+        inside = [self.offsets.known(t.extent) for t in s.body if isinstance(t, Loop)]
+        return index if all(at_least(1, n) for n in inside) else self.w.hidden(index, head)
 
     def once(self, s: Loop, begin: Dim, turns: Dim) -> None:
         """The turn of a loop that has no more than one, if there is one."""

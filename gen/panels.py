@@ -265,7 +265,8 @@ class Panels:
         none = w.value(f"icmp eq ptr {given}, null")
         with w.when(none):
             halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-            w.do(f"store i64 {OUT_OF_MEMORY}, ptr {halt}, align 8")
+            order = "monotonic monotonic, align 8"  # what another thread was halted by stays
+            w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
         with w.when(w.value(f"xor i1 {none}, true")):
             gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
             gap = w.value(f"and i64 {gap}, {LINE - 1}")

@@ -141,6 +141,14 @@ def test_static_values_by_type_and_value():
         dlvm.function(static="k")(lambda x: x)
 
 
+@pytest.mark.parametrize("option", ["static", "donate", "debug"])
+@pytest.mark.parametrize("given", [None, 1.5], ids=str)
+def test_options_that_are_no_names_are_refused(option, given):
+    """They were said to be faults of dlvm."""
+    with pytest.raises(UserError, match=rf"{option}={given}: expected names"):
+        dlvm.function(**{option: given})(lambda x: x)
+
+
 def test_dynamic_by_name_compiles_once():
     @dlvm.function(dynamic={"x": "B,3", "y": "B"})
     def f(x, y):

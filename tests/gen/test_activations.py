@@ -126,7 +126,8 @@ def test_products_take_little_stack(dtype):
     """Large ones ended the process in a thread with half a MiB; their copies lie on the heap."""
     for transposed in (False, True):
         generic = Generic(dtype, transposed, transposed, 96, 256)
-        code = [product.code(piece, Target.host()) for piece in product.pieces(generic)]
+        widest = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, 1)
+        code = [product.code(piece, widest) for piece in product.pieces(generic)]
         assert 0 < Text(functions={"all": "".join(code)}).stack <= PRODUCT
 
     @dlvm.function

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+from contextlib import contextmanager
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 
 import numpy as np
 import pytest
+from llvmlite import binding
 
 import dlvm
 from dlvm.errors import CompilerError
@@ -49,6 +52,77 @@ def test_a_training_step_gives_the_same_bits():
     reasons = [c.reason for c in staged.explain().compiles]
     assert reasons == ["first call", "dlvm.debug(bounds=...) changed"]
     assert "dlvm_bounds" not in staged.compile(PARAMS, X, Y).text("llvm")
+
+
+@contextmanager
+def memory_from(malloc):
+    """Code that is linked inside takes memory from a function of ours, and does not free it."""
+    taken = CFUNCTYPE(c_void_p, c_int64)(malloc)
+    freed = CFUNCTYPE(None, c_void_p)(lambda p: None)
+    own = ctypes.CDLL(None)
+    for name, function in (("malloc", taken), ("free", freed)):
+        binding.add_symbol(name, ctypes.cast(function, c_void_p).value)
+    try:
+        yield
+    finally:
+        for name in ("malloc", "free"):
+            binding.add_symbol(name, ctypes.cast(getattr(own, name), c_void_p).value)
+
+
+def products(x, y, z):
+    return x @ y.T, z.T @ z.T, dlvm.tanh(y.T @ x).sum(0)
+
+
+def test_memory_that_was_given_back_is_forgotten():
+    """A block that begins before one that is no more was judged by that, and refused."""
+    room, taken = np.zeros(1 << 25, np.uint8), []
+
+    def malloc(size):
+        taken.append(size)
+        return room.ctypes.data + (1 << 24) - 40_000 * len(taken)
+
+    x, y, z = (RNG.normal(size=(n, n)) for n in (70, 70, 300))
+    with memory_from(malloc):
+        found = dlvm.function(products, debug="bounds", threads=1)(x, y, z)
+    assert len(taken) >= 3
+    for a, b in zip(found, dlvm.function(products)(x, y, z), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("debug", [(), "bounds"], ids=str)
+def test_a_call_without_memory_for_its_products_ends(debug):
+    """Wherever it runs out; the next call is right. What checks bounds told of a fault of ours."""
+    room, taken, fails = np.zeros(1 << 25, np.uint8), [], -1
+
+    def malloc(size):
+        taken.append(size)
+        used = sum(-(-size // 64) * 64 for size in taken[:-1])
+        return None if len(taken) - 1 == fails else room.ctypes.data + used
+
+    x, y, z = (RNG.normal(size=(n, n)).astype(np.float32) for n in (150, 150, 300))
+    expected = dlvm.function(products)(x, y, z)
+    with memory_from(malloc):
+        staged = dlvm.function(products, debug=debug, threads=1)
+        staged(x, y, z)
+        for call in range(count := len(taken)):
+            taken.clear()
+            fails = call
+            with pytest.raises(MemoryError):
+                staged(x, y, z)
+        taken.clear()
+        fails = -1
+        found = staged(x, y, z)
+    assert count >= 3
+    for a, b in zip(found, expected, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_threads_take_turns_at_the_table_of_memory():
+    x = RNG.normal(size=(700, 700))
+    plain = dlvm.function(products)(x, x, x)
+    checked = dlvm.function(products, debug="bounds", threads=2)
+    for a, b in zip(checked(x, x, x), plain, strict=True):
+        assert a.tobytes() == b.tobytes()
 
 
 @dlvm.function(debug="bounds", dynamic=True)
