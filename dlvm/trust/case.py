@@ -8,7 +8,7 @@ as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.ad import expand
 from dlvm.errors import DlvmError
-from dlvm.ir import BOOL, F64, I64, Array, Declaration, Function, Module, Param
+from dlvm.ir import BOOL, F64, I64, Array, Declaration, Function, Module, Param, Value
 from dlvm.ir.dims import symbols
 from dlvm.ir.interpret import bind
 from dlvm.ops import Constant
@@ -87,13 +87,21 @@ def _redeclared(entry: Any, old: Function, new: Function) -> Any:
         return entry
     params = {p: i for i, p in enumerate(new.params)}
     wrt = tuple(params[old.params[i]] for i in entry.wrt if old.params[i] in params)
-    results = {r: i for i, r in enumerate(new.results)}
-    keep = tuple(results[old.results[i]] for i in entry.keep if old.results[i] in results)
+    results = _places(old.results, new.results)
+    keep = tuple(results[i] for i in entry.keep if i in results)
     axes = entry.axes
     if axes:
         given = dict(zip(old.params, axes, strict=True))
         axes = tuple(given.get(p) for p in new.params)
     return replace(entry, wrt=wrt, keep=keep, axes=axes)
+
+
+def _places(old: Sequence[Value], new: Sequence[Value]) -> dict[int, int]:
+    """Where the old results stand now; one that stands twice, in the same order."""
+    left: dict[Value, list[int]] = {}
+    for i, value in enumerate(new):
+        left.setdefault(value, []).append(i)
+    return {i: left[value].pop(0) for i, value in enumerate(old) if left.get(value)}
 
 
 def sizes_of(case: Case) -> dict[str, int]:

@@ -21,7 +21,7 @@ from dlvm.trust.reproducer import written
 
 from .case import Case
 from .judge import judged
-from .slopes import declared
+from .slopes import batched, declared
 
 SECONDS = 90.0
 """How long a case is being cut down."""
@@ -61,6 +61,8 @@ def _views(case: Case) -> Iterator[Small]:
     module, wrt = declared(case)
     if wrt or case.module.declarations:
         yield Small(module if wrt else case.module, given)
+    if wrt:
+        yield Small(batched(case)[0], given)
     program = case.program()
     yield Small(program.module, program.arrays)
 

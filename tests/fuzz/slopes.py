@@ -38,6 +38,14 @@ def declared(case: Case) -> tuple[Module, tuple[int, ...]]:
     return Module((*case.module.entries, adjoint, tangent)), wrt
 
 
+def batched(case: Case) -> tuple[Module, tuple[int | None, ...]]:
+    """The module with a batched form said and not written out, and which arguments have lanes."""
+    signature = case.module.signature(case.entry)
+    axes = tuple(0 if t.dtype.is_float else None for t in signature.params)
+    form = Declaration("batched", "b_of", case.entry, axes=axes, size=symbol("Lanes"))
+    return Module((*case.module.entries, form)), axes
+
+
 def slopes(case: Case) -> tuple[float, float] | None:
     """The worse of both identities: by how much it fails, and by how much it may."""
     program = case.program()
@@ -104,14 +112,12 @@ def _along(
 def lanes(case: Case) -> tuple[float, float] | None:
     """Two lanes at once against one after the other; the largest relative difference."""
     program = case.program()
-    signature = case.module.signature(case.entry)
-    axes = tuple(0 if t.dtype.is_float else None for t in signature.params)
+    module, axes = batched(case)
     if all(axis is None for axis in axes):
         return None
-    batched = Declaration("batched", "b_of", case.entry, axes=axes, size=symbol("Lanes"))
     both = [program.arrays, tuple(a * 0.5 if a.dtype.kind == "f" else a for a in program.arrays)]
     try:
-        full = expand(Module((*case.module.entries, batched))).verify()
+        full = expand(module).verify()
         alone = [full.run(case.entry, *lane) for lane in both]
     except UserError:
         return None
