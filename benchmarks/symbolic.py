@@ -131,6 +131,39 @@ def programs() -> dict[str, tuple[Any, Any, Draw]]:
             rows,
             lambda n: (normal(n, 256),),
         ),
+        **more_programs(),
+    }
+
+
+def more_programs() -> dict[str, tuple[Any, Any, Draw]]:
+    """What cuts, moves, loops and folds otherwise."""
+    matrix, images = {"x": "N,M"}, {"x": "B,H,W"}
+
+    def square(n: int) -> tuple[Any, ...]:
+        return (normal(n, n),)
+
+    def eight(n: int) -> tuple[Any, ...]:
+        return (normal(8, min(n, 600), min(n, 600)),)
+
+    return {
+        "variance of rows": (lambda x: x.var(-1), matrix, square),
+        "differences": (lambda x: x[1:] - x[:-1], matrix, square),
+        "stencil": (
+            lambda x: x[1:-1, 1:-1] * 4 - x[:-2, 1:-1] - x[2:, 1:-1] - x[1:-1, :-2] - x[1:-1, 2:],
+            matrix,
+            square,
+        ),
+        "rolled rows": (lambda x: dlvm.roll(x, 3, axis=-1), matrix, square),
+        "every second": (lambda x: x[:, ::2].sum(), matrix, square),
+        "cut images": (lambda x: x[:, 1:-1, 1:-1].sum(), images, eight),
+        "images by row": (lambda x: x.mean((0, 2)), images, eight),
+        "rows times eight": (lambda x: (x[:, None] * x[None, :8]).sum(-1), matrix, square),
+        "rows added up": (
+            lambda x: dlvm.fori_loop(0, x.shape[0], lambda i, c: c + x[i], 0 * x[0]),
+            matrix,
+            square,
+        ),
+        "map of rows": (lambda x: dlvm.map(lambda r: dlvm.tanh(r) * r.sum(), x), matrix, square),
     }
 
 
