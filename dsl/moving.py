@@ -9,8 +9,8 @@ import numpy as np
 
 from dlvm.errors import ShapeError, TraceError, UserError
 from dlvm.ir import BOOL, I64, Dim, Expr, literal, splat
-from dlvm.ir.dims import at_least
-from dlvm.ops import Broadcast, Constant, Gather, Iota, Pad
+from dlvm.ir.dims import at_least, maximum, minimum, mod
+from dlvm.ops import Broadcast, Constant, Gather, Iota, Pad, Slice
 
 from .arithmetic import where
 from .eager import public
@@ -84,16 +84,20 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
     size = x.type.shape[axis]
-    if isinstance(shift, int) and isinstance(size, int):
-        cut = -shift % size if size else 0
-        full = (slice(None),) * axis
-        return concat(
-            [getitem(x, (*full, slice(cut, None))), getitem(x, (*full, slice(cut)))], axis
-        )
+    if isinstance(shift, int):
+        cut = 0 if size == 0 else minimum(size, maximum(0, mod(-shift, size)))
+        return concat([_cut(x, axis, cut, size - cut), _cut(x, axis, 0, cut)], axis)
     by = staged(shift)
     if by.ndim or not by.element.is_integer:
         raise ShapeError(f"roll: expected one integer shift for each axis, found {by.type}")
     return _taken(x, axis, modulo(fresh(Iota(size)) - by, size))
+
+
+def _cut(x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:
+    """Neighbours along an axis."""
+    starts = tuple(start if a == axis else 0 for a in range(x.ndim))
+    sizes = (*x.type.shape[:axis], size, *x.type.shape[axis + 1 :])
+    return fresh(Slice(x.read(), starts, sizes, (1,) * x.ndim))
 
 
 def _taken(x: Tensor, axis: int, positions: Tensor) -> Tensor:

@@ -195,3 +195,33 @@ def test_positions_along_an_axis_are_assigned():
 def test_mistakes_are_said_in_words(wrong: Any, words: str):
     with pytest.raises(UserError, match=words):
         dlvm.function(wrong)(np.ones((4, 2)))
+
+
+ROLLED = {
+    "far": lambda np, x: np.roll(x, 5, axis=1),
+    "back": lambda np, x: np.roll(x, -2, axis=0),
+    "both": lambda np, x: np.roll(x, (1, -7), axis=(0, 1)),
+    "flat": lambda np, x: np.roll(x, 3),
+    "in sums": lambda np, x: (np.roll(x, 1, axis=1) * x - np.roll(x, -1, axis=1)).sum(1),
+    "twice": lambda np, x: np.roll(np.roll(x, 2, axis=1), -2, axis=1)[::-1],
+}
+
+
+@pytest.mark.parametrize("name", ROLLED)
+def test_open_axes_are_rolled_by_two_copies(name):
+    """They were gathered: two to five times as long."""
+    f = ROLLED[name]
+    staged = dlvm.function(lambda x: f(dlvm, x), dynamic={"x": "N,M"})
+    slopes = dlvm.function(
+        dlvm.grad(lambda x: (f(dlvm, x) * dlvm.sin(f(dlvm, x))).sum()), dynamic={"x": "N,M"}
+    )
+    known = dlvm.function(dlvm.grad(lambda x: (f(dlvm, x) * dlvm.sin(f(dlvm, x))).sum()))
+    for shape in ((0, 3), (3, 0), (1, 1), (2, 4), (4, 3), (5, 7), (30, 70)):
+        x = np.random.default_rng(0).normal(size=shape)
+        np.testing.assert_allclose(staged(x), f(np, x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(slopes(x), known(x), rtol=1e-12, atol=1e-12)
+    lanes = dlvm.function(dlvm.vmap(lambda x: f(dlvm, x)), dynamic={"x": "B,N,M"})
+    xs = np.random.default_rng(1).normal(size=(3, 4, 6))
+    np.testing.assert_allclose(lanes(xs), [f(np, x) for x in xs], rtol=1e-12, atol=1e-12)
+    assert len(staged.explain().compiles) == 1
+    assert "gather" not in str(staged.compile(xs[0]).text("kernels"))
