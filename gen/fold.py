@@ -22,7 +22,7 @@ from dlvm.ops import Matmul, Reduction, reduction
 from .index import Index, ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where
 from .nest import At
-from .pieces import OPEN, Along, Pieces, scattered
+from .pieces import Along, Pieces, scattered
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -146,15 +146,13 @@ class Fold:
             for fold in folds:
                 fold.reset(lane, where)
         plain = all(len(f.op.states()) == 1 for f in folds)
-        wide: Dim = 0
         if row := self._row(folds):
-            known = isinstance(product(row), int)
-            wide = 1 if known else minimum(1, floordiv(product(row), OPEN))
-            with self.nest.loop("serial", wide, "wide", counts=1):
+            width = product(row)
+            some = 1 if isinstance(width, int) else minimum(1, width)  # else it is divided by
+            with self.nest.loop("serial", some, "some", counts=1):
                 self._pieces(folds, row, extent, first, length)
-        if wide != 1:
-            with self.nest.loop("serial", 1 - wide, "narrow", counts=0):
-                self._groups(folds, extent, first, length)
+        else:
+            self._groups(folds, extent, first, length)
         with self.nest.uncounted():
             half = self.lanes
             while half > until:

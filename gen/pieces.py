@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 FILLED, OPERANDS = 1 << 13, 2
 """How many bytes are computed before they are folded, and of how many operands, at most."""
-WIDE, ROWS, OPEN = 16, 32, 64
-"""Rows so wide are worth a loop of their own in that; half as wide, if there are many and to divide
-by their width is no shift; and those of open length, which is known when they run."""
+WIDE, ROWS = 16, 32
+"""Rows so wide are worth a loop of their own; half as wide, if there are so many and to divide by
+their width is no shift; and those of open length, as divisions by that take longer than loops."""
 
 
 @dataclass(frozen=True, slots=True)
