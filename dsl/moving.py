@@ -85,6 +85,7 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
 def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
     size = x.type.shape[axis]
     if isinstance(shift, int):
+        # what holds of a rest is not known of one by an open size, which both bounds say
         cut = 0 if size == 0 else minimum(size, maximum(0, mod(-shift, size)))
         return concat([_cut(x, axis, cut, size - cut), _cut(x, axis, 0, cut)], axis)
     by = staged(shift)

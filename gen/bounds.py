@@ -25,8 +25,8 @@ from .store import digest
 
 ROOM = (1 << 16) - 3
 """How many buffers a call may have."""
-HEAD = 7
-"""Words before the buffers: whether one failed, its site, address, bytes, root; a count, a lock."""
+HEAD = 6
+"""Words before the buffers: whether one failed, its site, address, bytes and root, the count."""
 BIN = 4096
 TABLE = "dlvm_bounds"
 SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8} | {

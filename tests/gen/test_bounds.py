@@ -117,14 +117,6 @@ def test_a_call_without_memory_for_its_products_ends(debug):
         assert a.tobytes() == b.tobytes()
 
 
-def test_threads_take_turns_at_the_table_of_memory():
-    x = RNG.normal(size=(700, 700))
-    plain = dlvm.function(products)(x, x, x)
-    checked = dlvm.function(products, debug="bounds", threads=2)
-    for a, b in zip(checked(x, x, x), plain, strict=True):
-        assert a.tobytes() == b.tobytes()
-
-
 @dlvm.function(debug="bounds", dynamic=True)
 def looped(x, n):
     def body(i, c):
