@@ -54,7 +54,7 @@ def emit_driver(program: Program, arena: Arena, text: Text) -> None:
         inner.spend(interrupts.of_trip(callee.steps))
         inner.block(callee.steps)
         text.functions[symbol_of(callee.name)] = inner.finish(
-            f"internal void @{symbol_of(callee.name)}"
+            f"internal void @{symbol_of(callee.name)}", how=" alwaysinline" * callee.trip
         )
     if program.callees:
         text.functions["activation"] = activations.FUNCTIONS
@@ -84,7 +84,7 @@ class Driver:
 
     def open(self) -> None:
         """Where the call starts: how far down the stack it may go."""
-        if self.program.callees:
+        if self.program.enters:
             here = self.w.value("call ptr @llvm.frameaddress.p0(i32 0)")
             at = self.w.value(f"ptrtoint ptr {here} to i64")
             floor = self.w.value(f"sub i64 {at}, {self.word(tape.STACK, 'i64')}")
@@ -98,10 +98,10 @@ class Driver:
             self.text.declarations.update(tape.DECLARATIONS)
             self.w.do("call void @tape_free(ptr %context)")
 
-    def finish(self, header: str, close: Callable[[], None] = lambda: None) -> str:
+    def finish(self, name: str, close: Callable[[], None] = lambda: None, how: str = "") -> str:
         """The function of the tables, after the last step."""
         parameters = ", ".join(f"ptr %{name}" for name in trips.TABLES)
-        return self.ended(f"{header}({parameters})", close)
+        return self.ended(f"{name}({parameters}){how}", close)
 
     def ended(self, header: str, close: Callable[[], None] = lambda: None) -> str:
         """The function with this header, after the last step."""

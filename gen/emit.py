@@ -14,6 +14,7 @@ from math import prod
 from typing import TypeAlias
 
 Lines: TypeAlias = "list[str | Lines]"
+NAME = re.compile(r"%[\w.]+")
 ARRAY = re.compile(r"= alloca (\[.*?\])")
 WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 PRODUCT = 1 << 18
@@ -219,6 +220,10 @@ class Writer:
         for c in carried:
             skipped = "" if some else f"[ {c.start}, %{before} ], "
             c.now = self.value(f"phi {c.type} {skipped}[ {c.next}, %{last} ]")
+
+    def names(self) -> set[str]:
+        """Of all values that stand in the function."""
+        return {name for line in _flat(self.arrays + self.head + self.lines) for name in NAME.findall(line)}
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""

@@ -56,20 +56,24 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     w, name = outer.w, outer.part_name()
     checks = any(isinstance(s, Check) for s in statements(loop.body))
     captured = _turns(outer, loop, name)
-    environment = w.array(f"[{HEAD + len(captured.words)} x i64]")
-    for i, (type_, value, _) in enumerate(captured.words):
-        slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
-        w.do(f"store {type_} {value}, ptr {slot}, align 8")
-    if checks:
-        open_errors(w, environment)
     _entry(w.text, name, captured, checks)
     include_fork(w.text)
     extents = (outer.offsets.known(s.extent) for s in loop.chain)
     count = outer.offsets.first(product(tuple(extents)))
     grain = outer.offsets.first(outer.offsets.known(loop.grain))
-    shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
-    w.do(f"call void @fork(ptr %context, {shared})")
-    return_if_halted(w)
+    environment = w.array(f"[{HEAD + len(captured.words)} x i64]", 8)
+    with w.either(w.value(f"icmp sle i64 {count}, {grain}")) as otherwise:
+        words = ", ".join(f"{type_} {value}" for type_, value, _ in captured.words)
+        w.do(f"call void @{name}.turns({words}, i64 0, i64 {count})")
+        otherwise()
+        for i, (type_, value, _) in enumerate(captured.words):
+            slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
+            w.do(f"store {type_} {value}, ptr {slot}, align 8")
+        if checks:
+            open_errors(w, environment)
+        shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
+        w.do(f"call void @fork(ptr %context, {shared})")
+        return_if_halted(w)
 
 
 def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:
@@ -89,6 +93,8 @@ def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:
     for own in ("%status", "%context"):
         captured.take("ptr", own, own)
     _share(inner, loop.chain, symbol(BEGIN), symbol(END))
+    used = inner.w.names()
+    captured.words = [word for word in captured.words if word[2] in used]
     parameters = [f"{t}{' noalias' * (v in alone)} {v}" for t, _, v in captured.words]
     header = ", ".join([*parameters, "i64 %begin", "i64 %end"])
     outer.w.text.functions[f"{name}.turns"] = inner.w.function(

@@ -9,11 +9,12 @@ expression that is evaluated when the kernel runs. Results do not depend on it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import floordiv, maximum, minimum, substitute, symbol, symbols
+from dlvm.ir.dims import bounds, floordiv, maximum, minimum, substitute, symbol, symbols
 from dlvm.ir.scalar import FUNCTIONS
 
 from .count import count
@@ -66,7 +67,7 @@ def _grained(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Loop:
     if loop.kind not in ("parallel", "vector") or loop.limit is not None or _few_products(loop):
         return loop
     chain = _chain(loop)
-    costs = [_cost(s.body, units) for s in chain]
+    costs = [_most(_cost(s.body, units)) for s in chain]
     whole = _cost((loop,), units)
     if isinstance(whole, int) and whole < 2 * work:
         return loop
@@ -179,3 +180,12 @@ def _cost(body: Sequence[Statement], units: Callable[[Statement], Dim]) -> Dim:
     """The units of a body, in the first turn of the loops around it."""
     found = count(tuple(body), units)
     return substitute(found, {n: 0 for n in symbols(found) if n.startswith("%")})
+
+
+def _most(units: Dim) -> Dim:
+    """So many at most, where that is a number: so much is what most turns cost.
+
+    Pieces of an open length are whole where there are several.
+    """
+    most = bounds(units)[1]
+    return units if most == math.inf else int(most)

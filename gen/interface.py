@@ -76,7 +76,7 @@ class Interface:
             arena.bytes,
             program_work(program),
             any(kernel.forks for kernel in program.kernels()) or program.forks,
-            bool(program.callees),
+            program.enters,
             constants=tuple(np.array(a, order="C") for a in program.constants),
             prints=program.prints,
         )

@@ -23,7 +23,10 @@ from .store import digest
 _KNOWN_TO_LLVM: list[Library] = []
 """Code whose addresses LLVM was told, which stays."""
 LOCAL = "= alloca"
-"""What the only pass is for: arrays of a function's own, which it turns into registers."""
+"""What the passes are for: arrays of a function's own, which they turn into registers.
+
+Those too that functions give one another which are written apart and marked to be inlined.
+"""
 
 
 @cache
@@ -76,6 +79,7 @@ def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuil
     """The passes, and what they ask about a target."""
     tuning = binding.create_pipeline_tuning_options(speed_level=1)
     passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     return passes, binding.create_pass_builder(machine(target), tuning)
 

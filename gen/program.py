@@ -229,6 +229,11 @@ class Program:
         """Whether threads may share trips of a loop."""
         return any(isinstance(step, For) and step.apart for step in self.walk())
 
+    @property
+    def enters(self) -> bool:
+        """Whether functions are entered that may enter themselves, which no trip does."""
+        return not all(callee.trip for callee in self.callees)
+
     def callee(self, name: str) -> Program:
         """The function of that name."""
         return next(c for c in self.callees if c.name == name)

@@ -1,6 +1,7 @@
 """The optimiser: passes from IR to better IR, and the pipelines that are made of them."""
 
 from .branches import propagate, select_branches
+from .dealing import deal
 from .dropping import drop
 from .fusion import fuse
 from .hoisting import hoist
@@ -24,6 +25,7 @@ __all__ = [
     "DEFAULT",
     "KERNELS",
     "MEANING",
+    "deal",
     "drop",
     "fold_constants",
     "fuse",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlvm.passes import Pass
 
 from .branches import propagate, select_branches
+from .dealing import deal
 from .dropping import drop
 from .fusion import fuse
 from .hoisting import hoist
@@ -26,6 +27,7 @@ MEANING: tuple[Pass, ...] = (
     select_branches,
     share,  # before hoisting, which would otherwise move twins side by side
     hoist,
+    deal,
     drop,
     propagate,  # again: bodies have shared, and what they do not use is gone
     simplify,

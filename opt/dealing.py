@@ -1,0 +1,49 @@
+"""Loops over the elements of what they count: a trip is dealt its element, and looks none up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dlvm.ir import I64, Dim, Function, Op, Param, Value
+from dlvm.ir.rewrite import Env, mapped, transform
+from dlvm.ops import Gather, Iota, Scan
+from dlvm.passes import function_pass
+
+from .regions import widened
+
+
+@function_pass
+def deal(fn: Function) -> Function:
+    """Give a trip ``x[i]`` in place of x and i, where i counts the trips and x has one for each.
+
+    So no index is asked whether it is one, and what is read lies where the trip says.
+    """
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        assert isinstance(op, Scan)
+        return _dealt(op, env)
+
+    return transform(fn, visit, on=Scan)
+
+
+def _dealt(op: Scan, env: Env) -> Iterable[Value] | None:
+    first, last = len(op.init), len(op.init) + len(op.xs)
+    before, behind = op.body.params[:last], op.body.params[last:]
+    numbers = {p for p, x in zip(before[first:], op.xs, strict=True) if _counts(x, op.length)}
+    whole = dict(zip(behind, op.captured, strict=True))
+    own = {g: g.x for g in op.body.ops if isinstance(g, Gather) and g.indices in numbers and g.axis == 0}
+    taken = dict.fromkeys(x for x in own.values() if x in whole and x.shape[0] == op.length)
+    if not taken:
+        return None
+    elements = {x: Param(x.type.with_shape(x.shape[1:]), f"element{i}") for i, x in enumerate(taken)}
+    body = widened(op.body, (), {g: elements[x] for g, x in own.items() if x in elements})
+    body = replace(body, params=(*before, *elements.values(), *behind))
+    xs = (*op.xs, *(whole[x] for x in taken))
+    init, xs, captured = (tuple(mapped(vs, env)) for vs in (op.init, xs, op.captured))
+    return Scan(init, xs, captured, body, op.length, op.reverse, op.unroll).results
+
+
+def _counts(x: Value, length: Dim) -> bool:
+    """Whether it is 0, 1, ... as far as there are trips."""
+    return isinstance(x, Iota) and x.dtype is I64 and x.size == length
