@@ -42,7 +42,7 @@ class Team:
 class Fold:
     """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold.
 
-    While ``apart``, threads are free as well: chunks are folded in any order, each into a place
+    Where every row is ``short``, it has so many elements at most. While ``apart``, threads are free as well: chunks are folded in any order, each into a place
     of its own, and their results then as always, from first to last. Operands in ``keep`` are
     written on the way.
     """
@@ -53,6 +53,7 @@ class Fold:
         self.how = how
         self.team: Team | None = None
         self.apart = False
+        self.short = 0
         self.keep: dict[Value, Buffer] = {}
 
     def alone(self, op: Reduction, at: At) -> State:
@@ -84,6 +85,9 @@ class Fold:
     def _chunks(self, folds: Sequence[_Running], extent: Dim) -> None:
         """All chunks: in any order, each into a place of its own, or one after the other."""
         size = self.tree[0]
+        if self.short:
+            self._chunk(folds, extent, 0, extent)
+            return
         if not self.apart and self._few_vectors(extent):
             self._in_turn(folds, extent)
             return
@@ -179,8 +183,8 @@ class Fold:
         self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim
     ) -> None:
         """A chunk in pieces, each of which is computed row by row before it is folded."""
-        filled = Pieces(self.pull, folds[0].along, row, _operands(folds), self.tree[0])
-        with filled.each(first, length) as (begin, count):
+        filled = Pieces(self.pull, folds[0].along, row, _operands(folds), self.short or self.tree[0])
+        with filled.each(first, length, bool(self.short)) as (begin, count):
             for fold in folds:
                 fold.filled, fold.first = filled.arrays, begin
             self._groups(folds, extent, begin, count)

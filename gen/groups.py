@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from dlvm.ir import F32, F64, Dim, Function, Param, Value
-from dlvm.ir.dims import floordiv
+from dlvm.ir.dims import at_least, floordiv
 from dlvm.ops import Constant, Elementwise, Reduction, reduction
 
 from .fold import Team
@@ -33,18 +33,20 @@ KEPT = range(8, 65)
 """Lengths of rows of which what was folded is read again after those of a whole group."""
 
 
-def groups_of(body: Function, frame: Frame, tree: tuple[int, int], kept: bool) -> Dim:
+def groups_of(body: Function, frame: Frame, tree: tuple[int, int], kept: bool, short: bool) -> Dim:
     """How many whole groups of rows there are; 0 where rows are long, or not simple.
 
-    Rows that are ``kept`` are written as they are folded, and once more at the end.
+    Those of open length are none if they are ``short``. Rows that are ``kept`` are written as they
+    are folded, and once more at the end.
     """
     last = len(frame.shape) - 1
     if last < 1 or frame.axes != (last,):
         return 0
     length, rows = frame.shape[-1], frame.shape[-2]
-    if not isinstance(length, int) or not 1 < length <= tree[0] or tree[1] < LANES:
+    fits = 1 < length <= tree[0] if isinstance(length, int) else short
+    if not fits or tree[1] < LANES:
         return 0
-    if kept and length not in KEPT:
+    if kept and not (isinstance(length, int) and length in KEPT):
         return 0
     folds = [op for op in body.ops if isinstance(op, Reduction)]
     simple = all(
@@ -53,7 +55,8 @@ def groups_of(body: Function, frame: Frame, tree: tuple[int, int], kept: bool) -
         and all(t in (F32, F64) for t in op.states())
         for op in folds
     )
-    return floordiv(rows, group_size(frame)) if simple else 0
+    count = floordiv(rows, group_size(frame)) if simple else 0
+    return 0 if at_least(0, count) else count
 
 
 def group_size(frame: Frame) -> int:

@@ -9,11 +9,11 @@ shape of results. In place: the targets of scatter and update kernels.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from dlvm.ir import Dim, Param, Value
-from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.dims import maximum, minimum, product, symbol, symbols
 from dlvm.ops import (
     Exchange,
     Kernel,
@@ -51,6 +51,7 @@ from .loops import (
 )
 from .matrices import product_kernel
 from .nest import At
+from .pieces import PIECE
 from .ordering import Row, search_row
 from .pull import Pull
 from .running import Carried, against, scans
@@ -197,9 +198,22 @@ class _Lowering:
         small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
         whole = [t for t in targets if t not in small]
         keep = self._keeping(frame, whole)
+        for lengths in self._lengths(frame):
+            with lengths:
+                self._each_row(frame, small, whole, keep)
+
+    def _each_row(
+        self,
+        frame: Frame,
+        small: Sequence[Target],
+        whole: Sequence[Target],
+        keep: dict[Value, Buffer],
+    ) -> None:
+        """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
         if self.how.processor == "cpu" and (keep or not whole):
-            count = groups_of(self.body, frame, self.kernel.tree, bool(keep))
+            short = bool(self.pull.fold.short)
+            count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
             if count != 0:
                 self._groups(frame, small, whole, keep, count)
                 done = group_size(frame) * count
@@ -214,6 +228,30 @@ class _Lowering:
                 self._write(value, buffer, At(row, where), first)
             if whole:
                 self._whole(frame, whole, row, where)
+
+    def _lengths(self, frame: Frame) -> Generator[AbstractContextManager[None]]:
+        """One way for rows of any length; where that is open, one for short ones, and one for long.
+
+        A row that is one chunk, and one piece, is folded without loops over these, which take
+        registers.
+        """
+        extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
+        if len(frame.axes) > 1:
+            most = min(most, PIECE)
+        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        if not alone or isinstance(extent, int):
+            yield nullcontext()
+            return
+        yield self._rows_of(minimum(1, maximum(0, most + 1 - extent)), most)
+        yield self._rows_of(minimum(1, maximum(0, extent - most)), 0)
+
+    @contextmanager
+    def _rows_of(self, some: Dim, most: int) -> Generator[None]:
+        """What is written inside runs for rows of one sort, and is counted for short ones only."""
+        kept, self.pull.fold.short = dict(self.pull.kept), most
+        with self.nest.loop("serial", some, "sort", counts=min(1, most)):
+            yield
+        self.pull.kept, self.pull.fold.short = kept, 0
 
     def _whole(self, frame: Frame, targets: Sequence[Target], row: Index, where: Where) -> None:
         """What is as large as the frame, along one row."""
@@ -275,7 +313,7 @@ class _Lowering:
                 yield found
             return
         self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
-        self.pull.fold.apart = long = self._long(frame)
+        self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
         if not frame.axes and (ops := turned(self.body, frame.shape)):
             with tiles(self.pull, frame.shape, ops) as row:
                 yield row, (), ()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FILLED, OPERANDS = 1 << 13, 2
 """How many bytes are computed before they are folded, and of how many operands, at most."""
+PIECE = FILLED // 8
+"""Of so many elements of any type a fold over several axes of open length is one piece."""
 WIDE, ROWS = 16, 32
 """Rows so wide are worth a loop of their own; half as wide, if there are so many and to divide by
 their width is no shift; and those of open length, as divisions by that take longer than loops."""
@@ -83,11 +85,11 @@ class Pieces:
         self.arrays = {x: self.nest.local("piece", x.dtype, self.size) for x in operands}
 
     @contextmanager
-    def each(self, first: Dim, length: Dim) -> Generator[tuple[Dim, Dim]]:
+    def each(self, first: Dim, length: Dim, short: bool) -> Generator[tuple[Dim, Dim]]:
         """A loop over the pieces of a chunk, filled: where each begins, and how long it is."""
-        pieces = 1 if at_least(self.size, length) else ceildiv(length, self.size)
+        pieces = 1 if short or at_least(self.size, length) else ceildiv(length, self.size)
         with self.nest.loop("serial", pieces, "piece") as p:
-            begin, count = first + p * self.size, piece(self.size, length, p)
+            begin, count = first + p * self.size, length if pieces == 1 else piece(self.size, length, p)
             self._fill(begin, count)
             yield begin, count
 
