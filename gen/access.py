@@ -20,6 +20,8 @@ from .loops import Load, Local, Memory, Store
 from .offsets import Offsets
 
 ZERO = "dlvm.zero"
+STEPS = (-1, 2, 3, 4)
+"""Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
 LARGE = 1024
 """Arrays of so many elements are no registers, and take turns in one place of the stack."""
 
@@ -90,10 +92,15 @@ class Access:
         v = self.offsets.vector
         assert v is not None
         mask = self.offsets.reaches(where)
-        if self.offsets.stride(offset) == 1:
+        step = self.offsets.stride(offset)
+        if isinstance(step, int) and step in STEPS:
+            return self._loaded(self._striding(place, offset, mask, v.lanes, step), place, v.lanes)
+        if step == 1:
             if mask is None:  # of the rest of a row, memory brings the line along
                 self._ask(s, place, offset, v.lanes)
-            return self._loaded(self._contiguous(place, offset, mask, v.lanes), place, v.lanes)
+            return self._loaded(
+                self._vector(place, self._address(place, offset), mask, v.lanes), place, v.lanes
+            )
         return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
 
     def _ask(self, s: Load, place: Place, offset: Dim, lanes: int) -> None:
@@ -142,9 +149,8 @@ class Access:
             text = self.w.value(f"icmp ne {bytes_} {text}, {splat_text(self.w, 'i8', '0', lanes)}")
         return Val(text, place.dtype, lanes)
 
-    def _contiguous(self, place: Place, offset: Dim, mask: str | None, lanes: int) -> str:
-        type_ = vector(place.element, lanes)
-        pointer, align = self._address(place, offset), place.dtype.bytes
+    def _vector(self, place: Place, pointer: str, mask: str | None, lanes: int) -> str:
+        type_, align = vector(place.element, lanes), place.dtype.bytes
         if mask is None:
             return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
         return self.w.call(
@@ -155,6 +161,36 @@ class Access:
             (vector("i1", lanes), mask),
             (type_, "zeroinitializer"),
         )
+
+    def _striding(self, place: Place, offset: Dim, mask: str | None, lanes: int, step: int) -> str:
+        """Elements at a short distance, out of vectors that hold those between as well.
+
+        Without a mask the vectors end where the last element does, and under one they are read
+        where elements are wanted.
+        """
+        type_, first = vector(place.element, lanes), self._address(place, offset)
+        places = range(0, step * lanes, step)
+        low, span = min(places), max(places) - min(places) + 1
+        count = -(-span // lanes)
+        starts = [min(lanes * j, span - lanes if mask is None else span) for j in range(count)]
+        found = ""
+        for j, start in enumerate(starts):
+            here = {at - low - start: i for i, at in enumerate(places) if (at - low) // lanes == j}
+            near = f"getelementptr {place.element}, ptr {first}, i64 {low + start}"
+            one = self._vector(place, self.w.value(near), self._spread(mask, here, lanes), lanes)
+            picked = {i: lanes + at for at, i in here.items()}
+            order = ", ".join(f"i32 {picked.get(i, i)}" for i in range(lanes))
+            pair = f"{type_} {found or 'poison'}, {type_} {one}"
+            found = self.w.value(f"shufflevector {pair}, <{lanes} x i32> <{order}>")
+        return found
+
+    def _spread(self, mask: str | None, lane_of: dict[int, int], lanes: int) -> str | None:
+        """A mask of elements, from one of the lanes for which they are read."""
+        if mask is None:
+            return None
+        order = ", ".join(f"i32 {lane_of.get(i, lanes)}" for i in range(lanes))
+        pair = f"{vector('i1', lanes)} {mask}, {vector('i1', lanes)} zeroinitializer"
+        return self.w.value(f"shufflevector {pair}, <{lanes} x i32> <{order}>")
 
     def _pointers(self, place: Place, offset: Dim, lanes: int) -> str:
         at = self.offsets.each(offset)

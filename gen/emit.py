@@ -223,7 +223,7 @@ class Writer:
 
     def names(self) -> set[str]:
         """Of all values that stand in the function."""
-        return {name for line in _flat(self.arrays + self.head + self.lines) for name in NAME.findall(line)}
+        return set(NAME.findall("\n".join(_flat(self.arrays + self.head + self.lines))))
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""

@@ -42,9 +42,9 @@ class Team:
 class Fold:
     """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold.
 
-    Where every row is ``short``, it has so many elements at most. While ``apart``, threads are free as well: chunks are folded in any order, each into a place
-    of its own, and their results then as always, from first to last. Operands in ``keep`` are
-    written on the way.
+    While ``apart``, threads are free as well: chunks are folded in any order, each into a place
+    of its own, and their results then as always, from first to last. Where it is not 0 no row has
+    more than ``short`` elements. Operands in ``keep`` are written on the way.
     """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
@@ -183,7 +183,9 @@ class Fold:
         self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim
     ) -> None:
         """A chunk in pieces, each of which is computed row by row before it is folded."""
-        filled = Pieces(self.pull, folds[0].along, row, _operands(folds), self.short or self.tree[0])
+        filled = Pieces(
+            self.pull, folds[0].along, row, _operands(folds), self.short or self.tree[0]
+        )
         with filled.each(first, length, bool(self.short)) as (begin, count):
             for fold in folds:
                 fold.filled, fold.first = filled.arrays, begin

@@ -52,7 +52,7 @@ class Captured:
 
 
 def emit_fork(outer: Emitter, loop: Loop) -> None:
-    """Let threads share the turns of a loop that has a grain."""
+    """Let threads share the turns of a loop that has a grain; a few are taken here."""
     w, name = outer.w, outer.part_name()
     checks = any(isinstance(s, Check) for s in statements(loop.body))
     captured = _turns(outer, loop, name)
@@ -63,8 +63,8 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     grain = outer.offsets.first(outer.offsets.known(loop.grain))
     environment = w.array(f"[{HEAD + len(captured.words)} x i64]", 8)
     with w.either(w.value(f"icmp sle i64 {count}, {grain}")) as otherwise:
-        words = ", ".join(f"{type_} {value}" for type_, value, _ in captured.words)
-        w.do(f"call void @{name}.turns({words}, i64 0, i64 {count})")
+        words = "".join(f"{type_} {value}, " for type_, value, _ in captured.words)
+        w.do(f"call void @{name}.turns({words}i64 0, i64 {count})")
         otherwise()
         for i, (type_, value, _) in enumerate(captured.words):
             slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
@@ -153,8 +153,8 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
     own = w.array(f"[{WORDS} x i64]", 8) if checks else "%status"
     if checks:
         w.do(f"store [{WORDS} x i64] zeroinitializer, ptr {own}, align 8")
-    words = (f"{t} {own if local == '%status' else local}" for t, _, local in captured.words)
-    w.do(f"call void @{name}.turns({', '.join(words)}, i64 %begin, i64 %end)")
+    words = (f"{t} {own if local == '%status' else local}, " for t, _, local in captured.words)
+    w.do(f"call void @{name}.turns({''.join(words)}i64 %begin, i64 %end)")
     if checks:
         code = w.value(f"load i64, ptr {own}, align 8")
         with w.when(w.value(f"icmp ne i64 {code}, 0")):

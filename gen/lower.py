@@ -51,8 +51,8 @@ from .loops import (
 )
 from .matrices import product_kernel
 from .nest import At
-from .pieces import PIECE
 from .ordering import Row, search_row
+from .pieces import PIECE
 from .pull import Pull
 from .running import Carried, against, scans
 from .schedule import Schedule, cpu

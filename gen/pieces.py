@@ -86,10 +86,16 @@ class Pieces:
 
     @contextmanager
     def each(self, first: Dim, length: Dim, short: bool) -> Generator[tuple[Dim, Dim]]:
-        """A loop over the pieces of a chunk, filled: where each begins, and how long it is."""
-        pieces = 1 if short or at_least(self.size, length) else ceildiv(length, self.size)
-        with self.nest.loop("serial", pieces, "piece") as p:
-            begin, count = first + p * self.size, length if pieces == 1 else piece(self.size, length, p)
+        """A loop over the pieces of a chunk, filled: where each begins, and how long it is.
+
+        One that is short is one piece, whatever is known of its length.
+        """
+        if short or at_least(self.size, length):
+            self._fill(first, length)
+            yield first, minimum(length, self.size)
+            return
+        with self.nest.loop("serial", ceildiv(length, self.size), "piece") as p:
+            begin, count = first + p * self.size, piece(self.size, length, p)
             self._fill(begin, count)
             yield begin, count
 

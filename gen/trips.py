@@ -18,7 +18,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum
 from dlvm.ops import Call, Pop, Print, Push, Scan, Tap
 
-from . import interrupts, tape
+from . import tape
 from .emit import Text, Writer
 from .forks import FORK_ERROR, HEAD, open_errors
 from .memory import plan

@@ -31,16 +31,21 @@ def _dealt(op: Scan, env: Env) -> Iterable[Value] | None:
     first, last = len(op.init), len(op.init) + len(op.xs)
     before, behind = op.body.params[:last], op.body.params[last:]
     numbers = {p for p, x in zip(before[first:], op.xs, strict=True) if _counts(x, op.length)}
-    whole = dict(zip(behind, op.captured, strict=True))
-    own = {g: g.x for g in op.body.ops if isinstance(g, Gather) and g.indices in numbers and g.axis == 0}
-    taken = dict.fromkeys(x for x in own.values() if x in whole and x.shape[0] == op.length)
-    if not taken:
+    whole: Env = dict(zip(behind, op.captured, strict=True))
+    elements: dict[Value, Param] = {}
+    instead: Env = {}
+    for g in op.body.ops:
+        if not (isinstance(g, Gather) and g.axis == 0 and g.indices in numbers):
+            continue
+        if g.x in whole and g.x.shape[0] == op.length:
+            name = f"element{len(elements)}"
+            instead[g] = elements.setdefault(g.x, Param(g.type, name, origin=g.origin))
+    if not elements:
         return None
-    elements = {x: Param(x.type.with_shape(x.shape[1:]), f"element{i}") for i, x in enumerate(taken)}
-    body = widened(op.body, (), {g: elements[x] for g, x in own.items() if x in elements})
+    body = widened(op.body, (), instead)
     body = replace(body, params=(*before, *elements.values(), *behind))
-    xs = (*op.xs, *(whole[x] for x in taken))
-    init, xs, captured = (tuple(mapped(vs, env)) for vs in (op.init, xs, op.captured))
+    xs = (*op.xs, *(whole[x] for x in elements))
+    init, xs, captured = (tuple(mapped(values, env)) for values in (op.init, xs, op.captured))
     return Scan(init, xs, captured, body, op.length, op.reverse, op.unroll).results
 
 

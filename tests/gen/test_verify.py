@@ -151,7 +151,7 @@ func @main(%x: f32[A]) -> f32[A] {
 """
     )
     kernel = lower(module.main.ops[0], "k")
-    assert str(kernel).count("store %b1[%k") == 2 and "parallel %chunk" in str(kernel)
+    assert str(kernel).count("store %b1[%k") == 4 and "parallel %chunk" in str(kernel)
     verify(kernel)
 
 
