@@ -42,7 +42,7 @@ PAGE = mmap.PAGESIZE
 WAYS = ("end", "start", "bounds")
 SIZES = (0, 1, 2, 7, 16, 33)
 SHORT = ((F32, 2), (I64, 1), (BF16, 1), (I8, 1))
-ROW = "row"
+ROW, STEPS = "row", "steps"
 ROWS, SHORT_ROWS = (*range(1, 35), 63, 65, 127, 129), (3, 7, 15, 33)
 BATCH = 12
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -155,11 +155,34 @@ def row(dtype: DType, length: int) -> Program:
     return Program(parse(text), (x,))
 
 
+def steps(dtype: DType, length: int) -> Program:
+    """One row backwards, and every second to fifth of its elements; their sums."""
+    results, lines = [], []
+    for step in (-1, 2, 3, 4, 5):
+        start, size = (length - 1, length) if step < 0 else (0, -(-length // step))
+        y, types = f"%{len(results)}", (f"{dtype}[1,{size}]", f"{dtype}[1]")
+        slice_ = f"slice %x starts=(0,{start}) sizes=(1,{size}) steps=(1,{step})"
+        lines += [f"{y}a = {slice_} : {types[0]}", f"{y} = add {y}a, {y}a : {types[0]}"]
+        lines += [f"{y}s = sum {y} axes=(1) : {types[1]}"]
+        results += [(y, types[0]), (f"{y}s", types[1])]
+    (names, types), body = zip(*results, strict=True), "\n".join(lines)
+    text = f"""dlvm 1
+    func @main(%x: {dtype}[1,{length}]) -> ({", ".join(types)}) {{
+      {body}
+      return {", ".join(names)}
+    }}"""
+    x = (np.arange(length).reshape(1, length) % 5).astype(dtype.numpy)
+    return Program(parse(text), (x,))
+
+
+ALONG = {ROW: row, STEPS: steps}
+
+
 def made(name: str) -> Program | None:
-    """The program of a name: operation or ``row``, elements, and seed or length."""
+    """The program of a name: operation or what is done along a row, elements, seed or length."""
     kind, dtype, number = name.split()
-    elements = next(t for t in NUMBERS if str(t) == dtype)
-    return row(elements, int(number)) if kind == ROW else sample(OPS[kind], elements, int(number))
+    elements, n = next(t for t in NUMBERS if str(t) == dtype), int(number)
+    return ALONG[kind](elements, n) if kind in ALONG else sample(OPS[kind], elements, n)
 
 
 def cases(short: bool, only: str) -> Iterator[str]:
@@ -167,7 +190,7 @@ def cases(short: bool, only: str) -> Iterator[str]:
     kinds = SHORT if short else tuple((t, 6) for t in NUMBERS)
     lengths = SHORT_ROWS if short else ROWS
     names = [f"{cls.name} {t} {seed}" for cls in TRACED for t, n in kinds for seed in range(n)]
-    names += [f"{ROW} {t} {n}" for t in NUMBERS if t != BOOL for n in lengths]
+    names += [f"{kind} {t} {n}" for kind in ALONG for t in NUMBERS if t != BOOL for n in lengths]
     for name in names:
         if only in ("", name.split()[0]) and made(name) is not None:
             yield name
@@ -203,7 +226,7 @@ def check(program: Program, way: str) -> str:
 def ways(name: str) -> tuple[str, ...]:
     """What a short run does: pages at one side, and each operation checks itself once."""
     kind, dtype, number = name.split()
-    if kind == ROW:
+    if kind in ALONG:
         return ("end",)
     side = WAYS[int(number) % 2]
     return (side, "bounds") if (dtype, number) == ("f32", "0") else (side,)

@@ -10,6 +10,7 @@ import pytest
 
 import dlvm
 from dlvm.ad import expand
+from dlvm.errors import TooDeep
 from dlvm.gen import trips
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
@@ -203,3 +204,29 @@ def test_calls_of_several_threads_share_their_loops(fine):
     with ThreadPoolExecutor(4) as pool:
         found = [*pool.map(lambda _: shared.run([xs, w])[0], range(40))]
     assert all(same_bits(r, expected) for r in found)
+
+
+@pytest.mark.parametrize("f", [powers, nested])
+def test_trips_are_written_where_they_run_and_ask_for_no_stack(fine, f):
+    _, code = code_of(f, *given(13, 10))
+    assert "@function.trip0" in code.texts["llvm"] and "function.trip" not in code.texts["asm"]
+    assert not code.interface.enters
+
+
+@dlvm.function
+def down(n, x):
+    return dlvm.cond(n <= 0, lambda: x, lambda: down(n - 1, x * 0.5) + 1)
+
+
+def test_a_recursion_beside_trips_still_knows_its_stack(fine):
+    xs, w = given(3, 10)
+
+    def f(n, xs, w):
+        return powers(xs, w).sum() + down(n, w).sum()
+
+    _, code = code_of(f, 3, xs, w)
+    assert forks(code) and code.interface.enters
+    with pytest.raises(TooDeep):
+        code.run([np.int64(10**9), xs, w])
+    shallow = code.run([np.int64(1), xs, w])[0]
+    np.testing.assert_allclose(shallow, powers(xs, w).sum() + (w * 0.5 + 1).sum())
