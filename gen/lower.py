@@ -19,7 +19,6 @@ from dlvm.ops import (
     Kernel,
     Reduction,
     Running,
-    Scatter,
     SearchSorted,
     Sort,
     Update,
@@ -52,6 +51,7 @@ from .loops import (
 from .matrices import product_kernel
 from .nest import At
 from .ordering import Row, search_row
+from .overwriting import write_at_indices, write_window
 from .pieces import PIECE
 from .pull import Pull
 from .running import Carried, against, scans
@@ -457,34 +457,7 @@ class _Lowering:
         if target_of(self.kernel, value) is None:
             self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
         if isinstance(op, Update):
-            self._window(op, buffer)
+            write_window(self.pull, op, buffer)
         else:
-            self._scatter(op, buffer)
-
-    def _window(self, op: Update, buffer: Buffer) -> None:
-        frame = Frame(op.y.shape, ())
-        with self.nest.loops(frame.shape, frame.rows, "parallel", frame.last) as index:
-            moved = zip(op.starts, index, op.steps, strict=True)
-            at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
-            self.nest.store(buffer, at, self.pull.element(op.y, At(index)))
-
-    def _scatter(self, op: Scatter, buffer: Buffer) -> None:
-        """In the order of the indices; vectors only along what follows the indexed axis."""
-        shape, axis = op.updates.shape, op.axis
-        found = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
-        after = axis + op.indices.type.rank - op.batch
-        with (
-            self.nest.loops(shape, range(after), "serial") as outer,
-            self.nest.loops(shape, range(after, len(shape)), "serial", last_of(shape)) as inner,
-        ):
-            if isinstance(op, Exchange) and op.reverse:
-                outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
-            index = (*outer, *inner)
-            raw = self.pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))
-            spot, inside = self.pull.resolve(op, raw, ())
-            at = flatten((*index[:axis], spot, *index[after:]), op.x.shape)
-            x = self.pull.element(op.updates, At(index))
-            before = self.nest.load(buffer, at, inside)
-            if found is not None:
-                self.nest.store(found, flatten(index, shape), before)
-            self.nest.store(buffer, at, op.combine(self.pull.words, before, x), inside)
+            beside = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
+            write_at_indices(self.pull, op, buffer, beside)

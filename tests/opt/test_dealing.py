@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dlvm
-
 from tests.gen.values import same_bits
 
 X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
