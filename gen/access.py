@@ -22,6 +22,8 @@ from .offsets import Offsets
 ZERO = "dlvm.zero"
 STEPS = (-1, 2, 3, 4)
 """Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
+MASKED = 4
+"""Bytes of an element from which on processors without AVX-512 read under a mask, if at all."""
 LARGE = 1024
 """Arrays of so many elements are no registers, and take turns in one place of the stack."""
 
@@ -93,7 +95,7 @@ class Access:
         assert v is not None
         mask = self.offsets.reaches(where)
         step = self.offsets.stride(offset)
-        if isinstance(step, int) and step in STEPS:
+        if isinstance(step, int) and self._is_short(step, place, v.lanes, masked=mask is not None):
             return self._loaded(self._striding(place, offset, mask, v.lanes, step), place, v.lanes)
         if step == 1:
             if mask is None:  # of the rest of a row, memory brings the line along
@@ -161,6 +163,14 @@ class Access:
             (vector("i1", lanes), mask),
             (type_, "zeroinitializer"),
         )
+
+    def _is_short(self, step: int, place: Place, lanes: int, *, masked: bool) -> bool:
+        """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
+        permutes = self.w.text.permutes
+        if masked:
+            masks = permutes or (self.w.text.masks and place.dtype.bytes >= MASKED)
+            return step in STEPS and masks and 4 * abs(step) <= lanes
+        return step in STEPS and abs(step) <= (lanes // 2 if permutes else 2)
 
     def _striding(self, place: Place, offset: Dim, mask: str | None, lanes: int, step: int) -> str:
         """Elements at a short distance, out of vectors that hold those between as well.

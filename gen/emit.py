@@ -39,6 +39,16 @@ class Text:
         """Whether the processor multiplies by powers of two in one instruction."""
         return "+avx512dq" in self.attributes and "+avx512vl" in self.attributes
 
+    @property
+    def permutes(self) -> bool:
+        """Whether the processor picks elements out of two vectors in one instruction, and masks."""
+        return "+avx512bw" in self.attributes and "+avx512vl" in self.attributes
+
+    @property
+    def masks(self) -> bool:
+        """Whether it reads vectors of long elements under a mask."""
+        return "+avx2" in self.attributes
+
     def include(self, other: Text) -> None:
         """Take over the pieces of another module for the same target."""
         self.declarations.update(other.declarations)

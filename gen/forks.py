@@ -1,12 +1,12 @@
 """A loop that several threads share, as a function of a range of its turns.
 
-What the loop needs of the function around it travels in an array of words, the environment:
-buffers, the status, sizes and indices, scalars, arrays. ``@fork`` calls ``NAME(environment,
-begin, end)``, which loads them and calls ``NAME.turns`` on them, so that buffers are arguments,
-of which LLVM knows that they are apart.
+It is called ``NAME.turns``, and takes what it names of the function around it: buffers, of which
+LLVM knows that they are apart, the status, sizes and indices, scalars, arrays. No more turns than
+a grain are one call of it. More go through ``@fork``: then all that travels in an array of words,
+the environment, and ``NAME(environment, begin, end)`` takes it apart.
 
-Errors: each call has a status of its own, and of those that fail the one with the lowest turns is
-kept, so the error is the one that a single thread would have met first.
+Errors: each call through ``@fork`` has a status of its own, and of those that fail the one with the
+lowest turns is kept, so the error is the one that a single thread would have met first.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
             open_errors(w, environment)
         shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
         w.do(f"call void @fork(ptr %context, {shared})")
-        return_if_halted(w)
+    return_if_halted(w)
 
 
 def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:

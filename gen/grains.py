@@ -183,9 +183,9 @@ def _cost(body: Sequence[Statement], units: Callable[[Statement], Dim]) -> Dim:
 
 
 def _most(units: Dim) -> Dim:
-    """So many at most, where that is a number: so much is what most turns cost.
+    """So many at most, where that is a number.
 
-    Pieces of an open length are whole where there are several.
+    Pieces of an open length are whole where there are several, which is where it matters.
     """
     most = bounds(units)[1]
     return units if most == math.inf else int(most)

@@ -231,7 +231,7 @@ class Program:
 
     @property
     def enters(self) -> bool:
-        """Whether functions are entered that may enter themselves, which no trip does."""
+        """Whether functions are entered besides trips, which enter no function again."""
         return not all(callee.trip for callee in self.callees)
 
     def callee(self, name: str) -> Program:

@@ -91,6 +91,7 @@ def _turns(outer: Driver, step: For, enter: Enter, name: str, around: tuple[str,
     with inner.w.loop("%begin", "%end") as turn, inner.offsets.scope(turn.head) as scope:
         scope.names[step.variable] = turn.index
         inner.call(enter, "%leased")
+        inner.leave_if_failed()
     own = [*(f"ptr %{t}" for t in TABLES), *(f"i64 %around{i}" for i in range(len(around)))]
     header = ", ".join((*own, "ptr %leased", "i64 %begin", "i64 %end"))
     outer.text.functions[f"{name}.turns"] = inner.ended(f"internal void @{name}.turns({header})")

@@ -10,7 +10,7 @@ import pytest
 
 import dlvm
 from dlvm.ad import expand
-from dlvm.errors import TooDeep
+from dlvm.errors import AssertionFailed, TooDeep
 from dlvm.gen import trips
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
@@ -161,6 +161,27 @@ def test_the_first_trip_that_fails_is_told(fine):
             with pytest.raises(IndexError, match=str(100 + bad[0])):
                 replace(code, threads=t).run([xs, i, w])
         replace(code, threads=2).run([xs, i * 0, w])
+
+
+@pytest.mark.parametrize("bad", [(3, 4), (4, 3), (38, 39), (39, 38), (0, 39)])
+def test_the_first_trip_whose_check_fails_is_told(fine, bad):
+    """Trips went on after one had failed, and the last that failed wrote over it."""
+
+    def f(xs, i, w):
+        def body(x, i):
+            dlvm.assert_(i != 100, "one")
+            dlvm.assert_(i != 101, "other")
+            return dlvm.fori_loop(0, 9, lambda _, y: dlvm.sin(y @ w), x)
+
+        return dlvm.scan(lambda c, both: (None, body(*both)), None, (xs, i))[1]
+
+    xs, w = given(40)
+    _, code = code_of(f, xs, np.zeros(40, np.int64), w)
+    i = np.zeros(40, np.int64)
+    i[list(bad)] = 100, 101
+    for t in THREADS:
+        with pytest.raises(AssertionFailed, match="one" if bad[0] < bad[1] else "other"):
+            replace(code, threads=t).run([xs, i, w])
 
 
 def test_what_is_shown_keeps_its_order():
