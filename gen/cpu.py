@@ -335,12 +335,24 @@ class Emitter:
     def piece(self, s: Loop, start: Dim, rest: Dim, lanes: int) -> None:
         """One vector from here on, of which as many lanes run as are left."""
         if isinstance(rest, int):
-            with self.offsets.scope():
-                self.turn(s, start, lanes, rest)
+            with self.from_here(s, start, lanes) as here:
+                self.turn(s, here, lanes, rest)
             return
         left = self.offsets.first(rest)
-        with self.w.when(self.w.value(f"icmp sgt i64 {left}, 0")), self.offsets.scope():
-            self.turn(s, start, lanes, rest)
+        with (
+            self.w.when(self.w.value(f"icmp sgt i64 {left}, 0")),
+            self.from_here(s, start, lanes) as here,
+        ):
+            self.turn(s, here, lanes, rest)
+
+    @contextmanager
+    def from_here(self, s: Loop, start: Dim, lanes: int) -> Generator[Dim]:
+        """A scope whose index is computed once, so that addresses are those of the loop before."""
+        first = "" if isinstance(start, int) or lanes == 1 else self.offsets.first(start)
+        with self.offsets.scope() as scope:
+            if first:
+                scope.names[s.var] = first
+            yield symbol(s.var) if first else start
 
     def turn(self, s: Loop, start: Dim, lanes: int, rest: Dim) -> None:
         """The body once, from an index that is known."""

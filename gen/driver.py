@@ -51,8 +51,11 @@ def emit_driver(program: Program, arena: Arena, text: Text) -> None:
     text.functions[ENTRY] = driver.finish(f"void @{ENTRY}", driver.close)
     for callee in program.callees:
         inner = Driver(callee, plan(callee), text, program)
-        inner.spend(interrupts.of_trip(callee.steps))
-        inner.block(callee.steps)
+        if callee.trip:
+            inner.trip(callee.steps)
+        else:
+            inner.spend(interrupts.of_trip(callee.steps))
+            inner.block(callee.steps)
         text.functions[symbol_of(callee.name)] = inner.finish(
             f"internal void @{symbol_of(callee.name)}", how=" alwaysinline" * callee.trip
         )
@@ -275,8 +278,16 @@ class Driver:
                 last = self.w.value(f"sub i64 {length}, 1", turn.head)
                 index = self.w.value(f"sub i64 {last}, {index}", turn.head)
             scope.names[step.variable] = index
-            self.block(step.body)
-            self.spend(interrupts.of_trip(step.body))
+            self.trip(step.body)
+
+    def trip(self, steps: tuple[Step, ...]) -> None:
+        """The steps of a loop, and what they count, which one kernel counts with its trip."""
+        if len(steps) == 1 and isinstance(steps[0], Launch):
+            self.launch(steps[0])
+            self.spend(interrupts.TRIP + step_work(steps[0]))
+            return
+        self.block(steps)
+        self.spend(interrupts.of_trip(steps))
 
     def push(self, step: Push) -> None:
         """A cell with the handle below and the values."""

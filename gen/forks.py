@@ -23,7 +23,7 @@ from .ahead import Ahead
 from .emit import Text, Writer
 from .interrupts import return_if_halted
 from .lanes import Val
-from .loops import Check, Let, Local, Loop, Scalar, scalars, statements
+from .loops import Check, Let, Local, Loop, Product, Scalar, scalars, statements
 from .pool import include_fork
 from .status import WORDS
 
@@ -65,6 +65,8 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     with w.either(w.value(f"icmp sle i64 {count}, {grain}")) as otherwise:
         words = "".join(f"{type_} {value}, " for type_, value, _ in captured.words)
         w.do(f"call void @{name}.turns({words}i64 0, i64 {count})")
+        if any(isinstance(s, Product) for s in statements(loop.body)):
+            return_if_halted(w)  # others ask for nothing in so few turns
         otherwise()
         for i, (type_, value, _) in enumerate(captured.words):
             slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
@@ -73,7 +75,7 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
             open_errors(w, environment)
         shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
         w.do(f"call void @fork(ptr %context, {shared})")
-    return_if_halted(w)
+        return_if_halted(w)
 
 
 def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:
