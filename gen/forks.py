@@ -12,15 +12,16 @@ lowest turns is kept, so the error is the one that a single thread would have me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum, minimum, product, symbol
+from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product, symbol
 
 from .access import Place
 from .ahead import Ahead
 from .emit import Text, Writer
+from .index import ceildiv
 from .interrupts import return_if_halted
 from .lanes import Val
 from .loops import Check, Let, Local, Loop, Product, Scalar, scalars, statements
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .cpu import Emitter
 
 BEGIN, END = "%begin", "%end"
+MANY = 32
+"""Rows that are enough to be shared among threads as they are."""
 HEAD = 2  # words of an environment before what it carries: a lock, and the lowest turn that failed
 
 
@@ -52,10 +55,32 @@ class Captured:
 
 
 def emit_fork(outer: Emitter, loop: Loop) -> None:
-    """Let threads share the turns of a loop that has a grain; a few are taken here."""
+    """Let threads share the turns of a loop that has a grain.
+
+    Where sizes are open, rows are shared as whole rows if there are many: what a part of a row
+    takes to find its ends, each row would take. Of few rows threads share the elements.
+    """
+    *rows, length = (outer.offsets.known(s.extent) for s in loop.chain)
+    count, row = product(tuple(rows)), loop.chain[-1].var
+    if at_least(MANY - 1, count) or (isinstance(count, int) and isinstance(length, int)):
+        _fork(outer, loop, row)
+        return
+    grain = maximum(1, ceildiv(loop.grain, maximum(1, length)))
+    many = outer.w.value(f"icmp sge i64 {outer.offsets.first(count)}, {MANY}")
+    with outer.w.either(many) as otherwise:
+        _fork(outer, replace(loop, levels=loop.levels - 1, grain=grain), row)
+        otherwise()
+        _fork(outer, loop, row)
+
+
+def _fork(outer: Emitter, loop: Loop, row: str) -> None:
+    """The loop as a function of some of its turns, which is called or given to threads.
+
+    The variable of ``row`` counts what may be read several times.
+    """
     w, name = outer.w, outer.part_name()
     checks = any(isinstance(s, Check) for s in statements(loop.body))
-    captured = _turns(outer, loop, name)
+    captured = _turns(outer, loop, name, row)
     _entry(w.text, name, captured, checks)
     include_fork(w.text)
     extents = (outer.offsets.known(s.extent) for s in loop.chain)
@@ -78,7 +103,7 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
         return_if_halted(w)
 
 
-def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:
+def _turns(outer: Emitter, loop: Loop, name: str, row: str) -> Captured:
     """The function of some turns; what it captures."""
     captured, inner = Captured(), outer.within(Writer(outer.w.text))
     for b in outer.kernel.buffers:
@@ -94,6 +119,7 @@ def _turns(outer: Emitter, loop: Loop, name: str) -> Captured:
     _capture_scalars(outer, inner, loop, captured)
     for own in ("%status", "%context"):
         captured.take("ptr", own, own)
+    inner.access.ahead = Ahead(row, len(inner.offsets.scopes))
     _share(inner, loop.chain, symbol(BEGIN), symbol(END))
     used = inner.w.names()
     captured.words = [word for word in captured.words if word[2] in used]
@@ -126,9 +152,7 @@ def _share(e: Emitter, chain: Sequence[Loop], begin: Dim, end: Dim) -> None:
     """The turns from ``begin`` to ``end`` of loops that stand in one another, as one range."""
     loop, *below = chain
     if not below:
-        e.access.ahead = Ahead(loop.var, len(e.offsets.scopes))
         e.between(loop, begin, end)
-        e.access.ahead = None
         return
     size = product(tuple(e.offsets.known(s.extent) for s in below))
     first = e.offsets.first(floordiv(begin, size))
