@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from dlvm.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, Monomial, at_least, substitute, symbol, symbols
+from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
 
 from .emit import Lines, Writer
 from .lanes import splat_text, vector
@@ -164,9 +164,21 @@ class Offsets:
         alone = Expr(((((atom, 1),), 1),))
         scope, into = self._place(alone, self._depth(alone))
         if (found := scope.values.get(alone)) is None:
-            a, b = self.index(atom.lhs), self.index(atom.rhs)
-            found = scope.values[alone] = divided(self.w, atom, a, b, "i64", 1, into)
+            found = scope.values[alone] = self._call(atom, into)
         return found
+
+    def _call(self, call: Call, into: Lines) -> str:
+        """A rest of an open size is what its quotient leaves, which is mostly wanted as well."""
+        a, b = self.index(call.lhs), self.index(call.rhs)
+        quotient = floordiv(call.lhs, call.rhs)
+        if call.function != "mod" or isinstance(call.rhs, int):
+            return divided(self.w, call, a, b, "i64", 1, into)
+        times = self.w.value(f"mul nsw i64 {self.index(quotient)}, {b}", into)
+        rest = self.w.value(f"sub nsw i64 {a}, {times}", into)
+        if at_least(call.rhs, 1):
+            return rest
+        none = self.w.value(f"icmp eq i64 {b}, 0", into)
+        return self.w.value(f"select i1 {none}, i64 0, i64 {rest}", into)
 
     # -- one value for each lane -----------------------------------------------------------
 
