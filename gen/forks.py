@@ -21,7 +21,6 @@ from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product, symbol
 from .access import Place
 from .ahead import Ahead
 from .emit import Text, Writer
-from .index import ceildiv
 from .interrupts import return_if_halted
 from .lanes import Val
 from .loops import Check, Let, Local, Loop, Product, Scalar, scalars, statements
@@ -65,7 +64,8 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     if at_least(MANY - 1, count) or (isinstance(count, int) and isinstance(length, int)):
         _fork(outer, loop, row)
         return
-    grain = maximum(1, ceildiv(loop.grain, maximum(1, length)))
+    width = maximum(1, length)
+    grain = maximum(1, floordiv(loop.grain + (width - 1), width))
     many = outer.w.value(f"icmp sge i64 {outer.offsets.first(count)}, {MANY}")
     with outer.w.either(many) as otherwise:
         _fork(outer, replace(loop, levels=loop.levels - 1, grain=grain), row)
