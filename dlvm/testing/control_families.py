@@ -29,6 +29,8 @@ from dlvm.ops import (
     CustomJvp,
     CustomVjp,
     EmptyTape,
+    Gather,
+    Iota,
     Kernel,
     Less,
     Pop,
@@ -88,13 +90,22 @@ def _while(d: Draft, cls: type[While]) -> Op:
 
 @places(Scan)
 def _scan(d: Draft, cls: type[Scan]) -> Op | None:
+    """Over some values, or also over the numbers of its trips, each of which takes a row by it."""
     x = d.value(rank=1)
     init, values = captured(d), captured(d)
     xs = (x,) if d.flag() else ()
+    counts = d.integer(0, 2) == 2
+    if counts:
+        xs, values = (*xs, Iota(x.shape[0])), (x, *values)
     slices = [v.type.with_shape(v.shape[1:]) for v in xs]
     stacked = [d.value().type for _ in range(d.integer(0, 1))]
     results = [*types_of(init), *(t for t in stacked if d.small((x.shape[0], *t.shape)))]
     body = body_of(d, "body", [*types_of(init), *slices, *types_of(values)], results)
+    if counts:
+        taken = len(init) + len(xs)
+        with Builder(body.ops) as b:
+            row = Gather(body.params[taken], body.params[taken - 1], 0)
+        body = Function(body.name, body.params, tuple(b.ops), (*body.results, row))
     return cls(init, xs, values, body, x.shape[0], d.flag())
 
 
