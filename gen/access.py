@@ -23,7 +23,7 @@ ZERO = "dlvm.zero"
 STEPS = (-1, 2, 3, 4)
 """Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
 MASKED = 4
-"""Bytes of an element from which on processors without AVX-512 read under a mask, if at all."""
+"""Without AVX-512 elements of so many bytes or more are read under a mask, if any are."""
 LARGE = 1024
 """Arrays of so many elements are no registers, and take turns in one place of the stack."""
 
@@ -167,10 +167,12 @@ class Access:
     def _is_short(self, step: int, place: Place, lanes: int, *, masked: bool) -> bool:
         """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
         permutes = self.w.text.permutes
+        if step not in STEPS:
+            return False
         if masked:
             masks = permutes or (self.w.text.masks and place.dtype.bytes >= MASKED)
-            return step in STEPS and masks and 4 * abs(step) <= lanes
-        return step in STEPS and abs(step) <= (lanes // 2 if permutes else 2)
+            return masks and 4 * abs(step) <= lanes
+        return abs(step) <= (lanes // 2 if permutes else 2)
 
     def _striding(self, place: Place, offset: Dim, mask: str | None, lanes: int, step: int) -> str:
         """Elements at a short distance, out of vectors that hold those between as well.

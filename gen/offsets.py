@@ -170,10 +170,10 @@ class Offsets:
     def _call(self, call: Call, into: Lines) -> str:
         """A rest of an open size is what its quotient leaves, which is mostly wanted as well."""
         a, b = self.index(call.lhs), self.index(call.rhs)
-        quotient = floordiv(call.lhs, call.rhs)
         if call.function != "mod" or isinstance(call.rhs, int):
             return divided(self.w, call, a, b, "i64", 1, into)
-        times = self.w.value(f"mul nsw i64 {self.index(quotient)}, {b}", into)
+        quotient = self.index(floordiv(call.lhs, call.rhs))
+        times = self.w.value(f"mul nsw i64 {quotient}, {b}", into)
         rest = self.w.value(f"sub nsw i64 {a}, {times}", into)
         if at_least(call.rhs, 1):
             return rest

@@ -105,7 +105,10 @@ CASES = {
     "flat": (FLAT, [(normal(n), np.float32(2)) for n in (0, 1, 17, 64, 1000, 4099)]),
     "rows and columns": (
         ADDED,
-        [(normal(n, m), normal(m)) for n, m in ((0, 5), (3, 0), (7, 67), (2, 3001), (501, 3))],
+        [
+            (normal(n, m), normal(m))
+            for n, m in ((0, 5), (3, 0), (7, 67), (2, 3001), (31, 65), (32, 65), (33, 0), (501, 3))
+        ],
     ),
     "three axes": (PERMUTED, [(whole(*s),) for s in ((3, 4, 5), (1, 67, 2), (70, 1, 3))]),
     "transposed": (
