@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import (
     BOOL,
     I32,

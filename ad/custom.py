@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Function, FunctionRef, Op, Param, TensorType, Value, zeros
 from dlvm.ir.core import Builder
 from dlvm.ir.rewrite import inline, types_of

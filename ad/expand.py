@@ -10,10 +10,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Declaration, Function, FunctionRef, Module
 from dlvm.ir.core import Entry
-from dlvm.ops.calls import calls_itself
+from dlvm.ops.flow.calls import calls_itself
 from dlvm.passes import module_pass
 
 from . import batch_control as batch_control

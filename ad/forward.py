@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import Builder, Declaration, Function, Op, Param, Value, current_builder, zeros
 from dlvm.ir.rewrite import Env, mapped, place
 from dlvm.ops import EmptyTape

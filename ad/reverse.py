@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
-from dlvm.errors import CompilerError, Origin
+from dlvm.base.errors import CompilerError, Origin
 from dlvm.ir import (
     BOOL,
     Builder,

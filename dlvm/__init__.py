@@ -3,7 +3,7 @@
 ``docs/guide.md`` shows how programs are written, ``docs/reference.md`` lists every public name.
 
 Functions that follow from operations (``dlvm.exp``, ``dlvm.sum`` ...) are found by name when
-they are first used; see ``dlvm.dsl.names``.
+they are first used; see ``dlvm.dsl.words.names``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm import linalg as linalg
 from dlvm import ops as ops
-from dlvm.debugging import debug
-from dlvm.dsl.datatypes import CONSTANTS, NAMES, constant
-from dlvm.dsl.names import every_name, lookup
-from dlvm.dsl.specs import spec
-from dlvm.dsl.staging import function, trace
-from dlvm.errors import CompilerError, DlvmError, UserError
+from dlvm.base.debugging import debug
+from dlvm.base.errors import CompilerError, DlvmError, UserError
+from dlvm.dsl.call.staging import function, trace
+from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
+from dlvm.dsl.trace.specs import spec
+from dlvm.dsl.words.names import every_name, lookup
 from dlvm.ir import Module, parse
 from dlvm.ir.taps import taps
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
-    from dlvm.dsl.control import cond, switch
-    from dlvm.dsl.custom import custom_jvp, custom_vjp
-    from dlvm.dsl.derivatives import (
+    from dlvm.dsl.derive.custom import custom_jvp, custom_vjp
+    from dlvm.dsl.derive.derivatives import (
         checkpoint,
         checkpoint_name,
         grad,
@@ -39,11 +38,12 @@ if TYPE_CHECKING:
         value_and_grad,
         vmap,
     )
-    from dlvm.dsl.jacobians import hessian, jacobian
-    from dlvm.dsl.linear import linearize, vjp
-    from dlvm.dsl.long_scans import checkpoint_scan
-    from dlvm.dsl.loops import fori_loop, scan, while_loop
-    from dlvm.dsl.mapping import map
+    from dlvm.dsl.derive.jacobians import hessian, jacobian
+    from dlvm.dsl.derive.linear import linearize, vjp
+    from dlvm.dsl.derive.long_scans import checkpoint_scan
+    from dlvm.dsl.derive.mapping import map
+    from dlvm.dsl.flow.control import cond, switch
+    from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
 
 __version__ = "0.1.0"
 
@@ -92,9 +92,9 @@ LATER = {
     "random": (),
     "testing": (),
     "tree": (),
-    "dsl.control": ("cond", "switch"),
-    "dsl.custom": ("custom_jvp", "custom_vjp"),
-    "dsl.derivatives": (
+    "dsl.flow.control": ("cond", "switch"),
+    "dsl.derive.custom": ("custom_jvp", "custom_vjp"),
+    "dsl.derive.derivatives": (
         "checkpoint",
         "checkpoint_name",
         "grad",
@@ -104,11 +104,11 @@ LATER = {
         "value_and_grad",
         "vmap",
     ),
-    "dsl.jacobians": ("hessian", "jacobian"),
-    "dsl.linear": ("linearize", "vjp"),
-    "dsl.long_scans": ("checkpoint_scan",),
-    "dsl.loops": ("fori_loop", "scan", "while_loop"),
-    "dsl.mapping": ("map",),
+    "dsl.derive.jacobians": ("hessian", "jacobian"),
+    "dsl.derive.linear": ("linearize", "vjp"),
+    "dsl.derive.long_scans": ("checkpoint_scan",),
+    "dsl.flow.loops": ("fori_loop", "scan", "while_loop"),
+    "dsl.derive.mapping": ("map",),
 }
 """Rooms that are entered when they, or what they give, are first named."""
 
@@ -133,7 +133,7 @@ def _unknown(name: str) -> AttributeError:
     """The error for a name that there is not; Python asks for some that start with ``_``."""
     if name.startswith("_"):
         return AttributeError(f"module 'dlvm' has no attribute {name!r}")
-    return importlib.import_module("dlvm.dsl.suggestions").unknown("dlvm", name, __dir__())
+    return importlib.import_module("dlvm.dsl.trace.suggestions").unknown("dlvm", name, __dir__())
 
 
 def __dir__() -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dlvm.base.errors import UserError
 from dlvm.cost import body_flops, typical
-from dlvm.errors import UserError
 from dlvm.ir import Module
 
 DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dlvm import environment, passes
+from dlvm import passes
+from dlvm.base import environment
+from dlvm.base.debugging import Looks, looks
+from dlvm.base.errors import CompilerError, IRError, UserError
+from dlvm.base.lazy import lazy
 from dlvm.budget import fitted
-from dlvm.debugging import Looks, looks
-from dlvm.errors import CompilerError, IRError, UserError
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
-from dlvm.lazy import lazy
 from dlvm.trust import guard
 
 if TYPE_CHECKING:

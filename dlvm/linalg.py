@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dlvm.dsl.names import PUBLIC
-from dlvm.dsl.namespace import xp
-from dlvm.dsl.operands import plain, shape_of
-from dlvm.dsl.scopes import facing_users, user_origin
-from dlvm.dsl.suggestions import reader
-from dlvm.errors import DTypeError, ShapeError, UserError
+from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.dsl.trace.operands import plain, shape_of
+from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.suggestions import reader
+from dlvm.dsl.words.names import PUBLIC
+from dlvm.dsl.words.namespace import xp
 
 __all__ = [
     "cross",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlvm import environment
-from dlvm.errors import CompilerError, DlvmError, DTypeError, IRError, ShapeError, UserError
+from dlvm.base import environment
+from dlvm.base.errors import CompilerError, DlvmError, DTypeError, IRError, ShapeError, UserError
 from dlvm.ir import Function, Module
 from dlvm.ir.rewrite import everywhere
 

@@ -11,9 +11,9 @@ is made of them by functions, as ``normal`` is, is the same staged or not up to 
 
 from __future__ import annotations
 
-from dlvm.dsl import random_numbers as random_numbers
-from dlvm.dsl.names import named
-from dlvm.dsl.suggestions import reader
+from dlvm.dsl.arrays import random_numbers as random_numbers
+from dlvm.dsl.trace.suggestions import reader
+from dlvm.dsl.words.names import named
 
 __all__ = [
     "bernoulli",

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 
 # A version of PTX that is too old for the GPU ends the process inside LLVM, and one that LLVM
 # does not know means its default without a word: so each GPU has its own.

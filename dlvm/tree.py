@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dlvm.dsl.calling import called
-from dlvm.dsl.scopes import facing_users
-from dlvm.dsl.suggestions import reader
-from dlvm.dsl.trees import flatten, map_leaves, structure, unflatten
+from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.suggestions import reader
+from dlvm.dsl.trace.trees import flatten, map_leaves, structure, unflatten
+from dlvm.dsl.words.calling import called
 
 __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 

@@ -1,35 +1,40 @@
 """The embedded language: Python functions traced into modules, and the names they use.
 
-Reading order: ``origins`` (lines of users), ``scopes`` (where operations are written), ``sizes``
-(those that are open), ``tensor`` (the staged value), ``operands`` (promotion and broadcasting),
-``eager`` and ``names`` (one function, staged or not), ``mistakes``, ``calling`` and
-``suggestions`` (what is said of wrong
-programs), the functions (``elementwise``, ``comparison``, ``arithmetic``, ``powers``,
-``reductions``, ``creation``, ``datatypes``, ``shapes``, ``joining``, ``moving``, ``diagonals``,
-``products``, ``contraction``, ``picking``, ``placing``, ``running``, ``statistics``, ``ordering``,
-``quantiles``, ``curves``, ``random_bits``, ``effects``), ``tracing``, ``function`` and ``staging``,
-``control`` and ``loops``, ``transforms`` and ``derivatives``. Importing this registers the names.
+The folders stand in the order of the road; each imports only from those before it:
+
+- ``words``: public names, lines of users, subscripts, signatures; nothing here knows a staged value.
+- ``trace``: scopes in which operations are written, the staged value, its operands, sizes and
+  trees, and what is said of Python that can't be staged.
+- ``elements``: public functions of single elements, reductions, statistics, element types.
+- ``arrays``: public functions of whole arrays: shapes, indices, joins, orders, products.
+- ``state``: captured state, and how its changes are noticed.
+- ``call``: the staged function, from a call to the program that runs.
+- ``flow``: branches, loops and effects.
+- ``derive``: derivatives, batching, recomputation, and derivatives that users define.
+- ``faults``: what is kept of a fault of dlvm while Python runs.
+
+Importing this package registers the public names.
 """
 
-from . import arithmetic as arithmetic
-from . import comparison as comparison
-from . import contraction as contraction
-from . import creation as creation
-from . import curves as curves
-from . import datatypes as datatypes
-from . import diagonals as diagonals
-from . import effects as effects
-from . import joining as joining
-from . import moving as moving
-from . import numpy_dispatch as numpy_dispatch
-from . import ordering as ordering
-from . import picking as picking
-from . import placing as placing
-from . import powers as powers
-from . import products as products
-from . import quantiles as quantiles
-from . import random_bits as random_bits
-from . import reductions as reductions
-from . import running as running
-from . import special as special
-from . import statistics as statistics
+from .arrays import contraction as contraction
+from .arrays import creation as creation
+from .arrays import diagonals as diagonals
+from .arrays import joining as joining
+from .arrays import moving as moving
+from .arrays import ordering as ordering
+from .arrays import picking as picking
+from .arrays import placing as placing
+from .arrays import products as products
+from .arrays import random_bits as random_bits
+from .arrays import running as running
+from .elements import arithmetic as arithmetic
+from .elements import comparison as comparison
+from .elements import curves as curves
+from .elements import datatypes as datatypes
+from .elements import numpy_dispatch as numpy_dispatch
+from .elements import powers as powers
+from .elements import quantiles as quantiles
+from .elements import reductions as reductions
+from .elements import special as special
+from .elements import statistics as statistics
+from .flow import effects as effects

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim
 
 from .bounds_code import FUNCTIONS

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from dlvm import environment
-from dlvm.locks import Order, held_at_fork
+from dlvm.base import environment
+from dlvm.base.locks import Order, held_at_fork
 
 from .store import Store
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import (
     F32,
     Array,

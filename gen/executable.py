@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dlvm.errors import DonationError, IRError
+from dlvm.base.errors import DonationError, IRError
+from dlvm.base.lazy import lazy
 from dlvm.ir import Array, Module, TensorType
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ir.taps import Line, record, say
-from dlvm.lazy import lazy
 
 from . import interrupts, pool, status, tape
 from .activations import stack_budget

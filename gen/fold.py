@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
-from dlvm.ops import Matmul, Reduction, reduction
+from dlvm.ops import Matmul, Reduction
+from dlvm.ops.arrays import reduction
 
 from .index import Index, ceildiv, flatten, piece, recombine, split
 from .loops import Barrier, Buffer, Local, Scalar, Where

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from dlvm.ir import F32, F64, Dim, Function, Param, Value
 from dlvm.ir.dims import at_least, floordiv
-from dlvm.ops import Constant, Elementwise, Reduction, reduction
+from dlvm.ops import Constant, Elementwise, Reduction
+from dlvm.ops.arrays import reduction
 
 from .fold import Team
 from .frames import Frame

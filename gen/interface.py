@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, Dim, TensorType, dtype_of
-from dlvm.ir.line import Line, parse_dim, parse_type
+from dlvm.ir.text.line import Line, parse_dim, parse_type
 
 from .memory import Arena
 from .program import Program, Told

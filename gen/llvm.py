@@ -12,8 +12,8 @@ from functools import cache
 import llvmlite
 from llvmlite import binding
 
-from dlvm.errors import CompilerError
-from dlvm.locks import Order, held_at_fork
+from dlvm.base.errors import CompilerError
+from dlvm.base.locks import Order, held_at_fork
 from dlvm.target import Target
 
 from . import halves

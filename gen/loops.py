@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from dlvm.errors import Origin
+from dlvm.base.errors import Origin
 from dlvm.ir import BOOL, I64, Array, Dim, DType, TensorType, dtype_of
 from dlvm.ir.dims import product
 

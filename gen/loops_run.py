@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from dlvm import ops
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import Array, Dim, DType, Expr, Param, TensorType
 from dlvm.ir.dims import FUNCTIONS as OF_INDICES
 from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import Cast
-from dlvm.ops.meanings import meaning
+from dlvm.ops.elements.meanings import meaning
 
 from .count import flops_of, flops_of_product
 from .loops import (

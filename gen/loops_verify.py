@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Call, at_least, floordiv, mod, substitute, symbol, symbols
 

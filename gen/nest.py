@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import BOOL, I64, Dim, DType, Expr, TensorType, Value
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.scalar import BINARY, UNARY

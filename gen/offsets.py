@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
 

@@ -22,7 +22,7 @@ import threading
 import time
 from functools import cache
 
-from dlvm.locks import Order, held_at_fork
+from dlvm.base.locks import Order, held_at_fork
 from dlvm.target import Target, cores
 
 from . import pool_code as words

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
 from dlvm.ir.dims import at_least, floordiv, mod
 from dlvm.ops import (
@@ -31,7 +31,7 @@ from dlvm.ops import (
     Slice,
     Update,
 )
-from dlvm.ops.indexing import Indexed
+from dlvm.ops.arrays.indexing import Indexed
 
 from .fold import Fold
 from .index import Index, flatten, guarded, reshaped

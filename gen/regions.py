@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import CompilerError, Origin
+from dlvm.base.errors import CompilerError, Origin
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import evaluate
 from dlvm.ir.dims import symbols as symbols_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.errors import AssertionFailed, CompilerError, DlvmError
+from dlvm.base.errors import AssertionFailed, CompilerError, DlvmError
 from dlvm.ir import Module, Op
 from dlvm.ir.interpret import too_deep
 from dlvm.ops import Assert
-from dlvm.ops.indexing import out_of_range
+from dlvm.ops.arrays.indexing import out_of_range
 
 WORDS = 4
 UNTRACED = 1 << 62

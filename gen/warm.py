@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm import environment, passes
+from dlvm import passes
+from dlvm.base import environment
 from dlvm.ir import Dim, Module
 from dlvm.ir.core import OPS
-from dlvm.ir.line import Line, parse_dim
 from dlvm.ir.rewrite import RULES
+from dlvm.ir.text.line import Line, parse_dim
 from dlvm.target import Target
 
 from .build import build
@@ -34,7 +35,7 @@ from .report import Report
 from .status import culprits
 from .store import digest
 
-ROOMS = (".", "ir", "ops", "ad", "opt", "gen")
+ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
 """Where the sources stand that decide what becomes of a trace."""
 STAGES = ("loops", "llvm", "asm")
 
@@ -81,8 +82,10 @@ def key_of(traced: Module, target: Target, options: str = "") -> str | None:
 @cache
 def _sources() -> bytes | None:
     """Every line of ours that a program goes through; None where the files aren't there."""
-    root = Path(environment.__file__).parent
-    files = sorted(f for room in ROOMS for f in (root / room).glob("*.py"))
+    root = Path(passes.__file__).parent
+    files = sorted(
+        [*root.glob("*.py"), *(f for room in ROOMS for f in (root / room).rglob("*.py"))]
+    )
     try:
         parts = [part for f in files for part in (str(f.relative_to(root)), f.read_bytes())]
     except OSError:

@@ -11,9 +11,9 @@ from types import UnionType
 from dlvm.ir import Module, Op
 from dlvm.ir.rewrite import has
 from dlvm.ops import Call, Checkpoint, Recompute, While
-from dlvm.ops.calls import called
+from dlvm.ops.arrays.movement import Broadcast, Permute, Reshape
 from dlvm.ops.families import Creation
-from dlvm.ops.movement import Broadcast, Permute, Reshape
+from dlvm.ops.flow.calls import called
 
 
 def holds(op: Op, kinds: type | UnionType) -> bool:

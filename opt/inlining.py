@@ -8,7 +8,7 @@ from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute
-from dlvm.ops.calls import called, calls_itself
+from dlvm.ops.flow.calls import called, calls_itself
 from dlvm.passes import function_pass, module_pass
 
 LIMIT = 100_000

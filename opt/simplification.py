@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, splat
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter

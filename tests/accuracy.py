@@ -21,8 +21,7 @@ from scipy import special
 from dlvm.ir import BF16, F16, F32, F64, OPS, Builder, DType, Function, Param, TensorType
 from dlvm.ir.dims import symbol
 from dlvm.ops import Elementwise, Kernel, Polygamma
-
-from .gen.compiled import Compiled
+from tests.gen.compiled import Compiled
 
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 FLOATS = (F16, BF16, F32, F64)

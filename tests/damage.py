@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dlvm.errors import IRError
+from dlvm.base.errors import IRError
 from dlvm.ir import Module, parse
-from dlvm.testing.dice import Dice
+from dlvm.testing.drawing.dice import Dice
 
 PIECES = (
     *("%0", "%x0", "%", "@f0", "@", "#0", "f32", "f32[", "]", "(", ")", "{", "}", "[", ",", ":"),

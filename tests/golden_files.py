@@ -15,7 +15,7 @@ import pytest
 import dlvm.ad
 import dlvm.gen
 import dlvm.opt  # noqa: F401  (the folders register their passes)
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Module, parse
 from dlvm.passes import named, run
 

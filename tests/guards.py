@@ -24,7 +24,7 @@ import numpy as np
 
 import dlvm.gen.build
 from dlvm.ad import expand
-from dlvm.errors import CompilerError, UserError
+from dlvm.base.errors import CompilerError, UserError
 from dlvm.gen import status, tape
 from dlvm.gen.executable import Executable, Printer
 from dlvm.gen.memory import Arena, intervals
@@ -33,9 +33,9 @@ from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
-from dlvm.testing.dice import Seeded
-from dlvm.testing.drafts import Draft
-from dlvm.testing.random_programs import TRACED, Program, of_one
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.drafts import Draft
+from dlvm.testing.drawing.random_programs import TRACED, Program, of_one
 from dlvm.trust.answers import Answer, Question, differ
 
 PAGE = mmap.PAGESIZE

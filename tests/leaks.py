@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.errors import IndexOutOfRange
+from dlvm.base.errors import IndexOutOfRange
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 LARGE = np.ones(100_000, np.float32)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 
 X = np.ones((3, 5), np.float32)
 

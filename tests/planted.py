@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dlvm.dsl  # noqa: F401  registers every rule
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import F64, I64, Declaration, Module, Op
 from dlvm.ops import (
     Abs,
@@ -48,13 +48,13 @@ from dlvm.ops import (
     While,
 )
 from dlvm.target import Target
-from dlvm.testing.dice import Seeded
-from dlvm.testing.drafts import Draft
-from dlvm.testing.random_programs import of_one, random_program
-from dlvm.trust.apart import bisect_apart, examine_apart
-from dlvm.trust.case import Case
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.drafts import Draft
+from dlvm.testing.drawing.random_programs import of_one, random_program
 from dlvm.trust.failure import Failure
-from dlvm.trust.reduce import reduce
+from dlvm.trust.reducing.apart import bisect_apart, examine_apart
+from dlvm.trust.reducing.case import Case
+from dlvm.trust.reducing.reduce import reduce
 
 from .faults import BUGS, Bug
 

@@ -20,11 +20,10 @@ from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, dims, parse
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
-from dlvm.testing.dice import Seeded
-from dlvm.testing.drafts import Draft
-from dlvm.testing.random_programs import Program, of_one
-
-from .ad.building import assert_adjoint, derivatives, draw, floats
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.drafts import Draft
+from dlvm.testing.drawing.random_programs import Program, of_one
+from tests.ad.building import assert_adjoint, derivatives, draw, floats
 
 ENOUGH = 4
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import IndexOutOfRange, UserError
+from dlvm.base.errors import IndexOutOfRange, UserError
 
 from .road import agree, normal
 

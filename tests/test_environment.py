@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dlvm import environment
+from dlvm.base import environment
 
 from .test_house import ROOT, SOURCES
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from dlvm.ops import Add, Mul, Sin
-from dlvm.testing.dice import Seeded, Taped
+from dlvm.testing.drawing.dice import Seeded, Taped
 from dlvm.trust.answers import Question
+from tests.fuzz.__main__ import Run, hunt
+from tests.fuzz.case import CORPUS, Case, read
+from tests.fuzz.child import Reached
+from tests.fuzz.judge import Wrong, features, judge
+from tests.fuzz.shrink import shrink
+from tests.fuzz.subjects import KINDS, SLOPES
 
 from .fuzz import hostile, slopes
 from .fuzz import judge as fuzz_judge
-from .fuzz.__main__ import Run, hunt
-from .fuzz.case import CORPUS, Case, read
-from .fuzz.child import Reached
-from .fuzz.judge import Wrong, features, judge
-from .fuzz.shrink import shrink
-from .fuzz.subjects import KINDS, SLOPES
 
 SUM = (
     "// run main with seed 3 and A=3\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 
 RNG = np.random.default_rng(0)
 A, B, C = (RNG.normal(size=s) for s in ((4, 3, 3), (4, 3, 5), (2, 4, 3)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import ShapeError, UserError
+from dlvm.base.errors import ShapeError, UserError
 
 from .road import agree, normal
 

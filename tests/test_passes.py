@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import dlvm
-from dlvm.errors import CompilerError, IRError
+from dlvm.base.errors import CompilerError, IRError
 from dlvm.ir import Function, Module
 from dlvm.passes import Pass, function_pass, named, run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
 
 

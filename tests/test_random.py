@@ -9,7 +9,7 @@ import pytest
 
 import dlvm
 from dlvm import random
-from dlvm.errors import DTypeError, ShapeError, UserError
+from dlvm.base.errors import DTypeError, ShapeError, UserError
 from dlvm.gen.build import build
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run

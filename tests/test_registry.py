@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from dlvm.errors import DlvmError, UserError
+from dlvm.base.errors import DlvmError, UserError
 from dlvm.ir import (
     BOOL,
     F32,
@@ -28,10 +28,10 @@ from dlvm.ir import (
     literal,
 )
 from dlvm.ops import EmptyTape
-from dlvm.testing.dice import Seeded
-from dlvm.testing.drafts import Draft, moderate
-from dlvm.testing.families import place_class
-from dlvm.testing.random_programs import EVERY, random_program
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.drafts import Draft, moderate
+from dlvm.testing.drawing.families import place_class
+from dlvm.testing.drawing.random_programs import EVERY, random_program
 
 from . import table
 from .table import COLUMNS, DERIVATIVES, cell, reason_for_none, samples

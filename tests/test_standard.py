@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.dsl.names import lookup
-from dlvm.dsl.numpy_dispatch import RENAMED
+from dlvm.dsl.elements.numpy_dispatch import RENAMED
+from dlvm.dsl.words.names import lookup
 
 SECTIONS = {
     "constants": "e inf nan newaxis pi",

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import dlvm
-from dlvm import errors
-from dlvm.dsl import compiled, custom, datatypes, explain, function, mistakes, placing, tensor
+from dlvm.base import errors
+from dlvm.dsl.arrays import placing
+from dlvm.dsl.call import compiled, explain, function
+from dlvm.dsl.derive import custom
+from dlvm.dsl.elements import datatypes
+from dlvm.dsl.trace import mistakes, tensor
 from dlvm.gen.report import Report
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
@@ -110,7 +114,7 @@ def page() -> str:
     words = ", ".join(f"`dlvm.{n}`" for n in (*datatypes.NAMES, *datatypes.CONSTANTS))
     names = section("Types and numbers", f"{words}.")
     kinds = [x for x in vars(errors).values() if inspect.isclass(x) and issubclass(x, Exception)]
-    lines = [f"- `dlvm.errors.{x.__name__}`: {first_line(x)}\n" for x in kinds]
+    lines = [f"- `dlvm.base.errors.{x.__name__}`: {first_line(x)}\n" for x in kinds]
     return "".join([TOP, *by_subject(), names, *rooms(), *objects(), section("Errors", "", lines)])
 
 

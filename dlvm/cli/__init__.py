@@ -12,8 +12,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dlvm.dsl.origins import line_of_user, user_origin
-from dlvm.errors import CompilerError, UserError
+from dlvm.base.errors import CompilerError, UserError
+from dlvm.dsl.words.origins import line_of_user, user_origin
 
 from . import bench, cache, check, diff, doctor, failing, listing, opt, run, show
 
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _recorded(error: Exception, argv: Sequence[str]) -> CompilerError:
     """A fault of the commands themselves, with a file that says what is known of it."""
-    from dlvm.dsl.faults import told
+    from dlvm.dsl.faults.faults import told
 
     return told(error, "the command line", argv, {})
 

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 
 from .output import coloured, print_json, print_table, size
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand, passed
-from dlvm.errors import CompilerError, UserError
 from dlvm.ir import Array, Declaration, Module
 
 from .inputs import Call, add_inputs, call_named

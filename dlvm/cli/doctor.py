@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm import environment
-from dlvm.errors import DlvmError
+from dlvm.base import environment
+from dlvm.base.errors import DlvmError
 
 from .output import coloured, print_facts, print_json, size
 

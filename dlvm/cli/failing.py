@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand
-from dlvm.dsl.faults import replayed as again
-from dlvm.dsl.specs import Spec
-from dlvm.dsl.trees import flatten
-from dlvm.errors import CompilerError, UserError
+from dlvm.dsl.faults.faults import replayed as again
+from dlvm.dsl.trace.specs import Spec
+from dlvm.dsl.trace.trees import flatten
 from dlvm.ir import Array, Module
 from dlvm.target import Target
-from dlvm.trust.apart import SECONDS, bisect_apart, examine_apart, failure_apart
 from dlvm.trust.failure import Failure
 from dlvm.trust.inputs import drawn
-from dlvm.trust.reduce import reduce
+from dlvm.trust.reducing.apart import SECONDS, bisect_apart, examine_apart, failure_apart
+from dlvm.trust.reducing.reduce import reduce
 from dlvm.trust.reproducer import Reproducer, read
 
 from .inputs import sizes_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import UserError
 from dlvm.compile import Options, Road
-from dlvm.dsl.specs import Spec
-from dlvm.dsl.trees import flatten, map_leaves
-from dlvm.errors import UserError
+from dlvm.dsl.trace.specs import Spec
+from dlvm.dsl.trace.trees import flatten, map_leaves
 from dlvm.ir import Array, TensorType
 from dlvm.ir.dims import evaluate, symbols
 

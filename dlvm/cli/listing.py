@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dlvm import environment
+from dlvm.base import environment
 from dlvm.ir import OPS
 from dlvm.ir.rewrite import rules
 

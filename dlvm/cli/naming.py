@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import dlvm
+from dlvm.base.errors import DlvmError, Origin, UserError
 from dlvm.compile import Options, Road
-from dlvm.dsl.function import StagedFunction, is_staged
-from dlvm.errors import DlvmError, Origin, UserError
+from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Module, parse
 
 Staged = StagedFunction[..., Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.dsl.trees import flatten, labels
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
+from dlvm.dsl.trace.trees import flatten, labels
 
 from .inputs import add_inputs, call_named
 from .output import print_json

@@ -19,9 +19,9 @@ from .core import (
 )
 from .dims import Dim, Expr
 from .module import Module, hooks
-from .parser import parse
-from .printer import print_module
 from .rewrite import RULES, Rule, inline, rewrite, rules, transform
+from .text.parser import parse
+from .text.printer import print_module
 from .types import (
     BF16,
     BOOL,

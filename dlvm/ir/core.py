@@ -16,7 +16,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
-from dlvm.errors import IRError, Origin
+from dlvm.base.errors import IRError, Origin
 
 from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dlvm.errors import ShapeError
+from dlvm.base.errors import ShapeError
 
 Atom: TypeAlias = "str | Call"
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]

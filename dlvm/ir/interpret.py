@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
+from dlvm.base.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
 
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlvm.errors import IRError
+from dlvm.base.errors import IRError
 
 from .core import Declaration, Entry, Function, Signature
 from .types import Array, TensorType
@@ -106,7 +106,7 @@ class Module:
     # -- what users ask ---------------------------------------------------------------------
 
     def __str__(self) -> str:
-        from .printer import print_module
+        from dlvm.ir.text.printer import print_module
 
         return print_module(self)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import ShapeError
+from dlvm.base.errors import ShapeError
 
 from .dims import Dim, Expr, product, substitute
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.errors import ShapeError
+from dlvm.base.errors import ShapeError
 
 from .dims import Dim, Expr, as_line, solve, substitute, symbol, symbols
 from .types import TensorType

@@ -24,12 +24,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlvm.errors import CompilerError, DlvmError, IRError, UserError
+from dlvm.base.errors import CompilerError, DlvmError, IRError, UserError
+from dlvm.ir.text.printer import Printer, name_values
 
 from .core import MAX_NESTING, Function, FunctionRef, Op, Value
 from .dims import Dim, Expr, symbols
 from .module import Module
-from .printer import Printer, name_values
 from .types import TAPE, TensorType
 from .unify import unify
 

@@ -1,6 +1,6 @@
 """What networks are made of: activations, probabilities, losses; on staged and plain arrays."""
 
-from dlvm.dsl.suggestions import reader
+from dlvm.dsl.trace.suggestions import reader
 
 from .activations import (
     elu,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dlvm.dsl.namespace import xp
-from dlvm.dsl.scopes import facing_users
+from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.words.namespace import xp
 
 FLAT = 30.0
 """Beyond this size of x the tanh of the approximate gelu is 1 in every precision."""

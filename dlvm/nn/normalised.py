@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.dsl.namespace import xp
-from dlvm.dsl.scopes import facing_users
+from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.words.namespace import xp
 
 
 @facing_users

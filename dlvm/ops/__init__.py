@@ -1,13 +1,25 @@
 """Every operation, by family: one class each, with all its facts in one place."""
 
-from .bits import IntegerPower, ShiftLeft, ShiftRight
-from .casting import Cast
-from .contraction import Matmul, transposed
-from .control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
-from .custom import Custom, CustomJvp, CustomVjp
-from .division import FloorDiv, Fmod, Remainder
-from .effects import Assert, Print, Tap
-from .elementwise import (
+from .arrays.contraction import Matmul, transposed
+from .arrays.extremes import ArgMax, ArgMin, Max, Min
+from .arrays.factors import CumulativeProd, Prod
+from .arrays.indexing import Gather, Scatter, ScatterAdd
+from .arrays.movement import Broadcast, Diagonal, Permute, Reshape
+from .arrays.ordering import SearchSorted, Sort
+from .arrays.reduction import Fold, LogSumExp, Sum, scalar_region, spread
+from .arrays.running import (
+    CumulativeLogSumExp,
+    CumulativeMax,
+    CumulativeMin,
+    CumulativeSum,
+    LinearRecurrence,
+)
+from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .arrays.windows import Concat, Pad, Slice, Update
+from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
+from .elements.casting import Cast
+from .elements.division import FloorDiv, Fmod, Remainder
+from .elements.elementwise import (
     Add,
     Div,
     Maximum,
@@ -20,39 +32,12 @@ from .elementwise import (
     StopGradient,
     Sub,
 )
-from .extremes import ArgMax, ArgMin, Max, Min
-from .factors import CumulativeProd, Prod
-from .families import (
-    Contraction,
-    Control,
-    Creation,
-    Effect,
-    Elementwise,
-    Movement,
-    Ordering,
-    Reduction,
-    Running,
-)
-from .hyperbolic import Acosh, Asinh, Atanh, Cosh, Sinh, Tanh
-from .indexing import Gather, Scatter, ScatterAdd
-from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
-from .logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
-from .magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, SignBit
-from .movement import Broadcast, Diagonal, Permute, Reshape
-from .ordering import SearchSorted, Sort
-from .reduction import Fold, LogSumExp, Sum, scalar_region, spread
-from .rounding import Ceil, Floor, Round, Trunc
-from .running import (
-    CumulativeLogSumExp,
-    CumulativeMax,
-    CumulativeMin,
-    CumulativeSum,
-    LinearRecurrence,
-)
-from .scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
-from .special import Digamma, Erf, Erfc, Erfinv, LGamma, Polygamma
-from .tape import Pop, Push
-from .transcendental import (
+from .elements.hyperbolic import Acosh, Asinh, Atanh, Cosh, Sinh, Tanh
+from .elements.logic import And, Equal, Less, LessEqual, Not, Or, Select, Xor
+from .elements.magnitude import Abs, CopySign, IsFinite, IsInf, IsNan, NextAfter, Sign, SignBit
+from .elements.rounding import Ceil, Floor, Round, Trunc
+from .elements.special import Digamma, Erf, Erfc, Erfinv, LGamma, Polygamma
+from .elements.transcendental import (
     Cbrt,
     Exp,
     Exp2,
@@ -67,8 +52,23 @@ from .transcendental import (
     Sigmoid,
     Sqrt,
 )
-from .trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
-from .windows import Concat, Pad, Slice, Update
+from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
+from .families import (
+    Contraction,
+    Control,
+    Creation,
+    Effect,
+    Elementwise,
+    Movement,
+    Ordering,
+    Reduction,
+    Running,
+)
+from .flow.control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
+from .flow.custom import Custom, CustomJvp, CustomVjp
+from .flow.effects import Assert, Print, Tap
+from .flow.tape import Pop, Push
+from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
 
 __all__ = [
     "Abs",

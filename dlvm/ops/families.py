@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dlvm.errors import DTypeError, IRError, ShapeError
+from dlvm.base.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, as_tuple
 from dlvm.ir.dims import unequal
 from dlvm.ir.interpret import Interpreter

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import IRError
+from dlvm.base.errors import IRError
 from dlvm.ir import I64, TAPE, Array, Dim, DType, Op, TensorType, Value, dtype_of
 
 from .families import Creation

@@ -9,17 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .drawing.random_programs import Program, random_program
     from .equality import assert_compiled_equals_interpreted
     from .findings import Checked, Fault, GradientError, Identity, Kink, Report
     from .gradients import gradcheck
-    from .random_programs import Program, random_program
     from .strategies import arrays, elements, programs, shapes
 
 _HOMES = {
     "equality": ("assert_compiled_equals_interpreted",),
     "findings": ("Checked", "Fault", "GradientError", "Identity", "Kink", "Report"),
     "gradients": ("gradcheck",),
-    "random_programs": ("Program", "random_program"),
+    "drawing.random_programs": ("Program", "random_program"),
     "strategies": ("arrays", "elements", "programs", "shapes"),
 }
 

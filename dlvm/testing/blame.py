@@ -11,11 +11,11 @@ from itertools import islice
 
 import numpy as np
 
-from dlvm.errors import DlvmError
+from dlvm.base.errors import DlvmError
 from dlvm.ir import Array, Module, Op
 from dlvm.ops import Call
-from dlvm.ops.custom import Custom
 from dlvm.ops.families import Control, Creation, Effect, Movement
+from dlvm.ops.flow.custom import Custom
 from dlvm.trust.alone import alone
 from dlvm.trust.rounding import Run
 

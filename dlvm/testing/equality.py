@@ -14,7 +14,7 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.compile import expand
-from dlvm.dsl.function import StagedFunction, is_staged
+from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, answered, differ, distance
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dlvm.errors import Origin, UserError
+from dlvm.base.errors import Origin, UserError
 
 METHOD = "central differences, extrapolated (Richardson), in f64"
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import UserError
 from dlvm.compile import interpreting
-from dlvm.dsl.application import Application
-from dlvm.dsl.function import StagedFunction, is_staged
-from dlvm.dsl.scopes import facing_users, user_origin
-from dlvm.errors import UserError
+from dlvm.dsl.call.application import Application
+from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.trace.scopes import facing_users, user_origin
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.recast import widened

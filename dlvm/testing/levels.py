@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import UserError
 from dlvm.compile import Options, Road, expand
-from dlvm.errors import UserError
 from dlvm.ir import Array, Builder, Declaration, Function, FunctionRef, Module, Param
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Call

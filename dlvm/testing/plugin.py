@@ -59,7 +59,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     marker = item.get_closest_marker("dlvm_debug")
     if marker is None:
         return (yield)
-    from dlvm.debugging import debug
+    from dlvm.base.debugging import debug
 
     with debug(**marker.kwargs):
         return (yield)

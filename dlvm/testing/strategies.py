@@ -10,11 +10,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from dlvm.dsl.scopes import user_origin
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.ir import DTYPES, Array, DType, Op, dtype_of
-
-from .random_programs import TRACED, WEIGHTED, Program, random_program
+from dlvm.testing.drawing.random_programs import TRACED, WEIGHTED, Program, random_program
 
 try:
     from hypothesis import strategies as st

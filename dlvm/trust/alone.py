@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
 
 NOTHING = Module(())

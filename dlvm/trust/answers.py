@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Array, Module
 from dlvm.ir.taps import Line, listening
 

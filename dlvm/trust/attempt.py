@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Module, Op, TensorType, dtype_of
 from dlvm.ir.core import Function
-from dlvm.ir.line import Line
-from dlvm.ir.parser import Parser
-from dlvm.ir.printer import VERSION, Printer, name_values
+from dlvm.ir.text.line import Line
+from dlvm.ir.text.parser import Parser
+from dlvm.ir.text.printer import VERSION, Printer, name_values
 
 from .examine import crash
 from .failure import Failure

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import UserError
 from dlvm.cost import Count
-from dlvm.errors import UserError
 from dlvm.gen import math
 from dlvm.gen.build import build, emit
 from dlvm.gen.coalesce import coalesce

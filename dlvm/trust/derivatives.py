@@ -19,13 +19,13 @@ from dlvm.ad import expand
 from dlvm.ad.batch import BATCHED
 from dlvm.ad.forward import TANGENTS
 from dlvm.ad.reverse import ADJOINTS
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ops import Call, NextAfter, StopGradient
-from dlvm.ops.custom import Custom
 from dlvm.ops.families import Effect
+from dlvm.ops.flow.custom import Custom
 
 from .alone import alone
 from .answers import Answer, Question, differ

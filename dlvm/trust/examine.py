@@ -21,7 +21,7 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.ad import expand
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce, resolved
 from dlvm.gen.control import to_program

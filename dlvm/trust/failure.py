@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dlvm.errors import Origin
+from dlvm.base.errors import Origin
 
 KINDS = {
     "crash": "an exception in dlvm's own code",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dlvm.errors import CompilerError, UserError
+from dlvm.base.errors import CompilerError, UserError
 from dlvm.ir import Array, Module
 from dlvm.passes import Pass, may_refuse
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Array, DType, Function, Module
 from dlvm.ir.dims import evaluate, symbols
 

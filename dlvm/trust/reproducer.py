@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm import environment, passes
-from dlvm.errors import IRError
+from dlvm import passes
+from dlvm.base import environment
+from dlvm.base.errors import IRError
 from dlvm.gen import llvm
 from dlvm.gen.cache import folder_of_user
 from dlvm.gen.store import digest

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import UserError
 from dlvm.cost import Count
-from dlvm.errors import UserError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, I64, Array, DType, Function, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Print, Tap

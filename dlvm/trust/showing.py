@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Function, Module, Op, Value
 from dlvm.ir.core import Part
-from dlvm.ir.printer import Printer, name_values
+from dlvm.ir.text.printer import Printer, name_values
 
 MOST = 12
 """How many operations are shown."""

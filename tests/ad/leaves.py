@@ -8,7 +8,7 @@ from typing import Any
 from dlvm import ops
 from dlvm.ir import F64, OPS
 from dlvm.ir.dims import symbol
-from dlvm.testing.domains import tamed
+from dlvm.testing.drawing.domains import tamed
 
 N, M = symbol("N"), symbol("M")
 SIZES = ({"N": 0, "M": 2}, {"N": 1, "M": 1}, {"N": 3, "M": 2})

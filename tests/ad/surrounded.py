@@ -12,7 +12,7 @@ from dlvm.ir import BOOL, Builder, Function, FunctionRef, Module, Param, TensorT
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ops import Call, Control, Kernel, Pop, Push
-from dlvm.testing.random_programs import Program
+from dlvm.testing.drawing.random_programs import Program
 from dlvm.testing.strategies import programs
 
 

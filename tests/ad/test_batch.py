@@ -11,7 +11,7 @@ import pytest
 from dlvm import ops
 from dlvm.ad import expand
 from dlvm.ad.batch import BATCHED
-from dlvm.errors import IndexOutOfRange, UserError
+from dlvm.base.errors import IndexOutOfRange, UserError
 from dlvm.ir import OPS, Declaration, Dim, Function, FunctionRef, Module, Op, Value, parse
 from dlvm.ir.dims import symbol
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.errors import Origin, UserError
+from dlvm.base.errors import Origin, UserError
 from dlvm.ir import Declaration, Function, FunctionRef, Module, Value
 
 from .building import assert_adjoint, checked, derivatives, function, t

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import F32, OPS, Declaration, Module, Value
 from dlvm.ops import Elementwise
 

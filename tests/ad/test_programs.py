@@ -7,12 +7,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dlvm.ad import expand
-from dlvm.errors import IndexOutOfRange, UserError
+from dlvm.base.errors import IndexOutOfRange, UserError
 from dlvm.ir import BOOL, F64, I64, Declaration, Module, parse
 from dlvm.ir.dims import evaluate, symbol
 from dlvm.ir.interpret import bind
 from dlvm.ops import Effect, NextAfter, StopGradient
-from dlvm.testing.random_programs import TRACED, Program
+from dlvm.testing.drawing.random_programs import TRACED, Program
 
 from .building import floats
 from .surrounded import called

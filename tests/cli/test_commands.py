@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import CompilerError
 from dlvm.cli import INTERRUPTED, NO_READER, OURS, USAGE, WRONG, main
-from dlvm.errors import CompilerError
 from tests.test_house import ROOT
 
 SCRIPT = """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dlvm.ad import expand
 from dlvm.ir import Module, parse
-from dlvm.testing.random_programs import Program, arguments
+from dlvm.testing.drawing.random_programs import Program, arguments
 
 HEAD = re.compile(r"// run (\S+) with seed (\d+) and(.*)")
 CORPUS = Path(__file__).parents[1] / "corpus"

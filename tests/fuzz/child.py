@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlvm.testing.dice import Taped
+from dlvm.testing.drawing.dice import Taped
 
 from . import hostile, slopes
 from .case import Case

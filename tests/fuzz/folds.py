@@ -13,7 +13,7 @@ from typing import Any
 
 import dlvm
 from dlvm.ir import BF16, F16, F32, F64, I8, I32, I64, DType
-from dlvm.testing.dice import Dice
+from dlvm.testing.drawing.dice import Dice
 
 from .case import Case
 

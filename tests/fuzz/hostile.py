@@ -19,16 +19,16 @@ from unittest import mock
 import numpy as np
 
 from dlvm.ad import expand
+from dlvm.base.errors import UserError
 from dlvm.cli import main
-from dlvm.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.warm import compiled
 from dlvm.ir import Module, parse
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import PASSES, run
 from dlvm.target import Target
-from dlvm.testing.dice import Dice, Seeded
-from dlvm.testing.random_programs import EVERY, TRACED, random_program
+from dlvm.testing.drawing.dice import Dice, Seeded
+from dlvm.testing.drawing.random_programs import EVERY, TRACED, random_program
 from tests.damage import PIECES, damaged, survives
 
 from .case import CORPUS

@@ -21,7 +21,7 @@ from dlvm.ir import Array, Module
 from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run
 from dlvm.target import Target
-from dlvm.testing.random_programs import Program
+from dlvm.testing.drawing.random_programs import Program
 from dlvm.trust.answers import Answer, Question, answered, differ
 from tests.gen.values import same_bits
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.target import Target
-from dlvm.testing.random_programs import Program, arguments
-from dlvm.trust.apart import bisect_apart, text_apart
-from dlvm.trust.case import Case as Small
+from dlvm.testing.drawing.random_programs import Program, arguments
 from dlvm.trust.failure import Failure
-from dlvm.trust.reduce import Reduction, reduce
+from dlvm.trust.reducing.apart import bisect_apart, text_apart
+from dlvm.trust.reducing.case import Case as Small
+from dlvm.trust.reducing.reduce import Reduction, reduce
 from dlvm.trust.reproducer import written
 
 from .case import Case

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from dlvm.ad import expand
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Module
 from dlvm.ir.dims import symbol
-from dlvm.testing.random_programs import Program
+from dlvm.testing.drawing.random_programs import Program
 
 from .case import Case
 from .judge import Wrong

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dlvm
-from dlvm.testing.dice import Dice
+from dlvm.testing.drawing.dice import Dice
 from tests.ad.nests import Fun, nest
 
 from .case import Case

@@ -56,10 +56,10 @@ from dlvm.ops import (
     Sum,
     While,
 )
-from dlvm.ops.logic import Comparison
-from dlvm.testing.dice import Dice
-from dlvm.testing.families import placing_of
-from dlvm.testing.random_programs import TRACED, WEIGHTED, random_program
+from dlvm.ops.elements.logic import Comparison
+from dlvm.testing.drawing.dice import Dice
+from dlvm.testing.drawing.families import placing_of
+from dlvm.testing.drawing.random_programs import TRACED, WEIGHTED, random_program
 
 from .case import Case, of_program
 from .folds import folds

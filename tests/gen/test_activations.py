@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import TooDeep
+from dlvm.base.errors import TooDeep
 from dlvm.gen import product
 from dlvm.gen.activations import MOST, stack_budget
 from dlvm.gen.coalesce import coalesce

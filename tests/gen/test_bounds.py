@@ -12,7 +12,7 @@ import pytest
 from llvmlite import binding
 
 import dlvm
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.gen import bounds
 from dlvm.gen.access import Access
 from dlvm.gen.llvm import Library, object_code
@@ -174,7 +174,7 @@ def test_a_product_that_goes_too_far_is_told(monkeypatch):
     monkeypatch.setattr(product, "machine_code", product.machine_code.__wrapped__)
     monkeypatch.setattr(micro.Vectors, "load", far)
     f = dlvm.function(debug="bounds")(lambda x, y: x @ y)
-    with pytest.raises(CompilerError, match="reads 64 bytes at index"):
+    with pytest.raises(CompilerError, match=r"reads \d+ bytes at index 4194304"):
         f(np.ones((64, 64), np.float32), np.ones((64, 64), np.float32))
 
 

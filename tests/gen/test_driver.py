@@ -7,7 +7,7 @@ import resource
 import numpy as np
 import pytest
 
-from dlvm.errors import IndexOutOfRange
+from dlvm.base.errors import IndexOutOfRange
 from dlvm.gen.build import build
 from dlvm.gen.tape import FIRST_CHUNK
 from dlvm.ir import parse

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from dlvm.errors import AssertionFailed, DonationError, IndexOutOfRange, IRError, ShapeError
+from dlvm.base.errors import AssertionFailed, DonationError, IndexOutOfRange, IRError, ShapeError
 from dlvm.gen.build import build
 from dlvm.gen.executable import Executable
 from dlvm.ir import Module, parse

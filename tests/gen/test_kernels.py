@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.gen.count import flops
 from dlvm.gen.schedule import cpu, gpu_elementwise, gpu_row_reduction
 from dlvm.ir import F64, I64, NUMBERS
 from dlvm.ir.dims import evaluate
 from dlvm.ops import EmptyTape, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
-from dlvm.testing.random_programs import STRAIGHT
+from dlvm.testing.drawing.random_programs import STRAIGHT
 from dlvm.testing.strategies import programs
 
 from .compiled import Compiled, interpret, kernel, loops

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.gen.loops_run import Counts, run_kernel
 from dlvm.gen.lower import lower
 from dlvm.gen.nvptx import block_size, grid_size, ptx

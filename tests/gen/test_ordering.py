@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.gen.build import build
 from dlvm.gen.loops import Buffer, Loop, LoopKernel, Sort
 from dlvm.gen.loops_verify import verify

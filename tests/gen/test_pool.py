@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dlvm.base.errors import UserError
 from dlvm.compile import Options
-from dlvm.errors import UserError
 from dlvm.gen import pool, pool_code, tape
 from dlvm.gen.cpu import attributes
 from dlvm.gen.emit import Text

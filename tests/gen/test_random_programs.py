@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce
 from dlvm.gen.control import to_program
@@ -19,7 +19,7 @@ from dlvm.ir.interpret import bind
 from dlvm.ops import Cast, Elementwise, LogSumExp
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
-from dlvm.testing.random_programs import TRACED, Program
+from dlvm.testing.drawing.random_programs import TRACED, Program
 from dlvm.testing.strategies import programs
 
 from .test_memory import assert_apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.gen.grains import stretch
 from dlvm.gen.loops import Loop, LoopKernel, statements
 from dlvm.gen.loops_verify import verify

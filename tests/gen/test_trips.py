@@ -10,7 +10,7 @@ import pytest
 
 import dlvm
 from dlvm.ad import expand
-from dlvm.errors import AssertionFailed, TooDeep
+from dlvm.base.errors import AssertionFailed, TooDeep
 from dlvm.gen import trips
 from dlvm.gen.build import build
 from dlvm.gen.coalesce import coalesce

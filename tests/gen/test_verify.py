@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.gen.loops import (
     Barrier,
     Buffer,

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm import environment, passes
+from dlvm import passes
+from dlvm.base.errors import IndexOutOfRange
 from dlvm.compile import Options, Road
-from dlvm.errors import IndexOutOfRange
 from dlvm.gen import cache, warm
 from dlvm.gen.llvm import Library
 from dlvm.ir import parse, rewrite
@@ -148,14 +148,15 @@ def test_the_place_in_the_trace_is_in_the_key():
 
 def test_any_changed_line_of_the_sources_changes_the_key(tmp_path, monkeypatch):
     found = set()
-    for room in warm.ROOMS:
+    rooms = (".", *warm.ROOMS, f"{warm.ROOMS[0]}/inner")
+    for room in rooms:
         (tmp_path / room).mkdir(exist_ok=True)
         for text in ("x = 1\n", "x = 2\n"):
             (tmp_path / room / "file.py").write_text(text)
-            monkeypatch.setattr(environment, "__file__", str(tmp_path / "x.py"))
+            monkeypatch.setattr(passes, "__file__", str(tmp_path / "x.py"))
             found.add(warm._sources.__wrapped__())
-    assert len(found) == 2 * len(warm.ROOMS)
-    monkeypatch.setattr(environment, "__file__", str(tmp_path / "missing.zip" / "x.py"))
+    assert len(found) == 2 * len(rooms)
+    monkeypatch.setattr(passes, "__file__", str(tmp_path / "missing.zip" / "x.py"))
     assert warm._sources.__wrapped__() is None
 
 

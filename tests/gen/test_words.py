@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlvm.errors import CompilerError
+from dlvm.base.errors import CompilerError
 from dlvm.ir import BOOL, F16, F32, F64, NUMBERS, OPS, Builder, Function, Module, Param, TensorType
 from dlvm.ir.dims import symbol
 from dlvm.ops import Cast, Elementwise, Kernel, Neg, Polygamma, Select

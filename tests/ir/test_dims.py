@@ -10,9 +10,9 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlvm.errors import ShapeError
+from dlvm.base.errors import ShapeError
 from dlvm.ir import dims
-from dlvm.ir.line import Line, parse_dim
+from dlvm.ir.text.line import Line, parse_dim
 
 NAMES = ("A", "B", "C")
 POINTS = [dict(zip(NAMES, p, strict=True)) for p in itertools.product((0, 1, 2, 7), repeat=3)]

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from dlvm.ir import Module, parse
 from dlvm.ops import Constant
-from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
 
 BASE = """dlvm 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlvm.errors import ShapeError
+from dlvm.base.errors import ShapeError
 from dlvm.ir import F32, F64, TensorType, dims
 from dlvm.ir.unify import unify
 

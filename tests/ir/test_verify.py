@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dlvm.errors import IRError, Origin
+from dlvm.base.errors import IRError, Origin
 from dlvm.ir import (
     BOOL,
     F32,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.dsl.explain import FEW
+from dlvm.dsl.call.explain import FEW
 from dlvm.ops import Kernel
 
 X, W = np.ones((8, 5), np.float32), np.ones((5, 3), np.float32)

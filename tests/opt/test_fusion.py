@@ -34,7 +34,7 @@ from dlvm.ops import (
 from dlvm.ops.families import Creation, Elementwise, Movement, Reduction, Running
 from dlvm.opt import DEFAULT
 from dlvm.passes import run
-from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
 
 from .answers import families, kernels

@@ -9,7 +9,7 @@ from dlvm.ops import Exp, Gather, Kernel, Print, Recompute, Scan, ScatterAdd, Su
 from dlvm.opt import DEFAULT, fuse, open_recompute, order
 from dlvm.opt.ordering import donations, peak
 from dlvm.passes import run
-from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
 
 from .building import function, region

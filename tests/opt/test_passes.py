@@ -12,7 +12,7 @@ from dlvm.ir.rewrite import everywhere
 from dlvm.ops import Kernel
 from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
 from dlvm.passes import PASSES, run
-from dlvm.testing.random_programs import EVERY, Program
+from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
 
 from .answers import assert_close, assert_same, assume_finite

@@ -14,7 +14,7 @@ from dlvm.compile import optimize
 from dlvm.ir import Module
 from dlvm.opt.recomputing import Lives, within
 from dlvm.opt.stretching import kept_by_loops, stretched
-from dlvm.testing.random_programs import Program
+from dlvm.testing.drawing.random_programs import Program
 from dlvm.testing.strategies import programs
 
 N, LAYERS = 32, 8

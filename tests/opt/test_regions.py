@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlvm.errors import IndexOutOfRange
+from dlvm.base.errors import IndexOutOfRange
 from dlvm.ir import BOOL, Function, Module, TensorType, Value, splat
 from dlvm.ops import (
     Add,

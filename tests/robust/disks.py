@@ -26,7 +26,7 @@ import numpy as np
 
 import dlvm
 from dlvm.gen.store import Store, digest
-from dlvm.testing.dice import Seeded
+from dlvm.testing.drawing.dice import Seeded
 from tests.fuzz import hostile
 
 from .script import demand, run

@@ -9,10 +9,10 @@ from hypothesis import Phase, given, settings
 import dlvm
 from dlvm.ir import BOOL, F32, F64, I64
 from dlvm.ops import Cast
-from dlvm.ops.logic import Comparison
+from dlvm.ops.elements.logic import Comparison
 from dlvm.testing import assert_compiled_equals_interpreted
+from dlvm.testing.drawing.random_programs import STRAIGHT, Program
 from dlvm.testing.equality import assert_module_agrees
-from dlvm.testing.random_programs import STRAIGHT, Program
 from dlvm.testing.strategies import programs
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import dlvm
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import BOOL, F64, I64, splat, zeros
 from dlvm.ops import (
     Abs,
@@ -29,11 +29,11 @@ from dlvm.ops import (
     Sum,
     Tanh,
 )
-from dlvm.ops.custom import Custom
+from dlvm.ops.flow.custom import Custom
 from dlvm.testing import GradientError, gradcheck
+from dlvm.testing.drawing.random_programs import TRACED, Program
 from dlvm.testing.gradients import Check
 from dlvm.testing.levels import Levels
-from dlvm.testing.random_programs import TRACED, Program
 from dlvm.testing.strategies import programs
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import find, given, settings
 
 import dlvm.testing
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.ir import F64, I64, NUMBERS
 from dlvm.ops import Matmul
 from dlvm.testing import arrays, programs, shapes

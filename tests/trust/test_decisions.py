@@ -30,8 +30,8 @@ from dlvm.opt.dropping import drop
 from dlvm.opt.fusion import fuse
 from dlvm.opt.ordering import order
 from dlvm.passes import PASSES, Pass
-from dlvm.testing.dice import Seeded
-from dlvm.testing.random_programs import random_program
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.random_programs import random_program
 from dlvm.trust.answers import Question, differ
 from dlvm.trust.blame import bisect, decisions
 from dlvm.trust.failure import Failure, Law

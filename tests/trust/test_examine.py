@@ -7,13 +7,13 @@ import pytest
 
 import dlvm
 from dlvm.ad import expand
-from dlvm.errors import UserError
+from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.ir import F16, Declaration, Module, Param, TensorType, parse
 from dlvm.ops import Atan2, Mul, Neg, Sin, Sub
 from dlvm.target import Target
-from dlvm.testing.dice import Seeded
-from dlvm.testing.random_programs import arguments, random_program
+from dlvm.testing.drawing.dice import Seeded
+from dlvm.testing.drawing.random_programs import arguments, random_program
 from dlvm.trust.answers import Answer, Question, answered, differ
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine

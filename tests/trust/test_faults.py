@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import CompilerError
 from dlvm.cli import listing, main
-from dlvm.dsl import compiled, function, operands, placing, programs, shapes, source, tracing
-from dlvm.errors import CompilerError
+from dlvm.dsl.arrays import placing, shapes
+from dlvm.dsl.call import compiled, function, programs, source
+from dlvm.dsl.trace import operands, tracing
 from dlvm.gen import executable
 from dlvm.ir.core import Op
 from dlvm.ops import Concat, Cond, Exp, Reshape, Sin

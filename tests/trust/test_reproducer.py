@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import CompilerError, IRError, UserError
 from dlvm.cli import main
-from dlvm.errors import CompilerError, IRError, UserError
 from dlvm.gen import build as build_room
 from dlvm.ir import parse
 from dlvm.ops import Mul, Sin, Sub

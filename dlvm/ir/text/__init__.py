@@ -1,0 +1,1 @@
+"""The text of the language: printed, read line by line, parsed."""

@@ -1,0 +1,241 @@
+"""One line of IR text: its tokens, and the values that stand on one line.
+
+Types, sizes and attribute values are read here, without looking at operations. A line knows
+where it stands, so that every mistake is shown under the token it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from dlvm.base.errors import IRError, ShapeError
+from dlvm.ir import dims
+from dlvm.ir.core import MAX_NESTING, FunctionRef
+from dlvm.ir.types import DTYPES, DType, TensorType
+
+MAX_SIZE_NESTING = 32
+END = "the end of the line"
+TOKEN = re.compile(
+    r"[%@][\w.]+|#\d+"
+    r'|"(?:[^"\\]|\\.)*"'
+    r"|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|0x[0-9a-fA-F]+|\d+"
+    r"|[A-Za-z_][\w.]*|->|\S"
+)
+
+
+class Line:
+    """The tokens of one line and a place among them; nothing takes a stray character."""
+
+    __slots__ = ("at", "number", "text", "tokens")
+
+    def __init__(self, text: str, number: int) -> None:
+        self.text, self.number = text, number
+        self.tokens: list[str] = [*TOKEN.findall(text), ""]
+        self.at = 0
+
+    def error(self, message: str) -> IRError:
+        """The mistake, with the line and a caret under the token it is about."""
+        columns = [found.start() for found in TOKEN.finditer(self.text)]
+        columns.append(len(self.text.rstrip()))
+        column = columns[min(self.at, len(columns) - 1)]
+        shown, start = self.text.rstrip(), max(0, column - 90)
+        excerpt = shown[start : start + 120]
+        return IRError(
+            f"line {self.number}: {message}\n   | {excerpt}\n   | {' ' * (column - start)}^"
+        )
+
+    def peek(self) -> str:
+        """The next token, or nothing at the end."""
+        return self.tokens[self.at]
+
+    def take(self, expected: str = "") -> str:
+        """The next token, which must be the one expected if one is named."""
+        token = self.tokens[self.at]
+        if not token or (expected and token != expected):
+            raise self.error(f"expected {expected or 'more'}, found {token or END}")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Take the next token if it is this one."""
+        found = self.tokens[self.at] == token
+        self.at += found
+        return found
+
+    def name(self, sigil: str) -> str:
+        """A name that starts with the sigil, without it."""
+        token = self.peek()
+        if not token.startswith(sigil) or len(token) == len(sigil):
+            raise self.error(f"expected a name starting with {sigil}, found {token or END}")
+        self.at += 1
+        return token[len(sigil) :]
+
+    def integer(self) -> int:
+        """A whole number."""
+        sign = -1 if self.accept("-") else 1
+        token = self.peek()
+        if not is_whole(token) or len(token) > 40:
+            raise self.error(f"expected an integer, found {token or END}")
+        self.at += 1
+        return sign * int(token)
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.peek():
+            raise self.error(f"unexpected {self.peek()!r} at the end of the line")
+
+
+def is_whole(token: str) -> bool:
+    """Whether a token is a whole number; the other digits of Unicode are none of ours."""
+    return token.isdigit() and token.isascii()
+
+
+# -- values on one line ---------------------------------------------------------------------
+
+
+def parse_type(line: Line) -> TensorType:
+    """``f32`` or ``f32[B,784]``; the types of a program are few, so they are remembered."""
+    at, tokens = line.at, line.tokens
+    if tokens[at] and tokens[at + 1] == "[" and "]" in tokens[at:]:
+        known = _known_type(tuple(tokens[at : tokens.index("]", at) + 1]))
+        if known is not None:
+            line.at = tokens.index("]", at) + 1
+            return known
+    return _read_type(line)
+
+
+@lru_cache(1024)
+def _known_type(tokens: tuple[str, ...]) -> TensorType | None:
+    line = Line(" ".join(tokens), 0)
+    try:
+        found = _read_type(line)
+    except IRError:
+        return None
+    return None if line.peek() else found
+
+
+def _read_type(line: Line) -> TensorType:
+    dtype = DTYPES.get(line.peek())
+    if dtype is None:
+        raise line.error(f"expected a type such as f32[3,4], found {line.peek() or END}")
+    line.take()
+    shape: list[dims.Dim] = []
+    if line.accept("["):
+        while not line.accept("]"):
+            shape.append(parse_dim(line))
+            if line.peek() != "]":
+                line.take(",")
+    try:
+        return TensorType(dtype, tuple(shape))
+    except ShapeError as error:
+        raise line.error(error.message) from None
+
+
+def parse_dim(line: Line, depth: int = 0) -> dims.Dim:
+    """A sum of products of integers, symbols and ``floordiv(a,b)`` and its like."""
+    if depth > MAX_SIZE_NESTING:
+        raise line.error("sizes nested too deeply")
+    negative = line.accept("-")
+    total = _parse_product(line, depth)
+    total = -total if negative else total
+    while line.peek() in ("+", "-"):
+        sign = 1 if line.take() == "+" else -1
+        total = total + _parse_product(line, depth) * sign
+    return total
+
+
+def _parse_product(line: Line, depth: int) -> dims.Dim:
+    out = _parse_factor(line, depth)
+    while line.accept("*"):
+        out = out * _parse_factor(line, depth)
+    return out
+
+
+_FUNCTIONS = {
+    "floordiv": dims.floordiv,
+    "mod": dims.mod,
+    "min": dims.minimum,
+    "max": dims.maximum,
+}
+
+
+def _parse_factor(line: Line, depth: int) -> dims.Dim:
+    token = line.peek()
+    if is_whole(token):
+        return line.integer()
+    if token in _FUNCTIONS and line.tokens[line.at + 1 : line.at + 2] == ["("]:
+        line.take()
+        line.take("(")
+        a = parse_dim(line, depth + 1)
+        line.take(",")
+        b = parse_dim(line, depth + 1)
+        line.take(")")
+        return _FUNCTIONS[token](a, b)
+    if token.isidentifier() and token not in DTYPES:
+        return dims.symbol(line.take())
+    raise line.error(f"expected a size, found {token or END}")
+
+
+def parse_attribute(line: Line, depth: int = 0) -> Any:
+    """Any attribute value; its text says what it is."""
+    if depth > MAX_NESTING:
+        raise line.error("attributes nested too deeply")
+    token = line.peek()
+    if token in ("none", "true", "false"):
+        line.take()
+        return {"none": None, "true": True, "false": False}[token]
+    if token.startswith('"'):
+        return _parse_string(line)
+    if token.startswith("@"):
+        return FunctionRef(line.name("@"))
+    if line.accept("("):
+        items: list[Any] = []
+        while not line.accept(")"):
+            items.append(parse_attribute(line, depth + 1))
+            if line.peek() != ")":
+                line.take(",")
+        return tuple(items)
+    if token in DTYPES:
+        return _parse_dtype_or_type(line)
+    if _is_float(line):
+        return float(parse_number(line))
+    return parse_dim(line)
+
+
+def _parse_string(line: Line) -> str:
+    import json
+
+    try:
+        return str(json.loads(line.peek()))
+    except json.JSONDecodeError as error:
+        raise line.error(f"bad string: {error.msg}") from None
+    finally:
+        line.at += 1
+
+
+def _parse_dtype_or_type(line: Line) -> DType | TensorType:
+    if line.tokens[line.at + 1 : line.at + 2] == ["["]:
+        return parse_type(line)
+    return DTYPES[line.take()]
+
+
+def _is_float(line: Line) -> bool:
+    token = (
+        line.tokens[line.at + 1]
+        if line.peek() == "-" and line.at + 1 < len(line.tokens)
+        else line.peek()
+    )
+    return token in ("inf", "nan") or (
+        token[:1].isdigit() and not token.startswith("0x") and any(c in token for c in ".eE")
+    )
+
+
+def parse_number(line: Line) -> str:
+    """A number as it is written, sign included."""
+    sign = "-" if line.accept("-") else ""
+    token = line.take()
+    if token not in ("inf", "nan", "true", "false") and not token[0].isdigit():
+        raise line.error(f"expected a number, found {token}")
+    return sign + token

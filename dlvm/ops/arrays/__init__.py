@@ -1,0 +1,1 @@
+"""Operations that move, order, fold or contract elements."""

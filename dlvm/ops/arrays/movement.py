@@ -1,0 +1,199 @@
+"""Operations that move whole axes: no arithmetic, an index map each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import ShapeError
+from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ops.elements.logic import Equal, Select
+from dlvm.ops.families import Movement
+from dlvm.ops.literals import Iota
+
+from .reduction import Sum
+
+
+class Broadcast(Movement):
+    """Repeat along new axes: operand axis ``i`` becomes result axis ``axes[i]``.
+
+    Sizes are never stretched here: an operand axis has the size of the result axis it becomes.
+    """
+
+    name = "broadcast"
+    x: Value
+    shape_to: tuple[Dim, ...]
+    axes: tuple[int, ...]
+
+    def infer(self) -> TensorType:
+        """The given shape, which must agree with the operand's on ``axes``."""
+        x, shape = self.x.type, self.shape_to
+        ascending = list(self.axes) == sorted(set(self.axes))
+        if (
+            len(self.axes) != x.rank
+            or not ascending
+            or any(not 0 <= a < len(shape) for a in self.axes)
+        ):
+            raise ShapeError(f"broadcast: axes {self.axes} do not place {x} in {shape}")
+        for axis, size in zip(self.axes, x.shape, strict=True):
+            if shape[axis] != size:
+                raise ShapeError(f"broadcast: axis {axis} of {shape} must be {size} for {x}")
+        return x.with_shape(shape)
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        axes = (0, *(a + 1 for a in self.axes))
+        return {"shape_to": (size, *self.shape_to), "axes": axes}
+
+    def reference(self, *operands: Array) -> Any:
+        shape = [1] * len(self.shape_to)
+        for axis, size in zip(self.axes, operands[0].shape, strict=True):
+            shape[axis] = size
+        return np.broadcast_to(operands[0].reshape(shape), [int(d) for d in self.shape_to])
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        added = tuple(i for i in range(len(self.shape_to)) if i not in self.axes)
+        return (Sum(dy[0], added),)
+
+
+@rewrite(Broadcast, example=lambda x: Broadcast(x, x.shape, tuple(range(len(x.shape)))))
+def broadcast_to_itself(op: Broadcast) -> Value | None:
+    """A broadcast that adds no axis does nothing."""
+    return op.x if op.x.shape == op.shape_to else None
+
+
+@rewrite(
+    Broadcast,
+    example=lambda x: Broadcast(Broadcast(x, (*x.shape, 2), (0,)), (3, *x.shape, 2), (1, 2)),
+    given=("n[M]",),
+)
+def broadcast_twice(op: Broadcast) -> Value | None:
+    """Two broadcasts place axes one after the other, as one does."""
+    match op:
+        case Broadcast(Broadcast(x, _, inner), shape, outer):
+            return Broadcast(x, shape, tuple(outer[a] for a in inner))
+        case _:
+            return None
+
+
+class Permute(Movement):
+    """Reorder axes: result axis ``i`` is operand axis ``perm[i]``."""
+
+    name = "permute"
+    x: Value
+    perm: tuple[int, ...]
+
+    def infer(self) -> TensorType:
+        """The shape in the new order."""
+        if sorted(self.perm) != list(range(self.x.type.rank)):
+            raise ShapeError(f"permute: {self.perm} is no order of the axes of {self.x.type}")
+        return self.x.type.with_shape(tuple(self.x.shape[p] for p in self.perm))
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"perm": (0, *(p + 1 for p in self.perm))}
+
+    def reference(self, *operands: Array) -> Any:
+        return np.transpose(operands[0], self.perm)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (Permute(dy[0], tuple(self.perm.index(i) for i in range(len(self.perm)))),)
+
+
+@rewrite(Permute, example=lambda x: Permute(Permute(x, (1, 0)), (1, 0)))
+def permute_twice(op: Permute) -> Value | None:
+    """(x permuted by p) permuted by q is x permuted by p[q]."""
+    match op:
+        case Permute(Permute(x, inner), outer):
+            return Permute(x, tuple(inner[p] for p in outer))
+        case _:
+            return None
+
+
+@rewrite(Permute, example=lambda x: Permute(x, (0, 1)))
+def permute_in_order(op: Permute) -> Value | None:
+    """The order that is already there changes nothing."""
+    return op.x if op.perm == tuple(range(len(op.perm))) else None
+
+
+class Reshape(Movement):
+    """The same elements in row-major order in another shape of equal size."""
+
+    name = "reshape"
+    x: Value
+    shape_to: tuple[Dim, ...]
+
+    def infer(self) -> TensorType:
+        """The given shape, which must have as many elements."""
+        out = self.x.type.with_shape(self.shape_to)
+        if out.size != self.x.type.size:
+            raise ShapeError(
+                f"reshape: {self.x.type} has {self.x.type.size} elements, {out} has {out.size}",
+                sides=(self.x.type.size, out.size),
+            )
+        return out
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {"shape_to": (size, *self.shape_to)}
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[0].reshape([int(d) for d in self.shape_to])
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (Reshape(dy[0], self.x.shape),)
+
+
+@rewrite(Reshape, example=lambda x: Reshape(Reshape(x, (x.type.size,)), (1, x.type.size)))
+def reshape_twice(op: Reshape) -> Value | None:
+    """Only the last of two shapes matters."""
+    match op:
+        case Reshape(Reshape(x, _), shape):
+            return Reshape(x, shape)
+        case _:
+            return None
+
+
+@rewrite(Reshape, example=lambda x: Reshape(x, x.shape))
+def reshape_to_itself(op: Reshape) -> Value | None:
+    """A reshape to the shape that is already there does nothing."""
+    return op.x if op.x.shape == op.shape_to else None
+
+
+class Diagonal(Movement):
+    """The elements whose last two indices are equal: ``y[..., i] = x[..., i, i]``."""
+
+    name = "diagonal"
+    x: Value
+
+    def infer(self) -> TensorType:
+        """One axis for the last two, which must have one size."""
+        x = self.x.type
+        if x.rank < 2 or x.shape[-1] != x.shape[-2]:
+            sides = x.shape[-2:] if x.rank > 1 else ()
+            raise ShapeError(
+                f"diagonal: expected last two axes of one size, found {x}", sides=sides
+            )
+        return x.with_shape(x.shape[:-1])
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        return {}
+
+    def reference(self, *operands: Array) -> Any:
+        return np.diagonal(operands[0], axis1=-2, axis2=-1)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        x, rank = self.x.type, self.x.type.rank
+        count = Iota(x.shape[-1])
+        row, column = (Broadcast(count, x.shape, (axis,)) for axis in (rank - 2, rank - 1))
+        repeated = Broadcast(dy[0], x.shape, tuple(range(rank - 1)))
+        return (Select(Equal(row, column), repeated, zeros(x)),)
+
+
+@rewrite(Diagonal, example=lambda x: Diagonal(Permute(x, (1, 0))), given=("n[N,N]",))
+def diagonal_of_transpose(op: Diagonal) -> Value | None:
+    """A matrix and its transpose have one diagonal."""
+    rank = op.x.type.rank
+    match op.x:
+        case Permute(x, perm) if perm == (*range(rank - 2), rank - 1, rank - 2):
+            return Diagonal(x)
+        case _:
+            return None

@@ -1,0 +1,226 @@
+"""Running scans: every state of a fold along an axis, not only the last.
+
+A cumulative operation runs the monoid of a reduction, stated there once. Derivatives flow back
+through one operation, the linear recurrence, which is closed under differentiation: with
+``E`` the exclusive recurrence against the direction of the scan, what comes back to element i
+of ``y[i] = a[i] y[i-1] + b[i]`` is ``dy + E(a, a dy)``, and ``E(a, dy)`` where y is exclusive.
+No factor is divided by, so zeros are no special case, and the cost is that of one more scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError
+from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
+from dlvm.ir.scalar import S, Scalars
+from dlvm.ops.elements.logic import Equal, Less, Select
+from dlvm.ops.elements.transcendental import Exp
+from dlvm.ops.families import Reduction, Running, State, wide
+
+from .extremes import Max, Min
+from .reduction import LogSumExp, Sum
+
+
+class Cumulative(Running):
+    """A running scan of one operand that folds as the reduction ``folds`` does."""
+
+    folds: ClassVar[type[Reduction]]
+    accepts: ClassVar[str] = "iuf"
+    x: Value
+
+    def infer(self) -> TensorType:
+        """The type of the operand."""
+        if self.x.dtype.kind not in self.accepts:
+            raise DTypeError(f"{self.name}: not defined for {self.x.type}")
+        return self.along(self.x.type)
+
+    def reduction(self) -> Reduction:
+        """The reduction along the axis, written nowhere: it lends its monoid."""
+        make = cast("Callable[..., Reduction]", self.folds)
+        with Builder():
+            return make(self.x, (self.axis,))
+
+    def other(self) -> Value:
+        """The same scan, exclusive if this one is not and the reverse."""
+        return self.rebuild((self.x,), exclusive=not self.exclusive)
+
+    def states(self) -> tuple[DType, ...]:
+        return self.reduction().states()
+
+    def identity(self, s: Scalars[S]) -> State[S]:
+        return self.reduction().identity(s)
+
+    def step(self, s: Scalars[S], index: S, state: State[S], *x: S) -> State[S]:
+        monoid = self.reduction()
+        return monoid.combine(s, state, monoid.lift(s, index, *x))
+
+    def project(self, s: Scalars[S], state: State[S]) -> S:
+        return self.reduction().project(s, state)[0]
+
+    def accumulated(self, ufunc: Any, x: Array, start: float) -> Array:
+        """All states of a fold by a NumPy function, each from the one before."""
+        states = np.flip(x, self.axis) if self.reverse else x
+        shape = list(x.shape)
+        shape[self.axis] = 1
+        states = np.concatenate([np.full(shape, start, x.dtype), states], self.axis)
+        states = ufunc.accumulate(states, self.axis, x.dtype)
+        kept = slice(None, -1) if self.exclusive else slice(1, None)
+        states = states[(slice(None),) * self.axis + (kept,)]
+        found = np.flip(states, self.axis) if self.reverse else states
+        return found.astype(self.x.dtype.numpy)
+
+
+class CumulativeSum(Cumulative):
+    """Running sum along ``axis``: ``y[i] = x[0] + ... + x[i]``, or up to ``x[i-1]``.
+
+    Added in order from 0 on; integers wrap; half precision is summed in f32 and rounded once.
+    """
+
+    name = "cumulative_sum"
+    folds = Sum
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.add, wide(operands[0]), 0)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (CumulativeSum(dy[0], self.axis, not self.reverse, self.exclusive),)
+
+
+class CumulativeMax(Cumulative):
+    """Running maximum along ``axis``; NaN from the first NaN on; of nothing, the lowest value.
+
+    Of equal elements the first has the derivative, and an element that is lowest of all has none.
+    """
+
+    name = "cumulative_max"
+    folds = Max
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.maximum, wide(operands[0]), self.x.dtype.lowest)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        before = self if self.exclusive else self.other()
+        return (to_records(self, Less(before, self.x), dy[0]),)
+
+
+class CumulativeMin(Cumulative):
+    """Running minimum along ``axis``; NaN from the first NaN on; of nothing, the highest value.
+
+    Of equal elements the first has the derivative, and an element that is highest of all has none.
+    """
+
+    name = "cumulative_min"
+    folds = Min
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.minimum, wide(operands[0]), self.x.dtype.highest)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        before = self if self.exclusive else self.other()
+        return (to_records(self, Less(self.x, before), dy[0]),)
+
+
+class CumulativeLogSumExp(Cumulative):
+    """``log`` of the running sum of ``exp(x)`` along ``axis``, without overflow; of nothing, -inf.
+
+    No factor of its derivative exceeds 1: ``exp(x - y)`` and ``exp(y[i-1] - y[i])``.
+    """
+
+    name = "cumulative_logsumexp"
+    folds = LogSumExp
+    accepts = "f"
+    x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def reference(self, *operands: Array) -> Any:
+        return self.accumulated(np.logaddexp, operands[0].astype(np.float64), -np.inf)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        other = self.other()
+        before, after = (self, other) if self.exclusive else (other, self)
+        return (_share(self.x, after) * carried_back(self, _share(before, after), dy[0]),)
+
+
+def _share(x: Value, total: Value) -> Value:
+    """``exp(x - total)``, and 1 where both are the same infinity."""
+    one = splat(1, x.type)
+    return Select(Equal(x, total), one, Exp(x - total))
+
+
+class LinearRecurrence(Running):
+    """``y[i] = a[i] * y[i-1] + b[i]`` along ``axis``, from 0 on, each product and sum rounded.
+
+    Discounted sums, exponential averages and linear filters are of this form.
+    """
+
+    name = "linear_recurrence"
+    a: Value
+    b: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
+
+    def infer(self) -> TensorType:
+        """The type of both operands."""
+        if self.a.dtype.kind not in "iuf":
+            raise DTypeError(f"linear_recurrence: not defined for {self.a.type}")
+        return self.along(self.a.type)
+
+    def reference(self, *operands: Array) -> Any:
+        a, b = (np.moveaxis(wide(x), self.axis, 0) for x in operands)
+        out, state = np.empty_like(b), np.zeros(b.shape[1:], b.dtype)
+        order = range(len(b))
+        for i in reversed(order) if self.reverse else order:
+            after = a[i] * state + b[i]
+            out[i] = state if self.exclusive else after
+            state = after
+        return np.moveaxis(out, 0, self.axis).astype(self.a.dtype.numpy)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        where = (self.axis, self.reverse)
+        before = self if self.exclusive else LinearRecurrence(self.a, self.b, *where, True)
+        db = carried_back(self, self.a, dy[0])
+        return db * before, db
+
+    def states(self) -> tuple[DType, ...]:
+        return (self.a.dtype.compute,)
+
+    def identity(self, s: Scalars[S]) -> State[S]:
+        return (s.constant(0, self.a.dtype.compute),)
+
+    def step(self, s: Scalars[S], index: S, state: State[S], *x: S) -> State[S]:
+        return (s.binary("add", s.binary("mul", x[0], state[0]), x[1]),)
+
+    def project(self, s: Scalars[S], state: State[S]) -> S:
+        return state[0]
+
+
+def carried_back(op: Running, a: Value, dy: Value) -> Value:
+    """The cotangent of ``b`` in ``y[i] = a[i] y[i-1] + b[i]``, run as ``op`` runs."""
+    if op.exclusive:
+        return LinearRecurrence(a, dy, op.axis, not op.reverse, True)
+    return dy + LinearRecurrence(a, a * dy, op.axis, not op.reverse, True)
+
+
+def to_records(op: Running, record: Value, dy: Value) -> Value:
+    """What comes back to the elements at which a running extremum changes."""
+    zero, one = zeros(dy.type), splat(1, dy.type)
+    return Select(record, carried_back(op, Select(record, zero, one), dy), zero)

@@ -1,0 +1,231 @@
+"""The other ways to write at indices: in place of what is there, times it, the larger, the smaller.
+
+Modes and batch axes are those of ``indexing``. Equal indices are served in order, so that a
+result never depends on who comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError
+from dlvm.ir import Array, Part, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir.scalar import S, Scalars
+from dlvm.ops.elements.logic import Equal, Select
+
+from .indexing import Gather, Scatter, ScatterAdd, at_flat
+from .movement import Reshape
+from .windows import Update
+
+
+class ScatterSet(Scatter):
+    """``x`` with ``updates`` in place of what the indices name; of equal indices the last wins."""
+
+    name = "scatter_set"
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+
+    def write(self, target: Array, at: Array, rows: Array) -> None:
+        """In order of the indices."""
+        for place, row in zip(at, rows, strict=True):
+            target[place] = row
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return new
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        where, nothing = (self.axis, self.batch, self.mode), zeros(self.updates.type)
+        if self.indices.type.rank > self.batch:  # backwards, so that only the last is not 0
+            cleared, picked = Exchange(dy[0], self.indices, nothing, *where, reverse=True).results
+            return cleared, None, picked
+        picked = Gather(dy[0], self.indices, *where)  # first, so that dy can be cleared in place
+        return ScatterSet(dy[0], self.indices, nothing, *where), None, picked
+
+
+@rewrite(
+    ScatterSet,
+    example=lambda x, i, u: ScatterSet(x, Reshape(i, (*i.shape, 1)), u, 1, batch=1, mode="clip"),
+    given=("n[B,3,N]", "i[B,K]", "n[B,K,1,N]"),
+)
+def set_at_reshaped(op: ScatterSet) -> Value | None:
+    """The shape of indices is but the shape of the updates."""
+    return at_flat(op)
+
+
+class Exchange(Scatter):
+    """Puts each update in its place, and gives what it found there: ``(x, updates)`` exchanged.
+
+    Updates come in order of the indices, or in ``reverse``; at equal indices one finds what
+    the one before it put there. Outside of the axis ``drop`` finds 0. The adjoint is the
+    exchange of the cotangents in the opposite order.
+    """
+
+    name = "exchange"
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+    reverse: bool = False
+
+    def infer(self) -> tuple[TensorType, ...]:  # type: ignore[override]
+        """The types of ``x`` and of the updates."""
+        return super().infer(), self.updates.type
+
+    def reference(self, *operands: Array) -> Any:
+        x, indices, updates = operands
+        axis, moved = self.axis, updates.shape
+        size, count = x.shape[axis], int(np.prod(indices.shape[self.batch :], dtype=np.int64))
+        safe, inside = self.resolve(indices, size)
+        out = x.copy()
+        found = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        if size:
+            steps = [(key, k) for key in np.ndindex(*x.shape[: self.batch]) for k in range(count)]
+            for key, k in reversed(steps) if self.reverse else steps:
+                if self.mode == "clip" or inside[key].reshape(-1)[k]:
+                    rows = updates.reshape(found.shape)[key]
+                    along = (slice(None),) * (axis - self.batch)
+                    place = (*along, safe[key].reshape(-1)[k])
+                    found[key][(*along, k)] = out[key][place]
+                    out[key][place] = rows[(*along, k)]
+        return out, found.reshape(moved)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return new
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        where = (self.axis, self.batch, self.mode, not self.reverse)
+        dx, du = Exchange(dy[0], self.indices, dy[1], *where).results
+        return dx, None, du
+
+
+class _Numeric(Scatter):
+    """Ways to write that calculate."""
+
+    def infer(self) -> TensorType:
+        """The type of ``x``, whose elements are numbers."""
+        if self.x.dtype.kind not in "iuf":
+            raise DTypeError(f"{self.name}: not defined for {self.x.type}")
+        return super().infer()
+
+    @property
+    def where(self) -> tuple[int, int, str]:
+        """Where in ``x`` the indices point, and what they may."""
+        return self.axis, self.batch, self.mode
+
+
+class ScatterMul(_Numeric):
+    """``x`` with what the indices name multiplied by ``updates``, in order.
+
+    Half precision rounds after each factor.
+    """
+
+    name = "scatter_mul"
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+
+    def write(self, target: Array, at: Array, rows: Array) -> None:
+        """Unbuffered multiplication."""
+        np.multiply.at(target, at, rows)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return s.binary("mul", old, new)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        factors = ScatterMul(splat(1, self.x.type), self.indices, self.updates, *self.where)
+        dz = Gather(dy[0], self.indices, *self.where)
+        return dy[0] * factors, None, dz * Gather(self.x, self.indices, *self.where) * self._rest()
+
+    def _rest(self) -> Value:
+        """For each update the product of the others at its place, also where some are zero.
+
+        The sum of the other zeros stands for their product: it is 0 as well, and with one of
+        them has the derivative of the product.
+        """
+        u = self.updates
+        zero, one, nothing = Equal(u, zeros(u.type)), splat(1, u.type), zeros(u.type)
+        product = self._at_each(ScatterMul, 1, Select(zero, one, u))
+        count = Select(zero, one, nothing)
+        others = self._at_each(ScatterAdd, 0, count) - count
+        vanishing = Select(zero, u, nothing)
+        other = self._at_each(ScatterAdd, 0, vanishing) - vanishing
+        with_zeros = Select(Equal(others, one), other, nothing)
+        return product / Select(zero, one, u) * Select(Equal(others, nothing), one, with_zeros)
+
+    def _at_each(self, law: Any, start: int, updates: Value) -> Value:
+        total = law(splat(start, self.x.type), self.indices, updates, *self.where)
+        return Gather(total, self.indices, *self.where)
+
+
+class _Extreme(_Numeric):
+    """The larger, or the smaller, of old and new; those who tie share the cotangent evenly."""
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        u, where = self.updates, self.where
+        kept, won = Equal(self.x, self), Equal(u, Gather(self, self.indices, *where))
+        ours = Select(won, splat(1, u.type), zeros(u.type))
+        ties = Select(kept, splat(1, self.x.type), zeros(self.x.type))
+        share = dy[0] / ScatterAdd(ties, self.indices, ours, *where)
+        dx = Select(kept, share, zeros(self.x.type))
+        return dx, None, Select(won, Gather(share, self.indices, *where), zeros(u.type))
+
+
+class ScatterMax(_Extreme):
+    """``x`` with the larger of ``updates`` and what the indices name; NaN if either is.
+
+    Those who tie share the cotangent evenly.
+    """
+
+    name = "scatter_max"
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+
+    def write(self, target: Array, at: Array, rows: Array) -> None:
+        """Unbuffered maximum."""
+        np.maximum.at(target, at, rows)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return s.binary("max", old, new)
+
+
+class ScatterMin(_Extreme):
+    """``x`` with the smaller of ``updates`` and what the indices name; NaN if either is.
+
+    Those who tie share the cotangent evenly.
+    """
+
+    name = "scatter_min"
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+
+    def write(self, target: Array, at: Array, rows: Array) -> None:
+        """Unbuffered minimum."""
+        np.minimum.at(target, at, rows)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return s.binary("min", old, new)
+
+
+def overwriter(value: Value) -> Scatter | Update | None:
+    """The operation that leaves a value where its first operand was, if one does."""
+    op = value.op if isinstance(value, Part) and value.index == 0 else value
+    return op if isinstance(op, Scatter | Update) else None

@@ -1,0 +1,1 @@
+"""Operations that take each element by itself."""

@@ -1,0 +1,76 @@
+"""Conversion between element types, each defined on every input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError
+from dlvm.ir import BOOL, Array, DType, TensorType, Value, rewrite
+from dlvm.ir.scalar import S, Scalars
+from dlvm.ops.families import Elementwise
+
+
+class Cast(Elementwise):
+    """Another element type: to float rounds to nearest even, float to integer truncates.
+
+    Out of range saturates and NaN gives 0; integers wrap to narrower integers and go to half
+    precision by way of f32; anything but zero (NaN included) is true.
+    """
+
+    name = "cast"
+    accepts = "biuf"
+    x: Value
+    dtype_to: DType
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """The same shape with the new element type."""
+        if "t" in (self.x.dtype.kind, self.dtype_to.kind):
+            raise DTypeError(f"cast: a tape holds no numbers, found {self.x.type}")
+        return self.x.type.with_dtype(self.dtype_to)
+
+    def reference(self, *operands: Array) -> Any:
+        (x,) = operands
+        to = self.dtype_to
+        if not (to.is_integer and x.dtype.kind not in "iub"):
+            return _to_float(x, to)
+        low, high = int(to.lowest), int(to.highest)
+        whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e300, neginf=-1e300))
+        inside = (whole > float(low) - 1) & (whole < float(high + 1))
+        clipped = np.where(inside, whole, 0).astype(to.numpy)
+        limit = np.where(whole > 0, np.array(high, to.numpy), np.array(low, to.numpy))
+        return np.where(inside, clipped, limit)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        if not (self.x.dtype.is_float and self.dtype_to.is_float):
+            return (None,)
+        return (Cast(dy[0], self.x.dtype),)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.cast(x[0], self.dtype_to)
+
+
+def _to_float(x: Array, to: DType) -> Array:
+    if to is BOOL:
+        return x != 0
+    if to.is_float and to.bits == 16 and x.dtype == np.float64:
+        x = _round_to_odd(x)
+    elif to.is_float and to.bits == 16:
+        x = x.astype(np.float32)
+    return x.astype(to.numpy)
+
+
+def _round_to_odd(x: Array) -> Array:
+    """f64 to f32 so that a second rounding to half precision is right (Boldo, Melquiond 2008)."""
+    near = np.asarray(x.astype(np.float32))
+    even = (near.view(np.uint32) & 1) == 0
+    inexact = np.isfinite(x) & (near.astype(np.float64) != x)
+    towards = np.where(near.astype(np.float64) < x, np.float32(np.inf), np.float32(-np.inf))
+    return np.where(inexact & even, np.nextafter(near, towards), near)
+
+
+@rewrite(Cast, example=lambda x: Cast(x, x.dtype))
+def cast_to_itself(op: Cast) -> Value | None:
+    """A cast to the type that it already has does nothing."""
+    return op.x if op.x.dtype == op.dtype_to else None

@@ -1,0 +1,184 @@
+"""Bools of each element: comparisons, what joins their results, and selection by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.ir import BOOL, Array, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir.scalar import S, Scalars
+from dlvm.ops.families import Elementwise
+from dlvm.ops.literals import scalar_value
+
+
+class Comparison(Elementwise):
+    """Operands of one type, a bool result; comparisons with NaN are false."""
+
+    accepts = "biuf"
+    nondifferentiable = "its result is bool"
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """As element-wise, with bool elements."""
+        found = super().infer()
+        assert isinstance(found, TensorType)
+        return found.with_dtype(BOOL)
+
+
+class Less(Comparison):
+    """``x < y``."""
+
+    name = "less"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.less(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("lt", *x)
+
+
+class LessEqual(Comparison):
+    """``x <= y``."""
+
+    name = "less_equal"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.less_equal(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("le", *x)
+
+
+class Equal(Comparison):
+    """``x == y``; NaN equals nothing."""
+
+    name = "equal"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.equal(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("eq", *x)
+
+
+class And(Elementwise):
+    """Both: of bools, or of every bit of integers."""
+
+    name = "and"
+    public = "bitwise_and"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.bitwise_and(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("and", *x)
+
+
+class Or(Elementwise):
+    """Either or both: of bools, or of every bit of integers."""
+
+    name = "or"
+    public = "bitwise_or"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.bitwise_or(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("or", *x)
+
+
+class Xor(Elementwise):
+    """One of the two and not the other: of bools, or of every bit of integers."""
+
+    name = "xor"
+    public = "bitwise_xor"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    x: Value
+    y: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.bitwise_xor(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary("xor", *x)
+
+
+class Not(Elementwise):
+    """The other truth of a bool; every bit of an integer flipped."""
+
+    name = "not"
+    public = "bitwise_invert"
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    x: Value
+
+    def reference(self, *operands: Array) -> Any:
+        return np.invert(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.unary("not", *x)
+
+
+class Select(Elementwise):
+    """``x`` where ``condition`` holds, else ``y``; both sides have been computed."""
+
+    name = "select"
+    public = "where"
+    accepts = "biuf"
+    condition: Value
+    x: Value
+    y: Value
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """A bool condition of the same shape as the two sides, which have one type."""
+        condition, x, y = self.condition.type, self.x.type, self.y.type
+        if condition.dtype != BOOL or x.dtype != y.dtype or x.dtype.kind not in self.accepts:
+            raise DTypeError(
+                f"select: expected bool and two equal types of numbers, found {condition}, {x}, {y}"
+            )
+        if not condition.shape == x.shape == y.shape:
+            raise ShapeError(f"select: expected one shape, found {condition}, {x} and {y}")
+        return x
+
+    def reference(self, *operands: Array) -> Any:
+        return np.where(*operands)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        zero = zeros(self.type)
+        return None, Select(self.condition, dy[0], zero), Select(self.condition, zero, dy[0])
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.select(*x)
+
+
+@rewrite(Select, example=lambda c, x: Select(c, x, x), given=("b[M,N]", "n[M,N]"))
+def select_same(op: Select) -> Value | None:
+    """select(c, x, x) = x, exactly."""
+    return op.x if op.x is op.y else None
+
+
+@rewrite(
+    Select,
+    example=lambda x, y: Select(splat(True, x.type.with_dtype(BOOL)), x, y),
+    given=("n[M,N]", "n[M,N]"),
+)
+def select_known(op: Select) -> Value | None:
+    """select(true, x, y) = x and select(false, x, y) = y, exactly."""
+    known = scalar_value(op.condition)
+    return None if known is None else op.x if known else op.y

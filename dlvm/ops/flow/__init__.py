@@ -1,0 +1,1 @@
+"""Operations that hold functions: calls, branches, loops; effects and tapes."""

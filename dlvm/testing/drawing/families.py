@@ -1,0 +1,365 @@
+"""How an operation of each family is placed in a draft: one function for each family.
+
+An operation is placed by the function of the nearest class above it, so a new element-wise
+operation or reduction joins the random programs by itself. Operations that no function here
+can place are holes in the table of ``test_registry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import (
+    BOOL,
+    I64,
+    Function,
+    Op,
+    TensorType,
+    Value,
+    dims,
+    literal,
+)
+from dlvm.ir.core import Builder, Param
+from dlvm.ops import (
+    Add,
+    Assert,
+    Broadcast,
+    Concat,
+    Constant,
+    Creation,
+    CumulativeLogSumExp,
+    CumulativeMax,
+    CumulativeMin,
+    Diagonal,
+    DimSize,
+    Elementwise,
+    Exchange,
+    Fold,
+    Gather,
+    Iota,
+    LessEqual,
+    Matmul,
+    Maximum,
+    Movement,
+    Pad,
+    Permute,
+    Reduction,
+    Reshape,
+    Running,
+    Scatter,
+    SearchSorted,
+    Select,
+    Slice,
+    Sort,
+    Update,
+)
+from dlvm.ops import Less as Less
+from dlvm.ops.flow.effects import Outgoing
+
+from .domains import tamed
+from .drafts import Draft
+
+Placing = Callable[[Draft, Any], "Op | None"]
+PLACING: dict[type[Op], Placing] = {}
+MAX_DEPTH = 2
+
+
+def places(*classes: type[Op]) -> Callable[[Placing], Placing]:
+    """Register how operations of these classes, and of classes below them, are placed."""
+
+    def register(function: Placing) -> Placing:
+        PLACING.update(dict.fromkeys(classes, function))
+        return function
+
+    return register
+
+
+def place(d: Draft) -> Op | None:
+    """One more operation of a class that the draft may use."""
+    cls = d.choose(d.ops)
+    return place_class(d, cls)
+
+
+def place_class(d: Draft, cls: type[Op]) -> Op | None:
+    """One more operation of this class, or nothing where the draft has no room for it."""
+    placing = placing_of(cls)
+    return None if placing is None else placing(d, cls)
+
+
+def placing_of(cls: type[Op]) -> Placing | None:
+    """How operations of this class are placed; the same for all of a family."""
+    return next((PLACING[base] for base in cls.__mro__ if base in PLACING), None)
+
+
+# -- element-wise ---------------------------------------------------------------------------
+
+
+@places(Elementwise)
+def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
+    first = d.value(cls.accepts)
+    others = [d.like(first.type) for s in cls.layout[1:] if s.kind == "operand"]
+    extra = (
+        {"dtype_to": d.choose(d.dtypes)} if any(s.name == "dtype_to" for s in cls.layout) else {}
+    )
+    if any(s.name == "order" for s in cls.layout):
+        extra = {"order": d.integer(1, 3)}
+    return cls(*tamed(cls, [first, *others]), **extra)
+
+
+@places(Select)
+def _select(d: Draft, cls: type[Select]) -> Op:
+    x = d.value()
+    return cls(d.like(x.type.with_dtype(BOOL)), x, d.like(x.type))
+
+
+# -- creation -------------------------------------------------------------------------------
+
+
+@places(Constant)
+def _constant(d: Draft, cls: type[Constant]) -> Op:
+    shape = tuple(s for s in d.shape() if isinstance(s, int))
+    return cls(d.array(TensorType(d.choose(d.dtypes), shape)))
+
+
+@places(Creation)
+def _creation(d: Draft, cls: Any) -> Op:
+    size = d.choose(d.sizes)
+    dtype = d.choose([t for t in d.dtypes if t.kind != "b"] or [I64])
+    return cls(size) if cls is DimSize else cls(size, dtype)
+
+
+# -- movement -------------------------------------------------------------------------------
+
+
+@places(Broadcast)
+def _broadcast(d: Draft, cls: type[Broadcast]) -> Op | None:
+    x = d.value()
+    shape: list[dims.Dim] = []
+    axes: list[int] = []
+    for size in x.shape:
+        shape += [d.choose(d.sizes)] if d.flag() else []
+        axes.append(len(shape))
+        shape.append(size)
+    shape += [d.choose(d.sizes)] if d.flag() else []
+    return cls(x, tuple(shape), tuple(axes)) if d.small(tuple(shape)) else None
+
+
+@places(Permute)
+def _permute(d: Draft, cls: type[Permute]) -> Op:
+    x = d.value()
+    left = list(range(x.type.rank))
+    return cls(x, tuple(left.pop(d.integer(0, len(left) - 1)) for _ in x.shape))
+
+
+@places(Reshape)
+def _reshape(d: Draft, cls: type[Reshape]) -> Op:
+    x = d.value()
+    shape = list(x.shape)
+    match d.integer(0, 3):
+        case 0:
+            shape = [x.type.size]
+        case 1 if len(shape) > 1:
+            at = d.integer(0, len(shape) - 2)
+            shape[at : at + 2] = [shape[at] * shape[at + 1]]
+        case 2 if 1 in shape:
+            shape.remove(1)
+        case _:
+            shape.insert(d.integer(0, len(shape)), 1)
+    return cls(x, tuple(shape))
+
+
+def window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
+    """Start, size and step of some window of an axis."""
+    if not isinstance(extent, int):
+        return open_window_of(d, extent)
+    if extent == 0:
+        return 0, 0, 1
+    start, step = d.integer(0, extent - 1), d.choose((1, -1, 2, -2))
+    room = (extent - 1 - start if step > 0 else start) // abs(step) + 1
+    return start, d.integer(0, room), step
+
+
+def open_window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
+    """The same of an axis of unknown extent: all of it, or what ``[:k]``, ``[-k:]`` leave."""
+    few = dims.minimum(d.choose((1, 2, 3, dims.mod(extent, 3))), extent)
+    size = d.choose((extent, 0, few, extent - few, dims.floordiv(extent, 2)))
+    start = d.choose((0, extent - size))
+    windows = [(start, size, 1), (start + size - 1, size, -1)]
+    return d.choose([*windows, (start, dims.floordiv(size + 1, 2), 2)])
+
+
+@places(Slice)
+def _slice(d: Draft, cls: type[Slice]) -> Op:
+    x = d.value(rank=1)
+    windows = [window_of(d, e) for e in x.shape]
+    starts, sizes, steps = zip(*windows, strict=True)
+    return cls(x, starts, sizes, steps)
+
+
+@places(Update)
+def _update(d: Draft, cls: type[Update]) -> Op:
+    x = d.value(rank=1)
+    windows = [window_of(d, e) for e in x.shape]
+    starts, sizes, steps = zip(*windows, strict=True)
+    return cls(x, d.like(x.type.with_shape(sizes)), starts, steps)
+
+
+@places(Concat)
+def _concat(d: Draft, cls: type[Concat]) -> Op:
+    x = d.value(rank=1)
+    axis = d.integer(0, x.type.rank - 1)
+    others: list[Value] = []
+    for _ in range(d.integer(0, 2)):
+        shape = (*x.shape[:axis], d.choose(d.sizes), *x.shape[axis + 1 :])
+        others.append(d.like(x.type.with_shape(shape)))
+    return cls((x, *others), axis)
+
+
+def indices_for(d: Draft, x: Value, axis: int, batch: int) -> tuple[Value, str]:
+    """Indices and a mode with which they are no error."""
+    mode = d.choose(("error", "clip", "drop"))
+    lead, size = x.shape[:batch], x.shape[axis]
+    if mode == "error" and size == 0:
+        mode = "clip"
+    if mode == "error" and not isinstance(size, int):
+        every = Iota(size)
+        return Broadcast(every, (*lead, size), (batch,)) if lead else every, mode
+    shape = (*lead, *d.shape((0, 1)))
+    if mode == "error":
+        return inside(d, shape, int(size)), mode  # type: ignore[call-overload]
+    return d.like(TensorType(I64, shape)), mode
+
+
+def inside(d: Draft, shape: tuple[dims.Dim, ...], size: int) -> Value:
+    """Indices from ``-size`` to ``size - 1``, the same for every symbolic row."""
+    static = tuple(s for s in shape if isinstance(s, int))
+    rng = np.random.default_rng(d.integer(0, 999))
+    some = Constant(literal(rng.integers(-size, size, static), I64))
+    places_of = tuple(i for i, s in enumerate(shape) if isinstance(s, int))
+    return some if static == shape else Broadcast(some, shape, places_of)
+
+
+def axis_and_batch(d: Draft, x: Value) -> tuple[int, int]:
+    """An axis, and some batch axes before it."""
+    axis = d.integer(0, x.type.rank - 1)
+    return axis, d.integer(0, axis)
+
+
+@places(Gather)
+def _gather(d: Draft, cls: type[Gather]) -> Op:
+    x = d.value(rank=1)
+    axis, batch = axis_and_batch(d, x)
+    indices, mode = indices_for(d, x, axis, batch)
+    return cls(x, indices, axis, batch, mode)
+
+
+@places(Scatter)
+def _scatter(d: Draft, cls: Any) -> Op | None:
+    x = d.value("iuf", rank=1)
+    axis, batch = axis_and_batch(d, x)
+    indices, mode = indices_for(d, x, axis, batch)
+    shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
+    updates = d.like(x.type.with_shape(shape))
+    more = (d.flag(),) if cls is Exchange else ()
+    return cls(x, indices, updates, axis, batch, mode, *more) if d.small(shape) else None
+
+
+@places(Pad)
+def _pad(d: Draft, cls: type[Pad]) -> Op | None:
+    x = d.value()
+    low, high = (tuple(d.choose((0, 1, d.choose(d.sizes))) for _ in x.shape) for _ in range(2))
+    grown = tuple(a + n + b for a, n, b in zip(low, x.shape, high, strict=True))
+    return cls(x, low, high) if d.small(grown) else None
+
+
+@places(Diagonal)
+def _diagonal(d: Draft, cls: type[Diagonal]) -> Op:
+    x = d.value(rank=1)
+    return cls(d.like(x.type.with_shape((*x.shape, x.shape[-1]))))
+
+
+@places(Movement)
+def _movement(d: Draft, cls: Any) -> Op | None:
+    x = d.value(rank=1)
+    known: dict[str, Any] = {"axis": 0, "axes": (0,)}
+    return d.attempt(lambda: cls(x, **{s.name: known[s.name] for s in cls.layout[1:]}))
+
+
+# -- reductions and products ----------------------------------------------------------------
+
+
+@places(Reduction)
+def _reduction(d: Draft, cls: Any) -> Op | None:
+    x = d.value()
+    axes = d.subset(range(x.type.rank))
+    found = d.attempt(lambda: cls(x, axes))
+    if found is not None:
+        return found
+    x = d.value("f")
+    return cls(x, d.subset(range(x.type.rank)))
+
+
+@places(Running)
+def _running(d: Draft, cls: Any) -> Op:
+    kinds = "f" if getattr(cls, "accepts", "iuf") == "f" else "iuf"
+    x = d.value(kinds, rank=1)
+    xs = [x, *(d.like(x.type) for s in cls.layout[1:] if s.kind == "operand")]
+    infinite = cls in (
+        CumulativeMax,
+        CumulativeMin,
+        CumulativeLogSumExp,
+    )  # of nothing: no slope to be had there
+    return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
+
+
+@places(Sort)
+def _sort(d: Draft, cls: type[Sort]) -> Op:
+    return cls(d.value(rank=1), d.flag())
+
+
+@places(SearchSorted)
+def _search(d: Draft, cls: type[SearchSorted]) -> Op:
+    rows = Sort(d.value(rank=1)).results[0]
+    shape = (*rows.shape[:-1], *d.shape((0, 1)))
+    return cls(rows, d.like(rows.type.with_shape(shape)), d.flag())
+
+
+@places(Fold)
+def _fold(d: Draft, cls: type[Fold]) -> Op:
+    first = d.value("iuf")
+    xs = (first, *(d.like(first.type) for _ in range(d.integer(0, 1))))
+    scalars = [
+        Param(x.type.with_shape(()), f"{side}{i}") for side in "ab" for i, x in enumerate(xs)
+    ]
+    identities: list[float] = []
+    with Builder() as b:
+        for i, x in enumerate(xs):
+            law = d.choose((Add, Maximum))
+            law(scalars[i], scalars[len(xs) + i])
+            identities.append(0 if law is Add else x.dtype.lowest)
+    region = Function("combine", tuple(scalars), tuple(b.ops), tuple(b.ops))
+    return cls(xs, tuple(identities), region, d.subset(range(first.type.rank)))
+
+
+@places(Matmul)
+def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
+    x = d.value("iuf", rank=2)
+    y = d.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], d.choose(d.sizes))))
+    return cls(x, y)
+
+
+# -- effects --------------------------------------------------------------------------------
+
+
+@places(Assert)
+def _assert(d: Draft, cls: type[Assert]) -> Op:
+    x = d.like(TensorType(I64))
+    return cls(LessEqual(x, x), "a number is at most itself")
+
+
+@places(Outgoing)
+def _outgoing(d: Draft, cls: Any) -> Op:
+    return cls(d.value(), "value: ")

@@ -1,0 +1,1 @@
+"""Public functions of whole arrays: shapes, indices, joins, orders and products."""

@@ -1,0 +1,181 @@
+"""Arrays from nothing: filled, counted, diagonal. Sizes may be symbolic.
+
+Element types default to NumPy's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import ShapeError, UserError
+from dlvm.dsl.elements.eager import public
+from dlvm.dsl.trace.operands import common, element, fit, fresh, kind_of, known_dtype, plain, staged
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.names import named
+from dlvm.ir import F64, I64, DType, Expr
+from dlvm.ir.dims import floordiv, maximum
+from dlvm.ops import Iota
+
+from .shapes import expand_dims, sizes
+
+
+@public("full")
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """One value in every element."""
+    fill = plain(fill_value)
+    kind = kind_of(fill)
+    target = known_dtype(dtype) if dtype is not None else known_dtype(kind)
+    return fresh(fit(fill, target, sizes(shape)))
+
+
+@public("zeros")
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """Zeros; f64 unless said otherwise, as NumPy."""
+    return full(shape, 0, F64 if dtype is None else dtype)
+
+
+@public("ones")
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """Ones; f64 unless said otherwise, as NumPy."""
+    return full(shape, 1, F64 if dtype is None else dtype)
+
+
+@public("empty")
+def empty(shape: Any, dtype: Any = None) -> Any:
+    """An array to be assigned into; every element is defined, and zero."""
+    return zeros(shape, dtype)
+
+
+def _like(x: Any, value: float, dtype: Any) -> Any:
+    x = staged(x)
+    return full(x.type.shape, value, x.element if dtype is None else dtype)
+
+
+@public("zeros_like")
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """Zeros in the shape and element type of ``x``."""
+    return _like(x, 0, dtype)
+
+
+@public("ones_like")
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    """Ones in the shape and element type of ``x``."""
+    return _like(x, 1, dtype)
+
+
+@public("empty_like")
+def empty_like(x: Any, dtype: Any = None) -> Any:
+    """An array to be assigned into, in the shape and element type of ``x``; zeros."""
+    return _like(x, 0, dtype)
+
+
+@public("full_like")
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """One value in the shape and element type of ``x``."""
+    x = staged(x)
+    return full(x.type.shape, fill_value, x.element if dtype is None else dtype)
+
+
+@public("arange")
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """``start, start + step, ...`` below ``stop``; whole sizes may be symbolic."""
+    begin, end = (0, start) if stop is None else (start, stop)
+    for given in (begin, end, step):
+        if isinstance(given, Tensor):
+            operator.index(given)  # the error that says where sizes come from
+    if step == 0:
+        raise ShapeError("arange: the step can't be zero")
+    if builtins.any(isinstance(v, float) for v in (begin, end, step)):
+        return _fractional(begin, end, step, F64 if dtype is None else known_dtype(dtype))
+    begin, end, step = sizes((begin, end, step))
+    sign = 1 if step > 0 else -1
+    count = maximum(floordiv(end - begin + step - sign, step), 0)
+    target: DType = I64 if dtype is None else known_dtype(dtype)
+    counted = fresh(Iota(count, target))
+    scaled = counted if step == 1 else counted * step
+    return scaled if isinstance(begin, int) and begin == 0 else scaled + begin
+
+
+def _fractional(begin: Any, end: Any, step: Any, dtype: DType) -> Tensor:
+    """NumPy's: the difference of the first two is rounded, then multiplied."""
+    if builtins.any(isinstance(v, Expr) for v in (begin, end, step)):
+        raise ShapeError("arange: a symbolic size goes with whole numbers only")
+    count = builtins.max(math.ceil((end - begin) / step), 0)
+    first, second = (np.asarray(v).astype(dtype.numpy) for v in (begin, begin + step))
+    wide = dtype.compute
+    difference = second.astype(wide.numpy) - first.astype(wide.numpy)
+    counted = fresh(Iota(count, wide)) * difference + first.astype(wide.numpy)
+    return fresh(element(counted, dtype))
+
+
+@public("linspace")
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """``num`` numbers from ``start`` to ``stop``, evenly apart; both may be arrays."""
+    start, stop = staged(start), staged(stop)
+    common_type = common((kind_of(start), kind_of(stop), float))
+    target = common_type if dtype is None else known_dtype(dtype)
+    start, stop = (fresh(element(v, common_type)) for v in (start, stop))
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / maximum(parts, 1)
+    place = fresh(Iota(num, common_type))
+    place = place[(slice(None), *(None,) * step.ndim)]
+    found = start + place * step
+    if endpoint:
+        found = named("where")((place == parts) & (place > 0), stop, found)
+    if target.is_integer:
+        found = named("floor")(found)
+    found = fresh(element(found, target))
+    found = found if axis == 0 else named("moveaxis")(found, 0, axis)
+    return (found, step) if retstep else found
+
+
+@public("eye")
+def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
+    rows, columns = arange(n), arange(n if m is None else m)
+    diagonal = expand_dims(rows + k, 1) == expand_dims(columns, 0)
+    return fresh(element(diagonal, F64 if dtype is None else known_dtype(dtype)))
+
+
+@public("identity")
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The matrix that leaves every vector as it is."""
+    return eye(n, dtype=dtype)
+
+
+@public("tri")
+def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and left of the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
+    return named("tril")(ones((n, n if m is None else m), dtype), k)
+
+
+@public("meshgrid")
+def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
+    """Vectors as coordinates of a grid: one array for each, constant along all other axes.
+
+    With ``xy`` the first two axes are exchanged, as on a page; with ``ij`` they are not.
+    """
+    if indexing not in ("xy", "ij"):
+        raise UserError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
+    vectors = [named("ravel")(a) for a in arrays]
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[:2] = [1, 0]
+    grids = [
+        named("reshape")(v, [-1 if i == at else 1 for i in range(len(axes))])
+        for v, at in zip(vectors, axes, strict=True)
+    ]
+    return list(grids if sparse else named("broadcast_arrays")(*grids))

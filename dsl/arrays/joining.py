@@ -1,0 +1,215 @@
+"""Several arrays made one, and one made several."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import CallError, ShapeError
+from dlvm.dsl.elements.eager import public
+from dlvm.dsl.elements.elementwise import note_widening
+from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.mistakes import unknown_length
+from dlvm.dsl.trace.operands import (
+    common,
+    element,
+    fresh,
+    kind_of,
+    plain,
+    shape_of,
+    staged,
+)
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.namespace import xp
+from dlvm.ir import Array, Expr
+from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod, unequal
+from dlvm.ops import Concat
+
+from .picking import getitem
+from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
+
+
+def alike(arrays: Sequence[Any]) -> list[Tensor]:
+    """Arrays promoted to one element type."""
+    xs = [plain(a) for a in arrays]
+    dtype = common(tuple(kind_of(x) for x in xs))
+    note_widening("concat", xs, [dtype] * len(xs))
+    return [fresh(element(x, dtype)) for x in xs]
+
+
+@public("concat")
+def concat(arrays: Sequence[Any], axis: int | None = 0) -> Any:
+    """Arrays one after the other along an axis; flattened first where it is None."""
+    return _joined("concat", arrays, axis)
+
+
+def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> Any:
+    """The same, as ``name`` in messages."""
+    _check_axis(name, axis)
+    if axis is None:
+        arrays, axis = [ravel(a) for a in arrays], 0
+    xs = alike(arrays)
+    if not xs:
+        raise ShapeError(f"{name}: expected at least one array, found none")
+    if not -xs[0].ndim <= axis < xs[0].ndim:
+        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}")
+    try:
+        return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
+    except ShapeError as error:
+        said = name + error.message.removeprefix("concat")
+        raise ShapeError(said, sides=error.sides) from None
+
+
+def _check_axis(name: str, axis: Any) -> None:
+    """Refuse an array in the place of an axis, which is what a list was forgotten for."""
+    if isinstance(axis, Tensor) or is_array(axis):
+        raise CallError(
+            f"{name}: expected a list of arrays, found a second array as axis",
+            remedy=f"write dlvm.{name}([x, y])",
+        )
+
+
+@public("stack")
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis."""
+    _check_axis("stack", axis)
+    xs = alike(arrays)
+    other = next((x for x in xs if x.type.shape != xs[0].type.shape), None)
+    if other is not None:
+        raise ShapeError(
+            f"stack: expected arrays of one shape, found {xs[0].type} and {other.type}",
+            sides=unequal(xs[0].type.shape, other.type.shape),
+        )
+    return _joined("stack", [expand_dims(x, axis) for x in xs], axis)
+
+
+@public("block")
+def block(arrays: Any) -> Any:
+    """Nested lists of blocks as one array: the innermost beside, the others above one another."""
+    depth = _depth(arrays)
+    return _blocks(arrays, depth, max(depth, *_ranks(arrays)))
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) and arrays else 0  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _ranks(arrays: Any) -> list[int]:
+    if not isinstance(arrays, list):
+        return [0, len(shape_of(plain(arrays)))]
+    return [rank for row in arrays for rank in _ranks(row)]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _blocks(arrays: Any, depth: int, rank: int) -> Any:
+    if not depth:
+        x = staged(arrays)
+        return reshape(x, (*(1,) * (rank - x.ndim), *x.type.shape))
+    return concat([_blocks(row, depth - 1, rank) for row in arrays], rank - depth)
+
+
+@public("delete")
+def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
+    """Without the elements at some places, which are known, along an axis."""
+    x = ravel(x) if axis is None else staged(x)
+    (axis,) = axes_of(x, 0 if axis is None else axis)
+    kept: Array = np.delete(np.arange(operator.index(x.type.shape[axis])), obj)
+    return xp.take(x, kept, axis=axis)
+
+
+@public("hstack")
+def hstack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside one another: along the second axis, vectors along their only one."""
+    xs = [atleast_1d(a) for a in arrays]
+    return _joined("hstack", xs, 0 if xs and xs[0].ndim == 1 else 1)
+
+
+@public("vstack")
+def vstack(arrays: Sequence[Any]) -> Any:
+    """Arrays below one another; a vector is a row."""
+    return _joined("vstack", [atleast_2d(a) for a in arrays], 0)
+
+
+@public("dstack")
+def dstack(arrays: Sequence[Any]) -> Any:
+    """Arrays one behind the other, along the third axis."""
+    return _joined("dstack", [atleast_3d(a) for a in arrays], 2)
+
+
+@public("column_stack")
+def column_stack(arrays: Sequence[Any]) -> Any:
+    """Vectors as columns, beside matrices."""
+    xs = [staged(a) for a in arrays]
+    return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in xs], 1)
+
+
+@public("append")
+def append(x: Any, values: Any, axis: int | None = None) -> Any:
+    """``values`` behind ``x``; both flattened without an axis."""
+    return concat([x, values], axis)
+
+
+@public("unstack")
+def unstack(x: Any, axis: int = 0) -> Any:
+    """The slices along an axis of known size, as a tuple."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    size = x.type.shape[axis]
+    if not isinstance(size, int):
+        raise unknown_length(x, "unstack")
+    return tuple(getitem(x, (*(slice(None),) * axis, i)) for i in range(size))
+
+
+@public("split")
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Equal parts along an axis, as many as given, or parts that end at the positions given."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not isinstance(indices_or_sections, int):
+        return _cut(x, axis, indices_or_sections)
+    part = (
+        divide_exactly(x.type.shape[axis], indices_or_sections) if indices_or_sections > 0 else None
+    )
+    if part is None:
+        raise ShapeError(
+            f"split: axis {axis} of {x.type} has no {indices_or_sections} equal parts",
+            remedy="dlvm.array_split makes parts of different sizes",
+        )
+    return _cut(x, axis, [part * i for i in range(1, indices_or_sections)])
+
+
+@public("array_split")
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Parts along an axis, of which the first are longer by one where they can't be equal."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not isinstance(indices_or_sections, int):
+        return _cut(x, axis, indices_or_sections)
+    size, count = x.type.shape[axis], indices_or_sections
+    if count < 1:
+        raise ShapeError(f"array_split: expected at least one part, found {count}")
+    each, longer = floordiv(size, count), mod(size, count)
+    return _cut(x, axis, [each * i + minimum(longer, i) for i in range(1, count)])
+
+
+def _cut(x: Tensor, axis: int, stops: Sequence[Any]) -> list[Tensor]:
+    """Views from each position to the next."""
+    ends = [*(s if isinstance(s, Expr) else operator.index(s) for s in stops), None]
+    full = (slice(None),) * axis
+    return [getitem(x, (*full, slice(a, b))) for a, b in zip((0, *ends), ends, strict=False)]
+
+
+@public("vsplit")
+def vsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Parts below one another."""
+    return split(x, indices_or_sections, 0)
+
+
+@public("hsplit")
+def hsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Parts beside one another."""
+    x = staged(x)
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)

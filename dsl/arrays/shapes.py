@@ -1,0 +1,213 @@
+"""The same elements in another shape or order: views where NumPy makes views."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from dlvm.base.errors import ShapeError
+from dlvm.dsl.elements.eager import public
+from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.operands import (
+    broadcast_shapes,
+    fresh,
+    plain,
+    shape_of,
+    spread,
+    staged,
+)
+from dlvm.dsl.trace.scopes import facing_users, is_sequence
+from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.names import PUBLIC
+from dlvm.dsl.words.views import Reordered, Reshaped
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import divide_exactly, product
+
+
+def sizes(shape: Any) -> tuple[Dim, ...]:
+    """A shape as a tuple; a single size is a vector."""
+    given = shape if is_sequence(shape) else (shape,)
+    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
+
+
+@public("reshape")
+def reshape(x: Any, *shape: Any) -> Any:
+    """The elements in row-major order in another shape; one size may be -1."""
+    x = staged(x)
+    wanted = sizes(shape[0] if len(shape) == 1 else shape)
+    if wanted.count(-1) == 1:
+        known = product(tuple(d for d in wanted if d != -1))
+        rest = divide_exactly(x.type.size, known) if known != 0 else None
+        if rest is None:
+            said = f"reshape: {x.type} does not divide into {list(wanted)}"
+            raise ShapeError(said, sides=(x.type.size, known))
+        wanted = tuple(rest if d == -1 else d for d in wanted)
+    return x.part(Reshaped(wanted))
+
+
+@public("ravel")
+def ravel(x: Any) -> Any:
+    """All elements in row-major order as a vector."""
+    return reshape(x, -1)
+
+
+@public("flatten")
+def flatten(x: Any) -> Any:
+    """All elements in row-major order as a vector of its own."""
+    return fresh(ravel(x).read())
+
+
+@public("permute_dims")
+def permute_dims(x: Any, axes: Sequence[int]) -> Any:
+    """Axis ``i`` of the result is axis ``axes[i]`` of ``x``."""
+    x = staged(x)
+    if len(axes) != x.ndim:
+        raise ShapeError(f"permute_dims: {len(axes)} axes for {x.type}")
+    axes_of(x, axes)
+    return x.part(Reordered(tuple(a % x.ndim for a in axes)))
+
+
+@public("transpose")
+def transpose(x: Any, *axes: Any) -> Any:
+    """All axes in reverse order, or in the order given."""
+    x = staged(x)
+    if not axes or axes == (None,):
+        return permute_dims(x, tuple(reversed(range(x.ndim))))
+    return permute_dims(x, axes if isinstance(axes[0], int) else axes[0])
+
+
+@public("matrix_transpose")
+def matrix_transpose(x: Any) -> Any:
+    """The last two axes exchanged."""
+    x = staged(x)
+    if x.ndim < 2:
+        raise ShapeError(f"a matrix transpose needs two axes, found {x.type}")
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+@public("swapaxes")
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged."""
+    x = staged(x)
+    (first,), (second,) = axes_of(x, axis1), axes_of(x, axis2)
+    exchanged = {first: second, second: first}
+    return permute_dims(x, [exchanged.get(a, a) for a in range(x.ndim)])
+
+
+@public("moveaxis")
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Axes moved to other places; the others stay in order."""
+    x = staged(x)
+    froms, tos = (_each(x, axes) for axes in (source, destination))
+    if len(froms) != len(tos):
+        raise ShapeError(f"moveaxis: {len(froms)} axes do not go to {len(tos)} places")
+    order = [a for a in range(x.ndim) if a not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return permute_dims(x, order)
+
+
+def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
+    """Axes in the order given, each once."""
+    given = [axes] if isinstance(axes, int) else list(axes)
+    axes_of(x, given)
+    return [a % x.ndim for a in given]
+
+
+@public("broadcast_to")
+def broadcast_to(x: Any, shape: Any) -> Any:
+    """``x`` stretched to a shape."""
+    x, wanted = staged(x), sizes(shape)
+    if len(wanted) < x.ndim or broadcast_shapes([x.type.shape, wanted]) != wanted:
+        raise ShapeError(f"broadcast_to: {x.type} does not stretch to {list(wanted)}")
+    return fresh(spread(x.read(), wanted))
+
+
+@public("broadcast_arrays")
+def broadcast_arrays(*arrays: Any) -> Any:
+    """Arrays stretched to one shape."""
+    xs = [staged(a) for a in arrays]
+    shape = broadcast_shapes([x.type.shape for x in xs]) if xs else ()
+    return tuple(fresh(spread(x.read(), shape)) for x in xs)
+
+
+@public("expand_dims")
+def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
+    """New axes of size 1, at these places of the result."""
+    x = staged(x)
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(given)
+    places = {a % rank for a in given if -rank <= a < rank}
+    if len(places) != len(given):
+        raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
+    rest = iter(x.type.shape)
+    return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
+
+
+@public("squeeze")
+def squeeze(x: Any, axis: Any = None) -> Any:
+    """Without axes of size 1: those given, or all whose size is 1 for certain."""
+    x = staged(x)
+    axes = (
+        axes_of(x, axis) if axis is not None else [i for i, d in enumerate(x.type.shape) if d == 1]
+    )
+    for a in axes:
+        if x.type.shape[a] != 1:
+            raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1")
+    return x.part(Reshaped(tuple(d for i, d in enumerate(x.type.shape) if i not in axes)))
+
+
+@facing_users
+def shape(x: Any) -> tuple[Shown, ...]:
+    """The sizes of ``x``; unknown ones are symbols."""
+    return shown_sizes(shape_of(plain(x)))
+
+
+@facing_users
+def ndim(x: Any) -> int:
+    """How many axes there are."""
+    return len(shape(x))
+
+
+@facing_users
+def size(x: Any, axis: int | None = None) -> Shown:
+    """How many elements there are, or how many along an axis."""
+    sizes = shape_of(plain(x))
+    return shown(product(sizes) if axis is None else sizes[axis])
+
+
+PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})
+
+
+def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    return x.part(Reshaped(shape)) if len(shape) > x.ndim else x
+
+
+def _single(xs: list[Tensor]) -> Any:
+    return xs[0] if len(xs) == 1 else tuple(xs)
+
+
+@public("atleast_1d")
+def atleast_1d(*arrays: Any) -> Any:
+    """Scalars as vectors of one element."""
+    return _single([_at_least(x, x.type.shape or (1,)) for x in map(staged, arrays)])
+
+
+@public("atleast_2d")
+def atleast_2d(*arrays: Any) -> Any:
+    """Vectors as one row, scalars as one of one element."""
+    return _single(
+        [_at_least(x, (*(1,) * (2 - x.ndim), *x.type.shape)) for x in map(staged, arrays)]
+    )
+
+
+@public("atleast_3d")
+def atleast_3d(*arrays: Any) -> Any:
+    """Vectors and matrices with new axes, as NumPy places them: ``(1, n, 1)``, ``(m, n, 1)``."""
+    return _single([_at_least(x, _as_three(x.type.shape)) for x in map(staged, arrays)])
+
+
+def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return (*(1,) * (len(shape) < 2), *shape, 1, 1)[: max(3, len(shape))]

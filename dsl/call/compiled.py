@@ -1,0 +1,200 @@
+"""A compiled program as users hold it: called with trees, shown as text, never traced again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlvm.base.debugging import contexts, looks
+from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
+from dlvm.base.lazy import lazy
+from dlvm.compile import Road
+from dlvm.dsl.state.guards import Found
+from dlvm.dsl.trace.looking import kept, look
+from dlvm.dsl.trace.provenance import definition, place
+from dlvm.dsl.trace.scopes import facing_users, trimmed_of_user, user_origin
+from dlvm.dsl.trace.specs import Parameters, as_array, given
+from dlvm.dsl.trace.tracing import Input, Program
+from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.dsl.trace.trees import flatten, shown, unflatten
+from dlvm.ir import Array, Module
+from dlvm.ir.interpret import bind
+
+from .doubtful import Doubt, check, doubts
+from .short_cuts import Call, Form, entered, short_cut
+
+if TYPE_CHECKING:
+    from dlvm.gen.report import Report
+
+log = logging.getLogger("dlvm.compile")
+EACH = "call the staged function itself, which compiles for each structure and type"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a program is called: the structure of its arguments and what each leaf must be."""
+
+    parameters: Parameters
+    names: tuple[str, ...]
+    tree: Tree
+    inputs: tuple[Input, ...]
+    static: tuple[Any, ...]
+
+
+class Compiled:
+    """One function compiled for one signature."""
+
+    def __init__(
+        self, shape: Shape, program: Program, road: Road, captured: Sequence[Found]
+    ) -> None:
+        self.shape = shape
+        self.program = program
+        self.road = road
+        """The machine code and how it was made; also for a trace that gives the same program."""
+        self.captured = tuple(captured)
+        params = program.module.main.params
+        self._types = [p.type for p in params]
+        self._labels = [*(i.label for i in shape.inputs), *(c.path for c in captured)]
+        self._donated = sorted(program.module.main.donations().values())
+        self._short: dict[Form, Call] = {}
+        self.copied: set[str] = set()
+
+    @property
+    def module(self) -> Module:
+        """The traced module."""
+        return self.program.module
+
+    @property
+    def report(self) -> Report:
+        """Time by phase, kernels, operations and memory."""
+        return self.road.report
+
+    def text(self, stage: str) -> str:
+        """One stop of the road as text."""
+        return self.road.text(stage)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run; arguments that this code was not made for are an error."""
+        short = self._short.get((len(args), *kwargs) if kwargs else len(args))
+        if short is not None and not contexts:
+            try:
+                out = short((*args, *kwargs.values()) if kwargs else args)
+            except UserError:
+                raise
+            except Exception as error:
+                name = self.module.main.name
+                raise trimmed_of_user(error, name, args, kwargs, self.module)  # noqa: B904  # it is it
+            if out is not NotImplemented:
+                return out
+        return self._slowly(args, kwargs)
+
+    @facing_users
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shape = self.shape
+        arguments = shape.parameters.bind(args, kwargs)
+        leaves, tree = flatten(arguments.values)
+        if arguments.names != shape.names:
+            raise self._unlike(", ".join(shape.names), ", ".join(arguments.names))
+        if tree != shape.tree or arguments.static_key() != shape.static:
+            raise self._unlike(shown(shape.tree), shown(tree))
+        names = arguments.leaf_labels(tree)
+        try:
+            out = self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+        except ShapeError as error:
+            error.remedy = error.remedy or EACH
+            raise
+        form = (len(args), *kwargs) if kwargs else len(args)
+        if (
+            form not in self._short
+            and not looks(self.road.options.debug).at_numbers
+            and (made := short_cut(self, form, leaves, self._read if self.captured else None))
+        ):
+            self._short[form] = made
+        return out
+
+    def _unlike(self, expected: str, found: str) -> UserError:
+        return UserError(
+            f"compiled for arguments {expected}, called with {found}",
+            origin=user_origin(),
+            remedy=EACH,
+        )
+
+    def _read(self) -> list[Any]:
+        """The captured arrays as they are now."""
+        return [found.read() for found in self.captured]
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Run on leaves in parameter order; captured arrays are read now."""
+        labels = self._labels
+        arrays = [
+            as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
+        ]
+        arrays += map(np.asarray, self._read())
+        looked = looks(self.road.options.debug)
+        if not looked.at_numbers:
+            return unflatten(self.program.tree, self._results(arrays))
+        before = kept(arrays, self._donated)
+        results = self._results(arrays)
+        road = self.road
+        stops = (lambda: road.traced, lambda: road.differentiated, lambda: road.optimized)
+        look(stops, before, labels, results, looked)
+        return unflatten(self.program.tree, results)
+
+    def _results(self, arrays: list[Array]) -> Sequence[Array]:
+        found = NotImplemented if self._enter is None else self._enter(arrays)
+        if found is not NotImplemented:  # the entry has checked all that follows
+            return found
+        try:
+            check(self.doubts, bind(self._types, arrays, self._labels))
+            self._ready(arrays)
+            return self.road.executable.run(arrays)
+        except UserError as error:
+            error.notes += (self._written(),) if error.sides else ()
+            raise error.located(user_origin()) from None
+        except (MemoryError, RecursionError, OSError):
+            raise
+        except Exception as error:
+            if isinstance(error, CompilerError) and error.reproducer is not None:
+                raise
+            raise self.road.failed(error, arrays) from error
+
+    def _written(self) -> str:
+        """For which types this was compiled, and the line that names the arguments."""
+        types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
+        at = definition(self.program.trace.python)
+        return f"compiled for ({types}){f', {place(at)}' if at else ''}"
+
+    @lazy
+    def _enter(self) -> Call | None:
+        return None if self.doubts else entered(self.road.executable)
+
+    @lazy
+    def doubts(self) -> Sequence[Doubt]:
+        """The sizes that are to be looked at in each call."""
+        return doubts(self.module)
+
+    def _ready(self, arrays: list[Array]) -> None:
+        """Donated arguments that can't be given away are copied, or refused."""
+        for i in self._donated:
+            for j, other in enumerate(arrays):
+                if i != j and np.may_share_memory(arrays[i], other):
+                    raise DonationError(
+                        f"{self._labels[i]} is donated, but it overlaps with {self._labels[j]}",
+                        remedy="donate an array of its own, such as a copy",
+                    )
+        for i in self._donated:
+            flags = arrays[i].flags
+            if not (flags.owndata and flags.writeable and flags.c_contiguous):
+                arrays[i] = self._copy(i, arrays[i])
+
+    def _copy(self, i: int, array: Array) -> Array:
+        label = self._labels[i]
+        if label not in self.copied:
+            self.copied.add(label)
+            why = "read-only" if not array.flags.writeable else "a view of other memory"
+            log.warning("%s is donated but %s: a copy is overwritten instead", label, why)
+        return np.array(array, order="C")

@@ -1,0 +1,97 @@
+"""``f.explain()``: what was compiled and why, and what the trace noticed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlvm.dsl.state.guards import brief
+
+if TYPE_CHECKING:
+    from .programs import Compile
+    from .specialisation import Specialisation
+
+
+FEW = 6
+"""How many refused fusions are shown unless all are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about a staged function that is not in its arguments."""
+
+    name: str
+    compiles: tuple[Compile, ...]
+    captures: tuple[str, ...]
+    guards: tuple[str, ...]
+    unwatched: tuple[str, ...]
+    constants: tuple[str, ...]
+    widenings: tuple[str, ...]
+    donations: tuple[str, ...]
+    refused: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        name: str,
+        compiles: Sequence[Compile],
+        made: Sequence[Specialisation],
+        donate: Collection[str],
+    ) -> Explanation:
+        """Collect what every program of a function knows."""
+        from dlvm.opt.borders import borders
+
+        traces = [s.compiled.program.trace for s in made]
+        return Explanation(
+            name,
+            tuple(compiles),
+            _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.captured),
+            _once(f"{g.path} = {brief(g.expected)}" for s in made for g in s.guards),
+            _once(f"{path}: {why}" for s in made for path, why in s.unwatched.items()),
+            _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
+            _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
+            _once(line for s in made for line in _donated(s, donate)),
+            _once(line for s in made for line in borders(s.compiled.road.kernels)),
+        )
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, whole: bool = False) -> str:
+        """All of it; of refused fusions the first ones, or all where the ``whole`` is asked for."""
+        refused = self.refused if whole else self.refused[:FEW]
+        rest = len(self.refused) - len(refused)
+        more = (f"and {rest} more: print(f.explain().text(whole=True))",) if rest else ()
+        lines = [f"{self.name}: {len(self.compiles)} compiled"]
+        lines += [f"  for ({', '.join(c.types)}): {c.reason}" for c in self.compiles]
+        for title, items in (
+            ("captured arrays", self.captures),
+            ("guards", self.guards),
+            ("read while tracing, not watched in full", self.unwatched),
+            ("arrays that are part of the code", self.constants),
+            ("widened to f64", self.widenings),
+            ("donations", self.donations),
+            (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
+        ):
+            if items:
+                lines += [f"{title}:", *(f"  {item}" for item in items)]
+        return "\n".join(lines)
+
+
+def _once(items: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))  # type: ignore[call-overload]
+
+
+def _donated(made: Specialisation, donate: Collection[str]) -> list[str]:
+    if not donate:
+        return []
+    module = made.compiled.module
+    taken = {i: j for j, i in module.main.donations().items()}
+    lines: list[str] = []
+    for i, param in enumerate(module.main.params):
+        if i in taken:
+            lines.append(f"{param.name} is overwritten by result {taken[i]}")
+        elif any(param.name == d or param.name.startswith(f"{d}_") for d in donate):
+            lines.append(f"{param.name} is not reused: no result of type {param.type} is left")
+    lines += [f"{label} was copied: it can't be overwritten" for label in made.compiled.copied]
+    return lines

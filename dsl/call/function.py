@@ -1,0 +1,385 @@
+"""``@dlvm.function``: a Python function that compiles itself for the arguments it is called with.
+
+Here is how it is called, as a function, as a method, inside a trace; ``programs`` chooses and
+compiles what then runs, ``short_cuts`` take calls past both once they have been made. What is not
+needed before a first call is imported then.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
+
+import numpy as np
+
+from dlvm.base.debugging import contexts, looks
+from dlvm.base.errors import UserError
+from dlvm.compile import Options, interpreting
+from dlvm.dsl.trace.openness import check_dynamic, without
+from dlvm.dsl.trace.operands import here, staged
+from dlvm.dsl.trace.scopes import current, facing_users, is_array, trimmed, trimmed_of_user
+from dlvm.dsl.trace.specs import Arguments, Parameters, as_array, check_function, given
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.trace.tracing import Callee, call_function, write_function
+from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.dsl.trace.trees import flatten, unflatten
+from dlvm.dsl.words.methods import Methods, WeakMethod
+from dlvm.ir import Module, TensorType
+
+from .application import Application
+from .recursion import called_with, generalised, identity, opened, settled
+from .source import Source
+
+if TYPE_CHECKING:
+    from .compiled import Compiled
+    from .explain import Explanation
+    from .programs import Programs
+    from .short_cuts import Call, Form
+    from .specialisation import Specialisation
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Names = Sequence[str | int] | str | int
+FORMS = 256
+TRIED = 8
+"""How many short cuts of one form of call are tried."""
+
+
+class Method:
+    """A staged function with its first argument given: a method of a dataclass."""
+
+    def __init__(self, function: StagedFunction[..., Any], instance: Any) -> None:
+        self._function = function
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with the instance in front."""
+        return self._function(self._instance, *args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Module:
+        """The traced module for the instance and such arguments."""
+        return self._function.trace(self._instance, *args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The program for the instance and such arguments; it takes both."""
+        return self._function.compile(self._instance, *args, **kwargs)
+
+    def explain(self) -> Explanation:
+        """What was compiled, for all instances."""
+        return self._function.explain()
+
+
+def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
+    """Whether a function compiles itself."""
+    return isinstance(f, StagedFunction)
+
+
+class StagedFunction(Generic[P, R]):
+    """A function that compiles itself for the arguments it is called with.
+
+    Those that dlvm makes of a Python function are ``transparent``: nobody has said what is static.
+    """
+
+    transparent = False
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        static: Names = (),
+        donate: Names = (),
+        dynamic: Mapping[str, str] | bool = False,
+        options: Options | None = None,
+        roots: Sequence[Any] = (),
+        known: Sequence[Any] = (),
+        inline: bool = False,
+    ) -> None:
+        check_function(fn, "function")
+        functools.update_wrapper(self, fn)
+        parameters = Parameters(fn, static)
+        donated = frozenset(parameters.resolve(donate, "donate"))
+        check_dynamic(dynamic, parameters.names)
+        self.source = Source(
+            fn,
+            parameters,
+            donated,
+            dynamic,
+            options or Options(),
+            tuple(roots) or (fn,),
+            tuple(known),
+        )
+        self._inline = inline
+        self._short: dict[Form, tuple[tuple[Specialisation, Call], ...]] = {}
+        self._methods: Methods[StagedFunction[..., Any]] = Methods()
+        self._owner: Any = None
+
+    @property
+    def python(self) -> Callable[P, R]:
+        """The function as it was written."""
+        return self.source.fn
+
+    @property
+    def parameters(self) -> Parameters:
+        """How it is called."""
+        return self.source.parameters
+
+    @property
+    def label(self) -> str:
+        """Its name in IR text and messages."""
+        return self.source.label
+
+    @property
+    def _programs(self) -> Programs:
+        return self.source.programs
+
+    @property
+    def is_method(self) -> bool:
+        """Whether it was taken from an object, of which it holds one argument."""
+        return self._owner is not None
+
+    def __repr__(self) -> str:
+        return f"<staged function {self.label}>"
+
+    def __reduce__(self) -> str:
+        """Copied and pickled as Python's functions are: it is itself, found by its name."""
+        return str(getattr(self.source.fn, "__qualname__", self.label))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
+        """Itself, as a Python function would be; a method goes with the copy of its object."""
+        fn: Any = self.source.fn
+        if self._owner is not None:
+            fn = types.MethodType(fn.__func__, self._owner)
+        copied = copy.deepcopy(fn, memo)
+        return self if copied is fn else self._again(copied)
+
+    # -- as a method -----------------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: a dataclass is an argument like others, other objects are captured."""
+        if instance is None:
+            return self
+        if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
+            return Method(self, instance)
+        handle: Any = object.__new__(self.__class__)
+        handle.__dict__.update(vars(self._methods.of(instance, self._method)))
+        handle._owner = instance  # the table holds it weakly, whoever has the method strongly
+        return handle
+
+    def _method(self, owner: Callable[[], Any]) -> StagedFunction[..., Any]:
+        return self._again(WeakMethod(self.source.fn, owner))
+
+    def __eq__(self, other: object) -> bool:
+        """As with methods of Python: two that were taken from one object are equal."""
+        return isinstance(other, StagedFunction) and self.source is other.source
+
+    def __hash__(self) -> int:
+        return id(self.source)
+
+    # -- other functions of it -------------------------------------------------------------------
+
+    def _again(
+        self, fn: Callable[..., Any], without_: Sequence[str] = (), **changed: Any
+    ) -> StagedFunction[..., Any]:
+        """Another function staged in the same way, which has not some of the parameters."""
+        source = self.source
+        options: dict[str, Any] = {
+            "static": tuple(n for n in source.parameters.static if n not in without_),
+            "donate": tuple(n for n in source.donate if n not in without_),
+            "dynamic": without(source.dynamic, without_),
+            "options": source.options,
+        }
+        return StagedFunction(fn, **(options | changed))
+
+    def like(self, fn: Callable[..., Any], transparent: bool = False) -> StagedFunction[..., Any]:
+        """Another function of the same arguments, staged in the same way."""
+        source = self.source
+        roots = [*source.roots, fn]
+        made = self._again(fn, roots=roots, known=source.known, donate=(), inline=True)
+        made.transparent = transparent
+        return made
+
+    @facing_users
+    def bind(self, **values: Any) -> StagedFunction[..., R]:
+        """The function with some arguments known for good: copied now, and part of the code."""
+        self.parameters.resolve(tuple(values), "bind")
+        fn, whole = self.source.fn, self.parameters.signature
+        frozen = {n: x if n in self.parameters.static else _frozen(x, n) for n, x in values.items()}
+        rest = whole.replace(parameters=[p for n, p in whole.parameters.items() if n not in frozen])
+
+        @functools.wraps(fn)
+        def bound(*args: Any, **kwargs: Any) -> R:
+            named = rest.bind(*args, **kwargs).arguments | frozen
+            ordered: Any = {n: named[n] for n in whole.parameters if n in named}
+            call = inspect.BoundArguments(whole, ordered)
+            return fn(*call.args, **call.kwargs)
+
+        bound.__signature__ = rest  # type: ignore[attr-defined]
+        copied = [x for n, x in frozen.items() if n not in self.parameters.static]
+        known = [*self.source.known, *filter(is_array, flatten(copied)[0])]
+        return self._again(bound, [*frozen], roots=self.source.roots, known=known)
+
+    # -- calling ---------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run, after compiling if there is no program for such arguments yet."""
+        try:
+            found = self._short.get((len(args), *kwargs) if kwargs else len(args))
+            if found is not None and current() is None and not interpreting() and not contexts:
+                given = (*args, *kwargs.values()) if kwargs else args
+                for made, call in found:
+                    out = call(given)
+                    if out is not NotImplemented:
+                        made.taken = True
+                        return out
+            return self._slowly(args, kwargs)
+        except UserError as error:
+            raise trimmed(error) from error.__cause__
+        except Exception as error:
+            called = next((m.compiled.module for m, _ in self._shortened(args, kwargs)), None)
+            raise trimmed_of_user(error, self.label, args, kwargs, called)  # noqa: B904  # it is it
+
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        arguments = self.parameters.bind(args, kwargs)
+        if current() is not None:
+            return self._inside(arguments)
+        written, tree = flatten(arguments.values)
+        leaves = _readable(written, arguments, tree)
+        made = self._programs.find(arguments, tree, leaves)
+        out = made.compiled.run(leaves)
+        if not looks(self.source.options.debug).at_numbers:
+            self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
+        return out
+
+    def _shortened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The short cuts that there are for calls written like this one."""
+        return self._short.get((len(args), *kwargs) if kwargs else len(args), ())
+
+    def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:
+        """Keep a short cut for calls that are written like this one."""
+        from .short_cuts import short_cut
+
+        kept = [(m, call) for m, call in self._short.get(form, ()) if not m.dropped]
+        if any(m is made for m, _ in kept):
+            return
+        call = short_cut(made.compiled, form, leaves, made.watch())
+        if call is not None:
+            if len(self._short) >= FORMS:
+                self._short.clear()
+            self._short[form] = ((made, call), *kept[: TRIED - 1])
+
+    def _inside(self, arguments: Arguments) -> Any:
+        """A call inside a trace: a function of the module, written once for each signature."""
+        if self._inline:
+            return self.parameters.call(self.source.fn, arguments, arguments.values)
+        leaves, tree = flatten(arguments.values)
+        tensors = [staged(x) for x in leaves]
+        callee = self.callee(arguments, tree, [x.type for x in tensors], tensors)
+        return call_function(callee, tensors)
+
+    def callee(
+        self,
+        arguments: Arguments,
+        tree: Tree,
+        leaves: Sequence[TensorType],
+        given: Sequence[Tensor],
+    ) -> Callee:
+        """The function of the module that is being traced, for operands of these types."""
+        trace, fn = here().trace, self.source.fn
+        weak, values = [x.weak for x in given], [x.contents for x in given]
+        inputs = self.source.inputs(arguments, tree, leaves, weak, values)
+        same = identity(fn, arguments, tree)
+        if (known := opened(trace, same, inputs)) is not None:
+            return known.callee(inputs)
+        general = generalised(trace, same, inputs)
+        key, cells = (same, tuple((i.type, i.weak) for i in general)), cells_of(fn)
+        kept: tuple[list[Any], Callee] | None = trace.memo.get(key)
+        if kept and kept[1].reusable and all(a is b for a, b in zip(kept[0], cells, strict=True)):
+            return called_with(kept[1], inputs)
+        body = self.body(arguments, tree)
+
+        def write(assumed: Callee | None) -> Callee:
+            lifting = assumed.lifted if assumed else ()
+            return write_function(self.label, general, body, lifting)
+
+        made = settled(self.label, same, general, write)
+        trace.memo[key] = (cells, made)
+        return called_with(made, inputs)
+
+    def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
+        """The Python function on staged leaves."""
+        return self.source.body(arguments, tree)
+
+    # -- what users ask --------------------------------------------------------------------------
+
+    @facing_users
+    def trace(self, *args: Any, **kwargs: Any) -> Module:
+        """The traced module for such arguments, which may be specs."""
+        return self._programs.traced(*self._read(args, kwargs)).module
+
+    @facing_users
+    def applied(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Application:
+        """The traced module with the arrays of this call, and what each is called."""
+        arguments, tree, leaves = self._read(tuple(args), dict(kwargs))
+        program = self._programs.traced(arguments, tree, leaves)
+        captured = [*program.trace.arrays.values()]
+        names = arguments.leaf_labels(tree)
+        types_ = [p.type for p in program.module.main.params]
+        arrays = [as_array(x, t, n) for x, t, n in zip(leaves, types_, names, strict=False)]
+        owners = [name for name, _ in arguments.leaf_names(tree)]
+        return Application(
+            program,
+            (*arrays, *(c.array for c in captured)),
+            (*names, *(c.path for c in captured)),
+            (*owners, *("" for _ in captured)),
+        )
+
+    @facing_users
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The program for such arguments, which may be specs; it never traces again."""
+        return self._programs.compiled(*self._read(args, kwargs))
+
+    def _read(self, args: Any, kwargs: Any) -> tuple[Arguments, Tree, list[Any]]:
+        arguments = self.parameters.bind(args, kwargs)
+        leaves, tree = flatten(arguments.values)
+        labels = arguments.leaf_labels(tree)
+        return arguments, tree, [given(x, n) for x, n in zip(leaves, labels, strict=True)]
+
+    def explain(self) -> Explanation:
+        """What was compiled and why, what was captured, widened and donated."""
+        return self._programs.explain()
+
+
+def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:
+    """Leaves as arrays and Python scalars; labels cost time, so they are made where needed."""
+    plain = (np.ndarray, float, int, bool)
+    return [
+        x if type(x) in plain else given(x, arguments.leaf_labels(tree)[i])
+        for i, x in enumerate(leaves)
+    ]
+
+
+def cells_of(fn: Any) -> list[Any]:
+    """The function itself and what its closure holds now: while these stay, so does its trace."""
+    from dlvm.dsl.state.captures import filled
+
+    cells = getattr(fn, "__closure__", None) or ()
+    return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]
+
+
+def _frozen(value: Any, name: str) -> Any:
+    """A copy that nobody can write to; Python's own numbers are known as they are."""
+
+    def freeze(leaf: Any) -> Any:
+        if type(leaf) in (bool, int, float):
+            return leaf
+        array = np.array(given(leaf, name))
+        array.setflags(write=False)
+        return array
+
+    leaves, tree = flatten(value)
+    return unflatten(tree, [freeze(x) for x in leaves])

@@ -1,0 +1,234 @@
+"""Which program serves a call: those compiled so far, and when another one is compiled.
+
+A program is chosen by what its code depends on: dtypes, shapes, weakness, structure and static
+values of the arguments. It also holds its guards, the captured state that was read while
+tracing. Compiling happens under one lock; running does not. This room calls nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlvm.base.locks import Order, held_at_fork
+from dlvm.compile import Road, interpreting
+from dlvm.dsl.state.captures import Captures
+from dlvm.dsl.trace.scopes import Trace
+from dlvm.dsl.trace.specs import Arguments, check_lists, unlike_an_array
+from dlvm.dsl.trace.tracing import Input, Program, trace_program
+from dlvm.dsl.trace.trees import Spec as Tree
+
+from .compiled import Compiled, Shape
+from .recursion import identity
+from .source import Source
+from .specialisation import Signature, Specialisation, difference, leaf_key, serves
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+
+COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
+KEPT = 256
+"""How many programs of one function are kept."""
+SHORT_CUTS = 4096
+PATIENCE = 16
+"""How many traces in vain before the elements of an array are no longer compared."""
+log = logging.getLogger("dlvm.compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile: why it was needed, and the types it was made for."""
+
+    reason: str
+    types: tuple[str, ...]
+
+
+class Programs:
+    """The programs of one function."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._cache: dict[Signature, list[Specialisation]] = {}
+        self._known: dict[Any, list[Specialisation]] = {}
+        self._compiles: list[Compile] = []
+        self._vain: Counter[str] = Counter()
+        self._free: dict[str, str] = {}
+        self._matters: set[str] = set()
+        self._clock = itertools.count(1)
+
+    def find(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Specialisation:
+        """The program for a call, compiled if there is none yet."""
+        key = (
+            arguments.names,
+            tree,
+            arguments.static_key(),
+            tuple(map(leaf_key, leaves)),
+            interpreting(),
+            self.source.checked,
+        )
+        for found in self._known.get(key, ()):
+            if found.changed() is None:
+                found.used = next(self._clock)
+                return found
+        return self._choose(key, arguments, tree, leaves)
+
+    def _choose(
+        self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]
+    ) -> Specialisation:
+        with COMPILING:
+            signature = self.source.signature(arguments, tree, leaves)
+            candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
+            candidates += [] if self.source.dynamic else self._open(signature)
+            found = next((c for c in candidates if c.changed() is None), None)
+            if found is None:
+                found = self._compile(signature, arguments)
+            found.used = next(self._clock)
+            if len(self._known) >= SHORT_CUTS:
+                self._known.clear()
+            self._known.setdefault(key, []).insert(0, found)
+            return found
+
+    def _open(self, wanted: Signature) -> list[Specialisation]:
+        """Programs with unknown sizes that serve such arguments, compiled from specs."""
+        return [s for kept in self._cache.values() for s in kept if serves(s.signature, wanted)]
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _keep(self, made: Specialisation) -> None:
+        """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""
+        made.used = next(self._clock)
+        self._cache.setdefault(made.signature, []).insert(0, made)
+        if sum(map(len, self._cache.values())) > KEPT:
+            oldest = min((s for kept in self._cache.values() for s in kept), key=self._last_use)
+            self._drop(oldest)
+            label = self.source.label
+            log.info("%s: dropped the program not used for longest; %d are kept", label, KEPT)
+
+    def _last_use(self, made: Specialisation) -> int:
+        """When a program was used; short cuts only say that they were taken since last asked."""
+        if made.taken:
+            made.taken, made.used = False, next(self._clock)
+        return made.used
+
+    def _drop(self, old: Specialisation) -> None:
+        old.dropped = True
+        kept = self._cache[old.signature]
+        kept.remove(old)
+        if not kept:
+            del self._cache[old.signature]
+        self._known.clear()  # found again in the cache
+
+    # -- compiling -------------------------------------------------------------------------------
+
+    def compiled(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Compiled:
+        """The program for such arguments, which may be specs."""
+        with COMPILING:
+            signature = self.source.signature(arguments, tree, leaves)
+            kept = (c for c in self._cache.get(signature, ()) if c.changed() is None)
+            return (next(kept, None) or self._compile(signature, arguments)).compiled
+
+    def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
+        """The traced program for such arguments, which may be specs."""
+        with COMPILING:
+            signature = self.source.signature(arguments, tree, leaves)
+            return self._trace(signature, arguments)[0]
+
+    def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
+        reason = self._reason(signature, arguments)
+        program, captures, inputs = self._trace(signature, arguments)
+        twin = self._twin(signature, program)
+        road = twin.compiled.road if twin else Road(program.module, self.source.options)
+        _ = road.executable
+        found = [captures.arrays[key] for key in program.trace.arrays]
+        shape = Shape(
+            self.source.parameters, signature.names, signature.tree, tuple(inputs), signature.static
+        )
+        types_ = (c.param.type for c in program.trace.arrays.values())
+        made = Specialisation(
+            signature,
+            captures.settled(bool(program.trace.constants), self._free),
+            tuple(zip(found, types_, strict=True)),
+            Compiled(shape, program, road, found),
+            captures.unwatched,
+        )
+        self._keep(made)
+        label = self.source.label
+        if twin:
+            log.info("%s: traced again for the same program: %s", label, reason)
+            return made
+        self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
+        types = ", ".join(self._compiles[-1].types)
+        log.info("%s: compiled for (%s): %s", label, types, reason)
+        return made
+
+    def _twin(self, signature: Signature, program: Program) -> Specialisation | None:
+        """A program that is the same although its guards fail; this trace takes its place."""
+        kept = self._cache.get(signature, [])
+        other = kept[0].other_elements() if kept else set[str]()
+        twin = next((s for s in kept if s.compiled.module == program.module), None)
+        if twin is None:
+            self._matters |= other
+            return None
+        self._drop(twin)
+        for path in other - self._matters:
+            self._vain[path] += 1
+            if self._vain[path] >= PATIENCE:
+                self._free[path] = "its elements changed, never the program: not compared now"
+                log.warning("%s: %s: %s", self.source.label, path, self._free[path])
+        return twin
+
+    def _trace(
+        self, signature: Signature, arguments: Arguments
+    ) -> tuple[Program, Captures, list[Input]]:
+        for name, value in zip(arguments.names, arguments.values, strict=True):
+            check_lists(name, value)
+        source, tree = self.source, signature.tree
+        captures = Captures([*source.roots])
+        types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
+        inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
+        trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
+        trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
+        try:
+            program = trace_program(trace, inputs, source.body(arguments, tree))
+        except TypeError as error:
+            if (explained := unlike_an_array(error, arguments)) is None:
+                raise
+            raise explained from error
+        self._mark_donated(program, arguments, tree)
+        return program, captures, inputs
+
+    def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
+        params = program.module.main.params
+        names = arguments.leaf_names(tree)
+        for param, (argument, _) in zip(params, names, strict=False):
+            param.donated = argument in self.source.donate
+        kept = set(program.module.main.donations().values())
+        for i, param in enumerate(params):
+            param.donated = i in kept
+
+    # -- what users ask --------------------------------------------------------------------------
+
+    def _reason(self, signature: Signature, arguments: Arguments) -> str:
+        if not self._compiles:
+            return "first call"
+        for kept in self._cache.get(signature, ()):
+            if changed := kept.changed():
+                return changed
+        labels = arguments.leaf_labels(signature.tree)
+        known = [*self._cache]
+        if found := difference(known, signature, labels):
+            return found
+        checked = any(s.checked == signature.checked for s in known)
+        return "DLVM_INTERPRET changed" if checked else "dlvm.debug(bounds=...) changed"
+
+    def explain(self) -> Explanation:
+        """What was compiled and why, what was captured, widened and donated."""
+        from .explain import Explanation
+
+        made = [s for kept in self._cache.values() for s in kept]
+        return Explanation.of(self.source.label, self._compiles, made, self.source.donate)

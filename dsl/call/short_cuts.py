@@ -1,0 +1,135 @@
+"""Short cuts: a call of a known form goes straight to its program, which checks for itself.
+
+A form is how a call is written: so many arguments by position, then these by name. Of a form and
+a program a short cut is made once; it compares static values, reads captured state, takes the
+leaves out of the arguments and enters the machine code, which looks at types and shapes. Where
+anything is unlike it gives ``NotImplemented``, and the slow path decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dlvm.base.errors import UserError
+from dlvm.compile import Interpreted
+from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.specs import Arguments, Parameters
+from dlvm.dsl.trace.trees import Spec as Tree
+
+if TYPE_CHECKING:
+    from dlvm.gen.executable import Executable
+
+    from .compiled import Compiled
+
+Form: TypeAlias = "int | tuple[int | str, ...]"
+"""The number of arguments by position; if there are others by name, then their names."""
+Given: TypeAlias = "Sequence[Any]"
+"""The arguments of a call, as they are written."""
+Call: TypeAlias = "Callable[[Given], Any]"
+Read: TypeAlias = "Callable[[], Sequence[Any] | None]"
+PLAIN = {np.ndarray, float, int, bool}
+
+
+def entered(executable: Executable | Interpreted) -> Call | None:
+    """A call of a program on arrays, as far as its entry takes them; None without one."""
+    if isinstance(executable, Interpreted) or (enter := executable.entry()) is None:
+        return None
+    from dlvm.gen.status import CallFailed
+
+    def call(arrays: Given) -> Any:
+        try:
+            return enter(*arrays)
+        except CallFailed as failed:
+            raise _located(executable.failure(failed.args)) from None
+
+    return call
+
+
+class _Mark:
+    """Stands for one of the arguments that are given."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def short_cut(compiled: Compiled, form: Form, leaves: Given, captured: Read | None) -> Call | None:
+    """The way to a program from calls of a form, for leaves of these types; None without one."""
+    executable, tree = compiled.road.executable, compiled.program.tree
+    kinds: list[Any] = [*map(type, leaves)]
+    if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds) or compiled.doubts:
+        return None
+    kinds += [np.ndarray] * len(compiled.captured)
+    enter = executable.entry(kinds, bare=tree.is_leaf())
+    marked = _marked(compiled.shape.parameters, form)
+    where = [x.index for x in marked.values if isinstance(x, _Mark)]
+    static = [x.index for _, x in marked.static if isinstance(x, _Mark)]
+    if enter is None or len(where) + len(static) != len(marked.values) + len(marked.static):
+        return None
+    take = _taker(compiled.shape.tree, where, len(where) + len(static))
+    matches = _matcher(static, compiled.shape.static)
+    put = None if tree.is_leaf() else putter(template(tree))
+
+    from dlvm.gen.status import CallFailed
+
+    def call(given: Given) -> Any:
+        if matches is not None and not matches(given):
+            return NotImplemented
+        try:
+            if captured is None:
+                found = enter(*take(given))
+            else:
+                hidden = captured()
+                if hidden is None:
+                    return NotImplemented
+                found = enter(*take(given), *hidden)
+        except (Unlike, LookupError):
+            return NotImplemented
+        except CallFailed as failed:
+            raise _located(executable.failure(failed.args)) from None
+        return found if put is None or found is NotImplemented else put(found)
+
+    return call
+
+
+def _located(error: BaseException) -> BaseException:
+    return error.located(user_origin()) if isinstance(error, UserError) else error
+
+
+def _marked(parameters: Parameters, form: Form) -> Arguments:
+    """Which parameter each of the arguments that are given belongs to."""
+    count, *names = (form,) if isinstance(form, int) else form
+    marks = [_Mark(i) for i in range(int(count) + len(names))]
+    by_name = dict(zip(map(str, names), marks[int(count) :], strict=True))
+    return parameters.bind(tuple(marks[: int(count)]), by_name)
+
+
+def _taker(tree: Tree, where: list[int], count: int) -> Take:
+    """How the leaves come out of what is given."""
+    join = joined([taker(child) for child in template(tree)])
+    in_order = where == list(range(count))
+    if join is None:
+        return (lambda given: given) if in_order else picker(where)
+    if in_order:
+        return join
+    pick, inner = picker(where), join
+    return lambda given: inner(pick(given))
+
+
+def _matcher(static: list[int], expected: Sequence[Any]) -> Callable[[Given], bool] | None:
+    """Whether static values are those of a program, by type and value."""
+    if not static:
+        return None
+    rows = [(i, cls, value) for i, (_, cls, value) in zip(static, expected, strict=True)]
+
+    def matches(given: Given) -> bool:
+        for i, cls, value in rows:
+            x = given[i]
+            if type(x) is not cls or not (x is value or bool(x == value)):
+                return False
+        return True
+
+    return matches

@@ -1,0 +1,82 @@
+"""A Python function and how it is to be staged: what every program made of it has in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dlvm.base.debugging import looks
+from dlvm.base.lazy import lazy
+from dlvm.compile import Options, interpreting
+from dlvm.dsl.trace.openness import generalised
+from dlvm.dsl.trace.specs import Arguments, Parameters
+from dlvm.dsl.trace.tracing import Input
+from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.dsl.trace.trees import unflatten
+from dlvm.ir import TensorType, Value
+
+if TYPE_CHECKING:
+    from .programs import Programs
+    from .specialisation import Signature
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """``roots`` are where captured state is looked for; ``known`` arrays never change."""
+
+    fn: Callable[..., Any]
+    parameters: Parameters
+    donate: frozenset[str] = frozenset()
+    dynamic: Mapping[str, str] | bool = False
+    options: Options = field(default_factory=Options)
+    roots: tuple[Any, ...] = ()
+    known: tuple[Any, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name of the function in IR text and messages."""
+        return re.sub(r"\W", "_", getattr(self.fn, "__name__", "f")).strip("_") or "f"
+
+    @lazy
+    def programs(self) -> Programs:
+        """Those that were made of it so far."""
+        from .programs import Programs
+
+        return Programs(self)
+
+    @property
+    def checked(self) -> bool:
+        """Whether what is compiled now checks every access to memory."""
+        return looks(self.options.debug).bounds
+
+    def inputs(
+        self,
+        arguments: Arguments,
+        tree: Tree,
+        leaves: Sequence[TensorType],
+        weak: Sequence[bool],
+        given: Sequence[Value | None],
+    ) -> list[Input]:
+        """The staged arguments, by name and type; ``given`` are what they are in a trace around."""
+        names = [path for _, path in arguments.leaf_names(tree)]
+        labels = arguments.leaf_labels(tree)
+        held = f"an argument of {self.label}"
+        columns = zip(names, labels, leaves, weak, given, strict=True)
+        return [Input(name, label, t, w, held, value) for name, label, t, w, value in columns]
+
+    def body(self, arguments: Arguments, tree: Tree) -> Callable[[list[Any]], Any]:
+        """The Python function on staged leaves."""
+        return lambda tensors: self.parameters.call(self.fn, arguments, unflatten(tree, tensors))
+
+    def signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
+        """What a program for such arguments is compiled for; the sizes left open are symbols."""
+        from .specialisation import Signature
+
+        opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
+        weak = [type(x) in (int, float) for x in leaves]
+        leaf_types = tuple(zip(opened, weak, strict=True))
+        return Signature(
+            arguments.names, tree, arguments.static_key(), leaf_types, interpreting(), self.checked
+        )

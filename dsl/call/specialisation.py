@@ -1,0 +1,135 @@
+"""What a cached program holds for: a signature of the arguments, and captured state."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import DlvmError
+from dlvm.dsl.state.guards import ELEMENTS, Elements, Found, Guard, brief, present
+from dlvm.dsl.state.watch import Watch
+from dlvm.dsl.trace.scopes import is_array, type_of
+from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.dsl.trace.trees import shown
+from dlvm.ir import Expr, TensorType
+from dlvm.ir.interpret import bind
+
+from .compiled import Compiled
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program was compiled for."""
+
+    names: tuple[str, ...]
+    tree: Tree
+    static: tuple[Any, ...]
+    leaves: tuple[tuple[TensorType, bool], ...]
+    interpreted: bool
+    checked: bool = False
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Specialisation:
+    """A compiled program, the state outside its arguments that it holds for, and its last use.
+
+    ``taken`` says that a short cut led to it since it was last asked, ``dropped`` that none may.
+    """
+
+    signature: Signature
+    guards: tuple[Guard, ...]
+    captured: tuple[tuple[Found, TensorType], ...]
+    compiled: Compiled
+    unwatched: dict[str, str]
+    used: int = 0
+    taken: bool = False
+    dropped: bool = False
+
+    def watch(self) -> Watch | None:
+        """What reads and compares all that state at once, if there is any."""
+        state = self.guards or self.captured
+        return Watch(self.guards, [found for found, _ in self.captured]) if state else None
+
+    def changed(self) -> str | None:
+        """What is no longer as it was while tracing, if anything."""
+        for guard in self.guards:
+            if not guard.holds():
+                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
+        for found, t in self.captured:
+            array = present(found.read)
+            if not is_array(array) or type_of(array) != t:
+                return f"the captured {found.path} was {t}, is {brief(array)}"
+        return None
+
+    def other_elements(self) -> set[str]:
+        """The arrays whose elements are no longer those that Python may have read."""
+        elements = (g for g in self.guards if isinstance(g.expected, Elements))
+        return {g.path.removeprefix(ELEMENTS) for g in elements if not g.holds()}
+
+
+def leaf_key(leaf: Any) -> Any:
+    """What of an argument the choice of a program depends on."""
+    return (leaf.dtype, leaf.shape) if is_array(leaf) else leaf.__class__
+
+
+def shown_type(leaf: tuple[TensorType, bool]) -> str:
+    """A leaf of a signature, in messages."""
+    return f"a Python {'float' if leaf[0].dtype.is_float else 'int'}" if leaf[1] else str(leaf[0])
+
+
+def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]) -> str:
+    """What differs in a signature from the nearest of those known, the latest last."""
+    named = [s for s in known if s.names == new.names]
+    if not named:
+        return f"the arguments were {', '.join(known[-1].names)}, are {', '.join(new.names)}"
+    alike = [s for s in named if s.tree == new.tree]
+    if not alike:
+        return f"the structure of the arguments was {shown(named[-1].tree)}, is {shown(new.tree)}"
+    same = [s for s in alike if s.static == new.static]
+    if not same:
+        return ", ".join(_other_values(alike[-1].static, new.static)[:3])
+    nearest = min(reversed(same), key=lambda s: _differing(s, new))
+    columns = zip(labels, nearest.leaves, new.leaves, strict=True)
+    texts = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in columns if a != b]
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return ", ".join(texts[:3]) + more
+
+
+def _other_values(known: Sequence[Any], new: Sequence[Any]) -> list[str]:
+    """What differs among static arguments, of which one may be left out."""
+    was, is_ = ({name: (cls, value) for name, cls, value in static} for static in (known, new))
+
+    def said(values: dict[str, Any], name: str) -> str:
+        return f"{values[name][1]!r:.60}" if name in values else "not given"
+
+    names = (n for n in was | is_ if was.get(n) != is_.get(n))
+    return [f"{n} was {said(was, n)}, is {said(is_, n)}" for n in names]
+
+
+def _differing(a: Signature, b: Signature) -> int:
+    return sum(x != y for x, y in zip(a.leaves, b.leaves, strict=True))
+
+
+def serves(made: Signature, wanted: Signature) -> bool:
+    """Whether unknown sizes of a program can be those of other arguments."""
+    if dataclasses.replace(made, leaves=()) != dataclasses.replace(wanted, leaves=()):
+        return False
+    pairs = list(zip(made.leaves, wanted.leaves, strict=True))
+    if any(a[1] != b[1] or a[0].dtype != b[0].dtype for a, b in pairs):
+        return False
+    if any(isinstance(d, Expr) for t, _ in wanted.leaves for d in t.shape):
+        return False
+    like = [np.broadcast_to(np.zeros((), t.dtype.numpy), concrete(t)) for t, _ in wanted.leaves]
+    try:
+        bind([t for t, _ in made.leaves], like, [""] * len(like))
+    except DlvmError:
+        return False
+    return True
+
+
+def concrete(t: TensorType) -> tuple[int, ...]:
+    """The shape of a type without symbols."""
+    return tuple(int(d) for d in t.shape)

@@ -1,0 +1,77 @@
+"""What users call to stage a function: ``@dlvm.function`` and ``dlvm.trace``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+from dlvm.base.errors import UserError
+from dlvm.budget import budget_of
+from dlvm.compile import Options
+from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.specs import check_function
+from dlvm.ir import Module
+
+from .function import Names, StagedFunction, is_staged
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def function(fn: Callable[P, R], /) -> StagedFunction[P, R]: ...
+@overload
+def function(
+    *,
+    static: Names = ...,
+    donate: Names = ...,
+    dynamic: Mapping[str, str] | bool = ...,
+    target: str = ...,
+    threads: int | None = ...,
+    debug: Sequence[str] | str = ...,
+    memory: int | str | None = ...,
+) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
+@facing_users
+def function(
+    fn: Callable[P, R] | None = None,
+    /,
+    *,
+    static: Names = (),
+    donate: Names = (),
+    dynamic: Mapping[str, str] | bool = False,
+    target: str = "host",
+    threads: int | None = None,
+    debug: Sequence[str] | str = (),
+    memory: int | str | None = None,
+) -> Any:
+    """Stage a Python function: traced at its first call, compiled, and fast from then on.
+
+    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
+    the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
+    leading ones. ``threads`` is on how many threads a call may run, every core where it is left
+    out; ``target`` is the processor, of which there is ``"host"``. ``debug`` names what is looked
+    at in every call, as by ``dlvm.debug``: ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"``
+    is how much a call may take beside its arguments and results: what does not fit is computed
+    again instead of kept.
+    """
+
+    if not isinstance(debug, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"debug={debug!r:.40}: expected names of what to look for",
+            remedy='such as debug="nans"',
+        )
+    looks = (debug,) if isinstance(debug, str) else tuple(debug)
+    options = Options(target, threads, looks, budget_of(memory))
+
+    @facing_users
+    def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:
+        return StagedFunction(fn, static=static, donate=donate, dynamic=dynamic, options=options)
+
+    return stage if fn is None else stage(fn)
+
+
+@facing_users
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
+    """The module that a function becomes for such arguments, which may be ``dlvm.spec(...)``."""
+    check_function(f, "trace")
+    return (f if is_staged(f) else StagedFunction(f)).trace(*args, **kwargs)

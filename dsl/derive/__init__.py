@@ -1,0 +1,1 @@
+"""Functions of functions: derivatives, batching, recomputation, and rules of users."""

@@ -1,0 +1,292 @@
+"""``grad``, ``vjp``, ``jvp``, ``vmap`` and the like, as users call them, in and out of traces.
+
+Signatures are JAX's, with ``wrt=`` (positions or names) in place of ``argnums=``. What they
+give is a staged function, made once and kept with the function it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
+from typing import Any
+
+from dlvm.base.errors import ShapeError, UserError
+from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.call.made import made_of
+from dlvm.dsl.flow.control import in_trace, operands, region
+from dlvm.dsl.trace.operands import fit, fresh, plain, shape_of, shown_shape, staged
+from dlvm.dsl.trace.scopes import facing_users, is_sequence, user_origin
+from dlvm.dsl.trace.specs import check_function
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.trace.tracing import inputs_of
+from dlvm.dsl.trace.trees import flatten, labels, map_leaves, shown, unflatten
+from dlvm.dsl.words.namespace import xp
+from dlvm.ir import TensorType, Value, zeros
+from dlvm.ir.dims import unequal
+from dlvm.ops import Checkpoint, Named
+from dlvm.ops.flow.control import POLICIES
+
+from .transforms import (
+    applied,
+    batched_call,
+    staged_of,
+    tangents_of,
+    value_and_gradient,
+    with_known,
+)
+
+Fun = Callable[..., Any]
+
+
+def kept(
+    f: Fun, key: Hashable, make: Callable[[], StagedFunction[..., Any]]
+) -> StagedFunction[..., Any]:
+    """The staged function that ``make`` gives, made once for ``f``."""
+    made = made_of(f)
+    if key not in made:
+        made[key] = make()
+    return made[key]
+
+
+def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:
+    """The staged function of ``f``'s arguments that ``inside`` is, made once for ``f``."""
+
+    def make() -> StagedFunction[..., Any]:
+        target = staged_of(f)
+        named_like = wraps(target.python)(inside)
+        named_like.__name__ = f"{kind}_{target.label}"
+        return target.like(named_like, transparent=not is_staged(f) or f.transparent)
+
+    return kept(f, (kind, options), make)
+
+
+def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
+    """A staged function that is made of ``f``, once."""
+    return kept(f, key, lambda: StagedFunction(program))
+
+
+def frozen_wrt(wrt: Any) -> Hashable:
+    """What names arguments, as a key."""
+    return wrt if isinstance(wrt, int | str) else tuple(wrt)
+
+
+# -- reverse mode --------------------------------------------------------------------------------
+
+
+@facing_users
+def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
+    """A function that gives ``(f(...), gradient)``; the result of ``f`` is one float scalar.
+
+    With ``has_aux`` ``f`` gives ``(loss, aux)``, and this ``((loss, aux), gradient)``::
+
+        loss, slope = dlvm.value_and_grad(lambda x: (x * x).sum())(x)
+        slope                                                     # 2 * x
+        (loss, aux), slope = dlvm.value_and_grad(lambda x: (x.sum(), 2 * x), has_aux=True)(x)
+    """
+
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        loss, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
+        return ((loss, aux) if has_aux else loss), gradients
+
+    check_function(f, "value_and_grad")
+    return derived("value_and_grad", f, (frozen_wrt(wrt), has_aux), inside)
+
+
+@facing_users
+def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
+    """A function that gives the gradient of ``f``, whose result is one float scalar.
+
+    ``wrt`` names arguments by position or name: one for a bare gradient, several for a tuple. A
+    gradient is a tree like its argument; integers in it have None::
+
+        dlvm.grad(lambda x: (x * x).sum())(x)                     # 2 * x
+        dx, dy = dlvm.grad(lambda x, y: 3 * (x @ y), wrt=(0, "y"))(x, 2 * x)
+        dy                                                        # 3 * x
+
+    With ``has_aux`` ``f`` gives ``(loss, aux)``, and this ``(gradient, aux)``.
+    """
+
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        _, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
+        return (gradients, aux) if has_aux else gradients
+
+    check_function(f, "grad")
+    return derived("grad", f, (frozen_wrt(wrt), has_aux), inside)
+
+
+# -- forward mode --------------------------------------------------------------------------------
+
+
+@facing_users
+def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """``f(*primals)`` and its directional derivative along the tangents; None stands for zero.
+
+    Of a gradient it is a product with the Hessian::
+
+        y, dy = dlvm.jvp(dlvm.sin, (x,), (dx,))
+        dy                                                        # np.cos(x) * dx
+        dlvm.jvp(dlvm.grad(lambda x: (x**3).sum()), (x,), (dx,))[1]  # 6 * x * dx
+    """
+    given = matched_tangents(primals, tangents)
+    if not in_trace():
+        return derived_once(f, "push", _pushing(f))(tuple(primals), tuple(tangents))
+    made = applied(f, primals, {})
+    pairs = zip(made.leaves, given, strict=True)
+    positions = [i for i, (x, t) in enumerate(pairs) if x.element.is_float and t is not None]
+    return tangents_of(
+        made, positions, [converted(given[i], made.leaves[i].type) for i in positions]
+    )
+
+
+def converted(x: Any, t: TensorType) -> Value:
+    """A tangent, or zeros for None, as a value of the type of its primal."""
+    return zeros(t) if x is None else fit(x, t.dtype, t.shape)
+
+
+def _pushing(f: Fun) -> Fun:
+    def push(primals: Any, tangents: Any) -> Any:
+        return jvp(f, primals, tangents)
+
+    return push
+
+
+def matched_tangents(primals: Any, tangents: Any) -> list[Any]:
+    """The tangent of each leaf of the primals, after checking that the two belong together."""
+    remedy = "write dlvm.jvp(f, (x, y), (dx, dy)), with None or zeros where nothing moves"
+    if not (is_sequence(primals) and is_sequence(tangents) and len(primals) == len(tangents)):
+        raise UserError(
+            f"jvp takes a tuple of primals and one of as many tangents, found {_count(primals)} "
+            f"and {_count(tangents)}",
+            origin=user_origin(),
+            remedy=remedy,
+        )
+    given = [x for p, t in zip(primals, tangents, strict=True) for x in _like(p, t)]
+    leaves, tree = flatten(tuple(primals))
+    for x, t, label in zip(leaves, given, labels(tree, "tangents"), strict=True):
+        expected = shape_of(plain(x))
+        if t is not None and shape_of(plain(t)) != expected:
+            raise ShapeError(
+                f"{label} has the shape {shown_shape(shape_of(plain(t)))}, its primal has "
+                f"{shown_shape(expected)}",
+                origin=user_origin(),
+                remedy="a tangent has the shape of its primal; stretch it with dlvm.broadcast_to",
+                sides=unequal(shape_of(plain(t)), expected),
+            )
+    return given
+
+
+def _count(given: Any) -> str:
+    return f"{len(given)}" if is_sequence(given) else f"one {type(given).__name__}"
+
+
+def _like(primal: Any, tangent: Any) -> list[Any]:
+    """The tangent of each leaf of a primal; None where there is none."""
+    leaves, tree = flatten(primal)
+    if tangent is None:
+        return [None] * len(leaves)
+    found, other = flatten(tangent)
+    if other == tree:
+        return found
+    raise UserError(
+        f"a tangent must have the structure of its primal, {shown(tree)}, found {shown(other)}",
+        origin=user_origin(),
+        remedy="pass the same dicts and tuples, with a tangent in the place of each array",
+    )
+
+
+# -- batching and recomputation ------------------------------------------------------------------
+
+
+@facing_users
+def vmap(
+    f: Fun, in_axes: Any = 0, out_axes: Any = 0, axis_size: Any = None
+) -> StagedFunction[..., Any]:
+    """``f`` of each element along the batched axes; None in ``in_axes`` is not batched.
+
+    Axes are one for all, one for each argument or result, or trees of them; None in ``out_axes``
+    is for what is the same in every lane. ``axis_size`` says how many lanes there are where no
+    argument does::
+
+        dlvm.vmap(lambda row, x: row @ x, in_axes=(0, None))(a, x)  # a @ x
+    """
+    check_function(f, "vmap")
+
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        return batched_call(f, in_axes, out_axes, args, kwargs, axis_size)
+
+    return derived("vmap", f, (repr(in_axes), repr(out_axes), repr(axis_size)), inside)
+
+
+@facing_users
+def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
+    """``f``, whose inner values the derivative computes again instead of keeping them.
+
+    ``policy`` says which are kept: ``"nothing"``, ``"everything"``, ``"products"`` (results of
+    matrix products), or ``dlvm.save_names(...)`` for those that ``dlvm.checkpoint_name`` names::
+
+        layer = dlvm.checkpoint(lambda w: 2 * (w @ x), policy="products")
+        dlvm.grad(lambda w: layer(w).sum())(a)                     # 2 * np.ones((3, 1)) * x
+    """
+    check_function(f, "checkpoint")
+    check_policy(policy)
+
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        target = staged_of(f)
+        arguments = with_known(f, target.parameters.bind(args, kwargs))
+        leaves, tree = flatten(arguments.values)
+        written = region("body", inputs_of(leaves, tree, "x"), target.body(arguments, tree))
+        captured = tuple(written.scope.lifted)
+        op = Checkpoint((*operands(leaves), *captured), written.region("body"), policy)
+        return unflatten(written.tree, [fresh(r) for r in op.results])
+
+    return derived("checkpoint", f, policy, inside)
+
+
+def check_policy(policy: Any) -> None:
+    """Refuse what is no policy."""
+    if not (isinstance(policy, str) and (policy in POLICIES[:-1] or policy.startswith("names:"))):
+        raise UserError(
+            f"checkpoint: policy={policy!r:.40}",
+            origin=user_origin(),
+            remedy=f"it can be {', '.join(map(repr, POLICIES[:-1]))} or dlvm.save_names('a', 'b')",
+        )
+
+
+@facing_users
+def save_names(*names: str) -> str:
+    """The policy of a checkpoint that keeps the values of these names.
+
+    A name is given by ``dlvm.checkpoint_name``::
+
+        f = lambda x: dlvm.checkpoint_name(a @ x, "hidden") * 2
+        dlvm.checkpoint(f, policy=dlvm.save_names("hidden"))(x)    # a @ x * 2
+    """
+    return f"names:{','.join(names)}"
+
+
+@facing_users
+def checkpoint_name(x: Any, name: str) -> Any:
+    """The tree itself, under a name that ``dlvm.save_names`` can say."""
+    if "," in name:
+        raise UserError(
+            f"checkpoint_name: {name!r} can't be a name",
+            origin=user_origin(),
+            remedy="leave out the comma",
+        )
+
+    def labelled(leaf: Any) -> Tensor:
+        given = staged(leaf)
+        return fresh(Named(given.read(), name), given.weak)
+
+    return map_leaves(labelled, x) if in_trace() else x
+
+
+@facing_users
+def stop_gradient(x: Any) -> Any:
+    """The tree itself, through which no derivative flows.
+
+    So it is a constant for whoever differentiates::
+
+        dlvm.grad(lambda x: (x * dlvm.stop_gradient(x)).sum())(x)  # x
+    """
+    return map_leaves(xp.stop_gradient, x)

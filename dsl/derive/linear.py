@@ -1,0 +1,301 @@
+"""``vjp`` and ``linearize``: a function at a point, and the linear maps from there.
+
+What the maps need of the function is computed once and kept: values of the trace inside one,
+arrays outside. What a loop of unknown length keeps is a stack there, with room for as many trips
+as were made before; if that is too little, the function runs again with more. Inside a trace such
+a loop has a tape, which can be read only once, and the maps are derivatives like others, which
+compute the function again; so they are everywhere for a function that calls itself.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dlvm.compile import at_a_point
+from dlvm.dsl.call.made import made_of
+from dlvm.dsl.flow.control import in_trace
+from dlvm.dsl.trace.operands import here, staged
+from dlvm.dsl.trace.scopes import Trace, facing_users
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.trace.tracing import Callee, call, call_function
+from dlvm.dsl.trace.trees import NAMESPACE, unflatten
+from dlvm.ir import FunctionRef, Module, Op, Value, zeros
+from dlvm.ir.core import Entry, Function
+from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ops import Call
+
+from .derivatives import converted, derived_once, jvp, matched_tangents
+from .transforms import Applied, applied, float_leaves, main_results, pullback, regrouped, seeds_of
+
+if TYPE_CHECKING:
+    from dlvm.ad.linear import Point
+
+Fun = Callable[..., Any]
+ROOM = 64
+"""How many trips of unbounded loops are kept at first; it doubles until it is enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """A function at a point: its map, and how its arguments and results are trees."""
+
+    point: Point
+    made: Applied
+    positions: tuple[int, ...]
+    main: Callee
+    trace: weakref.ref[Trace]
+    known: frozenset[str]
+    """The functions that were there already in the trace in which it was made."""
+
+    def apply(self, kept: Sequence[Any], given: Iterable[Value]) -> list[Tensor]:
+        """Call the map here."""
+        name = self.adopted(self.point.map)
+        witness = (zeros(t) for t in self.point.witness)
+        operands = [*(staged(x).read() for x in kept), *given, *witness]
+        return call(name, operands, [r.type for r in self.point.map.results])
+
+    def adopted(self, fn: Function) -> str:
+        """A function as the trace here has it, with all that it calls."""
+        trace = here().trace
+        names: dict[str, str] = trace.memo.setdefault(("adopted", self), {})
+        known = self.known if trace is self.trace() else frozenset[str]()
+        made = {e.name: e for e in self.point.made}
+        new = [e for e in reached(fn, made) if e.name not in known and e.name not in names]
+        names.update({e.name: trace.unique(e.name) for e in new})
+        trace.entries += [_renamed(e, names) for e in new]
+        return names[fn.name]
+
+    def back(self, kept: Sequence[Any], cotangents: Any) -> tuple[Any, ...]:
+        """From cotangents of the results to a tree for each argument."""
+        found = self.apply(kept, seeds_of(self.main, cotangents))
+        by_leaf = dict(zip(self.positions, found, strict=True))
+        return tuple(regrouped(self.made, self.made.arguments.names, by_leaf))
+
+    def along(self, kept: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """From a tangent, or None, for each leaf of the arguments to those of the results."""
+        params = self.point.map.params[len(kept) :]
+        pairs = zip(self.positions, params, strict=False)
+        given = [converted(tangents[i], p.type) for i, p in pairs]
+        found = iter(self.apply(kept, given))
+        types = self.main.types
+        pushed = [next(found) if t.dtype.is_float else None for t in types]
+        return unflatten(self.main.tree, pushed)
+
+
+def reached(fn: Function, made: dict[str, Entry]) -> list[Entry]:
+    """A function and all that it calls, directly or through others."""
+    found: dict[str, Entry] = {fn.name: fn}
+    pending: list[Entry] = [fn]
+    while pending:
+        for name in _refers(pending.pop()):
+            if name not in found:
+                found[name] = made[name]
+                pending.append(made[name])
+    return list(found.values())
+
+
+def _refers(entry: Entry) -> Iterator[str]:
+    if not isinstance(entry, Function):
+        yield entry.of
+        return
+    for op in entry.walk():
+        if isinstance(op, Call):
+            yield from (v.name for v in op.attributes.values() if isinstance(v, FunctionRef))
+
+
+def _renamed(entry: Entry, names: dict[str, str]) -> Entry:
+    def visit(op: Op, env: Env) -> Sequence[Value]:
+        refs = {k: v for k, v in op.attributes.items() if isinstance(v, FunctionRef)}
+        new = {k: FunctionRef(names.get(v.name, v.name)) for k, v in refs.items()}
+        return op.rebuild(mapped(op.operands, env), **new).results
+
+    name = names[entry.name]
+    if not isinstance(entry, Function):
+        return replace(entry, name=name, of=names.get(entry.of, entry.of))
+    same = everywhere(entry, lambda body: transform(body, visit, on=Call))
+    return replace(same, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The key of a program that runs a function and keeps what a map needs of it."""
+
+    forward: bool
+    has_aux: bool
+    room: int
+
+
+class Kept:
+    """What the maps need of a function at a point: a tree whose structure holds the maps."""
+
+    def __init__(self, at: At, values: Sequence[Any]) -> None:
+        self.at = at
+        self.values = values
+
+
+def _taken_apart(kept: Kept) -> tuple[tuple[Any, ...], At]:
+    return tuple(kept.values), kept.at
+
+
+def _register() -> None:
+    """Make what is kept a node of trees; its maps are part of the structure."""
+    import optree
+
+    register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
+    register(
+        Kept,
+        _taken_apart,
+        Kept,
+        namespace=NAMESPACE,
+    )
+
+
+_registered: list[bool] = []
+
+
+def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept | None]:
+    """In a trace: the results, and what is kept for the maps; None where there is a tape."""
+    return _ahead(f, primals, forward, has_aux, None)[:2]
+
+
+def _ahead(
+    f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool, room: int | None
+) -> tuple[Any, Kept | None, Any]:
+    """The same where tapes become stacks of some room; last, how much room was wanted."""
+    made = applied(f, primals, {})
+    positions = every_float(made)
+    callee, trace = made.callee, here().trace
+    main = main_results(callee) if has_aux else callee
+    seeded = [i < len(main.types) and t.dtype.is_float for i, t in enumerate(callee.types)]
+    operands = made.operands()
+    wrt = [i in positions for i in range(len(operands))]
+    module = Module(tuple(trace.entries))
+    if any(fn.has_effect for fn in module.functions):
+        room = None  # for it would be seen again where the room was too small
+    point = at_a_point(module, callee.name, wrt, seeded, forward, room)
+    if point is None:
+        return call_function(callee, made.leaves), None, None
+    known = frozenset(e.name for e in trace.entries)
+    at = At(point, replace(made, leaves=[]), positions, main, weakref.ref(trace), known)
+    types = [r.type for r in point.ahead.results]
+    found = call(at.adopted(point.ahead), operands, types)
+    wanted = None if room is None else found.pop()
+    n = len(callee.types)
+    return unflatten(callee.tree, found[:n]), Kept(at, found[n:]), wanted
+
+
+def every_float(made: Applied) -> tuple[int, ...]:
+    """The leaves through which derivatives flow; there must be one."""
+    found = tuple(i for i, x in enumerate(made.leaves) if x.element.is_float)
+    return found or tuple(float_leaves(made, made.arguments.names))
+
+
+def outside(
+    f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool
+) -> tuple[Any, Kept | None]:
+    """The same outside a trace, by a program that is made once."""
+    if not _registered:
+        _registered.append(True)
+        _register()
+
+    room = _room(f, forward, has_aux)
+    while True:
+        out, kept, wanted = _program(f, forward, has_aux, room)(tuple(primals))
+        if wanted is None or wanted <= room:
+            return out, kept
+        room = 1 << (int(wanted) - 1).bit_length()
+
+
+def _room(f: Fun, forward: bool, has_aux: bool) -> int:
+    """The most room that was needed so far: that of the largest program there is."""
+    keys = [key for key in made_of(f) if isinstance(key, Ahead)]
+    rooms = (k.room for k in keys if (k.forward, k.has_aux) == (forward, has_aux))
+    return max(rooms, default=ROOM)
+
+
+def _program(f: Fun, forward: bool, has_aux: bool, room: int) -> Fun:
+    def program(primals: Any) -> Any:
+        return _ahead(f, primals, forward, has_aux, room)
+
+    return derived_once(f, Ahead(forward, has_aux, room), program)
+
+
+# -- for users -----------------------------------------------------------------------------------
+
+
+@facing_users
+def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
+    """``(f(*primals), pull)``; ``pull`` takes cotangents of the results to those of the primals.
+
+    ``pull`` can be called any number of times, and never computes ``f`` again::
+
+        y, pull = dlvm.vjp(dlvm.sin, x)
+        pull(dx)[0]                          # np.cos(x) * dx
+
+    With ``has_aux`` ``f`` gives ``(out, aux)``, and vjp ``(out, pull, aux)``.
+    """
+    found, kept = (ahead if in_trace() else outside)(f, primals, False, has_aux)
+    out, aux = found if has_aux else (found, None)
+    pull = _pull(f, primals, has_aux) if kept is None else _pull_kept(f, kept)
+    return (out, pull, aux) if has_aux else (out, pull)
+
+
+def _back(kept: Kept, ct: Any) -> tuple[Any, ...]:
+    return kept.at.back(kept.values, ct)
+
+
+def _along(kept: Kept, tangents: Sequence[Any]) -> Any:
+    return kept.at.along(kept.values, tangents)
+
+
+def _pull_kept(f: Fun, kept: Kept) -> Fun:
+    def pull(ct: Any) -> tuple[Any, ...]:
+        if in_trace():
+            return kept.at.back(kept.values, ct)
+        return derived_once(f, "back", _back)(kept, ct)
+
+    return facing_users(pull)
+
+
+def _pull(f: Fun, primals: Sequence[Any], has_aux: bool) -> Fun:
+    """The pullback of a function with a tape: its adjoint, computed from the primals."""
+
+    def inside(primals: Any, ct: Any) -> tuple[Any, ...]:
+        made = applied(f, primals, {})
+        positions = every_float(made)
+        if has_aux:
+            rest = made.callee.tree.children()[1]
+            ct = (ct, unflatten(rest, [None] * rest.num_leaves))
+        found = pullback(made, positions)(ct)
+        return tuple(regrouped(made, made.arguments.names, found))
+
+    def pull(ct: Any) -> tuple[Any, ...]:
+        run = inside if in_trace() else derived_once(f, ("pull", has_aux), inside)
+        return run(tuple(primals), ct)
+
+    return facing_users(pull)
+
+
+@facing_users
+def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
+    """``f(*primals)`` and the linear function that takes tangents to tangents of the result.
+
+    That can be called any number of times, and never computes ``f`` again::
+
+        y, push = dlvm.linearize(dlvm.sin, x)
+        push(dx)                             # np.cos(x) * dx
+    """
+    out, kept = (ahead if in_trace() else outside)(f, primals, True, False)
+
+    def push(*tangents: Any) -> Any:
+        if kept is None:
+            return jvp(f, primals, tangents)[1]
+        given = matched_tangents(primals, tangents)
+        if in_trace():
+            return kept.at.along(kept.values, given)
+        return derived_once(f, "along", _along)(kept, given)
+
+    return out, facing_users(push)

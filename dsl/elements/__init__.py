@@ -1,0 +1,1 @@
+"""Public functions of single elements, and of what reductions make of them."""

@@ -1,0 +1,232 @@
+"""Functions of single elements that are compositions of operations, and have no class.
+
+Names follow the array API standard; ``numpy_dispatch`` knows NumPy's own spellings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.dsl.trace.operands import (
+    broadcast_shapes,
+    common,
+    element,
+    fit,
+    fresh,
+    kind_of,
+    plain,
+    promoted,
+    shape_of,
+    staged,
+)
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.ir import BOOL, F64
+from dlvm.ops import (
+    Add,
+    Div,
+    Equal,
+    FloorDiv,
+    IsNan,
+    Less,
+    Maximum,
+    Minimum,
+    Mul,
+    Remainder,
+    Round,
+    Select,
+)
+
+from .eager import public
+from .elementwise import apply, note_widening
+
+# -- selection -----------------------------------------------------------------------------------
+
+
+@public("where")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """``x`` where the condition holds, else ``y``; all three broadcast."""
+    condition, x, y = plain(condition), plain(x), plain(y)
+    dtype = common((kind_of(x), kind_of(y)))
+    note_widening("where", (x, y), (dtype, dtype))
+    shape = broadcast_shapes([shape_of(condition), shape_of(x), shape_of(y)])
+    op = Select(fit(condition, BOOL, shape), fit(x, dtype, shape), fit(y, dtype, shape))
+    return fresh(op)
+
+
+@public("select")
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """From each place the choice of the first condition that holds there, else the default."""
+    found = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = where(condition, choice, found)
+    return found
+
+
+@public("clip")
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    """``x``, no less than ``min`` and no more than ``max``; None is no bound, NaN stays NaN."""
+    low, high = min if a_min is None else a_min, max if a_max is None else a_max
+    bounds = [plain(b) for b in (low, high) if b is not None]
+    x = _common(x, *bounds)
+    x = x if low is None else apply(Maximum, x, low)
+    return x if high is None else apply(Minimum, x, high)
+
+
+def _common(x: Any, *others: Any) -> Tensor:
+    """An operand in the element type that holds it and others."""
+    x = plain(x)
+    dtype = common(tuple(kind_of(v) for v in (x, *others)))
+    note_widening("clip", (x, *others), (dtype,) * (1 + len(others)))
+    return fresh(element(x, dtype))
+
+
+@public("fmax")
+def fmax(x: Any, y: Any) -> Any:
+    """The larger of two; NaN only where both are."""
+    return _unless_nan(Maximum, x, y)
+
+
+@public("fmin")
+def fmin(x: Any, y: Any) -> Any:
+    """The smaller of two; NaN only where both are."""
+    return _unless_nan(Minimum, x, y)
+
+
+def _unless_nan(cls: Any, x: Any, y: Any) -> Any:
+    best = apply(cls, x, y)
+    if not best.element.is_float:
+        return best
+    return where(apply(IsNan, x), y, where(apply(IsNan, y), x, best))
+
+
+@public("nan_to_num")
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """Numbers in place of NaN and infinities: 0, and the largest of the type on either side."""
+    x = staged(x)
+    if not x.element.is_float:
+        return x
+    largest = float(np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype)))
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    found = where(apply(Equal, x, float("inf")), high, x)
+    found = where(apply(Equal, x, float("-inf")), low, found)
+    return where(apply(IsNan, x), nan, found)
+
+
+@public("heaviside")
+def heaviside(x: Any, y: Any) -> Any:
+    """0 below zero, ``y`` at zero, 1 above; NaN of NaN."""
+    x, y = plain(x), plain(y)
+    dtype = promoted("heaviside", (kind_of(x), kind_of(y)))[0]
+    x, y = fresh(element(x, dtype)), fresh(element(y, dtype))
+    step = fresh(element(apply(Less, 0, x), dtype))
+    found = where(apply(Equal, x, 0), y, step)
+    return where(apply(IsNan, x), x, found)
+
+
+# -- quotients and powers ------------------------------------------------------------------------
+
+
+@public("divmod")
+def divmod(x: Any, y: Any) -> Any:
+    """``(x // y, x % y)``."""
+    return apply(FloorDiv, x, y), apply(Remainder, x, y)
+
+
+@public("square")
+def square(x: Any) -> Any:
+    """``x * x``."""
+    x = _as_in("square", x)
+    return apply(Mul, x, x)
+
+
+@public("reciprocal")
+def reciprocal(x: Any) -> Any:
+    """``1 / x``; of integers its whole part, 0 of 0."""
+    x = _as_in("reciprocal", x)
+    if x.element.is_float:
+        return apply(Div, 1, x)
+    return where((x == 1) | (x == -1 if x.element.kind == "i" else False), x, 0)
+
+
+@public("round")
+def round(x: Any, decimals: int = 0) -> Any:
+    """The nearest number with so many decimals, halves to the even one; as in NumPy."""
+    x = plain(x)
+    x = _as_in("rint", x) if kind_of(x) == BOOL.numpy else staged(x)
+    if x.element.is_integer:
+        return x if decimals >= 0 else _round_integer(x, 10.0**-decimals)
+    if decimals == 0:
+        return apply(Round, x)
+    unit = 10.0 ** abs(decimals)
+    grow, shrink = (Mul, Div) if decimals > 0 else (Div, Mul)
+    return apply(shrink, apply(Round, apply(grow, x, unit)), unit)
+
+
+def _round_integer(x: Tensor, unit: float) -> Tensor:
+    whole = apply(Mul, apply(Round, apply(Div, fresh(element(x, F64)), unit)), unit)
+    return fresh(element(whole, x.element))
+
+
+def _as_in(name: str, x: Any) -> Tensor:
+    """An operand in the element type in which a function of NumPy's takes it."""
+    x = plain(x)
+    return fresh(element(x, promoted(name, (kind_of(x),))[0]))
+
+
+@public("degrees")
+def degrees(x: Any) -> Any:
+    """An angle in degrees, from radians."""
+    return apply(Mul, _as_in("degrees", x), 180 / math.pi)
+
+
+@public("radians")
+def radians(x: Any) -> Any:
+    """An angle in radians, from degrees."""
+    return apply(Mul, _as_in("radians", x), math.pi / 180)
+
+
+# -- what complex numbers would have -------------------------------------------------------------
+
+
+@public("positive")
+def positive(x: Any) -> Any:
+    """``+x``: x itself."""
+    return staged(x)
+
+
+@public("real")
+def real(x: Any) -> Any:
+    """The real part: x itself."""
+    return staged(x)
+
+
+@public("imag")
+def imag(x: Any) -> Any:
+    """The imaginary part: zeros."""
+    x = staged(x)
+    return fresh(fit(0, x.element, x.type.shape))
+
+
+@public("conj")
+def conj(x: Any) -> Any:
+    """The complex conjugate: x itself."""
+    return staged(x)
+
+
+# -- nearness ------------------------------------------------------------------------------------
+
+
+@public("isclose")
+def isclose(x: Any, y: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """``|x - y| <= atol + rtol * |y|``, or equal; NaN is close to NaN only if ``equal_nan``."""
+    x, y = staged(x), staged(y)
+    y = y if y.element.is_float else apply(Mul, y, 1.0)
+    bound = apply(Add, atol, apply(Mul, rtol, abs(y)))
+    near = (abs(x - y) <= bound) & (abs(y) < float("inf")) | (x == y)
+    return near | (x != x) & (y != y) if equal_nan else near

@@ -1,0 +1,153 @@
+"""Element types: their names, conversion, and the questions of the array API standard about them.
+
+A type is NumPy's own object; ``bfloat16`` is that of ``ml_dtypes``, imported when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError
+from dlvm.dsl.trace.operands import (
+    Kind,
+    common,
+    element,
+    fresh,
+    here,
+    kind_of,
+    known_dtype,
+    plain,
+    staged,
+)
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.tensor import COPY, Tensor
+from dlvm.dsl.words.names import PUBLIC
+from dlvm.ir import BF16, BOOL, DType
+
+from .eager import public
+
+NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bfloat16"),
+)
+CONSTANTS: dict[str, Any] = {
+    "e": np.e,
+    "inf": np.inf,
+    "nan": np.nan,
+    "newaxis": None,
+    "pi": np.pi,
+}
+
+
+def constant(name: str) -> Any:
+    """A type or a number that has a name."""
+    if name in CONSTANTS:
+        return CONSTANTS[name]
+    return BF16.numpy.type if name == "bfloat16" else np.dtype(name).type
+
+
+# -- conversion ----------------------------------------------------------------------------------
+
+
+@public("astype")
+def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+    """``x`` in another element type; out of range saturates, NaN becomes 0."""
+    return fresh(element(plain(x), known_dtype(dtype)))
+
+
+@public("asarray")
+def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    """Any operand as a staged array, also a symbolic size; a staged one stays as it is."""
+    x = staged(x)
+    if dtype is None and not x.weak:
+        return x
+    return fresh(element(x, x.element if dtype is None else known_dtype(dtype)))
+
+
+@public("from_dlpack")
+def from_dlpack(x: Any) -> Any:
+    """An array of another library on the processor, without a copy."""
+    return staged(np.from_dlpack(x))
+
+
+@public("copy")
+def copy(x: Any) -> Any:
+    """An array of its own with the same elements, which may be assigned into."""
+    x = staged(x)
+    return Tensor(x.read(), here(), x.weak, label=f"{COPY}{x.label}" if x.label else "")
+
+
+# -- questions -----------------------------------------------------------------------------------
+
+
+def _of(x: Any) -> DType:
+    """The element type of an array, or the one that is named."""
+    return known_dtype(x.dtype if isinstance(x, Tensor) or is_array(x) else x)
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The type that holds values of all of these: arrays, types, and Python scalars, weakly."""
+    return common(tuple(_kind(x) for x in arrays_and_dtypes)).numpy
+
+
+def _kind(x: Any) -> Kind:
+    named = isinstance(x, np.dtype | type | str | DType)
+    return known_dtype(x).numpy if named else kind_of(plain(x))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """Whether values of one type become another without loss (``casting``: NumPy's words)."""
+    return bool(np.can_cast(_of(from_).numpy, _of(to).numpy, casting))
+
+
+KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "",
+    "numeric": "iuf",
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a type is another, or of a kind of the standard's, or of one of several."""
+    if isinstance(kind, tuple):
+        kinds: tuple[Any, ...] = kind  # pyright: ignore[reportUnknownVariableType]
+        return any(isdtype(dtype, k) for k in kinds)
+    if isinstance(kind, str) and kind in KINDS:
+        return _of(dtype).kind in KINDS[kind]
+    return _of(dtype) is _of(kind)
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ..."""
+    found = _of(dtype)
+    if not found.is_float:
+        raise DTypeError(f"finfo: expected a floating-point type, found {found}")
+    if found is BF16:
+        import ml_dtypes
+
+        return ml_dtypes.finfo(found.numpy)  # pyright: ignore[reportUnknownVariableType]
+    return np.finfo(found.numpy)
+
+
+def iinfo(dtype: Any) -> Any:
+    """The limits of an integer type: ``bits``, ``max``, ``min``."""
+    found = _of(dtype)
+    if not found.is_integer or found is BOOL:
+        raise DTypeError(f"iinfo: expected an integer type, found {found}")
+    return np.iinfo(found.numpy)
+
+
+PUBLIC.update(
+    result_type=result_type,
+    promote_types=result_type,
+    can_cast=can_cast,
+    isdtype=isdtype,
+    finfo=finfo,
+    iinfo=iinfo,
+)

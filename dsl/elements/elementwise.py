@@ -1,0 +1,158 @@
+"""Element-wise operations on any operands: promotion, broadcasting, and names from classes.
+
+``apply`` is how every public function writes an element-wise operation; ``derive`` makes the
+public function of a class when its name is first asked for. Compositions that have no class of
+their own stand in ``arithmetic``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import UserError
+from dlvm.dsl.trace.operands import (
+    broadcast_shapes,
+    fit,
+    here,
+    is_weak,
+    kind_of,
+    known_dtype,
+    plain,
+    promoted,
+    shape_of,
+)
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.names import DERIVERS, LISTERS, PUBLIC
+from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
+from dlvm.ops import (
+    Abs,
+    Add,
+    And,
+    Div,
+    Elementwise,
+    FloorDiv,
+    Mul,
+    Neg,
+    Not,
+    Or,
+    Remainder,
+    ShiftLeft,
+    ShiftRight,
+    Sub,
+    Xor,
+)
+
+from .eager import public
+
+PYTHON = {
+    *(Add, Sub, Mul, Div, FloorDiv, Remainder, Neg, Abs),
+    *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
+}
+"""What Python does itself on two Python scalars: the result is a weak scalar again."""
+OF_TRUTHS: dict[type[Elementwise], type[Elementwise]] = {Add: Or, Mul: And}
+"""What NumPy means by arithmetic on arrays of truth values."""
+
+
+def apply(cls: type[Elementwise], *xs: Any) -> Any:
+    """One element-wise operation on any operands, promoted and broadcast as NumPy does."""
+    if (alike := _alike(cls, xs)) is not None:
+        return results(cls(*alike), weak=False)
+    xs = tuple(plain(x) for x in xs)
+    kinds = tuple(kind_of(x) for x in xs)
+    dtypes = promoted(_promotes_as(cls), kinds)
+    cls = OF_TRUTHS.get(cls, cls) if set(dtypes) == {BOOL} else cls
+    note_widening(cls.name, xs, dtypes)
+    shape = broadcast_shapes([shape_of(x) for x in xs])
+    op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
+    return results(op, weak=cls in PYTHON and all(is_weak(x) for x in xs))
+
+
+def _promotes_as(cls: type[Elementwise]) -> str:
+    """The function of NumPy's whose promotion holds; where it has none, one like it."""
+    name = cls.public or cls.name
+    if cls.accepts != "f" or hasattr(np, name):
+        return name
+    return "exp" if len(cls.layout) == 1 else "arctan2"
+
+
+def results(op: Op, weak: bool) -> Any:
+    """What an operation gives: one array, or a tuple of several."""
+    scope = here()
+    if op.results[0] is op:
+        return Tensor(op, scope, weak)
+    return tuple(Tensor(r, scope, weak) for r in op.results)
+
+
+def _alike(cls: type[Elementwise], xs: Sequence[Any]) -> list[Value] | None:
+    """The operands as they are, where all are staged floats of one type: the common case."""
+    first = xs[0]
+    if type(first) is not Tensor or first.weak or not first.element.is_float:
+        return None
+    t = first.type
+    if any(type(x) is not Tensor or x.weak or x.type != t for x in xs[1:]):
+        return None
+    return [x.read() for x in xs]
+
+
+def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None:
+    """Remember for ``explain()`` where values become f64 that were not."""
+    if F64 not in dtypes:
+        return
+    for x, dtype in zip(xs, dtypes, strict=True):
+        if dtype is F64 and not is_weak(x) and known_dtype(x.dtype) is not F64:
+            given = ", ".join(str(known_dtype(y.dtype)) for y in xs if not is_weak(y))
+            here().trace.widenings.append((f"{name} of {given} computes in f64", user_origin()))
+            return
+
+
+def refuse_out(out: Any) -> None:
+    """``out=`` names memory, which staged code does not have."""
+    if out is not None:
+        raise UserError(
+            "out= has no meaning in staged code: memory is planned by the compiler",
+            origin=user_origin(),
+            remedy="assign the result: x = ..., or x[...] = ... into an array made here",
+        )
+
+
+def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
+    def call(*xs: Any, out: None = None) -> Any:
+        if len(xs) != len(cls.layout):
+            raise UserError(f"{cls.name} takes {len(cls.layout)} operands, found {len(xs)}")
+        refuse_out(out)
+        return apply(cls, *xs)
+
+    names = [*(spec.name for spec in cls.layout)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(n, kind) for n in names]
+    parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+def _derivable() -> dict[str, type[Op]]:
+    out: dict[str, type[Op]] = {}
+    for cls in OPS.values():
+        if issubclass(cls, Elementwise) and {spec.kind for spec in cls.layout} == {"operand"}:
+            out[cls.public or cls.name] = cls
+    return out
+
+
+def derive(name: str) -> Callable[..., Any] | None:
+    """The public function of an element-wise class, if there is one of that public name."""
+    cls = _derivable().get(name)
+    if cls is None:
+        return None
+    call = _of_elements(cls)  # type: ignore[arg-type]
+    call.__doc__ = cls.__doc__
+    public(name)(call)
+    return PUBLIC[name]
+
+
+DERIVERS.append(derive)
+LISTERS.append(lambda: list(_derivable()))

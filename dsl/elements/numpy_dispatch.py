@@ -1,0 +1,95 @@
+"""NumPy functions on staged values: the public function of the same name, or our error.
+
+A ufunc or array function of NumPy means the same as ours of that name, so nothing is listed
+but the few names that the array API standard changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import TraceError
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.suggestions import ABSENT, RENAMED, UNSIZED, instead, near
+from dlvm.dsl.words.names import PUBLIC, Function, every_name, lookup, named
+
+from .elementwise import refuse_out
+
+METHODS = {
+    ("add", "reduce"): "write dlvm.sum(x, axis=0)",
+    ("multiply", "reduce"): "write dlvm.prod(x, axis=0)",
+    ("maximum", "reduce"): "write dlvm.max(x, axis=0)",
+    ("minimum", "reduce"): "write dlvm.min(x, axis=0)",
+    ("logical_and", "reduce"): "write dlvm.all(x, axis=0)",
+    ("logical_or", "reduce"): "write dlvm.any(x, axis=0)",
+    ("add", "accumulate"): "write dlvm.cumsum(x, axis=0)",
+    ("multiply", "accumulate"): "write dlvm.cumprod(x, axis=0)",
+    ("add", "at"): "write x = x.at[i].add(v)",
+}
+REWRITTEN = {
+    "outer": "broadcast: the function of x[:, None] and y[None, :]",
+    "at": "write x = x.at[i].set(v)",
+    **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
+}
+OPTIONS = {
+    "where": "choose afterwards: dlvm.where(mask, result, otherwise)",
+    "dtype": "convert the operands: x.astype(dtype)",
+}
+LEFT_OUT = "leave it out"
+ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
+
+
+def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``np.sin(x)`` and operators with a NumPy array on the left."""
+    name: str = ufunc.__name__
+    if any(isinstance(x, np.ndarray) for x in kwargs.get("out", ())):
+        raise TraceError(
+            f"np.{name} assigns into an array from outside the trace",
+            origin=user_origin(),
+            remedy="make a new array, w = w + v, and return it",
+        )
+    refuse_out(kwargs.get("out"))
+    if method == "outer" and not kwargs:
+        x, y = inputs
+        shape = (*named("shape")(x), *(1,) * named("ndim")(y))
+        return _found(name)(named("reshape")(x, shape), y)
+    if method != "__call__":
+        raise _unstaged(f"np.{name}.{method}", METHODS.get((name, method), REWRITTEN[method]))
+    for option in kwargs:
+        raise _unstaged(f"np.{name} with {option}=", OPTIONS.get(option, LEFT_OUT))
+    return _found(name)(*inputs)
+
+
+def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``np.where(c, x, y)``, ``np.concatenate([x, y])`` and the like."""
+    refuse_out(kwargs.get("out"))
+    prefix = func.__module__.removeprefix("numpy").removeprefix(".")
+    call = _found(f"{prefix}.{func.__name__}" if prefix else func.__name__)
+    given = {k: v for k, v in kwargs.items() if k != "out"}
+    try:
+        inspect.signature(call).bind(*args, **given)
+    except TypeError as error:
+        like = UNSIZED.get(func.__name__) or f"dlvm.{func.__name__}{inspect.signature(call)}"
+        raise _unstaged(f"np.{func.__name__} in this form ({error})", like) from None
+    return call(*args, **given)
+
+
+def _found(name: str) -> Function:
+    found = lookup(RENAMED.get(name, name))
+    if found is None:
+        remedy = UNSIZED.get(name) or ABSENT.get(name.rpartition(".")[2]) or instead(name)
+        remedy = remedy or near(name, {f"dlvm.{n}": n for n in every_name()}) or ELSEWHERE
+        raise _unstaged(f"np.{name}", remedy)
+    return found
+
+
+def _unstaged(what: str, remedy: str | None = None) -> TraceError:
+    return TraceError(f"{what} can't be staged", origin=user_origin(), remedy=remedy)
+
+
+PUBLIC["_numpy_ufunc"] = numpy_ufunc
+PUBLIC["_numpy_function"] = numpy_function

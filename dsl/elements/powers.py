@@ -1,0 +1,72 @@
+"""``x ** y``: by squaring where the exponent is a small whole number or both are integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.base.errors import DTypeError
+from dlvm.dsl.trace.operands import (
+    element,
+    fit,
+    fresh,
+    here,
+    is_weak,
+    kind_of,
+    number,
+    plain,
+    promoted,
+)
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.ir import F64
+from dlvm.ops import Div, IntegerPower, Mul, Pow, Sqrt
+
+from .eager import public
+from .elementwise import apply, note_widening
+
+SQUARED = 16  # a whole power of floats up to here is a product, which rounds at each step
+
+
+@public("power")
+@public("pow")
+def pow(x: Any, y: Any) -> Any:
+    """``x ** y``; integers wrap, and a negative integer power is the whole part of ``1/x**-y``."""
+    x, y = plain(x), plain(y)
+    (dtype, _) = promoted("power", (kind_of(x), kind_of(y)))
+    weak = is_weak(x) and is_weak(y)
+    known = isinstance(y, int | float) and not isinstance(y, bool)
+    if known and weak and y < 0:
+        dtype = F64  # as Python does
+    note_widening("pow", (x, y), (dtype, dtype))
+    base = Tensor(element(x, dtype), here(), weak)
+    if known and float(y).is_integer() and (dtype.is_integer or abs(y) <= SQUARED):
+        return _whole(base, int(y))
+    if known and y == 0.5:
+        found = apply(Sqrt, base)
+    else:
+        found = apply(IntegerPower if dtype.is_integer else Pow, base, y)
+    return fresh(found.read(), weak)  # what Python makes of two numbers leaves f32 as it is
+
+
+def _whole(base: Tensor, n: int) -> Any:
+    """A power by repeated squaring."""
+    if base.element.is_integer:
+        if n < 0:
+            raise DTypeError(
+                f"integers to the negative integer power {n}",
+                remedy=f"make them floats first: x.astype(float) ** {n}",
+            )
+        number(n, base.element)
+    if n < 0:
+        return apply(Div, 1, _whole(base, -n))
+    square, result = base, None
+    while n:
+        if n & 1:
+            result = square if result is None else apply(Mul, result, square)
+        n >>= 1
+        if n:
+            square = apply(Mul, square, square)
+    return (
+        Tensor(fit(1, base.element, base.type.shape), here(), base.weak)
+        if result is None
+        else result
+    )

@@ -1,0 +1,1 @@
+"""What is kept of a fault of ours while Python runs."""

@@ -1,0 +1,1 @@
+"""Control flow and effects: branches, loops, printing and assertions."""

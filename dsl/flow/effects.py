@@ -1,0 +1,37 @@
+"""Effects that users ask for: assertions, printing and taps, in the order they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.dsl.elements.eager import public
+from dlvm.dsl.elements.reductions import all
+from dlvm.dsl.trace.operands import staged
+from dlvm.ops import Assert, Print, Tap
+
+
+@public("assert_")
+def assert_(condition: Any, message: str = "the assertion does not hold") -> None:
+    """End the call with an error at this line unless every element of the condition holds."""
+    holds = all(condition)
+    Assert(holds.read(), message)
+
+
+@public("print")
+def print(*values: Any) -> None:
+    """Write values when the call gets here; strings stand before the value that follows."""
+    label = ""
+    for value in values:
+        if isinstance(value, str):
+            label += f"{value} "
+            continue
+        Print(staged(value).read(), label)
+        label = ""
+
+
+@public("tap")
+def tap(x: Any, name: str) -> Any:
+    """``x`` itself, which ``with dlvm.taps() as found:`` collects in ``found[name]``."""
+    x = staged(x)
+    Tap(x.read(), name)
+    return x

@@ -1,0 +1,1 @@
+"""What a function reads that is no argument of it: captured arrays, scalars and objects."""

@@ -1,0 +1,236 @@
+"""What is compared at each call: guards on state that was read while tracing.
+
+A guard knows how a name is followed and what stood there. Scalars are compared by type and
+value, functions and classes by identity, arrays that Python computed with by their elements:
+all of a small one, a sample of a large one. This room does not know how names are found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import weakref
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, cast
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from dlvm.dsl.trace.scopes import is_array, type_of
+from dlvm.ir import Array
+
+from .places import Items, Read
+
+CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
+SMALL = 4096
+"""Bytes of an array, and entries of a container, that are compared in full."""
+
+
+ELEMENTS = "the elements of "
+"""How the path of a guard on elements begins."""
+
+
+class Gone:
+    """What is read where a name no longer leads anywhere."""
+
+    def __repr__(self) -> str:
+        return "gone"
+
+
+GONE = Gone()
+
+
+def present(read: Read) -> Any:
+    """What a name leads to now, or ``GONE``."""
+    try:
+        return read()
+    except (NameError, LookupError, AttributeError, TypeError, ValueError):
+        return GONE
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """Something that was read while tracing; the trace holds only while it is the same."""
+
+    path: str
+    read: Read
+    expected: Any
+    by_identity: bool = False
+
+    def holds(self) -> bool:
+        """Whether it is still the same."""
+        return self.allows(self.now())
+
+    def allows(self, found: Any) -> bool:
+        """Whether this could stand there as well."""
+        if self.by_identity:
+            expected = self.expected
+            return found is (expected() if isinstance(expected, weakref.ref) else expected)
+        return type(found) is type(self.expected) and _equal(found, self.expected)
+
+    def now(self) -> Any:
+        """What is there now, or ``GONE``."""
+        return present(self.read)
+
+
+def brief(value: Any) -> str:
+    """What stood somewhere or stands there now, on one line and by the name that users know."""
+    if isinstance(value, weakref.ref):
+        return brief(cast(Callable[[], Any], value)())
+    if is_array(value):
+        return str(type_of(value))
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if isinstance(value, FunctionType | BuiltinFunctionType | type):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{value!r:.60}"
+
+
+def weakly(value: Any) -> Any:
+    """A weak reference where there can be one: objects that know their owner would keep it."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two values of one type are the same: 0.0 is not -0.0, and NaN is NaN."""
+    if isinstance(a, np.generic):
+        return a.tobytes() == b.tobytes()
+    if isinstance(a, float | complex):
+        return repr(complex(a)) == repr(complex(b))
+    try:
+        return bool(a == b)
+    except Exception:  # an == of the user's own
+        return False
+
+
+def comparable(value: Any) -> bool:
+    """Whether something is a value, such as a date or a fraction: equal by what it holds."""
+    cls: Any = value.__class__
+    return bool(cls.__hash__) and cls.__eq__ is not object.__eq__ and (value == value) is True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """An array that can be reached by name: its path and how it is read."""
+
+    path: str
+    read: Read
+
+
+# -- containers ------------------------------------------------------------------------------------
+
+
+def pairs(value: Any) -> list[tuple[Any, Any]]:
+    """The keys or positions of a container and what stands there."""
+    return list(value.items()) if hasattr(value, "items") else list(enumerate(value))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def structure(value: Any) -> Any:
+    """The keys of a mapping in their order; of what is long, and of sequences, the length."""
+    keyed = hasattr(value, "items") and len(value) <= SMALL
+    return tuple(value) if keyed else len(value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Scalars of a container: their types and values."""
+
+    values: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.values!r}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entries) or len(self.values) != len(other.values):
+            return False
+        pairs = zip(self.values, other.values, strict=True)
+        return all(a is b or (type(a) is type(b) and _equal(a, b)) for a, b in pairs)
+
+
+def entries(keys: Sequence[Any], read: Read) -> Items:
+    """How the scalars at these places of a container are read."""
+    return Items(read, tuple(keys), Entries)
+
+
+# -- arrays ----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of an array at one time: all of a small one, of a large one a sample."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    identity: int
+    data: bytes
+
+    def __repr__(self) -> str:
+        size = min(5, len(self.data) // self.dtype.itemsize)
+        return f"{np.ndarray(size, self.dtype, self.data).tolist()!r:.40}"
+
+    @staticmethod
+    def of(array: Any) -> Elements:
+        """What an array holds now."""
+        if not is_array(array):
+            raise ValueError("no longer an array")
+        if array.nbytes <= SMALL:
+            return Elements(array.dtype, array.shape, 0, array.tobytes())
+        step = math.ceil((array.nbytes / SMALL) ** (1 / array.ndim))
+        sample = array[(slice(None, None, step),) * array.ndim]
+        return Elements(array.dtype, array.shape, id(array), sample.tobytes())
+
+
+def owner(array: Array) -> Any:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def shows(base: Array, array: Array) -> bool:
+    """Whether an array is a view of elements of another one."""
+    low, high = byte_bounds(array)
+    start, stop = byte_bounds(base)
+    if owner(base) is not owner(array) or low < start or high > stop:
+        return False
+    corners = (low - start, high - array.itemsize - start)
+    return base.flags.c_contiguous or all(_on_grid(base, at) for at in corners)
+
+
+def _on_grid(base: Array, offset: int) -> bool:
+    """Whether so many bytes after its lowest one there is an element of an array."""
+    for stride, size in sorted(zip(map(abs, base.strides), base.shape, strict=True), reverse=True):
+        if stride:
+            offset -= min(offset // stride, size - 1) * stride
+    return offset < base.itemsize
+
+
+class _Window:
+    """Memory of another array, for NumPy to look at."""
+
+    def __init__(self, interface: dict[str, Any], base: Array) -> None:
+        self.__array_interface__ = interface
+        self.base = base
+
+
+def same_view(array: Array, base: Array, read: Read) -> Read:
+    """How the view is made again of what the name stands for at each call."""
+    seen = array.__array_interface__
+    offset = seen["data"][0] - base.__array_interface__["data"][0]
+    whole = (base.shape, base.dtype, base.strides)
+    dtype = array.dtype
+
+    def again() -> Any:
+        now = read()
+        if not is_array(now) or (now.shape, now.dtype, now.strides) != whole:
+            return now
+        start, frozen = now.__array_interface__["data"]
+        window: Any = _Window({**seen, "data": (start + offset, frozen)}, now)
+        return np.asarray(window).view(dtype)
+
+    return again

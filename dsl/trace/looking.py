@@ -1,0 +1,68 @@
+"""After a call that somebody looks at: are its results numbers, and if not, who made them so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dlvm.base.debugging import Looks
+from dlvm.base.errors import NotFinite, UserError
+from dlvm.ir import Array, Module, Value
+
+if TYPE_CHECKING:
+    from dlvm.trust.replay import Bad
+
+Stops = Sequence[Callable[[], Module]]
+
+
+def kept(arrays: Sequence[Array], donated: Sequence[int]) -> list[Array]:
+    """The arguments as they are before the call, of which some will be overwritten."""
+    return [np.array(a) if i in donated else a for i, a in enumerate(arrays)]
+
+
+def look(
+    stops: Stops,
+    arrays: Sequence[Array],
+    labels: Sequence[str],
+    found: Sequence[Array],
+    looks: Looks,
+) -> None:
+    """Raise the error that names the operation, where a result shows what is looked for.
+
+    The first of ``stops`` is the program as it was traced, the rest forms of it that can be run.
+    """
+    from dlvm.trust import replay  # with the first error
+
+    wanted = (looks.nans, looks.infs)
+    bad = {
+        (True, False): replay.not_a_number,
+        (False, True): replay.infinite,
+        (True, True): replay.not_finite,
+    }[wanted]
+    if any(replay.shows(x, bad) for x in found):
+        raise _explained(stops, arrays, labels, bad)
+
+
+def _explained(stops: Stops, arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError:
+    """The program by the references as it was written, then as it was optimised."""
+    from dlvm.trust import replay  # with the first error
+
+    traced, *forms = stops
+    for form in forms:
+        module = form()
+        shown, made = replay.culprit(module, traced(), arrays, bad)
+        if made is not None:
+            names = dict[Value, str](zip(module.main.params, labels, strict=False))
+            _, first = replay.culprit(module, traced(), arrays, replay.not_finite)
+            earlier = first if first is not None and first.op is not made.op else None
+            return replay.accuse(made, bad, names, earlier if made.from_infinities else None)
+        came = replay.given_bad(arrays, labels, bad) if shown else None
+        if came is not None:
+            return came
+    return NotFinite(
+        "a result is not finite by machine code, and is by the references",
+        notes=tuple(f"{n}: {replay.described(a)}" for n, a in zip(labels, arrays, strict=True)),
+        remedy="numbers are so large that the order of operations matters: scale them down",
+    )

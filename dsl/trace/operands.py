@@ -1,0 +1,296 @@
+"""Whatever a user may write as an operand, as a value of the program: promotion and broadcasting.
+
+Promotion is NumPy 2's own: the NumPy function of the same name is asked, with Python scalars
+(and arguments that are Python scalars) weak. A weak float leaves bf16 as it is, which NumPy
+does not know. Broadcasting stretches a literal 1 only; a symbol is never stretched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, reduce
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+
+from dlvm.base.errors import DTypeError, ShapeError, TraceError
+from dlvm.ir import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F64,
+    I64,
+    NUMBERS,
+    TAPE,
+    Array,
+    Dim,
+    DType,
+    Expr,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+)
+from dlvm.ops import Broadcast, Cast, Constant, DimSize, Reshape
+
+from .scopes import Scope, current, is_array, user_origin
+from .sizes import bare
+from .tensor import Tensor
+
+Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
+"""How an operand takes part in promotion: by its dtype, or weakly as a Python scalar."""
+
+_BOOL = np.dtype(np.bool_)
+
+
+def here() -> Scope:
+    """The scope that is being written."""
+    scope = current()
+    if scope is None:
+        raise TraceError("no function is being traced", origin=user_origin())
+    return scope
+
+
+def is_scalar(x: Any) -> TypeGuard[np.generic[Any]]:
+    """Whether something is a NumPy scalar."""
+    return isinstance(x, np.generic)
+
+
+def plain(x: Any) -> Any:
+    """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
+    x = bare(x)
+    if is_scalar(x):  # before float, of which np.float64 is a kind
+        return np.asarray(x)
+    if is_array(x) or isinstance(x, Tensor | int | float | Expr):
+        return x
+    if isinstance(x, list | tuple):
+        items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
+        if any(isinstance(item, Tensor | Expr) for item in items):
+            raise _not_an_array(items)
+        return np.asarray(items)
+    if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+        return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
+    try:
+        return np.asarray(memoryview(x))
+    except TypeError:
+        raise _no_operand(x) from None
+
+
+OTHERS = "give it an array or a number; Python compares others by is and =="
+
+
+def _no_operand(x: Any) -> TraceError:
+    """The error for what is neither an array nor a number."""
+    remedies = {
+        type(None): "give it an array or a number, or write x is None to ask whether there is one",
+        complex: "complex numbers are not supported: compute their two parts as two arrays",
+    }
+    return TraceError(
+        f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
+        origin=user_origin(),
+        remedy=next((text for kind, text in remedies.items() if isinstance(x, kind)), OTHERS),
+    )
+
+
+def _not_an_array(items: list[Any]) -> TraceError:
+    """The error for a list in the place of an array; one that was passed is named."""
+    names = {x.label.rpartition("[")[0] for x in items if isinstance(x, Tensor)}
+    name = names.pop() if len(names) == 1 else ""
+    if name:
+        return TraceError(
+            f"{name} is a {type(items).__name__} of {len(items)} numbers or arrays, not one array",
+            origin=user_origin(),
+            remedy=f"pass np.asarray({name})",
+        )
+    return TraceError(
+        "a list of staged values is not an array",
+        origin=user_origin(),
+        remedy="make one with dlvm.stack([a, b]) or dlvm.concat([a, b])",
+    )
+
+
+def kind_of(x: Any) -> Kind:
+    """How an operand takes part in promotion."""
+    if isinstance(x, Tensor):
+        if x.weak and x.element is not BOOL:
+            return float if x.element.is_float else int
+        return x.dtype
+    if is_array(x):
+        return x.dtype
+    if isinstance(x, bool):
+        return _BOOL
+    return float if isinstance(x, float) else int
+
+
+def shape_of(x: Any) -> tuple[Dim, ...]:
+    """The shape of an operand."""
+    if isinstance(x, Tensor):
+        return x.type.shape
+    return x.shape if is_array(x) else ()
+
+
+def is_weak(x: Any) -> bool:
+    """Whether an operand is a Python scalar, or an argument that was one."""
+    return x.weak if isinstance(x, Tensor) else not is_array(x)
+
+
+@lru_cache(maxsize=4096)
+def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
+    """The element type in which a function of NumPy's takes each operand."""
+    ufunc = getattr(np, ufunc_name, None)
+    if not any(isinstance(k, np.dtype) for k in kinds):
+        kinds = tuple(np.dtype(k) for k in kinds)
+    if _weak_half(kinds):
+        return (BF16,) * len(kinds)
+    if not isinstance(ufunc, np.ufunc) or ufunc.nin != len(kinds):
+        return (common(kinds),) * len(kinds)
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))[: len(kinds)]
+    except TypeError:
+        raise _undefined(ufunc_name, kinds) from None
+    if len(set(found)) > 1:
+        return (common(kinds),) * len(kinds)
+    return tuple(known_dtype(d) for d in found)
+
+
+def _undefined(name: str, kinds: Sequence[Kind]) -> DTypeError:
+    """The error for element types for which NumPy does not have a function either."""
+    types = [str(known_dtype(k)) if isinstance(k, np.dtype) else k.__name__ for k in kinds]
+    bools = "bool" in types
+    return DTypeError(
+        f"{name} is not defined for elements of type {' and '.join(dict.fromkeys(types))}",
+        remedy="convert them: x.astype(int)" + " to count, or use ~x and x ^ y" * bools,
+    )
+
+
+def _weak_half(kinds: tuple[Kind, ...]) -> bool:
+    """Whether a Python number meets bf16, which is told by name: its dtype takes long to import."""
+    names = {k.name for k in kinds if isinstance(k, np.dtype)}
+    return names == {"bfloat16"} and any(k is float for k in kinds)
+
+
+@lru_cache(maxsize=4096)
+def common(kinds: tuple[Kind, ...]) -> DType:
+    """The element type that holds values of all kinds."""
+    if _weak_half(kinds):
+        return BF16
+    samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]
+    try:
+        return known_dtype(np.result_type(*samples))
+    except TypeError:  # of bf16 with some others NumPy knows the sum, but no common type
+        dtypes = [k for k in kinds if isinstance(k, np.dtype)]
+        return known_dtype(reduce(lambda a, b: np.add.resolve_dtypes((a, b, None))[0], dtypes))
+
+
+@lru_cache(maxsize=256)
+def known_dtype(dtype: Any) -> DType:
+    """The element type of a NumPy dtype, an IR name such as ``"f32"``, or a Python type."""
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        found = dtype_of(np.dtype(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        found = DTYPES.get(dtype) if isinstance(dtype, str) else None
+    if found is None or found is TAPE:
+        raise DTypeError(
+            f"no element type for {dtype}", remedy=f"there are {', '.join(map(str, NUMBERS))}"
+        )
+    return found
+
+
+def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The shape that all shapes stretch to; only a literal 1 stretches."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    out: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if out[axis] == 1:
+                out[axis] = size
+            elif size != 1 and size != out[axis]:
+                sides = out[axis], size
+                raise ShapeError(_clash(shapes, *sides), remedy=_stretch(*sides), sides=sides)
+    return tuple(out)
+
+
+def shown_shape(shape: tuple[Dim, ...]) -> str:
+    """A shape as Python writes it: ``(3,)``."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _clash(shapes: Sequence[tuple[Dim, ...]], a: Dim, b: Dim) -> str:
+    listed = " and ".join(shown_shape(s) for s in shapes if s)
+    return f"the shapes {listed} don't broadcast: {a} against {b}"
+
+
+def _stretch(a: Dim, b: Dim) -> str:
+    if isinstance(a, int) and isinstance(b, int):
+        return "sizes must be equal, or 1; x[:, None] adds an axis of size 1 where it is missing"
+    return f"a symbolic size never stretches; use one symbol for both if {a} equals {b}"
+
+
+def fit(x: Any, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+    """An operand as a value of exactly this element type and shape."""
+    return spread(element(x, dtype), shape)
+
+
+def element(x: Any, dtype: DType) -> Value:
+    """An operand as a value of this element type, in its own shape."""
+    if isinstance(x, Tensor):
+        value = x.read()
+    elif is_array(x):
+        value = here().capture(x)
+    elif isinstance(x, Expr):
+        value = DimSize(x)
+    else:
+        return Constant(number(x, dtype))
+    return value if value.dtype is dtype else Cast(value, dtype)
+
+
+def number(x: float, dtype: DType) -> Array:
+    """A Python scalar as a constant of an element type that can hold it."""
+    try:
+        return literal(x, dtype)
+    except OverflowError:
+        raise DTypeError(
+            f"the Python integer {x} is out of range for {dtype}",
+            remedy="give it a wider type, such as np.int64(...)",
+        ) from None
+
+
+def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """A value stretched to a shape that it broadcasts to."""
+    mine = value.shape
+    if mine == shape:
+        return value
+    offset = len(shape) - len(mine)
+    kept = [i for i, d in enumerate(mine) if not (d == 1 and shape[i + offset] != 1)]
+    if len(kept) != len(mine):
+        value = Reshape(value, tuple(mine[i] for i in kept))
+    return Broadcast(value, shape, tuple(i + offset for i in kept))
+
+
+def staged(x: Any, label: str = "") -> Tensor:
+    """Any operand as a staged array."""
+    x = plain(x)
+    if isinstance(x, Tensor):
+        return x
+    if is_array(x):
+        return Tensor(here().capture(x), here(), held="a captured array")
+    dtype = BOOL if isinstance(x, bool) else F64 if isinstance(x, float) else I64
+    return Tensor(element(x, dtype), here(), weak=dtype is not BOOL, label=label)
+
+
+def valued(x: Any) -> tuple[Value, TensorType]:
+    """Any operand as a value, and its type."""
+    value = staged(x).read()
+    return value, value.type
+
+
+def fresh(value: Value, weak: bool = False) -> Tensor:
+    """What an operation gave, as a box of its own."""
+    return Tensor(value, here(), weak)

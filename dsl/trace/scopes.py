@@ -1,0 +1,323 @@
+"""Where operations are written while Python runs: scopes, one inside the other, of one trace.
+
+A scope collects the operations of one function or region. A value of an outer scope that is
+used in an inner one is lifted: each scope on the way gets a parameter for it and remembers what
+it stands for, so that regions are closed and captures are explicit operands. This room knows
+values, not the arrays that users write.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeGuard, TypeVar
+
+import numpy as np
+
+from dlvm.base.errors import CompilerError, DlvmError, DTypeError, Origin, TraceError, UserError
+from dlvm.dsl.words.origins import CALLER, caller_of_library, frames, frames_of_user, is_internal
+from dlvm.dsl.words.origins import origin_in as origin_in
+from dlvm.dsl.words.origins import user_origin as user_origin
+from dlvm.ir import (
+    NUMBERS,
+    TAPE,
+    Array,
+    Builder,
+    Declaration,
+    Module,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+)
+from dlvm.ir.core import MAX_NESTING, Entry
+from dlvm.ops import Constant
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+ANYBODYS = MemoryError | RecursionError | OSError | Warning
+"""Errors that are nobody's fault in particular, or come from a user's object in C."""
+
+
+def trimmed(error: UserError) -> UserError:
+    """The error with only the user's frames in its traceback, and the user's line."""
+    found = error.located(user_origin())
+    caller = caller_of_library(error, found.origin)
+    if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
+        found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
+    return found.with_traceback(frames_of_user(error))
+
+
+def trimmed_of_user(
+    error: Exception,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    called: Module | None = None,
+) -> Exception:
+    """The same for an error that the user's own code raised, in a call of a function of ours.
+
+    ``called`` is the program that was called, if one was.
+
+    What our own code raised is a fault of ours, and told as one; what any code may raise, such as
+    that memory is short, stays as it is.
+    """
+    *_, last = frames(error.__traceback__)
+    if not is_internal(last.tb_frame):
+        from dlvm.dsl.words.calling import of_numpy
+
+        return (of_numpy(error) or error).with_traceback(frames_of_user(error))
+    unknown = isinstance(error, CompilerError) and error.reproducer is None
+    module: str = last.tb_frame.f_globals.get("__name__", "")
+    inside = module.partition(".")[0] == "dlvm"
+    if not unknown and (not inside or isinstance(error, DlvmError | ANYBODYS)):
+        return error
+    from dlvm.dsl.faults.faults import told
+
+    return told(error, name, args, kwargs, called).with_traceback(frames_of_user(error))
+
+
+def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
+    """A function that users call: its errors show their line and none of our frames."""
+
+    @functools.wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return fn(*args, **kwargs)
+        except UserError as error:
+            if error.sides:
+                from .provenance import explained
+
+                error = explained(error, args)
+            raise trimmed(error) from error.__cause__
+        except Exception as error:
+            from dlvm.dsl.words.calling import refused
+
+            if (wrong := refused(error, fn, args, kwargs)) is not None:
+                raise wrong from None
+            raise trimmed_of_user(error, fn.__qualname__, args, kwargs)  # noqa: B904  # it is it
+
+    return call
+
+
+class Recorder(Builder):
+    """A builder that stamps every operation with the user's line."""
+
+    def append(self, op: Op) -> None:
+        """Add an operation, as its constructor does."""
+        if op.origin is None:
+            op.origin = self.origin or user_origin()
+        self.ops.append(op)
+
+
+def plain_name(name: str) -> str:
+    """A name of letters, digits and underscores for IR text."""
+    letters = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return "_".join(part for part in letters.split("_") if part) or "f"
+
+
+def is_array(x: Any) -> TypeGuard[Array]:
+    """Whether something is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether something is a list or a tuple."""
+    return isinstance(x, list | tuple)
+
+
+def type_of(array: Array, label: str = "") -> TensorType:
+    """The type that an array has in a program."""
+    dtype = dtype_of(ordinary(array, label))
+    if dtype is None or dtype is TAPE:
+        raise DTypeError(
+            f"{label or 'an array'} has elements of type {array.dtype}; there are "
+            f"{', '.join(map(str, NUMBERS))}",
+            origin=user_origin(),
+            remedy=_converted(array, label or "x"),
+        )
+    return TensorType(dtype, array.shape)
+
+
+def ordinary(array: Array, label: str = "") -> Array:
+    """The array itself; one whose operations mean something else is refused."""
+    x = label or "x"
+    if hasattr(array, "filled"):  # asking for np.ma would import it
+        raise DTypeError(
+            f"{label or 'an array'} is a masked array, and its mask would be lost",
+            origin=user_origin(),
+            remedy=f"pass {x}.data and ~{x}.mask, and give where= to reductions",
+        )
+    if isinstance(array, np.matrix):
+        raise DTypeError(
+            f"{label or 'an array'} is a np.matrix, whose * is a product of matrices",
+            origin=user_origin(),
+            remedy=f"pass np.asarray({x}), and write @ for products of matrices",
+        )
+    return array
+
+
+def _converted(array: Array, x: str) -> str:
+    """How an array of other elements becomes one of ours."""
+    if not array.dtype.isnative and array.dtype.kind in "iuf":
+        return f"swap its bytes: {x}.astype({x}.dtype.name)"
+    if array.dtype.kind == "c":
+        return f"pass its parts as two arrays, {x}.real and {x}.imag"
+    if array.dtype.kind in "mM":
+        return f"count in units: {x}.astype(np.int64)"
+    return f"make it an array of numbers: {x}.astype(np.float64)"
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An array from outside a trace that became a hidden argument: where it stands, and as what."""
+
+    path: str
+    array: Array
+    param: Param
+
+
+class Trace:
+    """What all scopes of one trace share: functions made so far, and notes for the user."""
+
+    def __init__(
+        self,
+        label: str,
+        find: Callable[[Array], str | None],
+        known: frozenset[int] = frozenset(),
+    ) -> None:
+        self.label = label
+        self.find = find
+        self.known = known
+        self.entries: list[Entry] = []
+        self.names: set[str] = set()
+        self.arrays: dict[int, Captured] = {}
+        self.constants: list[tuple[TensorType, Origin]] = []
+        self.widenings: list[tuple[str, Origin]] = []
+        self.memo: dict[Any, Any] = {}
+        self.open: list[Any] = []
+        self.main: Any = None
+        self.python: Any = None
+        self.sources: dict[Value, tuple[Value, Scope]] = {}
+        """What the parameters of inner scopes that were lifted stand for."""
+        self.inputs: dict[Param, Any] = {}
+        """What the other parameters of scopes are called, and stand for."""
+
+    def is_known(self, array: Array) -> bool:
+        """Whether an array, or what it is a view of, is known for good."""
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return id(array) in self.known
+
+    def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
+        """The functions written so far, to come back to."""
+        return list(self.entries), set(self.names), dict(self.memo)
+
+    def reset(self, mark: tuple[list[Entry], set[str], dict[Any, Any]]) -> None:
+        """Forget the functions written since."""
+        self.entries, self.names, self.memo = list(mark[0]), set(mark[1]), dict(mark[2])
+
+    def unique(self, name: str) -> str:
+        """A name for a function that no other one of the module has."""
+        stem = plain_name(name)
+        n, found = 1, stem
+        while found in self.names:
+            n, found = n + 1, f"{stem}_{n}"
+        self.names.add(found)
+        return found
+
+    def declare(self, kind: str, of: str, **options: Any) -> Declaration:
+        """A derived function of the module, for a pass to fill in; the same one if asked again."""
+        key = (kind, of, tuple(sorted(options.items())))
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = Declaration(kind, self.unique(f"{kind}_{of}"), of, **options)
+            self.entries.append(found)
+        return found
+
+
+class Scope:
+    """The operations of one function or region while its Python runs."""
+
+    def __init__(self, trace: Trace, parent: Scope | None, label: str) -> None:
+        self.trace = trace
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.label = label
+        self.root: Scope = self if parent is None else parent.root
+        self.builder = Recorder()
+        self.params: tuple[Param, ...] = ()
+        self.lifted: dict[Value, Param] = {}
+        self.alive = False
+        self.symbolic = False
+        self._tokens: list[Token[Scope | None]] = []
+
+    def __enter__(self) -> Scope:
+        if self.depth > MAX_NESTING:
+            raise TraceError(
+                f"control flow nests more than {MAX_NESTING} deep in {self.label}",
+                origin=user_origin(),
+                remedy="write the nesting as a loop: dlvm.scan or dlvm.while_loop",
+            )
+        self._tokens.append(_current.set(self))
+        self.builder.__enter__()
+        self.alive = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.alive = False
+        self.builder.__exit__(*error)
+        _current.reset(self._tokens.pop())
+
+    def lift(self, value: Value, owner: Scope) -> Value:
+        """A value of this scope or of one around it, as a value of this scope."""
+        if owner is self:
+            return value
+        if self.parent is None:
+            raise CompilerError(f"{value!r} was lifted out of its trace")
+        outer = self.parent.lift(value, owner)
+        found = self.lifted.get(outer)
+        if found is None:
+            name = outer.name if isinstance(outer, Param) else f"outer_{len(self.lifted)}"
+            found = self.lifted[outer] = Param(outer.type, name, origin=outer.origin)
+            self.trace.sources[found] = (value, owner)
+        return found
+
+    def within(self, owner: Scope) -> bool:
+        """Whether a scope is this one or around it."""
+        scope: Scope | None = self
+        while scope is not None and scope is not owner:
+            scope = scope.parent
+        return scope is owner
+
+    def capture(self, array: Array) -> Value:
+        """An array from outside the trace: a hidden argument if it has a name, else a constant."""
+        trace, key = self.trace, id(array)
+        known = trace.arrays.get(key)
+        if known is None:
+            path = trace.find(array)
+            if path is None:
+                return self._constant(array)
+            param = Param(type_of(array), f"captured_{plain_name(path)}")
+            known = trace.arrays[key] = Captured(path, array, param)
+        return self.lift(known.param, self.root)
+
+    def _constant(self, array: Array) -> Value:
+        op = Constant(literal(array, type_of(array).dtype))
+        if not self.trace.is_known(array):
+            self.trace.constants.append((op.type, user_origin()))
+        return op
+
+
+_current: ContextVar[Scope | None] = ContextVar("dlvm_scope", default=None)
+
+
+def current() -> Scope | None:
+    """The scope that is being written now, if any."""
+    return _current.get()

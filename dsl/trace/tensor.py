@@ -1,0 +1,462 @@
+"""The staged value: a box with views, which behaves in a trace as a NumPy array does.
+
+A box holds the operation that computes its present contents; assigning puts another one in. A
+view knows its parent and one step from it, reads through the steps and writes back through
+them, so aliases see each other's changes. Arguments, captured arrays and boxes of an outer
+region can be read only. Python's own questions (``if``, ``float``, ``len``) that need a number
+are answered with an error that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from dlvm.base.errors import TraceError
+from dlvm.dsl.words.names import named
+from dlvm.dsl.words.views import Reshaped, row_major
+from dlvm.ir import Dim, DType, TensorType, Value
+
+from .mistakes import (
+    SIZE,
+    no_attribute,
+    no_number,
+    no_truth,
+    not_in_place,
+    not_like_python,
+    unknown_length,
+    used_after,
+)
+from .scopes import Scope, current, user_origin
+from .sizes import Shown, shown, shown_sizes
+
+OUTSIDE = "a value from outside this region"
+COPY = "a copy of "
+CARRY = "make it part of what the body takes and returns, or change a copy"
+
+
+class Step(Protocol):
+    """How a view looks at its parent: reading a value, and writing one back into it."""
+
+    def read(self, whole: Value) -> Value:
+        """The part that the view shows."""
+        ...
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """The whole with that part replaced."""
+        ...
+
+    def strides(self, shape: tuple[Dim, ...], of: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+        """The strides of the part of an array of a shape and strides; None where it is a copy."""
+        ...
+
+
+def _binary(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return named(name)(self, other)
+
+    return operator
+
+
+def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return named(name)(other, self)
+
+    return operator
+
+
+def _unary(name: str) -> Callable[[Tensor], Any]:
+    def operator(self: Tensor) -> Any:
+        return named(name)(self)
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        if not self.shape:
+            return named(name)(self, other)
+        named("_assign_in_place")(self, named(name)(self, other))
+        return self
+
+    return operator
+
+
+class Tensor:
+    """A staged array: the result of an operation of the trace that is being written."""
+
+    __slots__ = (
+        "__weakref__",
+        "_held",
+        "_label",
+        "_parent",
+        "_root",
+        "_scope",
+        "_step",
+        "_value",
+        "_version",
+        "weak",
+    )
+    __array_priority__ = 1000
+
+    def __init__(
+        self, value: Value, scope: Scope, weak: bool = False, held: str = "", label: str = ""
+    ) -> None:
+        self._value = value
+        self._scope = scope
+        self._held = held
+        self._label = label
+        self._version = 0
+        self._root: Tensor = self
+        self._parent: Tensor | None = None
+        self._step: Step | None = None
+        self.weak = weak
+
+    # -- reading and writing ---------------------------------------------------------------------
+
+    def read(self) -> Value:
+        """The present contents, as a value of the scope that is being written."""
+        scope, owner = current(), self._scope
+        if not self.alive:
+            raise used_after(self)
+        if self._version != self._root._version:
+            self._refresh()
+        return self._value if scope is owner else scope.lift(self._value, owner)  # type: ignore[union-attr]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the trace or region in which it was made is still being written."""
+        scope, owner = current(), self._scope
+        return scope is owner or (scope is not None and scope.within(owner))
+
+    def _refresh(self) -> None:
+        stale: list[Tensor] = []
+        at, version = self, self._root._version
+        while at._parent is not None and at._version != version:
+            stale.append(at)
+            at = at._parent
+        with self._scope.builder:
+            for view in reversed(stale):
+                assert view._parent is not None and view._step is not None
+                view._value = view._step.read(view._parent._value)
+                view._version = version
+
+    def part(self, step: Step) -> Tensor:
+        """What one step shows of this array; it shares its elements where NumPy's would."""
+        part = step.read(self.read())
+        scope = current()
+        assert scope is not None
+        if isinstance(step, Reshaped) and step.strides(self.type.shape, self._strides()) is None:
+            return Tensor(part, scope)
+        held = self._root._held
+        if scope is not self._scope:
+            held = held or OUTSIDE
+        view = Tensor(part, scope, held=held, label=self._label)
+        if not held:
+            view._root, view._parent, view._step = self._root, self, step
+            view._version = self._root._version
+        return view
+
+    @property
+    def strides(self) -> tuple[Shown, ...]:
+        """How far apart neighbours along each axis are in the array that this is a view of."""
+        return shown_sizes(self._strides())
+
+    def _strides(self) -> tuple[Dim, ...]:
+        chain: list[Tensor] = [self]
+        while (parent := chain[-1]._parent) is not None:
+            chain.append(parent)
+        found = row_major(chain.pop().type.shape)
+        for view in reversed(chain):
+            assert view._parent is not None and view._step is not None
+            found = view._step.strides(view._parent.type.shape, found)
+            assert found is not None  # else it were no view
+        return found
+
+    def assign(self, new: Value) -> None:
+        """Put other contents in, of the same type; every alias sees them."""
+        self.check_assignable()
+        at = self
+        while at._parent is not None and at._step is not None:
+            new = at._step.write(at._parent.read(), new)
+            at = at._parent
+        at._value = new
+        at._version += 1
+
+    def check_assignable(self) -> None:
+        """Refuse to change what belongs to the caller or to an outer region."""
+        held, scope = self._root._held, current()
+        if not held and scope is not self._scope:
+            if scope is None or not scope.within(self._scope):
+                raise used_after(self)
+            held = OUTSIDE
+        if held:
+            name = self._label or "x"
+            copied = f"change a copy and return it: {plain_variable(name)} = {name}.copy()"
+            raise TraceError(
+                f"assignment into {self.describe()}, {held}",
+                origin=user_origin(),
+                remedy=CARRY if held == OUTSIDE else copied,
+            )
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def contents(self) -> Value:
+        """What it held last, in the scope in which it was made."""
+        return self._value
+
+    @property
+    def type(self) -> TensorType:
+        """Element type and shape."""
+        return self._value.type
+
+    @property
+    def shape(self) -> tuple[Shown, ...]:
+        """Its sizes as users see them; open ones are symbols that serve as sizes and as numbers."""
+        return shown_sizes(self._value.type.shape)
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        raise not_in_place(self, "be given another shape", f"x = x.reshape({new})")
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._value.type.shape)
+
+    @property
+    def size(self) -> Shown:
+        """The number of elements."""
+        return shown(self.type.size)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of its elements."""
+        return self._value.type.dtype.numpy
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.element.bytes
+
+    @property
+    def nbytes(self) -> Shown:
+        """The bytes of all elements."""
+        return shown(self.type.size * self.element.bytes)
+
+    @property
+    def label(self) -> str:
+        """What the user calls it, if it is an argument."""
+        return self._label
+
+    @property
+    def element(self) -> DType:
+        """The element type in IR text."""
+        return self._value.type.dtype
+
+    def describe(self) -> str:
+        """Its name or the place where it was made, and its type, for messages."""
+        if self._label:
+            return f"{self._label}: {self.type}"
+        made = self._value.origin
+        return f"{self.type} made at {made}" if made else f"a value of type {self.type}"
+
+    def history(self) -> str:
+        """Its type and where it comes from, in one line."""
+        if self._label:
+            return f"{self.type}, {quoted(self._label)}, {self._root._held or 'made here'}"
+        made = self._value.origin
+        return f"{self.type}, made at {made}: {made.source():.50}" if made else str(self.type)
+
+    def __repr__(self) -> str:
+        return f"<staged {self.describe()}>"
+
+    # -- operators -------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __itruediv__ = _in_place("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __pow__, __rpow__, __ipow__ = _binary("pow"), _reflected("pow"), _in_place("pow")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __imatmul__ = _in_place("matmul")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    __mod__, __rmod__, __imod__ = (
+        _binary("remainder"),
+        _reflected("remainder"),
+        _in_place("remainder"),
+    )
+    __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
+    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
+    __iand__ = _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = (
+        _binary("bitwise_or"),
+        _reflected("bitwise_or"),
+        _in_place("bitwise_or"),
+    )
+    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
+    __ixor__ = _in_place("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift"), _reflected("bitwise_left_shift")
+    __ilshift__ = _in_place("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift"), _reflected("bitwise_right_shift")
+    __irshift__ = _in_place("bitwise_right_shift")
+    __neg__, __invert__, __pos__ = _unary("negative"), _unary("bitwise_invert"), _unary("positive")
+    __abs__ = _unary("abs")
+
+    def __getitem__(self, index: Any) -> Any:
+        return named("_getitem")(self, index)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        named("_setitem")(self, index, new)
+
+    def __delitem__(self, index: Any) -> None:
+        raise not_in_place(self, "lose elements", "x = dlvm.concat([x[:i], x[i + 1:]])")
+
+    # -- methods ---------------------------------------------------------------------------------
+
+    T = property(_unary("transpose"), doc="All axes in reverse order.")
+    mT = property(_unary("matrix_transpose"), doc="The last two axes exchanged.")
+    real = property(_unary("real"), doc="The real part, which is the array itself.")
+    imag = property(_unary("imag"), doc="The imaginary part, zeros.")
+    at = property(_unary("at"), doc="``x.at[i].set(v)`` and ``.add(v)``: a changed copy.")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python and NumPy ask what protocols there are
+            raise AttributeError(name)
+        if name not in METHODS:
+            raise no_attribute(self, name, sorted({*METHODS, *dir(type(self))}))
+        return functools.partial(named(name), self)
+
+    def fill(self, value: Any) -> None:
+        """Put one value in the place of every element."""
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: None = None) -> None:
+        """Put the elements along an axis in order, in place."""
+        named("_sort_in_place")(self, axis, kind, order)
+
+    def item(self, *args: Any) -> float:
+        """A number for Python, which there is none of while tracing."""
+        raise no_number(self, "a number")
+
+    tolist = tobytes = tofile = item
+
+    # -- what Python asks of numbers -------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        raise no_truth(self)
+
+    def __float__(self) -> float:
+        raise no_number(self, "float")
+
+    def __int__(self) -> int:
+        raise no_number(self, "int")
+
+    def __index__(self) -> int:
+        raise no_number(self, SIZE)
+
+    def __complex__(self) -> complex:
+        raise no_number(self, "complex")
+
+    def __round__(self, digits: int = 0) -> Any:
+        written = f"dlvm.round(x, {digits})" if digits else "dlvm.round(x)"
+        raise not_like_python(self, "can't be rounded by Python", f"write {written}")
+
+    def __hash__(self) -> int:
+        raise not_like_python(self, "has no hash", "a table is an array that it is an index of")
+
+    def __reduce__(self) -> Any:
+        raise not_like_python(self, "can't be pickled", "return it and keep the result")
+
+    def __copy__(self) -> Tensor:
+        return named("copy")(self)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return named("copy")(self)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise no_number(self, "text")
+        return str(self)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise no_number(self, "a NumPy array")
+
+    def __contains__(self, item: Any) -> bool:
+        raise no_truth(self)
+
+    def __len__(self) -> int:
+        size = self.shape[0] if self.shape else None
+        if not isinstance(size, int):
+            raise unknown_length(self, "len")
+        return size
+
+    def __iter__(self) -> Iterator[Any]:
+        size = self.shape[0] if self.shape else None
+        if not isinstance(size, int):
+            raise unknown_length(self, "iteration")
+        return (self[i] for i in range(size))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return named("_numpy_ufunc")(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return named("_numpy_function")(func, args, kwargs)
+
+
+METHODS = frozenset(
+    [
+        "sum",
+        "mean",
+        "max",
+        "argmax",
+        "all",
+        "any",
+        "reshape",
+        "ravel",
+        "flatten",
+        "repeat",
+        "squeeze",
+        "swapaxes",
+        "diagonal",
+        "trace",
+        "astype",
+        "copy",
+        "transpose",
+        "dot",
+        "take",
+        "cumsum",
+        "cumprod",
+        "argsort",
+        "searchsorted",
+        "argpartition",
+        "prod",
+        "min",
+        "argmin",
+        "var",
+        "std",
+        "clip",
+        "round",
+        "conj",
+    ]
+)
+"""Methods of NumPy's arrays that are public functions of the same name."""
+
+
+def quoted(label: str) -> str:
+    """What the user wrote, in quotes."""
+    return label if label.startswith(COPY) else repr(label)
+
+
+def plain_variable(name: str) -> str:
+    """A name that can stand on the left of an assignment."""
+    return "".join(c if c.isalnum() else "_" for c in name).strip("_")

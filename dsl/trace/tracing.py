@@ -1,0 +1,263 @@
+"""Writing functions and regions: Python runs once on staged values, what it does is recorded.
+
+A function of the module is written in a scope of its own inside the scope that calls it; what
+it uses from outside becomes extra parameters, and so does every symbol that no parameter
+binds. A region is written the same way and sees the symbols around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlvm.base.errors import Origin, TraceError, UserError
+from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
+from dlvm.ir.dims import Dim, Expr, symbol, symbols
+from dlvm.ir.unify import solvable
+from dlvm.ops import Broadcast, Call, Constant
+
+from .operands import fresh, here, staged
+from .scopes import Scope, Trace, origin_in, user_origin
+from .tensor import Tensor
+from .trees import Spec, flatten, labels, paths, unflatten
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One staged argument: its name in IR text, its label in messages, its type.
+
+    ``given`` is what it stands for in the scope around, as far as that is written.
+    """
+
+    name: str
+    label: str
+    type: TensorType
+    weak: bool = False
+    held: str = "an argument"
+    given: Value | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What Python wrote into a scope: parameters, results and the structure of the results."""
+
+    scope: Scope
+    params: tuple[Param, ...]
+    results: tuple[Value, ...]
+    tree: Spec
+
+    @property
+    def types(self) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        return tuple(r.type for r in self.results)
+
+    def region(self, name: str, captured: Sequence[Value] | None = None) -> Function:
+        """A closed function whose last parameters are what it captures, in the order given."""
+        lifted = self.scope.lifted
+        values = list(lifted) if captured is None else captured
+        extra = (lifted.get(v) or Param(v.type, f"unused_{i}") for i, v in enumerate(values))
+        return Function(name, (*self.params, *extra), tuple(self.scope.builder.ops), self.results)
+
+
+def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:
+    """Run ``body`` on staged inputs and record what it does; it gives a tree."""
+    origin = user_origin()
+    params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
+    scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
+    scope.params = params
+    scope.trace.inputs.update(zip(params, inputs, strict=True))
+    with scope:
+        tensors = [
+            Tensor(p, scope, i.weak, i.held, i.label) for p, i in zip(params, inputs, strict=True)
+        ]
+        try:
+            leaves, tree = flatten(body(tensors))
+        except UserError as error:
+            raise error.located(origin_in(error.__traceback__)) from error.__cause__
+        except ValueError as error:
+            if isinstance(error.__cause__, UserError):  # NumPy wraps what a staged value says
+                raise error.__cause__ from None
+            raise
+        results = tuple(result(leaf, scope.label) for leaf in leaves)
+    return Written(scope, params, results, tree)
+
+
+def result(leaf: Any, label: str) -> Value:
+    """A leaf of what a function returns, as a value."""
+    try:
+        return staged(leaf).read()
+    except TraceError as error:
+        if isinstance(leaf, Tensor):
+            raise
+        raise TraceError(
+            f"{label} returns {leaf!r:.40} of type {type(leaf).__name__}",
+            origin=error.origin,
+            remedy="return arrays, numbers and trees of them",
+        ) from None
+
+
+def inputs_of(leaves: Sequence[Any], tree: Spec, name: str) -> list[Input]:
+    """Inputs that take the place of operands, with their types and paths."""
+    tensors = [staged(leaf) for leaf in leaves]
+    return [
+        Input(path, label, t.type, t.weak, given=t.contents)
+        for path, label, t in zip(paths(tree, name), labels(tree, name), tensors, strict=True)
+    ]
+
+
+# -- functions of the module ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function of the module: what it takes beyond its inputs, and what it gives."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    lifted: tuple[tuple[Value, Scope], ...]
+    sizes: tuple[str, ...]
+    types: tuple[TensorType, ...]
+    tree: Spec
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can be called again: it uses nothing from outside but captured arrays."""
+        captured = {c.param for c in here().trace.arrays.values()}
+        return all(v in captured for v, _ in self.lifted)
+
+    def extra(self) -> list[Value]:
+        """The operands beyond the inputs, as values of the scope that is being written."""
+        scope = here()
+        return [*(scope.lift(v, owner) for v, owner in self.lifted), *map(carrier, self.sizes)]
+
+
+def carrier(size: str) -> Value:
+    """A value that binds a symbol in a callee; nothing reads its elements."""
+    return Broadcast(Constant(literal(False, BOOL)), (symbol(size),), ())
+
+
+def write_function(
+    name: str,
+    inputs: Sequence[Input],
+    body: Callable[[list[Tensor]], Any],
+    lifting: Sequence[tuple[Value, Scope]] = (),
+) -> Callee:
+    """Write a function of the module, closed over what it uses from the scopes around it.
+
+    Of these it takes those of ``lifting`` first, whether it uses them or not.
+    """
+    outer = here()
+    trace = outer.trace
+    scope = Scope(trace, outer, name)
+    at = len(trace.entries)
+    label = trace.unique(name)
+    for value, owner in lifting:
+        scope.lift(value, owner)
+    written = write(scope, inputs, body)
+    lifted = tuple(trace.sources[p] for p in scope.lifted.values())
+    sizes = tuple(unbound(written))
+    carriers = tuple(Param(TensorType(BOOL, (symbol(s),)), f"size_{s}") for s in sizes)
+    closed = written.region(label)
+    function = Function(label, (*closed.params, *carriers), closed.ops, closed.results)
+    trace.entries.insert(at, function)
+    return Callee(label, tuple(inputs), lifted, sizes, written.types, written.tree)
+
+
+def unbound(written: Written) -> list[str]:
+    """The symbols that are used and stand alone as a size of no parameter."""
+    bound: set[str] = set()
+    used: dict[str, None] = {}
+    if not _any_symbol(written):
+        return []
+    for t in (p.type for p in (*written.params, *written.scope.lifted.values())):
+        for d in t.shape:
+            used.update(dict.fromkeys(symbols(d)))
+            bound.update(s for s in symbols(d) if d == symbol(s))
+    for op in written.scope.builder.ops:
+        inner = (o for region in op.regions.values() for o in region.walk())
+        for d in (d for o in (op, *inner) for d in sizes_in(o)):
+            used.update(dict.fromkeys(symbols(d)))
+    return [s for s in used if s not in bound]
+
+
+def _any_symbol(written: Written) -> bool:
+    """Whether a symbol stands in this function or around it: symbols come from arguments only."""
+    scope: Scope | None = written.scope
+    while scope is not None:
+        if scope.symbolic:
+            return True
+        scope = scope.parent
+    return False
+
+
+def sizes_in(op: Op) -> Iterable[Dim]:
+    """The unknown sizes in an operation's types and attributes."""
+    for t in op.result_types:
+        yield from (d for d in t.shape if isinstance(d, Expr))
+    for value in op.attributes.values():
+        yield from _sizes(value)
+
+
+def _sizes(value: Any) -> Iterable[Dim]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _sizes(item)
+
+
+def call(callee: str, operands: Sequence[Value], types: Sequence[TensorType]) -> list[Tensor]:
+    """A call of a function or declaration of the module."""
+    op = Call(tuple(operands), FunctionRef(callee), tuple(types))
+    return [fresh(r) for r in op.results]
+
+
+def call_function(callee: Callee, leaves: Sequence[Any]) -> Any:
+    """Call a function that was written, on leaves in the place of its inputs; the tree it gives."""
+    operands = [*(staged(x).read() for x in leaves), *callee.extra()]
+    return unflatten(callee.tree, call(callee.name, operands, callee.types))
+
+
+# -- whole programs -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A traced function: the module, how results become a tree, and what the trace noticed."""
+
+    module: Module
+    tree: Spec
+    trace: Trace
+
+
+def trace_program(
+    trace: Trace, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]
+) -> Program:
+    """Trace Python into a module whose first function takes the inputs, then captured arrays."""
+    name = trace.unique(trace.label)
+    written = write(Scope(trace, None, trace.label), inputs, body)
+    captured = tuple(c.param for c in trace.arrays.values())
+    params = (*written.params, *captured)
+    main = Function(name, params, tuple(written.scope.builder.ops), written.results)
+    told = solvable([p.type for p in params])
+    whole = Written(written.scope, params, written.results, written.tree)
+    if loose := [s for s in unbound(whole) if s not in told]:
+        raise TraceError(
+            f"the size {loose[0]} can't be told from the shapes of the arguments of {trace.label}",
+            remedy=f"give it an axis of its own in a spec, such as f32[{loose[0]}]",
+        )
+    module = Module((main, *trace.entries))
+    number(module)
+    return Program(module, written.tree, trace)
+
+
+def number(module: Module) -> None:
+    """Give every operation its ordinal in print order, by which a status word names it."""
+    ordinal = 0
+    for function in module.functions:
+        for op in function.walk():
+            at = op.origin
+            if at is not None:
+                op.origin = Origin(at.file, at.line, ordinal)
+            ordinal += 1

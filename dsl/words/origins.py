@@ -1,0 +1,95 @@
+"""Lines of users: where an operation was written, where an error was raised, and by whose code.
+
+Frames of ours are left out, as are those of libraries between users and us. What other libraries
+do is their caller's; the line of the user that led there is told beside theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+from dlvm.base.errors import Origin, UserError
+
+_INTERNAL = {"dlvm", "numpy", "optree", "functools", "contextlib", "ml_dtypes"}
+_internal: dict[str, bool] = {}
+_origins: dict[tuple[str, int], Origin] = {}
+_LIBRARIES = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
+
+
+def is_internal(frame: FrameType) -> bool:
+    """Whether code is ours, or of a library that stands between users and us."""
+    module: str = frame.f_globals.get("__name__", "")
+    inside = _internal.get(module)
+    if inside is None:
+        inside = _internal[module] = module.partition(".")[0] in _INTERNAL
+    return inside
+
+
+def user_origin() -> Origin:
+    """The file and line of the first frame outside this package."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and is_internal(frame):
+        frame = frame.f_back
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    found = _origins.get(key)
+    if found is None:
+        found = _origins[key] = Origin(*key)
+    return found
+
+
+def origin_in(traceback: TracebackType | None) -> Origin | None:
+    """The file and line of the innermost frame of a traceback outside this package."""
+    mine = [at for at in frames(traceback) if not is_internal(at.tb_frame)]
+    return Origin(mine[-1].tb_frame.f_code.co_filename, mine[-1].tb_lineno) if mine else None
+
+
+CALLER = "called at"
+
+
+def caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
+    """The user's own line, where an error is one of a library that the user called."""
+    if origin is None or not _is_library(origin.file):
+        return None
+    within = [(at.tb_frame, at.tb_lineno) for at in frames(error.__traceback__)]
+    frame, around = sys._getframe(2), list[tuple[FrameType, int]]()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        around.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    for frame, line in (*reversed(within), *around):
+        if not is_internal(frame) and not _is_library(frame.f_code.co_filename):
+            return Origin(frame.f_code.co_filename, line)
+    return None
+
+
+def line_of_user(error: Exception) -> Origin | None:
+    """The user's own line in which an error was raised; None where code of ours lies between."""
+    for at in reversed([*frames(error.__traceback__)]):
+        code = at.tb_frame.f_code
+        if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "dlvm":
+            return None
+        if not is_internal(at.tb_frame) and not _is_library(code.co_filename):
+            return Origin(code.co_filename, at.tb_lineno)
+    return None
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
+
+
+def frames_of_user(error: Exception) -> TracebackType | None:
+    """A traceback of the user's frames only."""
+    kept: TracebackType | None = None
+    for at in reversed([*frames(error.__traceback__)]):
+        if not is_internal(at.tb_frame):
+            kept = TracebackType(kept, at.tb_frame, at.tb_lasti, at.tb_lineno)
+    return kept
+
+
+def frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """A traceback from the outermost frame to the innermost."""
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next

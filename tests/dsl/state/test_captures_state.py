@@ -1,0 +1,316 @@
+"""State of any kind that code reads is noticed when it changes, or said in words."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fractions
+import functools
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.dsl.call import programs
+
+X = np.ones(2)
+
+
+class Slots:
+    __slots__ = ("rate",)
+
+    def __init__(self):
+        self.rate = 2.0
+
+
+class Base:
+    rate = 2.0
+
+    def go(self, x):
+        return x * self.rate
+
+
+class Child(Base):
+    pass
+
+
+class Other(Base):
+    def go(self, x):
+        return x * 77
+
+
+class Hidden:
+    def __init__(self):
+        self._rate = 2.0
+
+    @property
+    def rate(self):
+        return self._rate
+
+
+class Underscored:
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, instance, owner=None):
+        return getattr(instance, self.name)
+
+
+class Described:
+    rate = Underscored()
+
+    def __init__(self):
+        self._rate = 2.0
+
+
+class Cached:
+    @functools.cached_property
+    def rate(self):
+        return 2.0
+
+
+class Meta(type):
+    @property
+    def rate(cls):
+        return cls._rate
+
+
+class OfMeta(metaclass=Meta):
+    _rate = 2.0
+
+
+ALIAS = FIRST = np.ones(2)
+ACT = np.tanh
+HALF = fractions.Fraction(1, 2)
+
+
+def agrees(fn, *changes):
+    """Staged and unstaged give the same before and after each change; the staged function."""
+    f = dlvm.function(fn)
+    assert np.allclose(f(X), fn(X), rtol=1e-15)
+    for change in changes:
+        before = fn(X)
+        change()
+        assert not np.array_equal(fn(X), before)
+        assert np.allclose(f(X), fn(X), rtol=1e-15)
+    return f
+
+
+def setting(holder, name, value):
+    return lambda: setattr(holder, name, value)
+
+
+def putting(holder, key, value):
+    return lambda: holder.__setitem__(key, value)
+
+
+@pytest.mark.parametrize(
+    "made", [types.SimpleNamespace(rate=2.0), argparse.Namespace(rate=2.0), Slots(), Child()]
+)
+def test_attributes_of_any_object(made):
+    f = agrees(lambda x: x * made.rate, setting(made, "rate", 5.0))
+    assert f.explain().compiles[1].reason == "made.rate was 2.0, is 5.0"
+
+
+def test_what_stands_in_the_class(monkeypatch):
+    made = Child()
+    agrees(
+        lambda x: made.go(x),
+        lambda: monkeypatch.setattr(Base, "rate", 3.0),
+        lambda: monkeypatch.setattr(Base, "go", lambda self, x: x * self.rate * 2),
+        lambda: monkeypatch.setattr(Child, "rate", 4.0, raising=False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(Hidden(), "_rate"), (Described(), "_rate"), (Cached(), "rate"), (OfMeta, "_rate")],
+)
+def test_behind_properties_and_descriptors(made, name):
+    f = agrees(lambda x: x * made.rate, setting(made, name, 5.0))
+    assert "was 2.0, is 5.0" in f.explain().compiles[1].reason
+
+
+def test_an_attribute_named_by_a_string():
+    made = types.SimpleNamespace(rate_1=2.0)
+    agrees(lambda x: x * getattr(made, f"rate_{len(x) - 1}"), setting(made, "rate_1", 5.0))
+
+
+def test_an_object_of_another_class():
+    made = types.SimpleNamespace(part=Child())
+    agrees(lambda x: made.part.go(x), setting(made, "part", Other()))
+
+
+@pytest.mark.parametrize(
+    "made", [collections.deque([2.0]), collections.UserDict({0: 2.0}), [2.0], np.array([2.0])]
+)
+def test_containers_of_any_kind(made):
+    agrees(lambda x: x * made[0], putting(made, 0, 5.0))
+
+
+def test_every_entry_of_a_long_container():
+    table = {f"k{i}": float(i) for i in range(600)}
+    f = agrees(lambda x: x * table["k500"], putting(table, "k500", 1.5), putting(table, "k500", 1))
+    assert not f.explain().unwatched
+
+
+def test_sets_and_values():
+    bag = {2.0}
+    agrees(lambda x: x * max(bag), lambda: bag.add(5.0))
+    agrees(lambda x: x * float(HALF), lambda: globals().update(HALF=fractions.Fraction(3, 2)))
+    agrees(lambda x: ACT(x), lambda: globals().update(ACT=np.exp))
+
+
+def test_a_module_imported_inside(monkeypatch):
+    settings = types.ModuleType("settings_of_a_test")
+    settings.rate = 2.0
+    monkeypatch.setitem(sys.modules, settings.__name__, settings)
+
+    def f(x):
+        from settings_of_a_test import rate
+
+        return x * rate
+
+    agrees(f, setting(settings, "rate", 5.0))
+
+
+def test_defaults():
+    held, w, rows = [2.0], np.ones(2), np.ones(2)
+
+    def f(x, first=rows, rate=held, *, scale=w):
+        return x * rate[0] * scale + first
+
+    staged = agrees(f, putting(held, 0, 3.0), putting(w, 0, 5.0), putting(rows, 1, 5.0))
+    captured = {line.partition(":")[0] for line in staged.explain().captures}
+    assert captured == {"first", "scale"}
+
+
+def test_variables_of_one_name():
+    def times(k):
+        return lambda x: x * k
+
+    two, three = times(2.0), times(3.0)
+    cells = [f.__closure__[0] for f in (two, three)]
+    agrees(
+        lambda x: two(x) + three(x),
+        setting(cells[1], "cell_contents", 7.0),
+        setting(cells[0], "cell_contents", 9.0),
+    )
+
+
+def test_two_names_of_one_array():
+    agrees(lambda x: x * FIRST + x * ALIAS, lambda: globals().update(ALIAS=X * 4))
+
+
+def test_views_of_what_is_not_contiguous():
+    w = np.arange(48.0).reshape(8, 6)[::-2, ::2]
+
+    @dlvm.function
+    def f(x):
+        return x * w[1, :2] + w.T[0, :2] - x * w[::2, 2][1:3]
+
+    def plain():
+        return X * w[1, :2] + w.T[0, :2] - X * w[::2, 2][1:3]
+
+    assert np.array_equal(f(X), plain())
+    w[:] += 5
+    assert np.array_equal(f(X), plain())
+    w = np.arange(48.0, 0, -1).reshape(8, 6)[::-2, ::2]
+    assert np.array_equal(f(X), plain())
+    assert len(f.explain().compiles) == 1
+    assert not f.explain().constants
+    w = [1]
+    with pytest.raises(TypeError):
+        f(X)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, w: x * w[0],
+        lambda x, w: x * w.sum(),
+        lambda x, w: x * float(w[0]),
+        lambda x, w: x * 2 if w[0] > 3 else x,
+        lambda x, w: x * len(range(int(w[0]))),
+    ],
+)
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_what_python_computes_of_an_array(read, size):
+    w = np.ones(size)
+    f = agrees(lambda x: read(x, w), lambda: w.__imul__(5), lambda: w.__itruediv__(4))
+    sampled = ("w: of what Python reads of it only a sample is compared",)
+    assert f.explain().unwatched == (sampled if size > 3 else ())
+
+
+def test_an_array_that_changes_in_vain_is_not_compared_for_ever(monkeypatch, caplog):
+    monkeypatch.setattr(programs, "PATIENCE", 3)
+    w, first = np.ones(2), np.ones(3)
+    f = dlvm.function(lambda x: x * w * float(first[0]))
+    f(X)
+    for _ in range(5):
+        w *= 2
+        assert np.array_equal(f(X), X * w)
+    assert len(f.explain().compiles) == 1
+    said = "w: its elements changed, never the program: not compared now"
+    assert f.explain().unwatched == (said,)
+    assert said in caplog.text
+    first[0] = 7
+    assert np.array_equal(f(X), X * w * 7)
+
+
+def test_an_array_that_decided_once_is_compared_for_ever(monkeypatch):
+    monkeypatch.setattr(programs, "PATIENCE", 3)
+    w = np.zeros(2)
+    f = dlvm.function(lambda x: x * 2 if w[0] > 5 else x)
+    f(X)
+    for value in (6, 0, 6, *range(5), 6, 0):
+        w[0] = value
+        assert np.array_equal(f(X), X * (2 if w[0] > 5 else 1))
+    assert len(f.explain().compiles) == 2
+    assert not f.explain().unwatched
+
+
+def test_an_array_that_is_only_used_costs_no_comparison():
+    w = np.ones(2)
+    f = dlvm.function(lambda x: x * w)
+    f(X)
+    assert not f.explain().guards
+
+
+def test_what_changes_itself_while_traced_is_said():
+    made = types.SimpleNamespace(calls=0)
+
+    @dlvm.function
+    def f(x):
+        made.calls += 1
+        return x
+
+    for _ in range(3):
+        f(X)
+    assert made.calls == 1
+    (line,) = f.explain().unwatched
+    assert line == "made.calls: changed by the function itself while it was traced"
+
+
+def test_what_can_not_be_read_is_said():
+    rng, many = np.random.default_rng(0), [float(i) for i in range(10_000)]
+    f = dlvm.function(lambda x: x * rng.normal() * many[0])
+    f(X)
+    assert set(f.explain().unwatched) == {
+        "rng: what a numpy.random._generator.Generator holds can't be read, so it isn't compared",
+        "scalars of many: only 64 of 10000 are compared",
+    }
+    assert "not watched in full" in str(f.explain())
+
+
+def test_few_of_very_many_are_compared_and_it_is_said():
+    rows = [{"rate": float(i)} for i in range(1000)]
+    f = agrees(lambda x: x * rows[0]["rate"] + 1, putting(rows[0], "rate", 5.0))
+    assert f.explain().unwatched == ("objects of rows: only 64 of 1000 are compared",)
+    assert len(f.explain().guards) < 200
+    agrees(lambda x: x * len(rows), rows.pop)
+    held = types.SimpleNamespace(rows=rows)
+    other = [*rows[:1], {"rate": -1.0}, *rows[2:]]
+    agrees(lambda x: x * held.rows[1]["rate"], setting(held, "rows", other))
