@@ -2,7 +2,7 @@
 
 The folders stand in the order of the road; each imports only from those before it:
 
-- ``words``: public names, lines of users, subscripts, signatures; nothing here knows a staged value.
+- ``words``: public names, lines of users, subscripts, signatures; it knows no staged value.
 - ``trace``: scopes in which operations are written, the staged value, its operands, sizes and
   trees, and what is said of Python that can't be staged.
 - ``elements``: public functions of single elements, reductions, statistics, element types.

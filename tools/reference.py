@@ -114,7 +114,7 @@ def page() -> str:
     words = ", ".join(f"`dlvm.{n}`" for n in (*datatypes.NAMES, *datatypes.CONSTANTS))
     names = section("Types and numbers", f"{words}.")
     kinds = [x for x in vars(errors).values() if inspect.isclass(x) and issubclass(x, Exception)]
-    lines = [f"- `dlvm.base.errors.{x.__name__}`: {first_line(x)}\n" for x in kinds]
+    lines = [f"- `dlvm.{x.__name__}`: {first_line(x)}\n" for x in kinds]
     return "".join([TOP, *by_subject(), names, *rooms(), *objects(), section("Errors", "", lines)])
 
 
