@@ -40,7 +40,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 @facing_users
 def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:
-    """1 at the class that each integer names and 0 at the others, along a new axis."""
+    """1 at the class that each integer names and 0 at the others, along a new axis; of f64."""
     found = xp.equal(xp.expand_dims(x, -1), xp.arange(num_classes))
-    found = xp.astype(found, "f32" if dtype is None else dtype)
+    found = xp.astype(found, "f64" if dtype is None else dtype)
     return found if axis == -1 else xp.moveaxis(found, -1, axis)

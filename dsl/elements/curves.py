@@ -23,6 +23,10 @@ from .eager import public
 from .reductions import axes_of
 
 MODES = ("full", "same", "valid")
+NEAR = 0.3
+"""Below this size of x, ``sinc`` and its derivatives are summed from the power series."""
+SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in reversed(range(12))]
+"""Coefficients of ``sin(u) / u`` as a polynomial in ``u * u``, highest power first."""
 SHORT = 32
 """Up to so many elements of the vector that slides are terms of one sum over the other."""
 
@@ -157,7 +161,9 @@ def polyval(p: Any, x: Any) -> Any:
 
 @public("sinc")
 def sinc(x: Any) -> Any:
-    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    """``sin(pi x) / (pi x)``, and 1 at 0, where its derivatives are those of its power series."""
     x = staged(x)
-    angle = math.pi * xp.where(x == 0, 1, x)
-    return xp.where(x == 0, 1, xp.sin(angle) / angle)
+    near = xp.abs(x) < NEAR
+    angle = math.pi * xp.where(near, 1, x)
+    turn = math.pi * xp.where(near, x, 0)
+    return xp.where(near, polyval(SINC, turn * turn), xp.sin(angle) / angle)
