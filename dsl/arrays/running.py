@@ -13,7 +13,7 @@ from typing import Any
 from dlvm.base.errors import UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import refuse_out
-from dlvm.dsl.elements.reductions import axes_of, widened
+from dlvm.dsl.elements.reductions import axes_of, in_floats, widened
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     common,
@@ -75,6 +75,7 @@ def _of_class(cls: type[Cumulative]) -> Callable[..., Any]:
         x = staged(x)
         if cls.folds.widens or dtype is not None:
             x = widened(x, dtype)
+        x = x if "i" in cls.accepts else in_floats(x)
         return run(cls, cls.name, x, axis, include_initial, reverse, exclusive)
 
     return call

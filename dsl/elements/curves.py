@@ -13,13 +13,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
-from dlvm.dsl.trace.operands import staged
+from dlvm.dsl.trace.operands import element, fresh, staged
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
+from dlvm.ir import F64
 from dlvm.ir.dims import at_least, unequal
 
 from .eager import public
+from .elementwise import note_widening
 from .reductions import axes_of
 
 MODES = ("full", "same", "valid")
@@ -33,8 +35,13 @@ SHORT = 32
 
 @public("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
-    """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it."""
-    return _between(staged(x), staged(xp), staged(fp), left, right)
+    """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it.
+
+    Computed in f64, as NumPy does. At a knot the slope is that of the piece after it.
+    """
+    given = staged(x), staged(xp), staged(fp)
+    note_widening("interp", given, (F64,) * 3)
+    return _between(*(fresh(element(v, F64)) for v in given), left, right)
 
 
 def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) -> Any:
@@ -119,7 +126,8 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1
     if isinstance(m, int) and m <= SHORT:
-        terms = [wide[i : i + count] * v[i] for i in range(m)]
+        inside = xp.pad(xp.ones_like(a, bool), (low, high))  # what is beyond has no share of inf
+        terms = [xp.where(inside[i : i + count], wide[i : i + count] * v[i], False) for i in range(m)]
         return functools.reduce(operator.add, terms)
     places = xp.arange(count)[:, None] + xp.arange(m)
     return xp.matmul(xp.take(wide, places), v)

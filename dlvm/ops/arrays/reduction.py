@@ -75,6 +75,7 @@ class LogSumExp(Reduction):
     """
 
     name = "logsumexp"
+    accepts = "f"
     pairwise = "logaddexp"
     x: Value
     axes: tuple[int, ...]

@@ -103,6 +103,7 @@ class CumulativeMax(Cumulative):
 
     name = "cumulative_max"
     folds = Max
+    accepts = "biuf"
     x: Value
     axis: int
     reverse: bool = False
@@ -123,6 +124,7 @@ class CumulativeMin(Cumulative):
 
     name = "cumulative_min"
     folds = Min
+    accepts = "biuf"
     x: Value
     axis: int
     reverse: bool = False
