@@ -55,8 +55,10 @@ def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) ->
     after = xp.minimum(xp.searchsorted(knots, x, side="right"), last)
     before = xp.maximum(after - 1, 0)
     (a, b), (fa, fb) = (tuple(xp.take(v, i) for i in (before, after)) for v in (knots, values))
-    width = xp.where(a == b, 1, b - a)
-    inside = fa + (x - a) * ((fb - fa) / width)
+    slope = (fb - fa) / xp.where(a == b, 1, b - a)
+    inside = xp.where(x == a, fa, fa + (x - a) * slope)
+    inside = xp.where(xp.isnan(inside), fb + (x - b) * slope, inside)  # of infinite values
+    inside = xp.where(xp.isnan(inside) & (fa == fb), fa, inside)
     low, high = values[0] if left is None else left, values[-1] if right is None else right
     found = xp.where(x < knots[0], low, xp.where(x >= knots[-1], high, inside))
     return xp.where(x == knots[-1], values[-1], found)

@@ -79,7 +79,7 @@ class Form:
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Form:
         """The same call with every float operand changed."""
-        return self.of([a if a.dtype.kind in "iub" else change(a) for a in self.arrays])
+        return self.of([a if a.dtype.kind in "iub" else np.asarray(change(a)) for a in self.arrays])
 
 
 def leaves(x: Any) -> list[Any]:

@@ -212,8 +212,12 @@ _digammas = _exact(_digamma)
 
 
 def _polygamma(n: int, x: Any) -> Any:
-    pole = mp.inf if n % 2 else mp.nan
-    return _digammas(x) if n == 0 else _exact(lambda v: mp.psi(n, v) if v > 0 else pole)(x)
+    def one(v: Any) -> Any:
+        if v <= 0 and v == mp.floor(v):
+            return mp.inf if n % 2 else mp.nan
+        return mp.nan if v == -mp.inf else mp.psi(n, v)
+
+    return _digammas(x) if n == 0 else _exact(one)(x)
 
 
 SELU = 1.0507009873554804934193349852946

@@ -275,3 +275,44 @@ RANDOM = {
 }
 """Functions whose values no other library says; ``tests/test_random.py`` holds them."""
 TABLE |= RANDOM
+
+IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
+"""Which operands must be in ascending order."""
+
+FINITE = {
+    **{n: "NumPy's operator takes a square root, which is NaN at -inf" for n in ("pow", "power")},
+    "linalg.matrix_power": "the order in which operands are multiplied decides what infinities give",
+    "einsum": "the order in which three operands are multiplied decides what infinities give",
+    "linalg.multi_dot": "the order in which operands are multiplied decides what infinities give",
+}
+"""Functions whose values at infinities are not determined, and why."""
+
+NO_SLOPE = {
+    "stop_gradient": "it is there to stop derivatives",
+    "nextafter": "it moves in steps",
+    "from_dlpack": "it takes arrays that are not staged",
+}
+"""Functions that have no derivative to compare, and why."""
+
+BESIDE_ONE = {
+    **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
+    "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
+}
+"""Functions whose derivative has an error that is small beside 1 and not beside itself, and why."""
+
+CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
+CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
+CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical"}
+"""Functions that are constant between jumps: their derivative is exactly 0."""
+
+DIFFERS = {
+    "conj(bool[3, 4])": "NumPy makes i8 of truths, and the conjugate is the operand itself",
+    "reciprocal(int32[3, 4])": "what 1 // 0 is NumPy leaves open; ours is 0",
+    "reciprocal(int8[3, 4])": "what 1 // 0 is NumPy leaves open; ours is 0",
+    **{
+        f"quantile({t}[3, 4], {t}[2], axis=0)": "NumPy gives whole numbers between whole shares"
+        for t in ("int32", "int8", "bool")
+    },
+    "einsum('ii->i', float64[0, 3])": "NumPy takes an axis of no elements for a diagonal",
+}
+"""Calls whose values or types are another decision than NumPy's, and why."""
