@@ -129,7 +129,9 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1
     if isinstance(m, int) and m <= SHORT:
         inside = xp.pad(xp.ones_like(a, bool), (low, high))  # what is beyond has no share of inf
-        terms = [xp.where(inside[i : i + count], wide[i : i + count] * v[i], False) for i in range(m)]
+        terms = [
+            xp.where(inside[i : i + count], wide[i : i + count] * v[i], False) for i in range(m)
+        ]
         return functools.reduce(operator.add, terms)
     places = xp.arange(count)[:, None] + xp.arange(m)
     return xp.matmul(xp.take(wide, places), v)
