@@ -6,14 +6,15 @@ Names are those of the array API standard; ``np.linalg`` functions on staged val
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.elements.powers import root
 from dlvm.dsl.trace.operands import plain, shape_of
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.suggestions import reader
-from dlvm.dsl.words.names import PUBLIC
 from dlvm.dsl.words.namespace import xp
 
 __all__ = [
@@ -33,49 +34,49 @@ __all__ = [
 ]
 
 
-@facing_users
+@exported("linalg.matmul")
 def matmul(x: Any, y: Any) -> Any:
     """The matrix product, as ``x @ y``."""
     return xp.matmul(x, y)
 
 
-@facing_users
+@exported("linalg.tensordot")
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     """The sum of products over some axes of both."""
     return xp.tensordot(x, y, axes)
 
 
-@facing_users
+@exported("linalg.vecdot")
 def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
     """The sum of products along an axis."""
     return xp.vecdot(x, y, axis)
 
 
-@facing_users
+@exported("linalg.outer")
 def outer(x: Any, y: Any) -> Any:
     """Every element of a vector times every element of another."""
     return xp.outer(x, y)
 
 
-@facing_users
+@exported("linalg.matrix_transpose")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return xp.matrix_transpose(x)
 
 
-@facing_users
+@exported("linalg.diagonal")
 def diagonal(x: Any, *, offset: int = 0) -> Any:
     """The diagonals of matrices, ``offset`` right of the main one."""
     return xp.diagonal(x, offset, -2, -1)
 
 
-@facing_users
+@exported("linalg.trace")
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of diagonals of matrices."""
     return xp.trace(x, offset, -2, -1, dtype)
 
 
-@facing_users
+@exported("linalg.multi_dot")
 def multi_dot(arrays: Sequence[Any]) -> Any:
     """The product of several matrices (first and last may be vectors) in the cheapest order."""
     ranks = [len(xp.shape(a)) for a in arrays]
@@ -92,7 +93,7 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
     return xp.einsum(*(part for two in zip(arrays, labels, strict=True) for part in two), kept)
 
 
-@facing_users
+@exported("linalg.matrix_power")
 def matrix_power(x: Any, n: int) -> Any:
     """``x @ x @ ...``, n times for a known n >= 0, by repeated squaring."""
     rows, columns = shape_of(plain(x))[-2:]
@@ -120,7 +121,7 @@ def matrix_power(x: Any, n: int) -> Any:
     return xp.copy(result)
 
 
-@facing_users
+@exported("linalg.cross")
 def cross(x: Any, y: Any, axis: int = -1) -> Any:
     """The vector at right angles to two vectors of three elements each."""
     for side in (x, y):
@@ -147,12 +148,7 @@ def _floats(x: Any) -> Any:
     return x
 
 
-def _root(x: Any) -> Any:
-    """The square root, with derivative 0 at 0: the least of the slopes of a norm there."""
-    return xp.where(xp.equal(x, 0), 0, xp.sqrt(x))
-
-
-@facing_users
+@exported("linalg.vector_norm")
 def vector_norm(
     x: Any,
     *,
@@ -162,12 +158,12 @@ def vector_norm(
 ) -> Any:
     """``sum(|x|**ord) ** (1/ord)`` over the axes; ``inf`` and ``-inf`` the largest and least.
 
-    The derivative of the 2-norm is 0 where all elements are.
+    The derivative of a norm is 0 where all elements are, the least of its slopes there.
     """
     x = _floats(x)
     size = xp.abs(x)
     if ord == math.inf:
-        return xp.max(size, axis=axis, keepdims=keepdims)
+        return xp.max(size, axis=axis, keepdims=keepdims, initial=0.0)
     if ord == -math.inf:
         return xp.negative(xp.max(xp.negative(size), axis=axis, keepdims=keepdims))
     if ord == 0:
@@ -176,11 +172,12 @@ def vector_norm(
     if ord == 1:
         return xp.sum(size, axis=axis, keepdims=keepdims)
     if ord == 2:
-        return _root(xp.sum(xp.multiply(x, x), axis=axis, keepdims=keepdims))
-    return xp.power(xp.sum(xp.power(size, ord), axis=axis, keepdims=keepdims), 1 / ord)
+        return root(xp.sum(xp.multiply(x, x), axis=axis, keepdims=keepdims))
+    total = xp.sum(xp.power(size, ord), axis=axis, keepdims=keepdims)
+    return xp.where(xp.equal(total, 0), total, xp.power(total, 1 / ord))
 
 
-@facing_users
+@exported("linalg.matrix_norm")
 def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> Any:
     """Of matrices: ``"fro"`` as of a vector, ``1`` the largest column, ``inf`` the largest row.
 
@@ -207,7 +204,7 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> 
     return vector_norm(sums, axis=(-2, -1), keepdims=keepdims, ord=last)
 
 
-@facing_users
+@exported("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """NumPy's name for both: a vector norm along one axis, a matrix norm along two."""
     rank = len(xp.shape(x))
@@ -225,11 +222,5 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     found = matrix_norm(xp.moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord=ord)
     return xp.moveaxis(found, (-2, -1), axes) if keepdims else found
 
-
-_ALL: tuple[Callable[..., Any], ...] = (
-    *(cross, diagonal, matmul, matrix_norm, matrix_power, matrix_transpose, multi_dot),
-    *(norm, outer, tensordot, trace, vecdot, vector_norm),
-)
-PUBLIC.update({f"linalg.{function.__name__}": function for function in _ALL})
 
 __getattr__ = reader(__name__, __all__)

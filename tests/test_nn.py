@@ -126,6 +126,6 @@ def test_second_derivatives_of_probabilities(interpreted):
 def test_one_hot():
     labels = np.array([[0, 2], [1, 3]])
     found = dlvm.function(lambda i: nn.one_hot(i, 3))(labels)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, (labels[..., None] == np.arange(3)).astype("f4"))
+    assert found.dtype == np.float64
+    assert np.array_equal(found, (labels[..., None] == np.arange(3)).astype("f8"))
     assert nn.one_hot(labels, 3, np.int8, axis=0).shape == (3, 2, 2)

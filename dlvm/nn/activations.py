@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.words.namespace import xp
 
 FLAT = 30.0
@@ -21,68 +21,68 @@ def _float(x: Any) -> Any:
     return xp.multiply(x, 1.0)
 
 
-@facing_users
+@exported("nn.relu")
 def relu(x: Any) -> Any:
     """``max(x, 0)``; its derivative at 0 is 0, and NaN stays NaN."""
     return xp.where(xp.less_equal(x, 0), 0, x)
 
 
-@facing_users
+@exported("nn.relu6")
 def relu6(x: Any) -> Any:
     """``min(max(x, 0), 6)``; its derivative at 0 and 6 is 0."""
     return xp.where(xp.greater_equal(x, 6), 6, relu(x))
 
 
-@facing_users
+@exported("nn.leaky_relu")
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     """``x``, and below 0 ``negative_slope * x``."""
     return xp.where(xp.less(x, 0), xp.multiply(x, negative_slope), x)
 
 
-@facing_users
+@exported("nn.elu")
 def elu(x: Any, alpha: Any = 1.0) -> Any:
     """``x``, and below 0 ``alpha * (e**x - 1)``."""
     below = xp.multiply(alpha, xp.expm1(xp.where(xp.less(x, 0), x, 0)))
     return xp.where(xp.less(x, 0), below, x)
 
 
-@facing_users
+@exported("nn.selu")
 def selu(x: Any) -> Any:
     """``elu`` scaled so that layers keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     return xp.multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
-@facing_users
+@exported("nn.sigmoid")
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``, which never overflows."""
     return xp.sigmoid(x)
 
 
-@facing_users
+@exported("nn.log_sigmoid")
 def log_sigmoid(x: Any) -> Any:
     """``log(sigmoid(x))``."""
     return xp.negative(softplus(xp.negative(x)))
 
 
-@facing_users
+@exported("nn.softplus")
 def softplus(x: Any) -> Any:
     """``log(1 + e**x)``."""
     return xp.logaddexp(x, 0.0)
 
 
-@facing_users
+@exported("nn.silu")
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``, also called swish."""
     return xp.multiply(x, sigmoid(x))
 
 
-@facing_users
+@exported("nn.softsign")
 def softsign(x: Any) -> Any:
     """``x / (1 + |x|)``."""
     return xp.divide(x, xp.add(1, xp.abs(x)))
 
 
-@facing_users
+@exported("nn.gelu")
 def gelu(x: Any, approximate: bool = True) -> Any:
     """``x`` times the probability that a normal number is below it.
 
@@ -96,19 +96,19 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return xp.multiply(x, xp.sigmoid(2 * math.sqrt(2 / math.pi) * inner))
 
 
-@facing_users
+@exported("nn.hard_tanh")
 def hard_tanh(x: Any) -> Any:
     """``x``, no less than -1 and no more than 1."""
     return xp.where(xp.greater_equal(x, 1), 1, xp.where(xp.less_equal(x, -1), -1, x))
 
 
-@facing_users
+@exported("nn.hard_sigmoid")
 def hard_sigmoid(x: Any) -> Any:
     """``relu6(x + 3) / 6``."""
     return xp.divide(relu6(xp.add(x, 3.0)), 6)
 
 
-@facing_users
+@exported("nn.hard_silu")
 def hard_silu(x: Any) -> Any:
     """``x * hard_sigmoid(x)``."""
     return xp.multiply(x, hard_sigmoid(x))

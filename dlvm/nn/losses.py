@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import DType
 from dlvm.ir.dims import unequal
@@ -14,7 +15,7 @@ from dlvm.ir.dims import unequal
 from .normalised import log_total, shifted
 
 
-@facing_users
+@exported("nn.cross_entropy")
 def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     """For each example, minus the log-probability of its integer label.
 

@@ -8,39 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.words.namespace import xp
 
 
-@facing_users
 def shifted(x: Any, axis: int) -> Any:
     """``x - max(x)`` along an axis."""
     return xp.subtract(x, xp.stop_gradient(xp.max(x, axis=axis, keepdims=True)))
 
 
-@facing_users
 def log_total(rest: Any, axis: int, keepdims: bool = True) -> Any:
     """``log(sum(exp(rest)))`` of shifted scores, among which there is a 0."""
     return xp.log(xp.sum(xp.exp(rest), axis=axis, keepdims=keepdims))
 
 
-@facing_users
+@exported("nn.log_softmax")
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """``x - log(sum(exp(x)))`` along an axis."""
     rest = shifted(x, axis)
     return xp.subtract(rest, log_total(rest, axis))
 
 
-@facing_users
+@exported("nn.softmax")
 def softmax(x: Any, axis: int = -1) -> Any:
     """``exp(x) / sum(exp(x))`` along an axis."""
     powers = xp.exp(shifted(x, axis))
     return xp.multiply(powers, xp.divide(1, xp.sum(powers, axis=axis, keepdims=True)))
 
 
-@facing_users
+@exported("nn.one_hot")
 def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:
-    """1 at the class that each integer names and 0 at the others, along a new axis."""
+    """1 at the class that each integer names and 0 at the others, along a new axis; of f64."""
     found = xp.equal(xp.expand_dims(x, -1), xp.arange(num_classes))
-    found = xp.astype(found, "f32" if dtype is None else dtype)
+    found = xp.astype(found, "f64" if dtype is None else dtype)
     return found if axis == -1 else xp.moveaxis(found, -1, axis)

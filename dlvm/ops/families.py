@@ -92,9 +92,11 @@ class Reduction(HasAxes, Op):
     """Folds the elements along ``axes`` with a monoid over tuples of scalars.
 
     ``widens`` says that users' bools and small integers are folded in 64 bits, as NumPy does;
-    ``pairwise`` is the public name of the same of two elements, where there is one.
+    ``pairwise`` is the public name of the same of two elements, where there is one. Users' integers
+    become floats where ``accepts`` has floats alone.
     """
 
+    accepts: ClassVar[str] = "biuf"
     widens: ClassVar[bool] = False
     pairwise: ClassVar[str] = ""
 

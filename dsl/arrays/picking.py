@@ -161,7 +161,8 @@ def take(
 ) -> Any:
     """Elements along an axis (of the flattened array without one) at integer positions.
 
-    Mode ``"wrap"`` takes positions modulo the size; the others are those of ``.at[...]``.
+    Mode ``"wrap"`` takes positions modulo the size; ``"clip"`` takes the first element for every
+    negative one, as NumPy does, and the last beyond the end; the others are those of ``.at[...]``.
     """
     refuse_out(out)
     x = staged(x)
@@ -171,6 +172,8 @@ def take(
     (axis,) = axes_of(x, axis)
     if mode == "wrap":
         index, mode = modulo(index, x.type.shape[axis]), "error"
+    elif mode == "clip":
+        index = named("maximum")(index, 0)
     return fresh(Gather(x.read(), index.read(), axis, 0, MODES.get(mode, mode)))
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlvm.base.errors import DTypeError, UserError
+from dlvm.base.errors import UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import refuse_out
-from dlvm.dsl.elements.reductions import axes_of, widened
+from dlvm.dsl.elements.reductions import axes_of, in_floats, widened
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     common,
@@ -73,10 +73,9 @@ def _of_class(cls: type[Cumulative]) -> Callable[..., Any]:
     ) -> Any:
         refuse_out(out)
         x = staged(x)
-        if cls.folds.widens:
+        if cls.folds.widens or dtype is not None:
             x = widened(x, dtype)
-        elif dtype is not None:
-            raise DTypeError(f"{cls.name} takes no dtype=")
+        x = x if "i" in cls.accepts else in_floats(x)
         return run(cls, cls.name, x, axis, include_initial, reverse, exclusive)
 
     return call

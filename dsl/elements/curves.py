@@ -12,23 +12,34 @@ import operator
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
-from dlvm.dsl.trace.operands import staged
+from dlvm.dsl.trace.operands import element, fresh, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
+from dlvm.ir import F64
 from dlvm.ir.dims import at_least, unequal
 
 from .eager import public
+from .elementwise import note_widening
 from .reductions import axes_of
 
 MODES = ("full", "same", "valid")
+NEAR = 0.3
+"""Below this size of x, ``sinc`` and its derivatives are summed from the power series."""
+SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in reversed(range(12))]
+"""Coefficients of ``sin(u) / u`` as a polynomial in ``u * u``, highest power first."""
 SHORT = 32
 """Up to so many elements of the vector that slides are terms of one sum over the other."""
 
 
 @public("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
-    """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it."""
-    return _between(staged(x), staged(xp), staged(fp), left, right)
+    """The piecewise linear curve through ``(xp, fp)`` at ``x``, constant outside of it.
+
+    Computed in f64, as NumPy does. At a knot the slope is that of the piece after it.
+    """
+    given = staged(x), staged(xp), staged(fp)
+    note_widening("interp", given, (F64,) * 3)
+    return _between(*(fresh(element(v, F64)) for v in given), left, right)
 
 
 def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) -> Any:
@@ -42,8 +53,10 @@ def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) ->
     after = xp.minimum(xp.searchsorted(knots, x, side="right"), last)
     before = xp.maximum(after - 1, 0)
     (a, b), (fa, fb) = (tuple(xp.take(v, i) for i in (before, after)) for v in (knots, values))
-    width = xp.where(a == b, 1, b - a)
-    inside = fa + (x - a) * ((fb - fa) / width)
+    slope = (fb - fa) / xp.where(a == b, 1, b - a)
+    inside = xp.where(x == a, fa, fa + (x - a) * slope)
+    inside = xp.where(xp.isnan(inside), fb + (x - b) * slope, inside)  # of infinite values
+    inside = xp.where(xp.isnan(inside) & (fa == fb), fa, inside)
     low, high = values[0] if left is None else left, values[-1] if right is None else right
     found = xp.where(x < knots[0], low, xp.where(x >= knots[-1], high, inside))
     return xp.where(x == knots[-1], values[-1], found)
@@ -113,7 +126,10 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1
     if isinstance(m, int) and m <= SHORT:
-        terms = [wide[i : i + count] * v[i] for i in range(m)]
+        inside = xp.pad(xp.ones_like(a, bool), (low, high))  # what is beyond has no share of inf
+        terms = [
+            xp.where(inside[i : i + count], wide[i : i + count] * v[i], False) for i in range(m)
+        ]
         return functools.reduce(operator.add, terms)
     places = xp.arange(count)[:, None] + xp.arange(m)
     return xp.matmul(xp.take(wide, places), v)
@@ -144,7 +160,9 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
 
 @public("sinc")
 def sinc(x: Any) -> Any:
-    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    """``sin(pi x) / (pi x)``, and 1 at 0, where its derivatives are those of its power series."""
     x = staged(x)
-    angle = math.pi * xp.where(x == 0, 1, x)
-    return xp.where(x == 0, 1, xp.sin(angle) / angle)
+    near = xp.abs(x) < NEAR
+    angle = math.pi * xp.where(near, 1, x)
+    turn = math.pi * xp.where(near, x, 0)
+    return xp.where(near, xp.polyval(SINC, turn * turn), xp.sin(angle) / angle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -75,6 +75,20 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
         call.__name__ = call.__qualname__ = name
         PUBLIC[name] = call
         return fn
+
+    return register
+
+
+def exported(name: str) -> Callable[[F], F]:
+    """Register a function as ``public`` does, and give what users call, to be a module's own name.
+
+    Outside of a trace the whole function runs as one: the arrays that it makes on the way are staged
+    values, so that its operators promote as ours do, and not as NumPy's.
+    """
+
+    def register(fn: F) -> F:
+        public(name)(fn)
+        return cast("F", PUBLIC[name])
 
     return register
 

@@ -17,6 +17,7 @@ from dlvm.dsl.trace.operands import (
     promoted,
 )
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F64
 from dlvm.ops import Div, IntegerPower, Mul, Pow, Sqrt
 
@@ -24,6 +25,11 @@ from .eager import public
 from .elementwise import apply, note_widening
 
 SQUARED = 16  # a whole power of floats up to here is a product, which rounds at each step
+
+
+def root(x: Any) -> Any:
+    """The square root of a sum of squares, with derivative 0 at 0: the least of its slopes there."""
+    return xp.where(xp.equal(x, 0), 0, xp.sqrt(x))
 
 
 @public("power")

@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError, UserError
-from dlvm.dsl.trace.operands import element, fresh, known_dtype, plain, staged
+from dlvm.dsl.trace.operands import (
+    element,
+    fresh,
+    kind_of,
+    known_dtype,
+    plain,
+    promoted,
+    staged,
+)
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import DERIVERS, LISTERS, PUBLIC, named
+from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BOOL, I64, OPS, U64, Dim, Op, Value, literal
 from dlvm.ops import Constant, Max, Min, Reduction, Reshape, Sub, Sum
 
@@ -69,6 +78,11 @@ def widened(x: Tensor, dtype: Any) -> Tensor:
     return fresh(element(x, U64 if x.element.kind == "u" else I64)) if small else x
 
 
+def in_floats(x: Tensor) -> Tensor:
+    """An operand as floats, integers in the type in which NumPy takes an exponential of them."""
+    return x if x.element.is_float else fresh(element(x, promoted("exp", (kind_of(x),))[0]))
+
+
 def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
     def call(
         x: Any,
@@ -85,10 +99,14 @@ def _of_axes(cls: type[Reduction]) -> Callable[..., Any]:
             x = widened(x, dtype)
         elif dtype is not None:
             raise DTypeError(f"{cls.name} takes no dtype=")
+        x = x if "i" in cls.accepts else in_floats(x)
         if where is not None:
             x = only_where(where, x, _of_nothing(cls, x))
         found = reduce(cls, x, axis, bool(keepdims))
-        return found if initial is None else named(_pairwise(cls, "initial"))(found, initial)
+        if initial is None:
+            return found
+        first = xp.astype(xp.asarray(initial), found.element)
+        return named(_pairwise(cls, "initial"))(found, first)
 
     return call
 

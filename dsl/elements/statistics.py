@@ -19,6 +19,7 @@ from dlvm.ops import ArgMax, ArgMin, Div, IsNan, Max, Min, Mul, Sqrt, Sub, Sum
 from .arithmetic import where as select
 from .eager import public
 from .elementwise import apply, note_widening, refuse_out
+from .powers import root
 from .reductions import all, axes_of, only_where, reduce
 
 NAN = float("nan")
@@ -107,8 +108,8 @@ def _variance(x: Tensor, axis: Any, where: Any, keepdims: bool, correction: Any)
 
 @public("std")
 def std(x: Any, axis: Any = None, **options: Any) -> Any:
-    """The square root of the variance; see ``var``."""
-    return apply(Sqrt, var(x, axis, **options))
+    """The square root of the variance; see ``var``. Its derivative is 0 where all are equal."""
+    return root(var(x, axis, **options))
 
 
 @public("average")
@@ -134,12 +135,22 @@ def average(
 
 @public("cov")
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    *,
+    dtype: Any = None,
 ) -> Any:
-    """Covariances of the variables that are the rows, each column being one observation."""
-    x = _rows(m, rowvar)
-    if y is not None:
-        x = named("concat")([x, _rows(y, rowvar)])
+    """Covariances of the variables that are the rows, each column being one observation.
+
+    Computed in f64 unless ``dtype`` says otherwise, as NumPy does.
+    """
+    rows = [_rows(v, rowvar) for v in (m, y) if v is not None]
+    target = F64 if dtype is None else known_dtype(dtype)
+    note_widening("cov", rows, [target] * len(rows))
+    x = named("concat")([fresh(element(row, target)) for row in rows])
     rest = apply(Sub, x, mean(x, 1, keepdims=True))
     correction = (0 if bias else 1) if ddof is None else ddof
     count = maximum(rest.type.shape[1] - correction, 0)
@@ -155,9 +166,9 @@ def _rows(x: Any, rowvar: bool) -> Tensor:
 
 
 @public("corrcoef")
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """Covariances divided by both standard deviations."""
-    c = cov(x, y, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """Covariances divided by both standard deviations; of f64 unless ``dtype`` says otherwise."""
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return apply(Div, c, c)
     size = apply(Sqrt, reduce(Sum, select(named("eye")(c.type.shape[0]), c, 0), 0, False))

@@ -18,6 +18,7 @@ from dlvm.ir import (
     BF16,
     BOOL,
     DTYPES,
+    F16,
     F64,
     I64,
     NUMBERS,
@@ -140,8 +141,9 @@ def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     ufunc = getattr(np, ufunc_name, None)
     if not any(isinstance(k, np.dtype) for k in kinds):
         kinds = tuple(np.dtype(k) for k in kinds)
-    if _weak_half(kinds):
-        return (BF16,) * len(kinds)
+    if isinstance(ufunc, np.ufunc) and _is_bf16(kinds):  # NumPy has loops for f16, not for it
+        taken = promoted(ufunc_name, (np.dtype(np.float16),) * len(kinds))
+        return tuple(BF16 if d is F16 else d for d in taken)
     if not isinstance(ufunc, np.ufunc) or ufunc.nin != len(kinds):
         return (common(kinds),) * len(kinds)
     try:
@@ -161,6 +163,12 @@ def _undefined(name: str, kinds: Sequence[Kind]) -> DTypeError:
         f"{name} is not defined for elements of type {' and '.join(dict.fromkeys(types))}",
         remedy="convert them: x.astype(int)" + " to count, or use ~x and x ^ y" * bools,
     )
+
+
+def _is_bf16(kinds: tuple[Kind, ...]) -> bool:
+    """Whether bf16 is the element type that holds values of all kinds."""
+    present = any(isinstance(k, np.dtype) and k.name == "bfloat16" for k in kinds)
+    return present and common(kinds) is BF16
 
 
 def _weak_half(kinds: tuple[Kind, ...]) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dlvm.testing.drawing.dice import Taped
 
-from . import hostile, slopes
+from . import hostile, names, slopes
 from .case import Case
 from .judge import features, judge
 from .subjects import KINDS, SLOPES
@@ -100,8 +100,8 @@ def _try(kind: str, seed: int, reached: Reached, keep: Path) -> bool:
     current = keep / CURRENT
     current.unlink(missing_ok=True)
     try:
-        if kind in hostile.KINDS:
-            hostile.KINDS[kind](seed, current)
+        if kind in OWN:
+            OWN[kind](seed, current)
             return True
         rng = random.Random(seed)
         dice = Taped(seed, reached.start(kind, rng))
@@ -131,4 +131,6 @@ def kept(keep: Path, kind: str, seed: int) -> Path:
     return keep / f"{re.sub('[^a-z]', '-', kind)}-{seed}.dlvm"
 
 
+OWN: dict[str, Callable[[int, Path], None]] = {**hostile.KINDS, "names": names.judge}
+"""Kinds that draw and judge by themselves, and have no module to keep."""
 ALL: dict[str, Callable[..., Case]] = {**KINDS, "slopes": SLOPES}

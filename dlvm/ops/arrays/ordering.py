@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
-from dlvm.ir import I64, Array, TensorType, Value, zeros
+from dlvm.ir import I64, Array, TensorType, Value, splat, zeros
+from dlvm.ops.elements.casting import Cast
+from dlvm.ops.elements.elementwise import Div, Neg
 from dlvm.ops.families import Ordering, wide
 
-from .indexing import ScatterAdd
+from .indexing import Gather, ScatterAdd
 
 
 class Sort(Ordering):
     """The elements along the last axis in order, and the index (i64) that each of them had.
 
-    Stable, with NaN last either way: ``y[..., j] = x[..., i[..., j]]``. At ties the derivative is
-    that of the order taken.
+    Stable, with NaN last either way: ``y[..., j] = x[..., i[..., j]]``. The cotangents of equal
+    elements are shared evenly among them, which is the mean over all orders of the ties.
     """
 
     name = "sort"
@@ -47,8 +49,22 @@ class Sort(Ordering):
         return np.take_along_axis(operands[0], order, -1), order
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        last = self.x.type.rank - 1
-        return (ScatterAdd(zeros(self.x.type), self.results[1], dy[0], last, last, "clip"),)
+        values, order = self.results
+        last = values.type.rank - 1
+        shared = mean_of_ties(Neg(values) if self.descending else values, dy[0])
+        return (ScatterAdd(zeros(values.type), order, shared, last, last, "clip"),)
+
+
+def mean_of_ties(values: Value, dy: Value) -> Value:
+    """The mean of ``dy`` over each run of equal elements of rows in ascending order."""
+    last, first = values.type.rank - 1, SearchSorted(values, values)
+    wide = Cast(dy, dy.dtype.compute)
+    total, count = (
+        ScatterAdd(zeros(wide.type), first, x, last, last, "clip")
+        for x in (wide, splat(1, wide.type))
+    )
+    shares = (Gather(x, first, last, last, "clip") for x in (total, count))
+    return Cast(Div(*shares), dy.dtype)
 
 
 class SearchSorted(Ordering):

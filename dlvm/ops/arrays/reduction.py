@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import Array, DType, Function, TensorType, Value, as_tuple, rewrite, zeros
+from dlvm.ir import Array, DType, Function, TensorType, Value, as_tuple, rewrite, splat
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
-from dlvm.ops.elements.logic import Equal, Select
+from dlvm.ops.elements.casting import Cast
+from dlvm.ops.elements.elementwise import StopGradient
+from dlvm.ops.elements.logic import And, Equal, Select
+from dlvm.ops.elements.magnitude import IsInf
 from dlvm.ops.elements.transcendental import Exp
 from dlvm.ops.families import Elementwise, Reduction, State, check_region, wide
 from dlvm.ops.literals import Constant
@@ -72,6 +75,7 @@ class LogSumExp(Reduction):
     """
 
     name = "logsumexp"
+    accepts = "f"
     pairwise = "logaddexp"
     x: Value
     axes: tuple[int, ...]
@@ -90,10 +94,13 @@ class LogSumExp(Reduction):
         return (np.log(total) + safe.reshape(total.shape)).astype(self.x.dtype.numpy)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        top = spread(self, self.x.type, self.axes)
-        one = zeros(self.x.type) + 1.0
-        share = Select(Equal(self.x, top), one, Exp(self.x - top))
-        return (spread(dy[0], self.x.type, self.axes) * share,)
+        from .extremes import Max
+
+        x = Cast(self.x, self.x.dtype.compute)
+        total = Cast(dy[0], x.dtype)
+        powers = powers_below(x, spread(StopGradient(Max(x, self.axes)), x.type, self.axes))
+        share = powers * spread(total / Sum(powers, self.axes), x.type, self.axes)
+        return (Cast(share, self.x.dtype),)
 
     def states(self) -> tuple[DType, ...]:
         return (self.x.dtype.compute, self.x.dtype.compute)
@@ -112,6 +119,16 @@ class LogSumExp(Reduction):
 
     def project(self, s: Scalars[S], state: State[S]) -> State[S]:
         return (s.binary("add", state[0], s.unary("log", state[1])),)
+
+
+def powers_below(x: Value, top: Value) -> Value:
+    """``exp(x - top)`` for top >= x, and 1 where both are the same infinity.
+
+    Shares of a sum of exponentials are quotients of these: the result of a log-sum-exp is rounded,
+    and its exponential has lost the digits of a large ``top``.
+    """
+    same = And(Equal(x, top), IsInf(x))
+    return Select(same, splat(1, x.type), Exp(x - top))
 
 
 def decay(s: Scalars[S], x: S, m: S) -> S:

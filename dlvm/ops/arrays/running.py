@@ -17,12 +17,13 @@ import numpy as np
 from dlvm.base.errors import DTypeError
 from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ops.elements.casting import Cast
+from dlvm.ops.elements.elementwise import Maximum, StopGradient
 from dlvm.ops.elements.logic import Equal, Less, Select
-from dlvm.ops.elements.transcendental import Exp
 from dlvm.ops.families import Reduction, Running, State, wide
 
 from .extremes import Max, Min
-from .reduction import LogSumExp, Sum
+from .reduction import LogSumExp, Sum, powers_below
 
 
 class Cumulative(Running):
@@ -97,11 +98,12 @@ class CumulativeSum(Cumulative):
 class CumulativeMax(Cumulative):
     """Running maximum along ``axis``; NaN from the first NaN on; of nothing, the lowest value.
 
-    Of equal elements the first has the derivative, and an element that is lowest of all has none.
+    Ties among the elements so far share the cotangent evenly.
     """
 
     name = "cumulative_max"
     folds = Max
+    accepts = "biuf"
     x: Value
     axis: int
     reverse: bool = False
@@ -111,18 +113,18 @@ class CumulativeMax(Cumulative):
         return self.accumulated(np.maximum, wide(operands[0]), self.x.dtype.lowest)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        before = self if self.exclusive else self.other()
-        return (to_records(self, Less(before, self.x), dy[0]),)
+        return (to_extremes(self, Less, dy[0]),)
 
 
 class CumulativeMin(Cumulative):
     """Running minimum along ``axis``; NaN from the first NaN on; of nothing, the highest value.
 
-    Of equal elements the first has the derivative, and an element that is highest of all has none.
+    Ties among the elements so far share the cotangent evenly.
     """
 
     name = "cumulative_min"
     folds = Min
+    accepts = "biuf"
     x: Value
     axis: int
     reverse: bool = False
@@ -132,14 +134,14 @@ class CumulativeMin(Cumulative):
         return self.accumulated(np.minimum, wide(operands[0]), self.x.dtype.highest)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        before = self if self.exclusive else self.other()
-        return (to_records(self, Less(self.x, before), dy[0]),)
+        return (to_extremes(self, lambda before, x: Less(x, before), dy[0]),)
 
 
 class CumulativeLogSumExp(Cumulative):
     """``log`` of the running sum of ``exp(x)`` along ``axis``, without overflow; of nothing, -inf.
 
-    No factor of its derivative exceeds 1: ``exp(x - y)`` and ``exp(y[i-1] - y[i])``.
+    No factor of its derivative exceeds 1: the shares ``exp(x - y)`` and ``exp(y[i-1] - y[i])``,
+    which are formed from sums relative to the running maximum.
     """
 
     name = "cumulative_logsumexp"
@@ -154,15 +156,12 @@ class CumulativeLogSumExp(Cumulative):
         return self.accumulated(np.logaddexp, operands[0].astype(np.float64), -np.inf)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        other = self.other()
-        before, after = (self, other) if self.exclusive else (other, self)
-        return (_share(self.x, after) * carried_back(self, _share(before, after), dy[0]),)
-
-
-def _share(x: Value, total: Value) -> Value:
-    """``exp(x - total)``, and 1 where both are the same infinity."""
-    one = splat(1, x.type)
-    return Select(Equal(x, total), one, Exp(x - total))
+        x, where = Cast(self.x, self.x.dtype.compute), (self.axis, self.reverse)
+        top, top_before = (StopGradient(CumulativeMax(x, *where, end)) for end in (False, True))
+        own, decay = powers_below(x, top), powers_below(top_before, top)
+        total, before = (LinearRecurrence(decay, own, *where, end) for end in (False, True))
+        kept = carried_back(self, decay * before / total, Cast(dy[0], x.dtype))
+        return (Cast(own / total * kept, self.x.dtype),)
 
 
 class LinearRecurrence(Running):
@@ -220,7 +219,15 @@ def carried_back(op: Running, a: Value, dy: Value) -> Value:
     return dy + LinearRecurrence(a, a * dy, op.axis, not op.reverse, True)
 
 
-def to_records(op: Running, record: Value, dy: Value) -> Value:
-    """What comes back to the elements at which a running extremum changes."""
-    zero, one = zeros(dy.type), splat(1, dy.type)
-    return Select(record, carried_back(op, Select(record, zero, one), dy), zero)
+def to_extremes(op: Cumulative, beats: Callable[[Value, Value], Value], dy: Value) -> Value:
+    """What comes back to the elements that are a running extremum, shared evenly by ties so far."""
+    other, x = op.other(), op.x
+    before, after = (op, other) if op.exclusive else (other, op)
+    dtype = dy.dtype.compute
+    zero, one = zeros(x.type.with_dtype(dtype)), splat(1, x.type.with_dtype(dtype))
+    same = Select(beats(before, x), zero, one)
+    tied = Select(Equal(x, after), one, zero)
+    count = LinearRecurrence(same, tied, op.axis, op.reverse, op.exclusive)
+    share = Select(Less(zero, count), Cast(dy, dtype) / Maximum(count, one), zero)
+    kept = Select(Equal(x, after), carried_back(op, same, share), zero)
+    return Cast(kept, dy.dtype)

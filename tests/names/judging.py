@@ -1,0 +1,40 @@
+"""Whether what a call gave is what its meaning says: the one judge of the sweep and of the fuzzer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import values
+from .forms import Form, leaves
+from .meanings import MEANINGS
+from .slopes import is_float
+from .table import DIFFERS
+
+
+def called(form: Form) -> list[np.ndarray]:
+    """The results of the public function, outside of a trace."""
+    return [np.asarray(r) for r in leaves(form.on(form.call, form.arrays))]
+
+
+def has_meaning(form: Form) -> bool:
+    """Whether NumPy takes the operands, and means the same by the call."""
+    return str(form) not in DIFFERS and values.said(form) is not None
+
+
+def may_refuse(form: Form) -> bool:
+    """NumPy takes scalars for vectors, and shapes without elements that fit nothing.
+
+    What truths mean to a function that is ours alone, it may leave open.
+    """
+    ours = form.name in MEANINGS and any(a.dtype == bool for a in form.arrays)
+    return ours or any(not a.size or not a.ndim for a in form.arrays)
+
+
+def judged(form: Form, found: list[np.ndarray]) -> list[str]:
+    """What is wrong with the values that a call gave."""
+    floats = [a.dtype for a in form.arrays if is_float(a)]
+    given = [r.dtype for r in found if is_float(r)]
+    dtype = floats[0] if floats else given[0] if given else np.dtype(float)
+    middle = values.exact(form)
+    allowed = values.bounds(form, middle, values.exact, dtype)
+    return values.faults(found, middle, allowed) + values.dtype_fault(form, found)

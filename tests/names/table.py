@@ -1,0 +1,318 @@
+"""How the public functions are called that no operation's class describes: arguments, options.
+
+``SILENT`` says why a name gives no array to look at. Nothing is said here of what is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .forms import counted, drawn
+
+X, Y, W = drawn(3, 4), drawn(3, 4), drawn(4, 3)
+V, U = drawn(5), drawn(5)
+T = drawn(2, 3, 4)
+SQUARE = drawn(3, 3)
+LABELS = counted(3, below=4)
+MASK = counted(3, 4, below=2) > 0
+RISING = np.sort(drawn(6))
+KEY = np.array([7, 11], np.uint32)
+Entry = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def of(*args: Any, **options: Any) -> Entry:
+    """One call."""
+    return args, options
+
+
+ONE = [of(X)]
+TWO = [of(X, Y), of(X, V[:4])]
+AXES = [of(X), of(X, axis=1), of(X, axis=-2, keepdims=True), of(T, axis=(0, -1))]
+STACKED = [of([X, Y]), of([V, U, V])]
+TABLE: dict[str, list[Entry]] = {
+    # of elements
+    "where": [of(MASK, X, Y), of(MASK, X, V[:4])],
+    "select": [of([MASK, X > 0], [X, Y], 0.5)],
+    "clip": [of(X, -0.5, 0.75), of(X, None, 1.0), of(X, Y - 1, Y + 1)],
+    **dict.fromkeys(("fmax", "fmin", "heaviside", "divmod"), TWO),
+    **dict.fromkeys(("less", "less_equal", "equal", "greater", "greater_equal"), TWO),
+    **dict.fromkeys(("not_equal", "isclose"), TWO),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), [of(X > 0, MASK), of(X, Y)]),
+    "logical_not": [of(X), of(MASK)],
+    **dict.fromkeys(("allclose", "array_equal"), [of(X, Y), of(X, X)]),
+    "isin": [of(X, V), of(counted(3, 4, below=5), np.arange(3))],
+    **dict.fromkeys(("square", "reciprocal", "degrees", "radians", "nan_to_num"), ONE),
+    **dict.fromkeys(("positive", "real", "imag", "conj", "sinc", "copy"), ONE),
+    "round": [of(X), of(X, 1), of(X * 100, -1)],
+    **dict.fromkeys(
+        ("pow", "power"), [of(np.abs(X), Y), of(X, 3), of(X, 2), of(np.abs(X), 0.5), of(X, -1)]
+    ),
+    "polygamma": [of(1, np.abs(X)), of(0, np.abs(X)), of(2, np.abs(X))],
+    "stop_gradient": ONE,
+    "tap": [of(X, "seen")],
+    # over axes
+    **dict.fromkeys(("any", "all"), [*AXES, of(X > 0, axis=0, where=MASK)]),
+    "count_nonzero": [of(X), of(X, axis=1), of(X, axis=0, keepdims=True)],
+    "ptp": AXES,
+    "mean": [*AXES, of(X, axis=0, where=MASK)],
+    **dict.fromkeys(("var", "std"), [*AXES, of(X, axis=1, ddof=1), of(X, axis=1, correction=1)]),
+    **dict.fromkeys(("nansum", "nanprod", "nanmean", "nanvar", "nanstd"), AXES),
+    **dict.fromkeys(("nanmax", "nanmin"), AXES),
+    **dict.fromkeys(("nanargmax", "nanargmin"), [of(X), of(X, axis=1)]),
+    **dict.fromkeys(("argmax", "argmin"), [of(X), of(X, axis=0), of(X, axis=-1, keepdims=True)]),
+    "average": [
+        of(X),
+        of(X, axis=1),
+        of(X, axis=0, weights=np.abs(V[:3])),
+        of(X, weights=np.abs(Y)),
+    ],
+    "cov": [of(X), of(X, Y), of(X, rowvar=False), of(V, bias=True)],
+    "corrcoef": [of(X), of(V, U)],
+    "median": [*AXES, of(V), of(V[:4])],
+    "quantile": [
+        of(X, 0.3),
+        of(X, 0.3, axis=1),
+        of(X, np.array([0.1, 0.6]), axis=0),
+        of(V, 0.55, method="midpoint"),
+        of(V, 0.55, method="lower"),
+        of(V, 0.55, method="higher"),
+        of(V, 0.55, method="nearest"),
+    ],
+    "percentile": [of(X, 30), of(X, np.array([10.0, 60.0]), axis=1, keepdims=True)],
+    **dict.fromkeys(("cumsum", "cumprod"), [of(X), of(X, axis=1), of(V)]),
+    "linear_recurrence": [
+        of(V, U),
+        of(X, Y, axis=0),
+        of(X, Y, reverse=True),
+        of(X, Y, exclusive=True),
+    ],
+    "diff": [of(V), of(X, n=2), of(X, axis=0), of(X, prepend=X[:, :1], append=X[:, :2])],
+    # in order
+    **dict.fromkeys(
+        ("sort", "argsort"), [of(X), of(X, axis=0), of(X, axis=None), of(X, descending=True)]
+    ),
+    **dict.fromkeys(("partition", "argpartition"), [of(X, 2), of(X, 1, axis=0)]),
+    "top_k": [of(X, 2), of(X, 2, axis=0)],
+    "searchsorted": [of(RISING, X), of(RISING, X, side="right")],
+    "digitize": [of(X, RISING), of(X, RISING, right=True)],
+    # curves
+    "interp": [of(X, RISING, drawn(6)), of(X, RISING, drawn(6), left=0.5, right=-0.5)],
+    "trapezoid": [of(V), of(X, axis=0, dx=0.5), of(X, np.sort(V[:4]))],
+    "gradient": [of(V), of(X, 0.5), of(X, axis=0)],
+    "convolve": [of(V, U[:3]), of(V, U[:3], mode="same"), of(U[:3], V, mode="valid")],
+    "correlate": [of(V, U[:3]), of(V, U[:3], mode="same"), of(U[:3], V, mode="full")],
+    "polyval": [of(V[:4], X)],
+    # products
+    "matmul": [of(X, W), of(V, U), of(T, W), of(T, V[:4]), of(V[:3], X)],
+    "dot": [of(V, U), of(X, W), of(T, W), of(X, V[:4])],
+    "inner": [of(V, U), of(X, Y)],
+    **dict.fromkeys(("outer", "vdot"), [of(V, U)]),
+    "kron": [of(SQUARE, X[:2, :2]), of(V, U)],
+    "tensordot": [of(X, W, 1), of(X, Y), of(T, W, ((2, 1), (0, 1)))],
+    "vecdot": [of(X, Y), of(X, Y, axis=0)],
+    "matvec": [of(T, V[:4]), of(X, V[:4])],
+    "vecmat": [of(V[:3], X), of(V[:3], T)],
+    "einsum": [
+        of("ij,jk->ik", X, W),
+        of("ij,ij", X, Y),
+        of("ii->i", SQUARE),
+        of("ij,jk,kl->il", X, W, X),
+        of("ij->ji", X),
+        of("ij,j->i", X, V[:4]),
+    ],
+    "trace": [of(SQUARE), of(X, 1), of(T, 0, 1, 2)],
+    # shapes
+    "reshape": [of(X, (4, 3)), of(X, (2, -1))],
+    **dict.fromkeys(("ravel", "flatten", "matrix_transpose", "fliplr", "flipud"), ONE),
+    "transpose": [of(X), of(T)],
+    "permute_dims": [of(T, (2, 0, 1))],
+    "moveaxis": [of(T, 0, -1)],
+    "swapaxes": [of(T, 0, -1)],
+    "expand_dims": [of(X, 1), of(X, (0, -1))],
+    "squeeze": [of(X[:, :1]), of(X[:, :1], 1)],
+    "broadcast_to": [of(V[:4], (3, 4)), of(X, (2, 3, 4))],
+    "broadcast_arrays": [of(V[:4], X)],
+    **dict.fromkeys(("atleast_1d", "atleast_2d", "atleast_3d"), [of(X), of(V), of(V, X)]),
+    "flip": [of(X), of(X, 0), of(X, (0, -1))],
+    "rot90": [of(X), of(X, 2), of(T, 1, (0, 2))],
+    "roll": [of(X, 2), of(X, (1, -1), (0, 1)), of(X, -1, -1)],
+    "repeat": [of(X, 2), of(X, 2, 1)],
+    "tile": [of(X, 2), of(V, (2, 3))],
+    "pad": [
+        of(V, 2),
+        of(X, ((1, 0), (2, 1))),
+        of(V, 2, mode="edge"),
+        of(V, 2, mode="reflect"),
+        of(V, 2, mode="symmetric"),
+        of(V, 2, mode="wrap"),
+    ],
+    **dict.fromkeys(("concat", "hstack"), STACKED),
+    "stack": [*STACKED, of([X, Y], -1)],
+    **dict.fromkeys(("vstack", "dstack", "column_stack"), STACKED),
+    "block": [of([[X, Y], [Y, X]])],
+    "append": [of(V, U), of(X, Y, 0)],
+    "delete": [of(V, 1), of(X, [0, 2], 0)],
+    "split": [of(X, 3), of(V, [1, 3])],
+    "array_split": [of(V, 2), of(X, 3, 1)],
+    "hsplit": [of(X, 2)],
+    "vsplit": [of(X, 3)],
+    "unstack": [of(X), of(X, -1)],
+    "meshgrid": [of(V, U), of(V, U, indexing="ij")],
+    "diag": [of(V), of(X), of(V, 1), of(X, -1)],
+    "diagonal": [of(X), of(X, 1), of(T, 0, 1, 2)],
+    **dict.fromkeys(("tril", "triu"), [of(X), of(X, 1), of(T, -1)]),
+    # places
+    "take": [
+        of(X, LABELS),
+        of(X, LABELS, 1),
+        of(V, np.array([-9, -2, 0, 3, 9]), mode="clip"),
+        of(V, np.array([-9, 9]), mode="wrap"),
+    ],
+    "take_along_axis": [of(X, counted(3, 2, below=4), 1), of(X, counted(2, 4, below=3), 0)],
+    # made of nothing, or of a type
+    "arange": [of(5), of(1, 7, 2), of(0.0, 2.0, 0.5)],
+    "linspace": [of(0.0, 2.0, 5), of(V, U, 3), of(0.0, 1.0, 4, endpoint=False)],
+    **dict.fromkeys(("zeros", "ones"), [of((2, 3))]),
+    "full": [of((2, 3), 1.5)],
+    **dict.fromkeys(("zeros_like", "ones_like"), ONE),
+    "full_like": [of(X, 2)],
+    **dict.fromkeys(("eye", "tri"), [of(3), of(3, 4, 1)]),
+    "identity": [of(3)],
+    "asarray": ONE,
+    "from_dlpack": ONE,
+    "astype": [of(X, np.float64)],
+    # networks
+    **{
+        f"nn.{n}": ONE
+        for n in [
+            "relu",
+            "relu6",
+            "leaky_relu",
+            "elu",
+            "selu",
+            "sigmoid",
+            "log_sigmoid",
+            "softplus",
+            "silu",
+            "swish",
+            "softsign",
+            "hard_tanh",
+            "hard_sigmoid",
+            "hard_silu",
+        ]
+    },
+    "nn.gelu": [of(X), of(X, approximate=False)],
+    **{f"nn.{n}": [of(X), of(X, 0), of(V)] for n in ("softmax", "log_softmax")},
+    "nn.cross_entropy": [of(X, LABELS), of(X, counted(4, below=3), 0)],
+    "nn.one_hot": [of(LABELS, 4), of(LABELS, 4, axis=0)],
+    # linear algebra
+    "linalg.matmul": [of(X, W)],
+    "linalg.tensordot": [of(X, Y)],
+    "linalg.vecdot": [of(X, Y)],
+    "linalg.outer": [of(V, U)],
+    "linalg.matrix_transpose": [of(T)],
+    "linalg.diagonal": [of(T), of(T, offset=1)],
+    "linalg.trace": [of(T)],
+    "linalg.multi_dot": [of([X, W, X]), of([V[:3], X, V[:4]])],
+    "linalg.matrix_power": [of(SQUARE, 3), of(SQUARE, 0)],
+    "linalg.cross": [of(SQUARE, drawn(3, 3)), of(V[:3], U[:3])],
+    "linalg.vector_norm": [*AXES, *(of(X, axis=1, ord=p) for p in (0, 1, 3, 2.5, np.inf, -np.inf))],
+    "linalg.matrix_norm": [
+        *(of(T, ord=p) for p in ("fro", 1, -1, np.inf, -np.inf)),
+        of(X, keepdims=True),
+    ],
+    "linalg.norm": [
+        of(X),
+        of(X, axis=1),
+        of(X, 1),
+        of(V, 3),
+        of(X, np.inf),
+        of(T, 1, axis=(0, 2), keepdims=True),
+    ],
+}
+"""By name: calls, whose NumPy arrays are operands."""
+
+SILENT = {
+    "at": "it gives an object that reads and writes at a place",
+    "assert_": "it has no result",
+    "print": "it has no result",
+    "put_along_axis": "it writes into its argument and has no result",
+    "can_cast": "it speaks of types alone",
+    "finfo": "it speaks of types alone",
+    "iinfo": "it speaks of types alone",
+    "isdtype": "it speaks of types alone",
+    "promote_types": "it speaks of types alone",
+    "result_type": "it speaks of types alone",
+    "ndim": "it speaks of shapes alone",
+    "shape": "it speaks of shapes alone",
+    "size": "it speaks of shapes alone",
+    "empty": "its elements are whatever is there",
+    "empty_like": "its elements are whatever is there",
+    **{
+        n: "the shape of its result depends on elements, so it is refused"
+        for n in ("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values")
+    },
+}
+"""Names that give no array that could be looked at, and why."""
+
+RANDOM = {
+    "random_bits": [of(KEY, (3,))],
+    "random.key": [of(5)],
+    "random.split": [of(KEY), of(KEY, 3)],
+    "random.fold_in": [of(KEY, 3)],
+    "random.bits": [of(KEY, (3,))],
+    "random.uniform": [of(KEY, (3,), "f64", np.array(-1.0), np.array(2.0))],
+    **{
+        f"random.{n}": [of(KEY, (3,)), of(KEY, (2, 2), "f32")]
+        for n in ("normal", "exponential", "gumbel")
+    },
+    "random.bernoulli": [of(KEY, np.array([0.2, 0.7]))],
+    "random.randint": [of(KEY, (3,), 0, 9)],
+    "random.categorical": [of(KEY, X)],
+    "random.permutation": [of(KEY, 5), of(KEY, V)],
+}
+"""Functions whose values no other library says; ``tests/test_random.py`` holds them."""
+TABLE |= RANDOM
+
+IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
+"""Which operands must be in ascending order."""
+
+FINITE = {
+    **{n: "NumPy's operator takes a square root, which is NaN at -inf" for n in ("pow", "power")},
+    "linalg.matrix_power": "the order in which operands are multiplied decides what infinities give",
+    "einsum": "the order in which three operands are multiplied decides what infinities give",
+    "linalg.multi_dot": "the order in which operands are multiplied decides what infinities give",
+}
+"""Functions whose values at infinities are not determined, and why."""
+
+NO_SLOPE = {
+    "stop_gradient": "it is there to stop derivatives",
+    "nextafter": "it moves in steps",
+    "from_dlpack": "it takes arrays that are not staged",
+}
+"""Functions that have no derivative to compare, and why."""
+
+BESIDE_ONE = {
+    **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
+    "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
+}
+"""Functions whose derivative has an error that is small beside 1 and not beside itself, and why."""
+
+CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
+CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
+CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical"}
+"""Functions that are constant between jumps: their derivative is exactly 0."""
+
+DIFFERS = {
+    "conj(bool[3, 4])": "NumPy makes i8 of truths, and the conjugate is the operand itself",
+    "reciprocal(int32[3, 4])": "what 1 // 0 is NumPy leaves open; ours is 0",
+    "reciprocal(int8[3, 4])": "what 1 // 0 is NumPy leaves open; ours is 0",
+    **{
+        f"quantile({t}[3, 4], {t}[2], axis=0)": "NumPy gives whole numbers between whole shares"
+        for t in ("int32", "int8", "bool")
+    },
+    "einsum('ii->i', float64[0, 3])": "NumPy takes an axis of no elements for a diagonal",
+}
+"""Calls whose values or types are another decision than NumPy's, and why."""
