@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,9 @@ class Abs(Elementwise):
     name = "abs"
     accepts = "biuf"
     x: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return True
 
     def reference(self, *operands: Array) -> Any:
         return np.abs(*operands)

@@ -30,6 +30,37 @@ def meaning(name: str) -> Callable[[Array], Array]:
     return call
 
 
+def larger(x: Array, y: Array) -> Array:
+    """The larger of two, where 0.0 is larger than -0.0; NaN where either is."""
+    found = np.asarray(np.maximum(x, y))
+    if found.dtype.kind in "biu":
+        return found
+    return np.where(x == y, np.where(np.signbit(x), y, x), found)
+
+
+def smaller(x: Array, y: Array) -> Array:
+    """The smaller of two, where -0.0 is smaller than 0.0; NaN where either is."""
+    found = np.asarray(np.minimum(x, y))
+    if found.dtype.kind in "biu":
+        return found
+    return np.where(x == y, np.where(np.signbit(x), x, y), found)
+
+
+def with_zeros_in_order(
+    found: Array, x: Array, word: str, anywhere: Callable[[Array], Array]
+) -> Array:
+    """Extremes of floats whose zeros have the sign that the order of zeros demands.
+
+    ``anywhere`` tells of truths whether one holds among the elements that each extreme is of.
+    """
+    if x.dtype.kind in "biu" or not (found == 0).any():
+        return found
+    sign = np.signbit(x) if word == "min" else ~np.signbit(x)
+    winner, other = (-0.0, 0.0) if word == "min" else (0.0, -0.0)
+    zeros = np.where(anywhere((x == 0) & sign), found.dtype.type(winner), found.dtype.type(other))
+    return np.where(found == 0, zeros, found)
+
+
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """A function of one number on each element."""
 
