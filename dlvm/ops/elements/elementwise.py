@@ -227,29 +227,28 @@ def divide_by_one(op: Div) -> Value | None:
     return op.x if is_splat(op.y, 1) else None
 
 
-def _times_reciprocal(op: Div, power_of_two: bool) -> Value | None:
-    """``x * (1 / c)`` for ``x / c`` with a constant c that is, or need not be, a power of two."""
+def _divisor(op: Div) -> float | None:
+    """The constant divisor of something that is not constant, where it has a reciprocal."""
     found = scalar_value(op.y)
-    divisor = 0.0 if found is None else float(found)
-    if divisor in (0, 1) or not math.isfinite(divisor) or not math.isfinite(1 / divisor):
+    if found is None or scalar_value(op.x) is not None or float(found) in (0, 1):
         return None
-    if power_of_two and abs(math.frexp(divisor)[0]) != 0.5:
-        return None
-    reciprocal = float(op.dtype.numpy.type(1 / divisor))
-    precise = abs(reciprocal * divisor - 1) <= (0 if power_of_two else 2.0**-7)
-    return op.x * splat(reciprocal, op.type) if precise else None
+    finite = np.isfinite(found) and np.isfinite(op.dtype.numpy.type(1 / float(found)))
+    return float(found) if finite else None
 
 
 @rewrite(Div, example=(lambda x: x / 4.0, lambda x: x / -0.5), given=("f[M,N]",))
 def divide_by_power_of_two(op: Div) -> Value | None:
     """x / 2**k = x * 2**-k, exactly, where the type has the number 2**-k."""
-    return _times_reciprocal(op, power_of_two=True)
+    divisor = _divisor(op)
+    if divisor is None or abs(math.frexp(divisor)[0]) != 0.5:
+        return None
+    return op.x * splat(1 / divisor, op.type) if op.dtype.numpy.type(1 / divisor) else None
 
 
 @rewrite(Div, example=lambda x: x / 3.0, given=("f[M,N]",), law_class=FAST)
 def divide_by_constant(op: Div) -> Value | None:
     """x / c = x * (1 / c), which rounds twice, and may vanish or overflow where x / c does not."""
-    return _times_reciprocal(op, power_of_two=False)
+    return None if _divisor(op) is None else op.x * (splat(1, op.type) / op.y)
 
 
 class Neg(Elementwise):

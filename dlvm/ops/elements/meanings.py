@@ -126,6 +126,8 @@ def polygamma(x: Array, order: int) -> Array:
         slope = np.polyval(cotangent_polynomial(order)[::-1], cotangent(x))
         below = (-total if order % 2 else total) - np.pi ** (order + 1.0) * slope
         found = np.where(reflected, below, total)
+        at_pole = math.factorial(order) * x ** -(order + 1.0) * (1 if order % 2 else -1)
+        found = np.where(np.abs(x) < 1e-20, at_pole, found)  # all that is left of the series
         found = np.where(np.isposinf(x), 0.0 if order % 2 else -0.0, found)
         pole = (x <= 0) & (x == np.rint(x))
         return np.where(pole, math.inf if order % 2 else math.nan, found)
