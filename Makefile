@@ -1,7 +1,7 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
 #   make check   format, lint, types, import contract, sizes, what is forbidden, then the tests
-#   make reference  every public name, into docs/reference.md
+#   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
@@ -42,6 +42,7 @@ bench: .venv/test.stamp
 
 reference: .venv/test.stamp
 	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.laws
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)

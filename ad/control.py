@@ -210,12 +210,12 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
 
     def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         where = [i + 1 for i in picked(active)]
-        sums = [or_zeros(so_far[i + 1], sides[0].sums[i].type) for i in sides[0].sums]
+        sums = {i: total for i in sides[0].sums if (total := so_far[i + 1]) is not None}
         lent = sorted({i for side in sides for i in side.lent})
         again = (operands[i + 1] for i in lent)
-        given = (*kept, *again, *seed_values(sides[0], dy), *sums, *sweep.threaded(taped))
+        given = (*kept, *again, *seed_values(sides[0], dy), *sums.values(), *sweep.threaded(taped))
         pairs = zip(sides, places, strict=True)
-        ways = (_backward_branch(side, own, slots, lent, taped) for side, own in pairs)
+        ways = (_backward_branch(side, own, slots, lent, [*sums], taped) for side, own in pairs)
         out = Cond(operands[0], given, *ways, otherwise_first=not op.otherwise_first)
         totals = list(so_far)
         for i, total in zip(where, sweep.untied(out.results, taped), strict=True):
@@ -261,19 +261,21 @@ def _backward_branch(
     own: Sequence[int],
     slots: Sequence[TensorType],
     lent: Sequence[int],
+    sums: Sequence[int],
     taped: bool,
 ) -> Function:
+    """The way back of one branch; ``sums`` are the positions to which cotangents came before."""
     kept = [Param(t, "kept") for t in slots]
     tape = (side.tape_back,) if taped else ()
     with Builder() as builder:
-        out = side.write_back([kept[k] for k in own])
+        out = side.write_back([kept[k] for k in own], empty=[i for i in side.sums if i not in sums])
     if taped and not side.taped:
         out.append(side.tape_back)
     params = (
         *kept,
         *(side.params[i] for i in lent),
         *side.seeds.values(),
-        *side.sums.values(),
+        *(side.sums[i] for i in sums),
         *tape,
     )
     return Function("branch", params, tuple(builder.ops), tuple(out))

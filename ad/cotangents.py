@@ -10,9 +10,12 @@ the mask where it is: it is moved with the elements when an element-wise adjoint
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from dlvm.ir import BOOL, I32, I64, Part, Value, splat, zeros
+from dlvm.ir.dims import at_least, product
 from dlvm.ops import (
+    Add,
     And,
     Broadcast,
     Cast,
@@ -33,6 +36,8 @@ from dlvm.ops import (
     is_splat,
 )
 
+WINDOWS = 8
+"""How many windows into zeros are summed in one sweep, each of which every element may ask."""
 Mask = tuple[Value, Value]
 Move = Callable[[Value | None], Value | None]
 
@@ -50,6 +55,8 @@ def accumulate(old: Value, new: Value) -> Value:
         return new
     if is_splat(new, 0):
         return old
+    if _padding(old) and _padding(new):
+        return old + new
     for base, deposit in ((old, new), (new, old)):
         if (written := poured(base, deposit)) is not None:
             return written
@@ -69,10 +76,31 @@ def accumulate_masked(old: Value, new: Value) -> Value:
     return Select(Or(one[0], other[0]), accumulate(old, new), zeros(old.type))
 
 
+def _padding(dy: Value) -> bool:
+    """Whether a cotangent is a sum of few large windows into zeros, added in one sweep.
+
+    Each is a window without gaps that covers at least half of its tensor.
+    """
+    for _ in range(WINDOWS):
+        if isinstance(dy, Update):
+            return _large_window(dy)
+        if not (isinstance(dy, Add) and isinstance(dy.y, Update) and _large_window(dy.y)):
+            return False
+        dy = dy.x
+    return False
+
+
+def _large_window(dy: Update) -> bool:
+    large = at_least(2 * product(dy.y.shape), product(dy.shape))
+    return is_splat(dy.x, 0) and set(dy.steps) <= {1} and large
+
+
 def poured(base: Value, deposit: Value) -> Value | None:
     """``base`` with a deposit written into it; None where it is no deposit."""
     if isinstance(deposit, Update) and is_splat(deposit.x, 0):
         y, starts, steps = deposit.y, deposit.starts, deposit.steps
+        if _cleared(base, deposit):
+            return Update(base.x, y, starts, steps)
         return Update(base, Slice(base, starts, y.shape, steps) + y, starts, steps)
     links: list[ScatterAdd] = []
     while isinstance(deposit, ScatterAdd):
@@ -83,6 +111,14 @@ def poured(base: Value, deposit: Value) -> Value | None:
     for link in reversed(links):
         base = ScatterAdd(base, link.indices, link.updates, link.axis, link.batch, link.mode)
     return base
+
+
+def _cleared(base: Value, deposit: Update) -> TypeGuard[Update]:
+    """Whether zeros were written where a deposit is to be added."""
+    if not isinstance(base, Update) or not is_splat(base.y, 0):
+        return False
+    same = (base.starts, base.steps, base.y.shape)
+    return same == (deposit.starts, deposit.steps, deposit.y.shape)
 
 
 def mask_of(dy: Value) -> Mask | None:

@@ -31,6 +31,7 @@ from dlvm.ir import (
 )
 from dlvm.ir.rewrite import Env, has, mapped, place
 from dlvm.ops import (
+    Add,
     Broadcast,
     Call,
     Cast,
@@ -122,18 +123,28 @@ class Pair:
         return found if reached is None else [_where(reached, v) for v in found]
 
     def write_back(
-        self, kept: Sequence[Value], env: Mapping[Value, Value] | None = None
+        self,
+        kept: Sequence[Value],
+        env: Mapping[Value, Value] | None = None,
+        empty: Collection[int] = (),
     ) -> list[Value]:
         """Write the way back here: the cotangents asked for, then what covers them, then the tape.
 
         ``kept`` stand for the residuals; ``env`` for seeds, lent parameters, sums and tape,
-        where they are not parameters of the function being written.
+        where they are not parameters of the function being written. The sums at the positions
+        ``empty`` start from nothing: the first cotangent that comes is the sum, and nothing is
+        added to a zero.
         """
-        found: Env = {**(env or {}), **dict(zip(self.residuals, kept, strict=True))}
+        nothing = {self.sums[i]: zeros(self.sums[i].type) for i in empty}
+        found: Env = {**(env or {}), **nothing, **dict(zip(self.residuals, kept, strict=True))}
         builder = current_builder()
         assert builder is not None
         for op in self.undo:
-            place(builder, op, found)
+            if isinstance(op, Add) and (op.x in nothing or op.y in nothing):
+                first = op.y if op.x in nothing else op.x
+                found[op] = found.get(first, first)
+            else:
+                place(builder, op, found)
         return mapped(self.cotangents, found)
 
 

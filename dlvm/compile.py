@@ -24,6 +24,7 @@ from dlvm.base.lazy import lazy
 from dlvm.budget import fitted
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
+from dlvm.ir.numerics import Mode, mode_named, numerics
 from dlvm.trust import guard
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Options:
     threads: int | None = None
     debug: tuple[str, ...] = ()
     memory: int | None = None
+    numerics: Mode = "default"
 
     def __post_init__(self) -> None:
         if self.target != "host":
@@ -53,6 +55,7 @@ class Options:
                 f"target={self.target!r}: there is no such target", remedy='it can be "host"'
             )
         Looks.named(self.debug, "debug=")
+        mode_named(self.numerics)
         threads: Any = self.threads
         if threads is not None and not (isinstance(threads, int) and threads >= 1):
             raise UserError(
@@ -91,7 +94,8 @@ class Road:
     def differentiated(self) -> Module:
         """Every declared derivative and batched form filled in."""
         if environment.verifying() == "passes":
-            guard.demanded(self.traced, target=self.options.machine())
+            with numerics(self.options.numerics):
+                guard.demanded(self.traced, target=self.options.machine())
         return self._timed("differentiate", lambda: expand(self.traced))
 
     @lazy
@@ -100,7 +104,8 @@ class Road:
         from dlvm.opt.pipelines import MEANING
 
         before = self.differentiated  # whose seconds are its own
-        return self._timed("optimize", lambda: passes.run(before, MEANING))
+        with numerics(self.options.numerics):
+            return self._timed("optimize", lambda: passes.run(before, MEANING))
 
     @lazy
     def kernels(self) -> Module:
@@ -112,7 +117,8 @@ class Road:
         def fuse(module: Module) -> Module:
             return self._timed("fuse", lambda: passes.run(module, KERNELS))
 
-        return fuse(before) if memory is None else fitted(before, memory, fuse)
+        with numerics(self.options.numerics):
+            return fuse(before) if memory is None else fitted(before, memory, fuse)
 
     @lazy
     @passes.unhurried()
@@ -127,8 +133,8 @@ class Road:
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated
-        with self._guarded("emit"), standard_mode():
-            said = "" if self.options.memory is None else f"memory={self.options.memory}"
+        with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
+            said = f"memory={self.options.memory} numerics={self.options.numerics}"
             return compiled(self.traced, self.options.machine(), lambda: self.kernels, said)
 
     @property
@@ -136,6 +142,13 @@ class Road:
         """What was made and what it costs, with the time of every phase."""
         found = self.executable.report
         return replace(found, seconds={**self.seconds, **found.seconds})
+
+    @lazy
+    def strict(self) -> Road:
+        """The same program under ``numerics="strict"``, which runs while NaN are looked for."""
+        if self.options.numerics == "strict":
+            return self
+        return Road(self.traced, replace(self.options, numerics="strict"))
 
     def text(self, stage: str) -> str:
         """One stop as text."""
@@ -156,7 +169,8 @@ class Road:
         """The error for a fault of ours in a call of what was made, with a reproducer."""
         stage = "interpret" if interpreting() else "machine"
         threads = self.options.machine().threads
-        return guard.reported(self.traced, stage, error, lambda: threads, arrays)
+        with numerics(self.options.numerics):
+            return guard.reported(self.traced, stage, error, lambda: threads, arrays)
 
     def _guarded(self, stage: str) -> AbstractContextManager[None]:
         return guard.guarded(self.traced, stage, lambda: self.options.machine().threads)

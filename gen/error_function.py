@@ -79,4 +79,5 @@ def erfinv(v: Lanes, x: str) -> str:
         far = v.estrin(v.sub(root, v.number(5.0)), ERFINV_FAR[bits])
         found = v.select(v.is_("ogt", w, v.number(16.0)), far, found)
     end = v.is_("oeq", size, one)
-    return v.select(end, v.copysign(v.number(math.inf), x), v.fma(x, found, x))
+    found = v.select(end, v.number(math.inf), v.fma(x, found, x))
+    return v.copysign(found, x)  # of -0 the sum is 0

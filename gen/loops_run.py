@@ -20,7 +20,7 @@ from dlvm.ir import Array, Dim, DType, Expr, Param, TensorType
 from dlvm.ir.dims import FUNCTIONS as OF_INDICES
 from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import Cast
-from dlvm.ops.elements.meanings import meaning
+from dlvm.ops.elements.meanings import larger, meaning, smaller
 
 from .count import flops_of, flops_of_product
 from .loops import (
@@ -322,14 +322,6 @@ def _floordiv(x: Array, y: Array) -> Array:
     return np.where(y == 0, np.zeros_like(x), whole)
 
 
-def _larger(x: Array, y: Array) -> Array:
-    return np.where(x != x, x, np.where(x > y, x, y))
-
-
-def _smaller(x: Array, y: Array) -> Array:
-    return np.where(x != x, x, np.where(x < y, x, y))
-
-
 WORDS: dict[str, Any] = {
     "neg": np.negative,
     "abs": np.abs,
@@ -343,8 +335,8 @@ WORDS: dict[str, Any] = {
     "div": np.divide,
     "floordiv": _floordiv,
     "copysign": np.copysign,
-    "max": _larger,
-    "min": _smaller,
+    "max": larger,
+    "min": smaller,
     "lt": np.less,
     "le": np.less_equal,
     "eq": np.equal,

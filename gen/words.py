@@ -7,6 +7,7 @@ large for an integer. Half precisions are only ever converted, with the one righ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
@@ -138,12 +139,43 @@ class Words:
         return self._select(inside, moved, zero).text
 
     def _extreme(self, relation: str, x: Val, y: Val) -> str:
-        """``x != x ? x : x > y ? x : y``: a NaN on either side passes, in three instructions."""
-        a, b = (x, y) if relation == "lt" else (y, x)
-        best = self._select(self._compare("lt", a, b), x, y)
+        """The larger, or the smaller, where -0 is below 0, and NaN where either is.
+
+        A comparison takes the zeros for equal. Of equal numbers, ``x > y ? x : y`` is y and
+        ``y > x ? y : x`` is x; so what both choose is the same but for zeros of two signs, of
+        which "and" keeps the positive one and "or" the negative one. A constant needs no care:
+        it is chosen, or not, among equals.
+        """
         if not x.dtype.is_float:
-            return best.text
-        return self._select(self._on("fcmp uno", x, x), x, best).text
+            return self._better(relation, x, y).text
+        if (constant := self._constant(x, y)) is not None:
+            return self._against(relation, y if constant is x else x, constant)
+        first, second = self._better(relation, x, y), self._better(relation, y, x)
+        bits = vector(f"i{x.dtype.bits}", x.lanes)
+        whole = [self.w.value(f"bitcast {v.type} {v.text} to {bits}") for v in (first, second)]
+        joined = self.w.value(f"{'and' if relation == 'gt' else 'or'} {bits} {', '.join(whole)}")
+        best = Val(self.w.value(f"bitcast {bits} {joined} to {x.type}"), x.dtype, x.lanes)
+        return self._select(self._on("fcmp uno", x, y), self._number(nan, x), best).text
+
+    def _better(self, relation: str, x: Val, y: Val) -> Val:
+        """``x > y ? x : y``, or the same for "<"; y where they are equal or either is NaN."""
+        a, b = (x, y) if relation == "lt" else (y, x)
+        return self._select(self._compare("lt", a, b), x, y)
+
+    def _constant(self, x: Val, y: Val) -> Val | None:
+        """The operand that is a constant, if one is."""
+        return next((v for v in (y, x) if not v.text.startswith("%")), None)
+
+    def _against(self, relation: str, x: Val, constant: Val) -> str:
+        """The same where one operand is a constant, in three instructions.
+
+        Of equal zeros the constant is chosen where it is the positive one of a maximum or the
+        negative one of a minimum, else the other operand.
+        """
+        negative = constant.text == self._number(-0.0, constant).text
+        last = negative == (relation == "lt")
+        best = self._better(relation, x, constant) if last else self._better(relation, constant, x)
+        return self._select(self._on("fcmp uno", x, constant), self._number(nan, x), best).text
 
     def _floordiv(self, x: Val, y: Val) -> str:
         """Divided by 1 where y is 0 (the result is 0 then) or where MIN // -1 would trap."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dlvm.base.errors import UserError
 from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, splat
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
@@ -22,20 +24,29 @@ SMALL = 1024
 def simplify(fn: Function) -> Function:
     """Apply the laws that stand under the operations, ``dlvm.ir.rewrite.RULES``.
 
-    And what is computed of repeated values only is computed before it is repeated. One sweep,
-    operands first; what a law builds is simplified in its turn before anything
-    that uses it, so no law fires on the result.
+    Laws apply whose class the numerics mode of the compilation licenses. What is computed of
+    repeated values only is computed before it is repeated. There is one sweep, operands first;
+    what a law builds is simplified in its turn before anything that uses it, so no law fires on
+    the result.
     """
-    return settle(fn, _laws)
+    return settle(fn, _laws_of(current_mode()))
 
 
-def _laws(op: Op) -> Iterator[Law]:
-    """Those under the class of an operation, then those of every formula of elements."""
-    for rule in RULES.get(type(op), ()):
-        yield rule.apply
-    if isinstance(op, Elementwise) and op.results == (op,):
-        yield before_broadcast
-        yield before_reshape
+@cache
+def _laws_of(mode: Mode) -> Callable[[Op], Iterator[Law]]:
+    """The laws that a mode licenses: one function for each mode, as ``settle`` remembers it."""
+    classes = LICENSED[mode]
+
+    def laws(op: Op) -> Iterator[Law]:
+        """Those under the class of an operation, then those of every formula of elements."""
+        for rule in RULES.get(type(op), ()):
+            if rule.law_class in classes:
+                yield rule.apply
+        if isinstance(op, Elementwise) and op.results == (op,):
+            yield before_broadcast
+            yield before_reshape
+
+    return laws
 
 
 def before_broadcast(op: Op) -> Value | None:

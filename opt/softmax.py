@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dlvm.ir import DType, Function, Op, Value, splat
+from dlvm.ir.numerics import ROUNDING, licensed
 from dlvm.ir.rewrite import Env, transform
 from dlvm.ops import Abs, Broadcast, Cast, Equal, Exp, Log, LogSumExp, Max, Select, Sub, Sum
 from dlvm.passes import function_pass
@@ -34,8 +35,10 @@ class Opened:
 def open_softmax(fn: Function) -> Function:
     """Say ``logsumexp(x)``, and ``exp(x - logsumexp(x))``, by a maximum and a sum.
 
-    Half precision is computed in f32. A law over the reals: it changes roundings.
+    Half precision is computed in f32. The first says what the reference computes, by another
+    tree, and is always done. The second is a law of the class ``ROUNDING``.
     """
+    shared = licensed(ROUNDING)
     opened: dict[Op, Opened] = {}
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
@@ -44,7 +47,7 @@ def open_softmax(fn: Function) -> Function:
                 o = opened[op] = _open(env.get(x, x), axes)
                 return (_as(op.dtype, o.top + Log(o.total)),)
             case Exp(Sub(x, Broadcast(LogSumExp(y, axes) as norm, _, kept))) if (
-                x is y and norm in opened and kept == _left(x, axes)
+                shared and x is y and norm in opened and kept == _left(x, axes)
             ):
                 o = opened[norm]
                 share = o.exponentials * _spread(splat(1.0, o.total.type) / o.total, x, axes)

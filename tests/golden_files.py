@@ -1,8 +1,9 @@
 """Golden files: a ``.dlvm`` file under ``tests/golden`` is a test.
 
 Its first line names the passes (``// simplify, share``; nothing after ``//`` means: only parse
-and print), then comes the program, a line ``// ----``, and the whole exact text that must
-result, or ``error: ...``. ``pytest --update-golden`` writes the text that results now.
+and print) and may name the numerics mode after them (``// simplify; numerics=fast``). Then comes
+the program, a line ``// ----``, and the whole exact text that must result, or ``error: ...``.
+``pytest --update-golden`` writes the text that results now.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import dlvm.gen
 import dlvm.opt  # noqa: F401  (the folders register their passes)
 from dlvm.base.errors import UserError
 from dlvm.ir import Module, parse
+from dlvm.ir.numerics import mode_named, numerics
 from dlvm.passes import named, run
 
 MARK = "// ----"
@@ -58,9 +60,11 @@ def result_of(program: str, file: str) -> str:
     head = program.partition("\n")[0]
     if not head.startswith("//"):
         raise pytest.UsageError(f"{file}: the first line must be '// pass, pass'")
-    names = [n for n in head.removeprefix("//").replace(" ", "").split(",") if n]
+    listed, _, mode = head.removeprefix("//").replace(" ", "").partition(";numerics=")
+    names = [n for n in listed.split(",") if n]
     try:
-        module = run(parse(program, file).verify(), named(names), verify=True)
+        with numerics(mode_named(mode or "default")):
+            module = run(parse(program, file).verify(), named(names), verify=True)
     except UserError as error:
         return f"error: {error}\n"
     return reread(module)

@@ -17,7 +17,8 @@ import pytest
 
 import dlvm
 from dlvm.cli import main
-from tools import reference
+from dlvm.ir import rules
+from tools import laws, reference
 
 ROOT = Path(__file__).parents[1]
 DLVM = ROOT / "docs/dlvm.md"
@@ -58,17 +59,27 @@ def test_the_readme_fits_on_one_screen():
     assert len((ROOT / "README.md").read_text("utf8").splitlines()) <= 80
 
 
-@pytest.mark.parametrize("page", ["guide", "testing", "language"])
+PAGES_THAT_RUN = {"guide": 3, "testing": 3, "language": 3, "numerics": 1}
+"""Pages whose blocks are run, with the least number of blocks."""
+
+
+@pytest.mark.parametrize("page", PAGES_THAT_RUN)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(
     page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     path = ROOT / "docs" / f"{page}.md"
-    assert len(python_examples(path)) >= 3
+    assert len(python_examples(path)) >= PAGES_THAT_RUN[page]
     run_page(path, tmp_path, capsys)
 
 
 def test_the_reference_is_what_its_tool_writes():
     assert reference.PAGE.read_text("utf8") == reference.page(), "make reference"
+
+
+def test_the_page_on_numerics_lists_every_law_that_is_not_exact():
+    text = laws.PAGE.read_text("utf8")
+    assert text == laws.written(text), "make reference"
+    assert text.count("\n| `") == sum(rule.law_class != "exact" for rule in rules())
 
 
 def test_the_reference_explains_every_public_name():

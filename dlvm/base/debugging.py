@@ -54,9 +54,11 @@ class debug:
     """Look at what programs do: ``with dlvm.debug(nans=True): step(x)``.
 
     ``nans`` and ``infs`` say which operation first made a NaN or an infinity that a result shows,
-    with its line and the range of its operands; no result changes by a bit. ``bounds`` compiles
-    programs in which every access to memory is checked. A thread that is started inside looks where
-    it is given the context: ``Thread(target=contextvars.copy_context().run, args=(work,))``.
+    with its line and the range of its operands. Programs run as under ``numerics="strict"``
+    meanwhile, so that no law hides such a number; they are compiled again for that. ``bounds``
+    compiles programs in which every access to memory is checked. A thread that is started inside
+    looks where it is given the context:
+    ``Thread(target=contextvars.copy_context().run, args=(work,))``.
     """
 
     def __init__(self, *, nans: bool = False, infs: bool = False, bounds: bool = False) -> None:

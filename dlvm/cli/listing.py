@@ -39,8 +39,9 @@ def _operations() -> Iterator[Row]:
 
 
 def _laws() -> Iterator[Row]:
+    """Each law with its class: ``exact``, ``rounding`` or ``fast``."""
     for rule in rules():
-        yield f"{rule.root.name}.{rule.name}", _first_line(rule.law)
+        yield f"{rule.root.name}.{rule.name}", f"{rule.law_class}: {_first_line(rule.law)}"
 
 
 def _passes() -> Iterator[Row]:

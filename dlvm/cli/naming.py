@@ -87,7 +87,8 @@ def road_named(program: str, arguments: Sequence[str]) -> Road:
         _none_given(arguments)
         return Road(module_named(program).verify(), Options())
     given = arguments_of(arguments)
-    return Road(function.trace(*given.given, **given.named), Options())
+    mode = function.source.options.numerics
+    return Road(function.trace(*given.given, **given.named), Options(numerics=mode))
 
 
 def arguments_of(texts: Sequence[str]) -> Arguments:

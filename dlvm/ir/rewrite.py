@@ -18,6 +18,7 @@ from dlvm.base.errors import CompilerError
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace
 from .dims import Dim
+from .numerics import EXACT, LawClass
 from .types import TensorType, known
 
 RuleOp = TypeVar("RuleOp", bound=Op)
@@ -35,8 +36,7 @@ class Rule:
 
     There is an example for each way in which the law applies. In ``given``, ``f`` stands for
     any float, ``i`` for any integer, ``n`` for any number and ``b`` for bool; letters stand for
-    sizes. ``exact`` laws keep every bit; the others hold over the reals, wherever the left side
-    is defined.
+    sizes. ``law_class`` says how far the two sides may be apart; see ``dlvm.ir.numerics``.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Rule:
     apply: Callable[[Op], Value | None]
     examples: tuple[Example, ...]
     given: tuple[str, ...]
-    exact: bool
+    law_class: LawClass
     law: str
 
 
@@ -55,7 +55,7 @@ def rewrite(
     root: type[RuleOp],
     example: Example | tuple[Example, ...],
     given: tuple[str, ...] = ("n[M,N]",),
-    exact: bool = True,
+    law_class: LawClass = EXACT,
 ) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:
     """Register a law for operations of class ``root``; see ``Rule`` for the parameters."""
 
@@ -63,7 +63,7 @@ def rewrite(
         apply = cast(Callable[[Op], Value | None], law)
         doc = law.__doc__ or ""
         examples = (example,) if callable(example) else example
-        RULES[root].append(Rule(law.__name__, root, apply, examples, given, exact, doc))
+        RULES[root].append(Rule(law.__name__, root, apply, examples, given, law_class, doc))
         return law
 
     return register

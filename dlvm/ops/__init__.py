@@ -68,7 +68,15 @@ from .flow.control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .flow.custom import Custom, CustomJvp, CustomVjp
 from .flow.effects import Assert, Print, Tap
 from .flow.tape import Pop, Push
-from .literals import Constant, DimSize, EmptyTape, Iota, is_splat, scalar_value
+from .literals import (
+    Constant,
+    DimSize,
+    EmptyTape,
+    Iota,
+    is_splat,
+    never_negative_zero,
+    scalar_value,
+)
 
 __all__ = [
     "Abs",
@@ -203,6 +211,7 @@ __all__ = [
     "While",
     "Xor",
     "is_splat",
+    "never_negative_zero",
     "overwriter",
     "scalar_region",
     "scalar_value",

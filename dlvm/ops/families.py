@@ -8,12 +8,13 @@ Movement and contraction are known to gen/ by class. Matters of one operation st
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, as_tuple
+from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value, as_tuple
 from dlvm.ir.dims import unequal
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.scalar import S, Scalars
@@ -77,6 +78,10 @@ class Elementwise(Op):
         """No attribute speaks of axes."""
         return {}
 
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
+        return False
+
     def scalar(self, s: Scalars[S], *x: S) -> S | tuple[S, ...]:
         """The formula for one element; a tuple where there are several results."""
         raise _unstated(self)
@@ -109,6 +114,10 @@ class Reduction(HasAxes, Op):
     def batched(self, size: Dim) -> dict[str, Any]:
         """The same axes, one further."""
         return {"axes": tuple(a + 1 for a in self.axes)}
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
+        return False
 
     def states(self) -> tuple[DType, ...]:
         """The types of the scalars that are folded."""
@@ -188,6 +197,10 @@ class Ordering(Op):
 
 class Movement(Op):
     """Each result element is an operand's element, found by an index map."""
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
+        return all(holds(x) for x in self.operands if x.dtype.is_float)
 
 
 class Contraction(Op):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from dlvm.base.errors import IRError
 from dlvm.ir import I64, TAPE, Array, Dim, DType, Op, TensorType, Value, dtype_of
 
-from .families import Creation
+from .families import Creation, Elementwise, Movement, Reduction
 
 
 class Constant(Creation):
@@ -88,8 +89,25 @@ def scalar_value(value: Value) -> Any:
 
 
 def is_splat(value: Value, number: float) -> bool:
-    """Whether every element of a value is this number; a negative zero is not zero."""
+    """Whether every element of a value is this number; of floats 0.0 and -0.0 are two numbers."""
     found = scalar_value(value)
     if found is None or found != number:
         return False
-    return not (number == 0 and found.dtype.kind not in "biu" and np.signbit(found))
+    signed = number == 0 and found.dtype.kind not in "biu"
+    return not signed or bool(np.signbit(found)) == (math.copysign(1, number) < 0)
+
+
+DEPTH = 4
+"""How many operations deep a question about the range of a value looks."""
+
+
+def never_negative_zero(value: Value, depth: int = DEPTH) -> bool:
+    """Whether no element of a value can be -0.0, as far as the operations that made it tell."""
+    found = scalar_value(value)
+    if found is not None:
+        return found.dtype.kind in "biu" or not (found == 0 and np.signbit(found))
+    if not value.dtype.is_float:
+        return True
+    if depth and isinstance(value, Elementwise | Movement | Reduction):
+        return value.never_negative_zero(lambda x: never_negative_zero(x, depth - 1))
+    return False

@@ -211,3 +211,44 @@ def _undefined(a: Array, allowed: Array) -> Array:
     if not epsilon(a) or not allowed.any():
         return np.zeros(a.shape, bool)
     return ~np.isfinite(a.astype(np.float64))
+
+
+# -- special values ------------------------------------------------------------------------------
+
+
+def unlike(expected: Question, found: Answer) -> Difference | None:
+    """Where one answer has a NaN, an infinity or a sign of zero that the other has not.
+
+    No law that applies by default may change these, and no rounding explains them, unless a
+    comparison of nearly equal numbers turns on it: such elements are left out.
+    """
+    asked = expected.answer
+    if asked.error is not None or found.error is not None:
+        return None
+    pairs = list(zip(asked.values, found.values, strict=False))
+    if any(a.shape != b.shape or a.dtype != b.dtype for (_, a), (_, b) in pairs):
+        return None
+    for i, ((name, a), (_, b)) in enumerate(pairs):
+        wrong = _special(a, b)
+        if not wrong.any():
+            continue
+        freedom = expected.freedom
+        if freedom is None or freedom[i].shape != a.shape:
+            return None
+        wrong = wrong & np.isfinite(freedom[i])
+        if wrong.any():
+            at = tuple(map(int, np.argwhere(wrong)[0])) if a.shape else ()
+            return Difference(name, at, a[at], b[at], 0.0)
+    return None
+
+
+def _special(a: Array, b: Array) -> Array:
+    """Where two arrays differ in what no rounding changes."""
+    if not epsilon(a):
+        return np.zeros(a.shape, bool)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    nan = np.isnan(x) != np.isnan(y)
+    signs = (np.signbit(x) != np.signbit(y)) & (x == y) & (x == 0)
+    far = np.isinf(x) != np.isinf(y)
+    opposite = np.isinf(x) & np.isinf(y) & (x != y)
+    return nan | signs | far | opposite

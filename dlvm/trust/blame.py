@@ -23,13 +23,14 @@ from dlvm.gen.control import LOWERINGS, one_kernel, to_program
 from dlvm.gen.memory import plan
 from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
+from dlvm.ir.numerics import numerics
 from dlvm.ops import Kernel
 from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
 
 from .alone import alone
-from .answers import Question, answered, differ
+from .answers import Question, answered, differ, unlike
 from .derivatives import guilty_operation
 from .examine import Examination, copies, examined
 from .failure import Failure, Law
@@ -53,7 +54,8 @@ def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) ->
     found = examined(work)
     if found is None or work.question is None:
         return found
-    return blamed(found, work, work.question)
+    with numerics(work.numerics):
+        return blamed(found, work, work.question)
 
 
 def blamed(found: Failure, work: Examination, question: Question) -> Failure:
@@ -139,7 +141,8 @@ def _outcome(step: Pass, question: Question, limit: int) -> str:
     except Exception:
         return "refused"
     other = question.then(made)
-    return "answer" if differ(question, other.answer, other) is not None else ""
+    wrong = differ(question, other.answer, other) or unlike(question, other.answer)
+    return "answer" if wrong is not None else ""
 
 
 # -- derivatives -----------------------------------------------------------------------------------

@@ -32,14 +32,15 @@ from dlvm.gen.program_run import run_program
 from dlvm.gen.status import error_of
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.interpret import bind
+from dlvm.ir.numerics import Mode, current_mode, numerics
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import Pass, may_refuse
 from dlvm.target import Target
 
-from .answers import Difference, Question, answered, differ
+from .answers import Difference, Question, answered, differ, unlike
 from .derivatives import check_declarations
 from .failure import Failure, Law, short
-from .inputs import drawn
+from .inputs import drawn, with_special_values
 from .rounding import PATIENCE, QUICK
 
 T = TypeVar("T")
@@ -79,11 +80,19 @@ class Examination:
     watch: Callable[[str], None] = field(default=lambda stage: None)
     patience: int = PATIENCE
     """How many operations a run by the references may take, or answers are not compared."""
+    numerics: Mode = field(default_factory=current_mode)
+    """Which classes of laws the passes apply."""
+    special: bool = False
+    """Whether NaN, infinities and both zeros are tried, beside the arguments."""
     question: Question | None = field(default=None, init=False)
     """The last stop that answered rightly."""
 
     def run(self) -> None:
         """To the end, or to the first failure, which is raised."""
+        with numerics(self.numerics):
+            self._run()
+
+    def _run(self) -> None:
         self.watch("differentiate")
         module = self.differentiated()
         arrays = self.arrays = self.arguments(module)
@@ -96,11 +105,30 @@ class Examination:
             found = None if too_long else check_declarations(self.module, module, arrays)
         if found is not None:
             raise Failed(found)
+        beside = self.beside(question)
         for position, step in enumerate(self.pipeline):
             self.watch(step.name)
             question = self.question = self.after(step, question, position)
+            beside = [self.alike(step, other, question.module, position) for other in beside]
         if self.target is not None:
-            self.machine(question, self.target)
+            self.machine(question, self.target, beside)
+
+    def beside(self, question: Question) -> list[Question]:
+        """The same question about special values, where these are tried."""
+        if not self.special or question.too_long or self.numerics == "fast":
+            return []
+        every = with_special_values(question.arrays, self.seed)
+        return [Question(question.module, arrays, self.seed, self.patience) for arrays in every]
+
+    def alike(self, step: Pass, before: Question, module: Module, position: int) -> Question:
+        """The question after a pass, which may have changed no special value of the answer."""
+        if module is before.module or before.too_long:
+            return before
+        other = before.then(module)
+        if (difference := unlike(before, other.answer)) is not None:
+            self.question = before
+            raise Failed(wrong(step.name, difference, Law.of(step.run), position))
+        return other
 
     def differentiated(self) -> Module:
         """With every declaration filled in."""
@@ -140,7 +168,7 @@ class Examination:
 
     # -- below the modules -----------------------------------------------------------------------
 
-    def machine(self, question: Question, target: Target) -> None:
+    def machine(self, question: Question, target: Target, beside: Sequence[Question] = ()) -> None:
         """The loops, the plan of memory and the machine code."""
         self.watch("lower")
         with at("lower"):
@@ -174,6 +202,11 @@ class Examination:
         self.watch("machine")
         self.compare("machine", question, lambda write: code.run_on_soil(question.arrays, write))
         self.compare("machine", question, lambda write: code.run(copies(question), write))
+        for other in beside:
+            with at("machine"):
+                found = answered(lambda write, o=other: code.run(copies(o), write))
+            if (difference := unlike(other, found)) is not None:
+                raise Failed(wrong("machine", difference))
 
     def steps(self, stage: str, question: Question, program: Program, arena: Arena) -> None:
         """A program by the interpreter of loops on some arena."""

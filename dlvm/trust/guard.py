@@ -70,7 +70,7 @@ def demanded(module: Module, **how: Any) -> None:
     from .reproducer import kept
     from .rounding import QUICK
 
-    found = bisect(module, patience=QUICK, **how)
+    found = bisect(module, patience=QUICK, special=True, **how)
     if found is None:
         return
     target, pipeline = how.get("target"), how.get("pipeline")

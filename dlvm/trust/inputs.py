@@ -16,7 +16,7 @@ from dlvm.base.errors import UserError
 from dlvm.ir import Array, DType, Function, Module
 from dlvm.ir.dims import evaluate, symbols
 
-from .rounding import QUICK, Run, TooLong
+from .rounding import QUICK, Run, TooLong, epsilon
 
 SIZES = (3, 2, 5, 4)
 """What open sizes are, one after the other."""
@@ -83,6 +83,26 @@ def drawn(
             if (trouble := _trouble(module, found, patience)) < least:
                 best, least, chosen = found, trouble, tried
     return best
+
+
+def with_special_values(arrays: Sequence[Array], seed: int = 0) -> list[list[Array]]:
+    """The same arguments twice: with zeros of both signs and ones; with NaN and infinities, too.
+
+    A quarter of the floats is replaced, so that what is left shows which special values go where.
+    """
+    finite = (0.0, -0.0, 1.0, -1.0, 0.0, -0.0)
+    every = (*finite, np.inf, -np.inf, np.nan)
+    return [
+        [_sprinkled(a, pool, seed + i) for i, a in enumerate(arrays)] for pool in (finite, every)
+    ]
+
+
+def _sprinkled(array: Array, pool: Sequence[float], seed: int) -> Array:
+    if not epsilon(array):
+        return array
+    dice = np.random.default_rng((seed, 1))
+    special = dice.choice(np.array(pool), array.shape).astype(array.dtype)
+    return np.where(dice.random(array.shape) < 0.25, special, array)
 
 
 def sizes_for(fn: Function, given: Mapping[str, int]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from dlvm.gen import llvm
 from dlvm.gen.cache import folder_of_user
 from dlvm.gen.store import digest
 from dlvm.ir import DTYPES, Array, Module, dtype_of, parse
+from dlvm.ir.numerics import Mode, current_mode, mode_named
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.target import Target
 
@@ -53,7 +54,7 @@ class Reproducer:
     Without ``arrays`` arguments are drawn from the ``seed``; ``threads`` is None where the road
     ended before the loops; ``pipeline`` are names of passes, None for those of the road.
     ``attempt`` is what was tried where it failed while Python ran, and the module what was traced
-    before.
+    before. ``numerics`` is the mode of the compilation.
     """
 
     module: Module
@@ -64,17 +65,21 @@ class Reproducer:
     pipeline: tuple[str, ...] | None = None
     versions: dict[str, str] = field(default_factory=dict[str, str])
     attempt: dict[str, Any] | None = None
+    numerics: Mode = field(default_factory=current_mode)
 
     def how(self) -> dict[str, Any]:
         """What ``examine`` is to be called with besides module and arrays."""
         target = None if self.threads is None else replace(Target.host(), threads=self.threads)
         chosen = DEFAULT if self.pipeline is None else passes.named(self.pipeline)
-        return {"target": target, "seed": self.seed, "pipeline": chosen}
+        how = {"target": target, "seed": self.seed, "pipeline": chosen}
+        return {**how, "numerics": self.numerics, "special": self.arrays is None}
 
     def __str__(self) -> str:
         facts: dict[str, Any] = {"threads": self.threads, "seed": self.seed}
         if self.pipeline is not None:
             facts["passes"] = list(self.pipeline)
+        if self.numerics != "default":
+            facts["numerics"] = self.numerics
         if self.attempt is not None:
             facts["attempt"] = self.attempt
         lines = [FIRST]
@@ -137,6 +142,7 @@ def read(text: str) -> Reproducer:
             None if names is None else tuple(map(str, names)),
             dict(facts.get("versions", {})),
             dict(facts["attempt"]) if "attempt" in facts else None,
+            mode_named(facts.get("numerics", "default")),
         )
     except (TypeError, ValueError, KeyError) as error:
         raise IRError(f"the header of the reproducer can't be read: {error}") from None

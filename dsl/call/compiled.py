@@ -138,20 +138,22 @@ class Compiled:
         if not looked.at_numbers:
             return unflatten(self.program.tree, self._results(arrays))
         before = kept(arrays, self._donated)
-        results = self._results(arrays)
-        road = self.road
+        road = self.road.strict
+        results = self._results(arrays, road)
         stops = (lambda: road.traced, lambda: road.differentiated, lambda: road.optimized)
         look(stops, before, labels, results, looked)
         return unflatten(self.program.tree, results)
 
-    def _results(self, arrays: list[Array]) -> Sequence[Array]:
-        found = NotImplemented if self._enter is None else self._enter(arrays)
+    def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
+        """What machine code gives: that of this program, or of another ``road`` for its trace."""
+        quick = None if road is not None and road is not self.road else self._enter
+        found = NotImplemented if quick is None else quick(arrays)
         if found is not NotImplemented:  # the entry has checked all that follows
             return found
         try:
             check(self.doubts, bind(self._types, arrays, self._labels))
             self._ready(arrays)
-            return self.road.executable.run(arrays)
+            return (road or self.road).executable.run(arrays)
         except UserError as error:
             error.notes += (self._written(),) if error.sides else ()
             raise error.located(user_origin()) from None
@@ -160,7 +162,7 @@ class Compiled:
         except Exception as error:
             if isinstance(error, CompilerError) and error.reproducer is not None:
                 raise
-            raise self.road.failed(error, arrays) from error
+            raise (road or self.road).failed(error, arrays) from error
 
     def _written(self) -> str:
         """For which types this was compiled, and the line that names the arguments."""

@@ -30,6 +30,8 @@ class Explanation:
     widenings: tuple[str, ...]
     donations: tuple[str, ...]
     refused: tuple[str, ...]
+    fast_laws: tuple[str, ...] = ()
+    """Where laws would apply that ``numerics="fast"`` licenses, if that was asked for."""
 
     @staticmethod
     def of(
@@ -37,9 +39,11 @@ class Explanation:
         compiles: Sequence[Compile],
         made: Sequence[Specialisation],
         donate: Collection[str],
+        laws: bool = False,
     ) -> Explanation:
-        """Collect what every program of a function knows."""
+        """Collect what every program of a function knows; with ``laws`` also which would help."""
         from dlvm.opt.borders import borders
+        from dlvm.opt.licensing import fast_laws
 
         traces = [s.compiled.program.trace for s in made]
         return Explanation(
@@ -52,6 +56,7 @@ class Explanation:
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
             _once(line for s in made for line in borders(s.compiled.road.kernels)),
+            _once(n for s in made if laws for n in fast_laws(s.compiled.road.optimized)),
         )
 
     def __str__(self) -> str:
@@ -71,6 +76,7 @@ class Explanation:
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),
+            ('laws that numerics="fast" would apply', self.fast_laws),
             (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
         ):
             if items:

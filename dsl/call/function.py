@@ -69,9 +69,9 @@ class Method:
         """The program for the instance and such arguments; it takes both."""
         return self._function.compile(self._instance, *args, **kwargs)
 
-    def explain(self) -> Explanation:
+    def explain(self, laws: bool = False) -> Explanation:
         """What was compiled, for all instances."""
-        return self._function.explain()
+        return self._function.explain(laws)
 
 
 def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
@@ -349,9 +349,13 @@ class StagedFunction(Generic[P, R]):
         labels = arguments.leaf_labels(tree)
         return arguments, tree, [given(x, n) for x, n in zip(leaves, labels, strict=True)]
 
-    def explain(self) -> Explanation:
-        """What was compiled and why, what was captured, widened and donated."""
-        return self._programs.explain()
+    def explain(self, laws: bool = False) -> Explanation:
+        """What was compiled and why, what was captured, widened and donated.
+
+        With ``laws=True`` also the lines where a law would apply that only ``numerics="fast"``
+        licenses.
+        """
+        return self._programs.explain(laws)
 
 
 def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:

@@ -226,9 +226,9 @@ class Programs:
         checked = any(s.checked == signature.checked for s in known)
         return "DLVM_INTERPRET changed" if checked else "dlvm.debug(bounds=...) changed"
 
-    def explain(self) -> Explanation:
-        """What was compiled and why, what was captured, widened and donated."""
+    def explain(self, laws: bool = False) -> Explanation:
+        """What was compiled and why, what was captured, widened and donated; which laws help."""
         from .explain import Explanation
 
         made = [s for kept in self._cache.values() for s in kept]
-        return Explanation.of(self.source.label, self._compiles, made, self.source.donate)
+        return Explanation.of(self.source.label, self._compiles, made, self.source.donate, laws)

@@ -11,6 +11,7 @@ from dlvm.compile import Options
 from dlvm.dsl.trace.scopes import facing_users
 from dlvm.dsl.trace.specs import check_function
 from dlvm.ir import Module
+from dlvm.ir.numerics import mode_named
 
 from .function import Names, StagedFunction, is_staged
 
@@ -30,6 +31,7 @@ def function(
     threads: int | None = ...,
     debug: Sequence[str] | str = ...,
     memory: int | str | None = ...,
+    numerics: str = ...,
 ) -> Callable[[Callable[P, R]], StagedFunction[P, R]]: ...
 @facing_users
 def function(
@@ -43,6 +45,7 @@ def function(
     threads: int | None = None,
     debug: Sequence[str] | str = (),
     memory: int | str | None = None,
+    numerics: str = "default",
 ) -> Any:
     """Stage a Python function: traced at its first call, compiled, and fast from then on.
 
@@ -52,7 +55,9 @@ def function(
     out; ``target`` is the processor, of which there is ``"host"``. ``debug`` names what is looked
     at in every call, as by ``dlvm.debug``: ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"``
     is how much a call may take beside its arguments and results: what does not fit is computed
-    again instead of kept.
+    again instead of kept. ``numerics`` says which laws may rewrite arithmetic: ``"default"``, laws
+    of linear algebra that change rounding; ``"strict"``, none but exact ones; ``"fast"``, also
+    those of the real numbers that are wrong for some floats (docs/numerics.md).
     """
 
     if not isinstance(debug, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -61,7 +66,7 @@ def function(
             remedy='such as debug="nans"',
         )
     looks = (debug,) if isinstance(debug, str) else tuple(debug)
-    options = Options(target, threads, looks, budget_of(memory))
+    options = Options(target, threads, looks, budget_of(memory), mode_named(numerics))
 
     @facing_users
     def stage(fn: Callable[P, R]) -> StagedFunction[P, R]:

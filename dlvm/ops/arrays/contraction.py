@@ -9,6 +9,7 @@ import numpy as np
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import product
+from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ops.elements.casting import Cast
 from dlvm.ops.elements.elementwise import Mul
 from dlvm.ops.families import Contraction, wide
@@ -65,6 +66,7 @@ def transposed(x: Value) -> Value:
     Permute,
     example=lambda x, y: transposed(Matmul(transposed(x), transposed(y))),
     given=("f[M,K]", "f[N,M]"),
+    law_class=ROUNDING,
 )
 def transpose_of_product(op: Permute) -> Value | None:
     """(A' B')' = B A: the transposes of a product of transposes cancel."""
@@ -78,22 +80,32 @@ def transpose_of_product(op: Permute) -> Value | None:
             return None
 
 
+def _zero_operand(op: Matmul) -> Value | None:
+    return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
+
+
+@rewrite(Matmul, example=lambda x, y: Matmul(x, zeros(y.type)), given=("i[M,K]", "i[K,N]"))
+def product_with_zero(op: Matmul) -> Value | None:
+    """A 0 = 0 for integers, exactly."""
+    return None if op.dtype.is_float else _zero_operand(op)
+
+
 @rewrite(
     Matmul,
     example=lambda x, y: Matmul(x, zeros(y.type)),
-    given=("n[M,K]", "n[K,N]"),
-    exact=False,
+    given=("f[M,K]", "f[K,N]"),
+    law_class=FAST,
 )
-def product_with_zero(op: Matmul) -> Value | None:
-    """A 0 = 0 (over the reals: IEEE keeps NaN and infinity)."""
-    return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
+def product_of_floats_with_zero(op: Matmul) -> Value | None:
+    """A 0 = 0 for floats; where A has a NaN or an infinity the product has NaN."""
+    return _zero_operand(op)
 
 
 @rewrite(
     Matmul,
     example=lambda x, y: Matmul(x, spread(y, TensorType(y.dtype, (*x.shape[:1], *y.shape)), (0,))),
     given=("n[B,M,K]", "n[K,N]"),
-    exact=False,
+    law_class=ROUNDING,
 )
 def one_factor_for_all(op: Matmul) -> Value | None:
     """x[b,m,:] Y for one Y is a single product whose rows are all (b, m)."""
@@ -110,7 +122,7 @@ def one_factor_for_all(op: Matmul) -> Value | None:
     Matmul,
     example=lambda x, y: Matmul(x, y),
     given=("n[B,1,K]", "n[B,K,1]"),
-    exact=False,
+    law_class=ROUNDING,
 )
 def product_of_vectors(op: Matmul) -> Value | None:
     """x' y is the sum of x * y, which folds by a tree and fuses; halves multiply in f32."""
@@ -128,7 +140,7 @@ def product_of_vectors(op: Matmul) -> Value | None:
     Sum,
     example=lambda x, y: Sum(Matmul(transposed(x), y), (0,)),
     given=("n[B,K,M]", "n[B,K,N]"),
-    exact=False,
+    law_class=ROUNDING,
 )
 def sum_of_products(op: Sum) -> Value | None:
     """The sum over b of X_b' Y_b is X' Y with the X_b, and the Y_b, one below the other."""

@@ -14,6 +14,7 @@ from dlvm.base.errors import DTypeError
 from dlvm.ir import I64, Array, DType, TensorType, Value, rewrite, zeros
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.logic import Equal, Select
+from dlvm.ops.elements.meanings import with_zeros_in_order
 from dlvm.ops.families import Reduction, State, wide
 
 from .reduction import Sum, spread
@@ -40,7 +41,9 @@ class Extreme(Reduction):
     def reference(self, *operands: Array) -> Any:
         x, dtype = wide(operands[0]), self.x.dtype
         first = np.asarray(worst(dtype, self.word)).astype(x.dtype)
-        return getattr(np, self.word)(x, axis=self.axes, initial=first).astype(dtype.numpy)
+        found = np.asarray(getattr(np, self.word)(x, axis=self.axes, initial=first))
+        found = with_zeros_in_order(found, x, self.word, lambda t: np.any(t, axis=self.axes))
+        return found.astype(dtype.numpy)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         ties = Equal(self.x, spread(self, self.x.type, self.axes))
@@ -67,7 +70,7 @@ class Extreme(Reduction):
 class Max(Extreme):
     """Largest element over ``axes``; NaN if any is; of nothing, the lowest value of the type.
 
-    Ties share the cotangent evenly.
+    Of zeros 0.0 is larger than -0.0. Ties share the cotangent evenly.
     """
 
     name = "max"
@@ -80,7 +83,7 @@ class Max(Extreme):
 class Min(Extreme):
     """Smallest element over ``axes``; NaN if any is; of nothing, the highest value of the type.
 
-    Ties share the cotangent evenly.
+    Of zeros -0.0 is smaller than 0.0. Ties share the cotangent evenly.
     """
 
     name = "min"

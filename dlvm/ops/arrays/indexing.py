@@ -14,6 +14,7 @@ import numpy as np
 from dlvm.base.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import unequal
+from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.elementwise import Add
 from dlvm.ops.families import Movement
@@ -212,15 +213,15 @@ class ScatterAdd(Scatter):
         lambda a, u, x: Add(ScatterAdd(zeros(x.type), Iota(2), u, 0), a),
     ),
     given=("f[3,N]", "f[2,N]", "f[3,N]"),
-    exact=False,
+    law_class=ROUNDING,
 )
 def accumulate_in_place(op: Add) -> Value | None:
-    """a + scatter_add(0, i, u) = scatter_add(a, i, u): the sum is formed where a lies."""
+    """a + scatter_add(0, i, u) = scatter_add(a + 0, i, u): the sum is formed where a lies."""
     match op:
         case Add(a, ScatterAdd(zero, i, u, axis, batch, mode)) if is_splat(zero, 0):
-            return ScatterAdd(a, i, u, axis, batch, mode)
+            return ScatterAdd(a + zero, i, u, axis, batch, mode)
         case Add(ScatterAdd(zero, i, u, axis, batch, mode), a) if is_splat(zero, 0):
-            return ScatterAdd(a, i, u, axis, batch, mode)
+            return ScatterAdd(a + zero, i, u, axis, batch, mode)
         case _:
             return None
 

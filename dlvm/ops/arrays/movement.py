@@ -53,7 +53,7 @@ class Broadcast(Movement):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         added = tuple(i for i in range(len(self.shape_to)) if i not in self.axes)
-        return (Sum(dy[0], added),)
+        return (Sum(dy[0], added) if added else dy[0],)
 
 
 @rewrite(Broadcast, example=lambda x: Broadcast(x, x.shape, tuple(range(len(x.shape)))))

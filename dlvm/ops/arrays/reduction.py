@@ -6,6 +6,7 @@ the documented error bound holds for every tree. ``Fold`` is the general form, w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,10 @@ from dlvm.ops.literals import Constant
 
 
 class Sum(Reduction):
-    """Sum over ``axes``; the empty sum is 0. Integers wrap; half precision sums in f32."""
+    """Sum over ``axes``, which starts from 0: that of nothing, and that of -0, is 0.
+
+    Integers wrap; half precision sums in f32.
+    """
 
     name = "sum"
     widens = True
@@ -37,6 +41,10 @@ class Sum(Reduction):
         if self.x.dtype.kind not in "iuf":
             raise DTypeError(f"sum: not defined for {self.x.type}")
         return self.x.type.with_shape(self.reduced(self.x.type))
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        """What starts from 0 becomes -0 only where it is rounded to a narrower type."""
+        return self.dtype == self.dtype.compute
 
     def reference(self, *operands: Array) -> Any:
         x = wide(operands[0])
@@ -61,10 +69,10 @@ class Sum(Reduction):
         return state
 
 
-@rewrite(Sum, example=lambda x: Sum(x, ()), exact=False)
+@rewrite(Sum, example=lambda x: Sum(x, ()))
 def sum_over_nothing(op: Sum) -> Value | None:
-    """A sum over no axes is what is summed (over the reals: IEEE would turn -0 into 0)."""
-    return op.x if not op.axes else None
+    """The sum of x over no axes = x + 0, exactly, as every sum starts from 0."""
+    return op.x + splat(0, op.type) if not op.axes else None
 
 
 class LogSumExp(Reduction):

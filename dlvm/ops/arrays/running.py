@@ -20,6 +20,7 @@ from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.casting import Cast
 from dlvm.ops.elements.elementwise import Maximum, StopGradient
 from dlvm.ops.elements.logic import Equal, Less, Select
+from dlvm.ops.elements.meanings import with_zeros_in_order
 from dlvm.ops.families import Reduction, Running, State, wide
 
 from .extremes import Max, Min
@@ -62,13 +63,21 @@ class Cumulative(Running):
     def project(self, s: Scalars[S], state: State[S]) -> S:
         return self.reduction().project(s, state)[0]
 
+    def seen(self, truths: Array) -> Array:
+        """Whether one of these held so far, along the axis."""
+        return np.logical_or.accumulate(truths, self.axis)
+
+    def ordered(self, states: Array, elements: Array) -> Array:
+        """All states, where NumPy leaves the sign of a zero open."""
+        return states
+
     def accumulated(self, ufunc: Any, x: Array, start: float) -> Array:
         """All states of a fold by a NumPy function, each from the one before."""
         states = np.flip(x, self.axis) if self.reverse else x
         shape = list(x.shape)
         shape[self.axis] = 1
-        states = np.concatenate([np.full(shape, start, x.dtype), states], self.axis)
-        states = ufunc.accumulate(states, self.axis, x.dtype)
+        elements = np.concatenate([np.full(shape, start, x.dtype), states], self.axis)
+        states = self.ordered(ufunc.accumulate(elements, self.axis, x.dtype), elements)
         kept = slice(None, -1) if self.exclusive else slice(1, None)
         states = states[(slice(None),) * self.axis + (kept,)]
         found = np.flip(states, self.axis) if self.reverse else states
@@ -109,6 +118,9 @@ class CumulativeMax(Cumulative):
     reverse: bool = False
     exclusive: bool = False
 
+    def ordered(self, states: Array, elements: Array) -> Array:
+        return with_zeros_in_order(states, elements, "max", self.seen)
+
     def reference(self, *operands: Array) -> Any:
         return self.accumulated(np.maximum, wide(operands[0]), self.x.dtype.lowest)
 
@@ -129,6 +141,9 @@ class CumulativeMin(Cumulative):
     axis: int
     reverse: bool = False
     exclusive: bool = False
+
+    def ordered(self, states: Array, elements: Array) -> Array:
+        return with_zeros_in_order(states, elements, "min", self.seen)
 
     def reference(self, *operands: Array) -> Any:
         return self.accumulated(np.minimum, wide(operands[0]), self.x.dtype.highest)

@@ -14,6 +14,7 @@ from dlvm.base.errors import DTypeError
 from dlvm.ir import Array, Part, TensorType, Value, rewrite, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.logic import Equal, Select
+from dlvm.ops.elements.meanings import with_zeros_in_order
 
 from .indexing import Gather, Scatter, ScatterAdd, at_flat
 from .movement import Reshape
@@ -171,6 +172,18 @@ class ScatterMul(_Numeric):
 class _Extreme(_Numeric):
     """The larger, or the smaller, of old and new; those who tie share the cotangent evenly."""
 
+    def write_extremes(self, ufunc: Any, word: str, target: Array, at: Array, rows: Array) -> None:
+        """Unbuffered extremes; NumPy leaves open which of two zeros is kept."""
+        before = target.copy()
+        ufunc.at(target, at, rows)
+
+        def anywhere(truths: Array) -> Array:
+            here = (before == 0) & (np.signbit(before) == (word == "min"))
+            np.logical_or.at(here, at, truths)
+            return here
+
+        target[...] = with_zeros_in_order(target, rows, word, anywhere)
+
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         u, where = self.updates, self.where
         kept, won = Equal(self.x, self), Equal(u, Gather(self, self.indices, *where))
@@ -197,7 +210,7 @@ class ScatterMax(_Extreme):
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered maximum."""
-        np.maximum.at(target, at, rows)
+        self.write_extremes(np.maximum, "max", target, at, rows)
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         return s.binary("max", old, new)
@@ -219,7 +232,7 @@ class ScatterMin(_Extreme):
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered minimum."""
-        np.minimum.at(target, at, rows)
+        self.write_extremes(np.minimum, "min", target, at, rows)
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         return s.binary("min", old, new)

@@ -8,15 +8,11 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, product, unequal, when_positive, where_positive
-from dlvm.ops.elements.elementwise import Add
+from dlvm.ir.dims import at_least, unequal, when_positive, where_positive
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import is_splat
 
 from .movement import Broadcast
-
-WINDOWS = 8
-"""How many padded values are summed in one sweep, each of which every element may have to ask."""
 
 
 class Window(Movement):
@@ -262,34 +258,16 @@ def update_of_zeros(op: Update) -> Value | None:
 
 @rewrite(
     Update,
-    example=lambda x, y: _added(Pad(x, (1, 0), (0, 2)), y, (0, 1)),
-    given=("n[4,3]", "n[4,4]"),
-    exact=False,
+    example=lambda x: Update(x, Slice(x, (1, 0), (2, 3), (1, 2)), (1, 0), (1, 2)),
+    given=("n[5,6]",),
 )
-def update_that_adds(op: Update) -> Value | None:
-    """What is added to most of padded values is padded and added, in one sweep over all."""
+def update_by_its_slice(op: Update) -> Value | None:
+    """A window that is written with what it holds already changes nothing."""
     match op:
-        case Update(x, Add(Slice(y, starts, _, steps), more)) if x is y and _padded(x):
-            same = (starts, steps) == (op.starts, op.steps)
-            if not (same and at_least(2 * product(op.y.shape), product(x.shape))):
-                return None
-            around = _around(more, op)
-            return None if around is None else Add(x, around)
+        case Update(x, Slice(y, starts, _, steps)) if x is y:
+            return x if (starts, steps) == (op.starts, op.steps) else None
         case _:
             return None
-
-
-def _added(x: Value, more: Value, starts: tuple[Dim, ...]) -> Value:
-    steps = (1,) * len(starts)
-    return Update(x, Add(Slice(x, starts, more.shape, steps), more), starts, steps)
-
-
-def _padded(x: Value) -> bool:
-    """Whether a value is the sum of at most so many that were padded."""
-    count = 0
-    while isinstance(x, Add) and isinstance(x.y, Pad):
-        x, count = x.x, count + 1
-    return isinstance(x, Pad) and count < WINDOWS
 
 
 # -- windows of what was joined, padded, replaced or repeated -------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ class Cast(Elementwise):
         if "t" in (self.x.dtype.kind, self.dtype_to.kind):
             raise DTypeError(f"cast: a tape holds no numbers, found {self.x.type}")
         return self.x.type.with_dtype(self.dtype_to)
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        """A narrower type rounds what is small and negative to -0."""
+        return holds(self.x) and not (self.x.dtype.is_float and self.x.dtype != self.dtype_to)
 
     def reference(self, *operands: Array) -> Any:
         (x,) = operands

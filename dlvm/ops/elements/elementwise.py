@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dlvm.ir import Array, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir.numerics import FAST
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
-from dlvm.ops.literals import is_splat
+from dlvm.ops.literals import is_splat, never_negative_zero, scalar_value
 
 from .logic import Equal, LessEqual, Or, Select
+from .meanings import larger, smaller
 
 
 class Add(Elementwise):
@@ -20,6 +24,9 @@ class Add(Elementwise):
     name = "add"
     x: Value
     y: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return holds(self.x) or holds(self.y)
 
     def reference(self, *operands: Array) -> Any:
         return np.add(*operands)
@@ -31,16 +38,42 @@ class Add(Elementwise):
         return s.binary("add", *x)
 
 
-@rewrite(Add, example=(lambda x: x + 0.0, lambda x: Add(splat(0.0, x.type), x)), exact=False)
-def add_zero(op: Add) -> Value | None:
-    """x + 0 = x (over the reals: IEEE would turn -0 into 0)."""
+def _added_to_nothing(op: Add, zero: float) -> Value | None:
+    """The other operand of a sum where one is a given zero."""
     match op:
-        case Add(x, zero) if is_splat(zero, 0):
+        case Add(x, other) if is_splat(other, zero):
             return x
-        case Add(zero, x) if is_splat(zero, 0):
+        case Add(other, x) if is_splat(other, zero):
             return x
         case _:
             return None
+
+
+@rewrite(
+    Add,
+    example=(
+        lambda x: x + (-0.0),
+        lambda x: Add(splat(-0.0, x.type), x),
+        lambda x: x * x + 0.0,
+    ),
+)
+def add_zero(op: Add) -> Value | None:
+    """x + -0 = x, and x + 0 = x where x is never -0, exactly; either zero of integers is 0."""
+    if (found := _added_to_nothing(op, -0.0)) is not None:
+        return found
+    found = _added_to_nothing(op, 0.0)
+    return found if found is not None and never_negative_zero(found) else None
+
+
+@rewrite(
+    Add,
+    example=(lambda x: x + 0.0, lambda x: Add(splat(0.0, x.type), x)),
+    given=("f[M,N]",),
+    law_class=FAST,
+)
+def add_positive_zero(op: Add) -> Value | None:
+    """x + 0 = x for floats; where x is -0 the sum is 0."""
+    return _added_to_nothing(op, 0.0)
 
 
 @rewrite(Add, example=(lambda x, y: x + (-y), lambda x, y: (-y) + x), given=("f[M,N]", "f[M,N]"))
@@ -95,15 +128,27 @@ def subtract_zero(op: Sub) -> Value | None:
     return op.x if is_splat(op.y, 0) else None
 
 
-@rewrite(Sub, example=lambda x: 0.0 - x, exact=False)
+@rewrite(Sub, example=lambda x: Sub(splat(-0.0, x.type), x))
 def subtract_from_zero(op: Sub) -> Value | None:
-    """0 - x = -x (over the reals: IEEE gives 0 - 0 = 0, not -0)."""
+    """-0 - x = -x, exactly; of integers 0 - x is."""
+    return Neg(op.y) if is_splat(op.x, -0.0) else None
+
+
+@rewrite(Sub, example=lambda x: 0.0 - x, given=("f[M,N]",), law_class=FAST)
+def subtract_from_positive_zero(op: Sub) -> Value | None:
+    """0 - x = -x for floats; where x is 0 the difference is 0, and not -0."""
     return Neg(op.y) if is_splat(op.x, 0) else None
 
 
-@rewrite(Sub, example=lambda x: x - x, exact=False)
+@rewrite(Sub, example=lambda x: x - x, given=("i[M,N]",))
 def subtract_itself(op: Sub) -> Value | None:
-    """x - x = 0 (over the reals: IEEE keeps NaN, and infinity minus itself is NaN)."""
+    """x - x = 0 for integers, exactly."""
+    return zeros(op.type) if op.x is op.y and not op.dtype.is_float else None
+
+
+@rewrite(Sub, example=lambda x: x - x, given=("f[M,N]",), law_class=FAST)
+def subtract_itself_of_floats(op: Sub) -> Value | None:
+    """x - x = 0 for floats; where x is NaN or infinite the difference is NaN."""
     return zeros(op.type) if op.x is op.y else None
 
 
@@ -114,6 +159,9 @@ class Mul(Elementwise):
     public = "multiply"
     x: Value
     y: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return self.x is self.y
 
     def reference(self, *operands: Array) -> Any:
         return np.multiply(*operands)
@@ -137,10 +185,21 @@ def multiply_by_one(op: Mul) -> Value | None:
             return None
 
 
-@rewrite(Mul, example=lambda x: x * 0.0, exact=False)
-def multiply_by_zero(op: Mul) -> Value | None:
-    """x * 0 = 0 (over the reals: IEEE keeps NaN, infinity and the sign)."""
+def _zero_factor(op: Mul) -> Value | None:
+    """Zero, where a factor is zero."""
     return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
+
+
+@rewrite(Mul, example=lambda x: x * 0, given=("i[M,N]",))
+def multiply_by_zero(op: Mul) -> Value | None:
+    """x * 0 = 0 for integers, exactly."""
+    return None if op.dtype.is_float else _zero_factor(op)
+
+
+@rewrite(Mul, example=lambda x: x * 0.0, given=("f[M,N]",), law_class=FAST)
+def multiply_floats_by_zero(op: Mul) -> Value | None:
+    """x * 0 = 0 for floats; where x is NaN or infinite it is NaN, where x is negative -0."""
+    return _zero_factor(op)
 
 
 class Div(Elementwise):
@@ -166,6 +225,30 @@ class Div(Elementwise):
 def divide_by_one(op: Div) -> Value | None:
     """x / 1 = x, exactly."""
     return op.x if is_splat(op.y, 1) else None
+
+
+def _divisor(op: Div) -> float | None:
+    """The constant divisor of something that is not constant, where it has a reciprocal."""
+    found = scalar_value(op.y)
+    if found is None or scalar_value(op.x) is not None or float(found) in (0, 1):
+        return None
+    finite = np.isfinite(found) and np.isfinite(op.dtype.numpy.type(1 / float(found)))
+    return float(found) if finite else None
+
+
+@rewrite(Div, example=(lambda x: x / 4.0, lambda x: x / -0.5), given=("f[M,N]",))
+def divide_by_power_of_two(op: Div) -> Value | None:
+    """x / 2**k = x * 2**-k, exactly, where the type has the number 2**-k."""
+    divisor = _divisor(op)
+    if divisor is None or abs(math.frexp(divisor)[0]) != 0.5:
+        return None
+    return op.x * splat(1 / divisor, op.type) if op.dtype.numpy.type(1 / divisor) else None
+
+
+@rewrite(Div, example=lambda x: x / 3.0, given=("f[M,N]",), law_class=FAST)
+def divide_by_constant(op: Div) -> Value | None:
+    """x / c = x * (1 / c), which rounds twice, and may vanish or overflow where x / c does not."""
+    return None if _divisor(op) is None else op.x * (splat(1, op.type) / op.y)
 
 
 class Neg(Elementwise):
@@ -269,7 +352,7 @@ class Extremum(Elementwise):
 
 
 class Maximum(Extremum):
-    """The larger of two; NaN if either is. A tie shares the cotangent evenly."""
+    """The larger of two, where -0 < 0; NaN if either is. A tie shares the cotangent evenly."""
 
     name = "maximum"
     word = "max"
@@ -277,11 +360,11 @@ class Maximum(Extremum):
     y: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.maximum(*operands)
+        return larger(*operands)
 
 
 class Minimum(Extremum):
-    """The smaller of two; NaN if either is. A tie shares the cotangent evenly."""
+    """The smaller of two, where -0 < 0; NaN if either is. A tie shares the cotangent evenly."""
 
     name = "minimum"
     word = "min"
@@ -289,7 +372,7 @@ class Minimum(Extremum):
     y: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.minimum(*operands)
+        return smaller(*operands)
 
 
 class Modf(Elementwise):

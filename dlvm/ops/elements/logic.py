@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,9 @@ class Select(Elementwise):
         if not condition.shape == x.shape == y.shape:
             raise ShapeError(f"select: expected one shape, found {condition}, {x} and {y}")
         return x
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return holds(self.x) and holds(self.y)
 
     def reference(self, *operands: Array) -> Any:
         return np.where(*operands)

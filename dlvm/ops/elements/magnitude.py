@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,9 @@ class Abs(Elementwise):
     name = "abs"
     accepts = "biuf"
     x: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return True
 
     def reference(self, *operands: Array) -> Any:
         return np.abs(*operands)
@@ -102,7 +106,9 @@ class NextAfter(Elementwise):
     y: Value
 
     def reference(self, *operands: Array) -> Any:
-        return np.nextafter(*operands)
+        """NumPy gives x and not y for zeros of two signs in half precision."""
+        x, y = operands
+        return np.where(x == y, y, np.nextafter(x, y))
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """In half precision too: the neighbours there are other numbers than in f32."""

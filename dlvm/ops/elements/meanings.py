@@ -30,6 +30,37 @@ def meaning(name: str) -> Callable[[Array], Array]:
     return call
 
 
+def larger(x: Array, y: Array) -> Array:
+    """The larger of two, where 0.0 is larger than -0.0; NaN where either is."""
+    found = np.asarray(np.maximum(x, y))
+    if found.dtype.kind in "biu":
+        return found
+    return np.where(x == y, np.where(np.signbit(x), y, x), found)
+
+
+def smaller(x: Array, y: Array) -> Array:
+    """The smaller of two, where -0.0 is smaller than 0.0; NaN where either is."""
+    found = np.asarray(np.minimum(x, y))
+    if found.dtype.kind in "biu":
+        return found
+    return np.where(x == y, np.where(np.signbit(x), x, y), found)
+
+
+def with_zeros_in_order(
+    found: Array, x: Array, word: str, anywhere: Callable[[Array], Array]
+) -> Array:
+    """Extremes of floats whose zeros have the sign that the order of zeros demands.
+
+    ``anywhere`` tells of truths whether one holds among the elements that each extreme is of.
+    """
+    if x.dtype.kind in "biu" or not (found == 0).any():
+        return found
+    sign = np.signbit(x) if word == "min" else ~np.signbit(x)
+    winner, other = (-0.0, 0.0) if word == "min" else (0.0, -0.0)
+    zeros = np.where(anywhere((x == 0) & sign), found.dtype.type(winner), found.dtype.type(other))
+    return np.where(found == 0, zeros, found)
+
+
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """A function of one number on each element."""
 
@@ -95,6 +126,8 @@ def polygamma(x: Array, order: int) -> Array:
         slope = np.polyval(cotangent_polynomial(order)[::-1], cotangent(x))
         below = (-total if order % 2 else total) - np.pi ** (order + 1.0) * slope
         found = np.where(reflected, below, total)
+        at_pole = math.factorial(order) * x ** -(order + 1.0) * (1 if order % 2 else -1)
+        found = np.where(np.abs(x) < 1e-20, at_pole, found)  # all that is left of the series
         found = np.where(np.isposinf(x), 0.0 if order % 2 else -0.0, found)
         pole = (x <= 0) & (x == np.rint(x))
         return np.where(pole, math.inf if order % 2 else math.nan, found)

@@ -8,11 +8,13 @@ table.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dlvm.ir import BOOL, Array, Value, rewrite, splat, zeros
+from dlvm.ir.numerics import FAST
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
@@ -43,6 +45,9 @@ class Exp(Curve):
 
     name = "exp"
     x: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return True
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * self,)
@@ -79,9 +84,9 @@ class Log(Curve):
         return (dy[0] / self.x,)
 
 
-@rewrite(Exp, example=lambda x: Exp(Log(x)), given=("f[M,N]",), exact=False)
+@rewrite(Exp, example=lambda x: Exp(Log(x)), given=("f[M,N]",), law_class=FAST)
 def exponential_of_logarithm(op: Exp) -> Value | None:
-    """e**log(x) = x (over the reals, where x > 0)."""
+    """e**log(x) = x; where x is negative it is NaN, and its digits are as many as log(x) leaves."""
     match op:
         case Exp(Log(x)):
             return x
@@ -89,9 +94,9 @@ def exponential_of_logarithm(op: Exp) -> Value | None:
             return None
 
 
-@rewrite(Log, example=lambda x: Log(Exp(x)), given=("f[M,N]",), exact=False)
+@rewrite(Log, example=lambda x: Log(Exp(x)), given=("f[M,N]",), law_class=FAST)
 def logarithm_of_exponential(op: Log) -> Value | None:
-    """log(e**x) = x (over the reals: floats may overflow between)."""
+    """log(e**x) = x; where e**x overflows, vanishes or is near 1 the left side loses digits."""
     match op:
         case Log(Exp(x)):
             return x
@@ -166,6 +171,9 @@ class Sigmoid(Elementwise):
     accepts = "f"
     ulp = 2.6
     x: Value
+
+    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
+        return True
 
     def reference(self, *operands: Array) -> Any:
         (x,) = operands
