@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.suggestions import reader
 from dlvm.dsl.words.names import PUBLIC
 from dlvm.dsl.words.namespace import xp

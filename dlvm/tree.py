@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.suggestions import reader
 from dlvm.dsl.trace.trees import flatten, map_leaves, structure, unflatten
 from dlvm.dsl.words.calling import called

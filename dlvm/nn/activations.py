@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.words.namespace import xp
 
 FLAT = 30.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import DType
 from dlvm.ir.dims import unequal

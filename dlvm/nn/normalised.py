@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.words.namespace import xp
 
 

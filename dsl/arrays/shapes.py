@@ -9,6 +9,7 @@ from typing import Any
 from dlvm.base.errors import ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     fresh,
@@ -17,7 +18,7 @@ from dlvm.dsl.trace.operands import (
     spread,
     staged,
 )
-from dlvm.dsl.trace.scopes import facing_users, is_sequence
+from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC

@@ -14,8 +14,9 @@ from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace, operands, region
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import fit, fresh, plain, shape_of, shown_shape, staged
-from dlvm.dsl.trace.scopes import facing_users, is_sequence, user_origin
+from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.specs import check_function
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import inputs_of

@@ -13,8 +13,8 @@ from typing import Any
 from dlvm.compile import flops_of
 from dlvm.cost import typical
 from dlvm.dsl.call.function import StagedFunction
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import here
-from dlvm.dsl.trace.scopes import facing_users
 from dlvm.dsl.trace.specs import check_function
 from dlvm.dsl.trace.tracing import Callee, call_function
 from dlvm.dsl.trace.trees import flatten, unflatten

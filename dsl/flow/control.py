@@ -15,9 +15,10 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
 from dlvm.dsl.call.recursion import Unfinished, outermost
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import element, fresh, here, staged
 from dlvm.dsl.trace.provenance import sizes_of
-from dlvm.dsl.trace.scopes import Scope, current, facing_users, type_of, user_origin
+from dlvm.dsl.trace.scopes import Scope, current, type_of, user_origin
 from dlvm.dsl.trace.sizes import Size
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, inputs_of, write

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import CallError, IRError, ShapeError, TraceError, UserError
-from dlvm.dsl.words.calling import unfit
+from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
 
-from .scopes import facing_users, is_array, ordinary, origin_in, type_of, user_origin
+from .facing import facing_users
+from .scopes import is_array, ordinary, origin_in, type_of, user_origin
 from .sizes import bare
 from .trees import Spec as Tree
 from .trees import labels, paths
@@ -280,6 +281,9 @@ class Parameters:
         ordered: Any = self._together(by_name)
         bound = inspect.BoundArguments(self.signature, ordered)
         return fn(*bound.args, **bound.kwargs)
+
+
+BOUNDARIES.add(Parameters.call.__code__)
 
 
 def check_lists(name: str, value: Any) -> None:

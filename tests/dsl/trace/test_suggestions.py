@@ -18,7 +18,7 @@ import dlvm
 from dlvm.base.errors import CallError, CompilerError, DTypeError, TraceError, UserError, closest
 from dlvm.dsl.derive import mapping
 from dlvm.dsl.flow import loops
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.facing import facing_users
 from tests.mistaken import judge, programs, wrong
 
 VECTOR = np.ones(3)
