@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -26,11 +27,20 @@ from dlvm.dsl.words.views import Reordered, Reshaped
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
+LARGEST = 1 << 48
+"""So many elements no array has."""
+
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
     """A shape as a tuple; a single size is a vector."""
     given = shape if is_sequence(shape) else (shape,)
-    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
+    found = tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
+    if math.prod(d for d in found if isinstance(d, int)) >= LARGEST:
+        raise ShapeError(
+            f"the shape {found} has 2**48 elements or more",
+            remedy="give smaller sizes: no machine has memory for so many",
+        )
+    return found
 
 
 @public("reshape")

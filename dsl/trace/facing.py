@@ -24,6 +24,7 @@ from dlvm.dsl.words.origins import (
     frames_of_user,
     is_internal,
     is_ours,
+    is_pythons,
     user_origin,
 )
 from dlvm.ir import Module
@@ -87,12 +88,15 @@ def faced(
     if not isinstance(error, CompilerError):
         if fn is not None and (wrong := _wrong_call(error, name, fn, args, kwargs)) is not None:
             return _told(wrong, name, None, args)
-        if _is_users(error):
+        innermost = _innermost(error)
+        if innermost is not None and not is_ours(innermost):
             return (of_numpy(error) or error).with_traceback(frames_of_user(error))
         if isinstance(error, DlvmError | ANYBODYS):
             return error
         if fn is not None and (wrong := unlike(name, fn, args, kwargs)) is not None:
             return _told(wrong, name, None, args)
+        if innermost is not None and innermost.f_code in BOUNDARIES:
+            return error.with_traceback(frames_of_user(error))
     (record,) = RECORDERS
     return record(error, name, args, kwargs, program).with_traceback(frames_of_user(error))
 
@@ -106,11 +110,11 @@ def _inside_another(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_users(error: Exception) -> bool:
-    """Whether the innermost code that is ours or the user's is the user's, or a call of it."""
+def _innermost(error: Exception) -> FrameType | None:
+    """Where an error was raised, in our code or the user's; libraries between are passed over."""
     known = [at.tb_frame for at in frames(error.__traceback__)]
-    mine = [f for f in known if is_ours(f) or not is_internal(f)]
-    return bool(mine) and (not is_ours(mine[-1]) or mine[-1].f_code in BOUNDARIES)
+    mine = (f for f in reversed(known) if is_ours(f) or not (is_internal(f) or is_pythons(f)))
+    return next(mine, None)
 
 
 def _wrong_call(

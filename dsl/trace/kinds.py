@@ -77,10 +77,24 @@ DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
+COUNTS = Kind(
+    "a whole number or whole numbers that are known while tracing",
+    "2",
+    lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "biu",
+)
+TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
 OPERANDS = Kind(
     "a list of arrays", "[x, y]", lambda x: _are(_is_operand)(x) or (is_array(x) and x.ndim > 0)
+)
+NAMES = Kind(
+    "names or positions of parameters",
+    '"x"',
+    lambda x: isinstance(x, int | str) or _are(lambda n: isinstance(n, int | str))(x),
+)
+TREE = Kind(
+    "a structure of tree.structure", "dlvm.tree.structure(x)", lambda x: hasattr(x, "unflatten")
 )
 TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
 
@@ -94,6 +108,10 @@ ANNOTATED = {
     "Callable[..., Any]": FUNCTION,
     "Callable[[Any], Any]": FUNCTION,
     "Sequence[Body]": FUNCTIONS,
+    "Names": NAMES,
+    "Sequence[str] | str": TEXTS,
+    "Positions": NAMES,
+    "Spec": TREE,
     "Sequence[int]": AXIS,
     "int | Sequence[int]": AXIS,
 }
@@ -103,6 +121,13 @@ NAMED = {
     **dict.fromkeys(("shape", "repetitions"), SHAPE),
     **dict.fromkeys(("dtype", "from_", "to"), DTYPE),
     **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
+    **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
+    **dict.fromkeys(("a_min", "a_max", "min", "max", "nan", "posinf", "neginf"), OPERAND),
+    **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
+    **dict.fromkeys(("indices_or_sections", "pad_width", "obj", "repeats"), COUNTS),
+    **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
+    "casting": TEXT,
+    **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("primals", "tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),
     **dict.fromkeys(("where", "condition", "elements", "indices", "weights", "bins"), OPERAND),
@@ -150,7 +175,7 @@ def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
     if kind is not None and written.endswith(" | None"):
         return _or(kind, lambda x: x is None, ", or None")
     if kind is None and name not in TREES:
-        kind = NAMED.get(parameter.name)
+        kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
     return kind
 
 

@@ -67,13 +67,25 @@ def plain(x: Any) -> Any:
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
-        return np.asarray(items)
+        return _array_of(items)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     try:
         return np.asarray(memoryview(x))
     except TypeError:
         raise _no_operand(x) from None
+
+
+def _array_of(items: list[Any]) -> Array:
+    """The array that lists of numbers are."""
+    try:
+        return np.asarray(items)
+    except ValueError:
+        raise TraceError(
+            "a list in the place of an array has rows of different lengths",
+            origin=user_origin(),
+            remedy="give rows of one length, or several arrays",
+        ) from None
 
 
 OTHERS = "give it an array or a number; Python compares others by is and =="
@@ -172,6 +184,10 @@ def _weak_half(kinds: tuple[Kind, ...]) -> bool:
 @lru_cache(maxsize=4096)
 def common(kinds: tuple[Kind, ...]) -> DType:
     """The element type that holds values of all kinds."""
+    if not kinds:
+        raise ShapeError(
+            "expected at least one array, found none", remedy="give it one or more: [x, y]"
+        )
     if _weak_half(kinds):
         return BF16
     samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]

@@ -174,13 +174,26 @@ def owner(name: str) -> str:
     return name.partition("[")[0]
 
 
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
+    """How a function is called; some that are written in C don't say."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        name = getattr(fn, "__name__", "f")
+        raise UserError(
+            f"{fn!r:.60} does not say which arguments it takes",
+            origin=user_origin(),
+            remedy=f"give a function that does: lambda x: {name}(x)",
+        ) from None
+
+
 class Parameters:
     """How a Python function is called, and which of its parameters are static."""
 
     def __init__(
         self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()
     ) -> None:
-        self.signature = inspect.signature(fn)
+        self.signature = signature_of(fn)
         self.name = getattr(fn, "__name__", "f")
         self.names = tuple(self.signature.parameters)
         kinds = {p.kind: p.name for p in self.signature.parameters.values()}
@@ -200,7 +213,7 @@ class Parameters:
         wanted: list[Any] = [given] if isinstance(given, str | int) else [*given]  # pyright: ignore[reportUnknownVariableType]
         out: list[str] = []
         for one in wanted:
-            one = self._named(one)
+            one = self._named(one) if isinstance(one, str | int) else one
             if owner(str(one)) not in self.names:
                 raise UserError(
                     f"{option}={one!r}: there is no such parameter",

@@ -81,6 +81,12 @@ def line_of_user(error: Exception) -> Origin | None:
     return None
 
 
+def is_pythons(frame: FrameType) -> bool:
+    """Whether code is of Python's own library."""
+    file = frame.f_code.co_filename
+    return file.startswith(_LIBRARIES) and "-packages" not in file
+
+
 def _is_library(file: str) -> bool:
     return file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
 
