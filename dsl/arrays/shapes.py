@@ -53,9 +53,25 @@ def reshape(x: Any, *shape: Any) -> Any:
         rest = divide_exactly(x.type.size, known) if known != 0 else None
         if rest is None:
             said = f"reshape: {x.type} does not divide into {list(wanted)}"
-            raise ShapeError(said, sides=(x.type.size, known))
+            remedy = f"write sizes beside the -1 whose product divides {x.type.size}, such as (-1,)"
+            raise ShapeError(said, sides=(x.type.size, known), remedy=remedy)
         wanted = tuple(rest if d == -1 else d for d in wanted)
+    if product(wanted) != x.type.size:
+        found = f"{list(wanted)} has {product(wanted)}"
+        raise ShapeError(
+            f"reshape: {x.type} has {x.type.size} elements, the shape {found}",
+            sides=(x.type.size, product(wanted)),
+            remedy=_another_shape(x.type.size, wanted),
+        )
     return x.part(Reshaped(wanted))
+
+
+def _another_shape(size: Dim, wanted: tuple[Dim, ...]) -> str:
+    """A shape that an array has, as near as can be to one that it has not."""
+    first = product(wanted[:-1])
+    if wanted and first != 0 and divide_exactly(size, first) is not None:
+        return f"write -1 for the last size, which takes what is left: {(*wanted[:-1], -1)}"
+    return f"write a shape of {size} elements, such as ({size},)"
 
 
 @public("ravel")
@@ -166,7 +182,11 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     )
     for a in axes:
         if x.type.shape[a] != 1:
-            raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1")
+            said = f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1"
+            ones = [i for i, d in enumerate(x.type.shape) if d == 1]
+            index = ", ".join([":"] * a + ["0"])
+            taken = f"write x[{index}] to take the first element of axis {a}"
+            raise ShapeError(said, remedy=f"write axis={ones[0]}" if ones else taken)
     return x.part(Reshaped(tuple(d for i, d in enumerate(x.type.shape) if i not in axes)))
 
 

@@ -272,10 +272,17 @@ def number(x: float, dtype: DType) -> Array:
     try:
         return literal(x, dtype)
     except OverflowError:
-        raise DTypeError(
-            f"the Python integer {x} is out of range for {dtype}",
-            remedy="give it a wider type, such as np.int64(...)",
-        ) from None
+        raise _out_of_range(int(x), dtype) from None
+
+
+def _out_of_range(x: int, dtype: DType) -> DTypeError:
+    """The error for a whole number that is too large for an element type."""
+    bits = x.bit_length()
+    said = f"the Python integer {x}" if bits <= 256 else f"a Python integer of {bits} bits"
+    remedy = f"write np.int64({x})"
+    if bits >= 64:
+        remedy = f"write it as a float, {float(x)!r}" if bits < 1024 else "write dlvm.inf"
+    return DTypeError(f"{said} is out of range for {dtype}", remedy=remedy)
 
 
 def spread(value: Value, shape: tuple[Dim, ...]) -> Value:

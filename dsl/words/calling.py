@@ -15,22 +15,7 @@ from dlvm.base.errors import CallError, Origin, closest
 
 from .names import lookup
 from .origins import origin_in, user_origin
-
-KEYWORDS = {
-    "argnums": "wrt",
-    "static_argnums": "static",
-    "static_argnames": "static",
-    "donate_argnums": "donate",
-    "donate_argnames": "donate",
-    "nondiff_argnums": "nondiff_args",
-    "dim": "axis",
-    "dims": "axis",
-    "axes": "axis",
-    "keepdim": "keepdims",
-    "size": "shape",
-}
-"""Options by the names that other libraries give them."""
-
+from .remedies import KEYWORDS
 
 # -- calls of ours ---------------------------------------------------------------------------------
 

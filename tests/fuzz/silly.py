@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import resource
 import signal
 import warnings
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.base.errors import UserError
+from dlvm.base.errors import CompilerError, UserError
 from dlvm.dsl.trace.tensor import METHODS
 from dlvm.dsl.words.names import every_name
 from dlvm.dsl.words.origins import frames
@@ -194,9 +195,10 @@ def silly(seed: int, current: Path) -> None:
     """Some calls, each staged or not, each judged."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     dice = Seeded(seed)
-    for _ in range(CALLS):
-        name, fn = dice.choose(subjects())
-        once(dice, name, fn)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for _ in range(CALLS):
+            name, fn = dice.choose(subjects())
+            once(dice, name, fn)
 
 
 def once(dice: Dice, name: str, fn: Call) -> None:
@@ -233,7 +235,7 @@ def judged(name: str, args: Any, named: Any, call: Call) -> None:
     except (Mine, CutOff, MemoryError, KeyboardInterrupt, SystemExit):
         pass
     except BaseException as error:
-        if not _of_the_caller(error):
+        if isinstance(error, CompilerError) or not _of_the_caller(error):
             said = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
             raise Wrong(f"{name}{_shown(args, named)}: {said}") from error
 
