@@ -18,9 +18,11 @@ from dlvm.base.debugging import debug
 from dlvm.base.errors import CompilerError, DlvmError, UserError
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
 from dlvm.dsl.words.names import every_name, lookup
-from dlvm.ir import Module, parse
+from dlvm.ir import Module
+from dlvm.ir import parse as _parse
 from dlvm.ir.taps import taps
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.flow.control import cond, switch
     from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
 
+parse = facing_users(_parse)
 __version__ = "0.1.0"
 
 __all__ = [

@@ -6,6 +6,7 @@ Names are those of the array API standard; ``np.linalg`` functions on staged val
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,13 +97,14 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
 @exported("linalg.matrix_power")
 def matrix_power(x: Any, n: int) -> Any:
     """``x @ x @ ...``, n times for a known n >= 0, by repeated squaring."""
-    rows, columns = shape_of(plain(x))[-2:]
+    shape = shape_of(plain(x))
+    rows, columns = (-1, -2, *shape)[-2:]
     if rows != columns:
         raise ShapeError(
-            f"matrix_power: {rows} rows, {columns} columns",
+            f"matrix_power: expected square matrices, found the shape {shape}",
             origin=user_origin(),
             remedy="give square matrices; x ** n is the power of each element",
-            sides=(rows, columns),
+            sides=(rows, columns) if len(shape) > 1 else (),
         )
     if n < 0:
         raise UserError(
@@ -125,11 +127,12 @@ def matrix_power(x: Any, n: int) -> Any:
 def cross(x: Any, y: Any, axis: int = -1) -> Any:
     """The vector at right angles to two vectors of three elements each."""
     for side in (x, y):
-        if (count := shape_of(plain(side))[axis]) != 3:
+        shape, at = shape_of(plain(side)), operator.index(axis)
+        if not -len(shape) <= at < len(shape) or shape[at] != 3:
             raise ShapeError(
-                f"cross: expected 3 elements along axis {axis}, found {count}",
+                f"cross: expected arrays with 3 elements along axis {at}, found the shape {shape}",
                 origin=user_origin(),
-                remedy="give vectors of three elements, or another axis",
+                remedy="give vectors of three elements along one axis, and say which with axis=",
             )
     (a, b, c), (d, e, f) = xp.unstack(x, axis), xp.unstack(y, axis)
     parts = (b * f - c * e, c * d - a * f, a * e - b * d)

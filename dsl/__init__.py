@@ -16,6 +16,10 @@ The folders stand in the order of the road; each imports only from those before 
 Importing this package registers the public names.
 """
 
+from typing import Any
+
+from dlvm.base.errors import CompilerError
+
 from .arrays import contraction as contraction
 from .arrays import counting as counting
 from .arrays import creation as creation
@@ -41,3 +45,14 @@ from .elements import reductions as reductions
 from .elements import special as special
 from .elements import statistics as statistics
 from .flow import effects as effects
+from .trace import facing
+
+
+def _told(*known: Any) -> CompilerError:
+    """The error for a fault of dlvm, which has a file; what writes it is imported with it."""
+    from .faults.faults import told
+
+    return told(*known)
+
+
+facing.RECORDERS.append(_told)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dlvm
+from dlvm.dsl.arrays import shapes
 from dlvm.ops import Add, Mul, Sin
 from dlvm.testing.drawing.dice import Seeded, Taped
 from dlvm.trust.answers import Question
@@ -18,9 +21,16 @@ from tests.fuzz.judge import Wrong, features, judge
 from tests.fuzz.shrink import shrink
 from tests.fuzz.subjects import KINDS, SLOPES
 
-from .fuzz import hostile, slopes
+from .fuzz import hostile, silly, slopes
 from .fuzz import judge as fuzz_judge
 
+
+def fault(*args: object, **kwargs: object) -> None:
+    """Fails as code of dlvm would."""
+    raise KeyError("gone")
+
+
+fault = types.FunctionType(fault.__code__, {"__name__": "dlvm.planted", "KeyError": KeyError})
 SUM = (
     "// run main with seed 3 and A=3\n"
     "dlvm 1\nfunc @main(%x: f64[A]) -> f64[A] {\n  %0 = add %x, %x : f64[A]\n  return %0\n}\n"
@@ -63,6 +73,24 @@ def test_derivatives_of_random_programs_have_the_slope_of_differences():
 def test_hostile_bytes_are_refused_or_mean_something(kind: str, tmp_path: Path):
     for seed in range(12):
         hostile.KINDS[kind](seed, tmp_path / "text.dlvm")
+
+
+def test_mistakes_in_calls_of_public_names_are_told_as_mistakes():
+    """A short form of ``python -m tests.fuzz --kinds silly --programs 2000``, 10**5 calls."""
+    assert len(silly.subjects()) > 500
+    for name, fn in silly.subjects():
+        for seed in range(2):
+            silly.once(Seeded(seed), name, fn)
+
+
+def test_a_fault_in_a_silly_call_is_still_a_fault(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Sin, "infer", fault)
+    with pytest.raises(Wrong, match="dlvm failed while Python ran: KeyError"):
+        silly.judged("sin", (), {}, lambda: dlvm.sin(silly.X))
+    monkeypatch.setattr(shapes, "axes_of", fault)
+    with pytest.raises(Wrong, match="dlvm failed while Python ran: KeyError"):
+        silly.judged("swapaxes", (), {}, lambda: dlvm.swapaxes(silly.X, 0, 1))
+    silly.judged("swapaxes", (), {}, lambda: dlvm.swapaxes(silly.X, "0", 1))
 
 
 def test_a_child_tries_a_batch_and_says_nothing_where_all_is_well(tmp_path: Path):

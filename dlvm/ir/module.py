@@ -36,6 +36,12 @@ class Module:
 
     def __post_init__(self) -> None:
         index: dict[str, Entry] = {}
+        given: Any = self.entries
+        if not isinstance(given, tuple) or not all(isinstance(e, Entry) for e in given):  # pyright: ignore[reportUnknownVariableType]
+            raise IRError(
+                f"a module is made of a tuple of functions, found {given!r:.60}",
+                remedy="dlvm.parse makes a module of text, and dlvm.trace of a function",
+            )
         for entry in self.entries:
             if entry.name in index:
                 raise IRError(f"two functions are called @{entry.name}")

@@ -18,7 +18,8 @@ from dlvm.base.errors import UserError
 from dlvm.compile import interpreting
 from dlvm.dsl.call.application import Application
 from dlvm.dsl.call.function import StagedFunction, is_staged
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.recast import widened

@@ -107,8 +107,11 @@ def _sizes(terms: Sequence[Term]) -> dict[str, Dim]:
         for label, size in zip(term.labels, term.value.shape, strict=True):
             known = sizes.setdefault(label, size)
             if known != size and known != 1 and size != 1:
-                said = f"einsum: the axes of label {label!r} have sizes {known}, {size}"
-                raise ShapeError(said, sides=(known, size))
+                raise ShapeError(
+                    f"einsum: the axes of label {label!r} have sizes {known}, {size}",
+                    sides=(known, size),
+                    remedy="write another letter for one of the two axes, or cut them to one size",
+                )
             sizes[label] = size if known == 1 else known
     return sizes
 

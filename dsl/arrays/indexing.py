@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
+from dlvm.dsl.trace.mistakes import of_unknown_size
 from dlvm.dsl.trace.operands import shape_of, staged
 from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
 from dlvm.dsl.trace.tensor import Step, Tensor
@@ -136,11 +137,7 @@ def takes(item: Any) -> int:
 def _positions(t: TensorType, axis: int, mask: Any) -> list[Any]:
     """The indices of the places where a known mask holds, one array for each of its axes."""
     if isinstance(mask, Tensor):
-        raise TraceError(
-            "a mask as an index gives a result whose size is not known while tracing",
-            origin=user_origin(),
-            remedy="read dlvm.where(mask, x, 0) and reduce; x[mask] = v and .at[mask] assign",
-        )
+        raise of_unknown_size()
     check_mask(mask, t, axis)
     return list(np.nonzero(mask))
 

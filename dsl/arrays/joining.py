@@ -56,12 +56,26 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> Any:
     if not xs:
         raise ShapeError(f"{name}: expected at least one array, found none")
     if not -xs[0].ndim <= axis < xs[0].ndim:
-        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}")
+        remedy = f"valid axes are {-xs[0].ndim} to {xs[0].ndim - 1}; x[None] adds an axis in front"
+        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}", remedy=remedy)
     try:
         return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
     except ShapeError as error:
         said = name + error.message.removeprefix("concat")
-        raise ShapeError(said, sides=error.sides) from None
+        raise ShapeError(said, sides=error.sides, remedy=_fitting(name, xs, axis)) from None
+
+
+def _fitting(name: str, xs: Sequence[Tensor], axis: int) -> str:
+    """What to write for arrays that differ on an axis along which they are not joined."""
+    shapes = [x.type.shape for x in xs]
+    ranks = {len(s) for s in shapes}
+    if len(ranks) > 1:
+        return f"give arrays of one number of axes, found {sorted(ranks)}: x[None] adds one"
+    differing = [i for i in range(xs[0].ndim) if len({s[i] for s in shapes}) > 1]
+    if name == "concat" and len(differing) == 1:
+        return f"write axis={differing[0]}, along which their sizes may differ"
+    others = ", ".join(str(i) for i in differing if i != axis % xs[0].ndim)
+    return f"cut them to one size on axis {others}, as x[:n] does on axis 0, or fill up: dlvm.pad"
 
 
 def _check_axis(name: str, axis: Any) -> None:
@@ -166,13 +180,13 @@ def dstack(arrays: Sequence[Any]) -> Any:
 def column_stack(arrays: Sequence[Any]) -> Any:
     """Vectors as columns, beside matrices."""
     xs = [staged(a) for a in arrays]
-    return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in xs], 1)
+    return _joined("column_stack", [expand_dims(x, 1) if x.ndim == 1 else x for x in xs], 1)
 
 
 @public("append")
 def append(x: Any, values: Any, axis: int | None = None) -> Any:
     """``values`` behind ``x``; both flattened without an axis."""
-    return concat([x, values], axis)
+    return _joined("append", [x, values], axis)
 
 
 @public("unstack")

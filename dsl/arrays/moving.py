@@ -51,8 +51,13 @@ def fliplr(x: Any) -> Any:
 def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """The plane of two axes turned by ``k`` quarters from the first axis towards the second."""
     x = staged(x)
+    if x.ndim < 2 or len(axes) != 2:
+        raise ShapeError(
+            f"rot90: expected two axes of an array of two or more, found {axes} of {x.type}",
+            remedy="give an array of two or more axes, and axes= as a pair: (0, 1)",
+        )
+    axes_of(x, axes)
     first, second = (a % x.ndim for a in axes)
-    axes_of(x, (first, second))
     match k % 4:
         case 0:
             return x

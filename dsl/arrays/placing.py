@@ -12,6 +12,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.dsl.elements.eager import public
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     element,
@@ -22,7 +23,6 @@ from dlvm.dsl.trace.operands import (
     shown_shape,
     staged,
 )
-from dlvm.dsl.trace.scopes import facing_users
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted

@@ -177,5 +177,9 @@ def matvec(x: Any, y: Any) -> Any:
 def vecmat(x: Any, y: Any) -> Any:
     """Vectors times matrices; leading axes broadcast."""
     x = staged(x)
+    if not x.ndim:
+        raise ShapeError(
+            f"vecmat: expected vectors, found {x.type}", remedy="write x * y for a number"
+        )
     found = matmul(reshape(x, (*x.type.shape[:-1], 1, x.type.shape[-1])), y)
     return reshape(found, (*found.type.shape[:-2], found.type.shape[-1]))

@@ -10,7 +10,8 @@ from typing import Any
 
 from dlvm.base.errors import DTypeError, UserError
 from dlvm.dsl.elements.eager import public
-from dlvm.dsl.trace.operands import known_dtype, plain
+from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.operands import known_dtype, plain, staged
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BF16, DTYPES, F16, F32, F64, DType, Expr
 
@@ -147,6 +148,7 @@ def permutation(key: Any, x: Any, axis: int = 0) -> Any:
             f"permutation: expected a whole number or an array with axes, found {x!r}",
             remedy="dlvm.random.permutation(key, 10) orders the numbers 0 to 9",
         )
+    (axis,) = axes_of(staged(x), axis)
     return xp.take(x, _order(key, xp.shape(x)[axis]), axis=axis)
 
 

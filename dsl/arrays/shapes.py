@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     fresh,
@@ -17,7 +19,7 @@ from dlvm.dsl.trace.operands import (
     spread,
     staged,
 )
-from dlvm.dsl.trace.scopes import facing_users, is_sequence
+from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
@@ -25,11 +27,20 @@ from dlvm.dsl.words.views import Reordered, Reshaped
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
+LARGEST = 1 << 48
+"""So many elements no array has."""
+
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
     """A shape as a tuple; a single size is a vector."""
     given = shape if is_sequence(shape) else (shape,)
-    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
+    found = tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
+    if math.prod(d for d in found if isinstance(d, int)) >= LARGEST:
+        raise ShapeError(
+            f"the shape {found} has 2**48 elements or more",
+            remedy="give smaller sizes: no machine has memory for so many",
+        )
+    return found
 
 
 @public("reshape")
@@ -42,9 +53,25 @@ def reshape(x: Any, *shape: Any) -> Any:
         rest = divide_exactly(x.type.size, known) if known != 0 else None
         if rest is None:
             said = f"reshape: {x.type} does not divide into {list(wanted)}"
-            raise ShapeError(said, sides=(x.type.size, known))
+            remedy = f"write sizes beside the -1 whose product divides {x.type.size}, such as (-1,)"
+            raise ShapeError(said, sides=(x.type.size, known), remedy=remedy)
         wanted = tuple(rest if d == -1 else d for d in wanted)
+    if product(wanted) != x.type.size:
+        found = f"{list(wanted)} has {product(wanted)}"
+        raise ShapeError(
+            f"reshape: {x.type} has {x.type.size} elements, the shape {found}",
+            sides=(x.type.size, product(wanted)),
+            remedy=_another_shape(x.type.size, wanted),
+        )
     return x.part(Reshaped(wanted))
+
+
+def _another_shape(size: Dim, wanted: tuple[Dim, ...]) -> str:
+    """A shape that an array has, as near as can be to one that it has not."""
+    first = product(wanted[:-1])
+    if wanted and first != 0 and divide_exactly(size, first) is not None:
+        return f"write -1 for the last size, which takes what is left: {(*wanted[:-1], -1)}"
+    return f"write a shape of {size} elements, such as ({size},)"
 
 
 @public("ravel")
@@ -155,7 +182,11 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     )
     for a in axes:
         if x.type.shape[a] != 1:
-            raise ShapeError(f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1")
+            said = f"squeeze: axis {a} of {x.type} has size {x.type.shape[a]}, not 1"
+            ones = [i for i, d in enumerate(x.type.shape) if d == 1]
+            index = ", ".join([":"] * a + ["0"])
+            taken = f"write x[{index}] to take the first element of axis {a}"
+            raise ShapeError(said, remedy=f"write axis={ones[0]}" if ones else taken)
     return x.part(Reshaped(tuple(d for i, d in enumerate(x.type.shape) if i not in axes)))
 
 

@@ -14,9 +14,10 @@ from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.guards import Found
+from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
-from dlvm.dsl.trace.scopes import facing_users, trimmed_of_user, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Parameters, as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec as Tree
@@ -77,22 +78,19 @@ class Compiled:
         """One stop of the road as text."""
         return self.road.text(stage)
 
+    @entry
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; arguments that this code was not made for are an error."""
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
-        if short is not None and not contexts:
-            try:
+        try:
+            out = NotImplemented
+            if short is not None and not contexts:
                 out = short((*args, *kwargs.values()) if kwargs else args)
-            except UserError:
-                raise
-            except Exception as error:
-                name = self.module.main.name
-                raise trimmed_of_user(error, name, args, kwargs, self.module)  # noqa: B904  # it is it
-            if out is not NotImplemented:
-                return out
-        return self._slowly(args, kwargs)
+            return self._slowly(args, kwargs) if out is NotImplemented else out
+        except Exception as error:
+            name, ran = self.module.main.name, self.module
+            raise faced(error, name, None, args, kwargs, program=ran)  # noqa: B904  # it is it
 
-    @facing_users
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shape = self.shape
         arguments = shape.parameters.bind(args, kwargs)

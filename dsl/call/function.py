@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 import numpy as np
 
 from dlvm.base.debugging import contexts, looks
-from dlvm.base.errors import UserError
 from dlvm.compile import Options, interpreting
+from dlvm.dsl.trace.facing import entry, faced, facing_users
 from dlvm.dsl.trace.openness import check_dynamic, without
 from dlvm.dsl.trace.operands import here, staged
-from dlvm.dsl.trace.scopes import current, facing_users, is_array, trimmed, trimmed_of_user
+from dlvm.dsl.trace.scopes import current, is_array
 from dlvm.dsl.trace.specs import Arguments, Parameters, as_array, check_function, given
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call_function, write_function
@@ -225,6 +225,7 @@ class StagedFunction(Generic[P, R]):
 
     # -- calling ---------------------------------------------------------------------------------
 
+    @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run, after compiling if there is no program for such arguments yet."""
         try:
@@ -237,11 +238,9 @@ class StagedFunction(Generic[P, R]):
                         made.taken = True
                         return out
             return self._slowly(args, kwargs)
-        except UserError as error:
-            raise trimmed(error) from error.__cause__
         except Exception as error:
-            called = next((m.compiled.module for m, _ in self._shortened(args, kwargs)), None)
-            raise trimmed_of_user(error, self.label, args, kwargs, called)  # noqa: B904  # it is it
+            ran = next((m.compiled.module for m, _ in self._shortened(args, kwargs)), None)
+            raise faced(error, self.label, None, args, kwargs, program=ran)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from dlvm.base.errors import UserError
 from dlvm.budget import budget_of
 from dlvm.compile import Options
-from dlvm.dsl.trace.scopes import facing_users
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import check_function
 from dlvm.ir import Module
 from dlvm.ir.numerics import mode_named

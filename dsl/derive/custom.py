@@ -17,8 +17,9 @@ from typing import Any
 from dlvm.base.errors import UserError
 from dlvm.dsl.call.function import cells_of
 from dlvm.dsl.flow.control import in_trace
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import fresh, here, staged
-from dlvm.dsl.trace.scopes import Scope, facing_users
+from dlvm.dsl.trace.scopes import Scope
 from dlvm.dsl.trace.specs import Parameters, check_function
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, carrier, unbound, write

@@ -14,8 +14,11 @@ from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace, operands, region
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.kinds import NAMES
+from dlvm.dsl.trace.kinds import shown as shown_argument
 from dlvm.dsl.trace.operands import fit, fresh, plain, shape_of, shown_shape, staged
-from dlvm.dsl.trace.scopes import facing_users, is_sequence, user_origin
+from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.specs import check_function
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import inputs_of
@@ -65,9 +68,15 @@ def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any
     return kept(f, key, lambda: StagedFunction(program))
 
 
-def frozen_wrt(wrt: Any) -> Hashable:
-    """What names arguments, as a key."""
-    return wrt if isinstance(wrt, int | str) else tuple(wrt)
+def frozen_wrt(name: str, wrt: Any) -> Hashable:
+    """What names arguments, as a key; arguments themselves are refused."""
+    if NAMES.holds(wrt):
+        return tuple(wrt) if isinstance(wrt, list | tuple) else wrt
+    raise UserError(
+        f"dlvm.{name}: wrt: expected {NAMES.said}, found {shown_argument(wrt)}",
+        origin=user_origin(),
+        remedy=f"dlvm.{name} gives a function, which takes the arguments: dlvm.{name}(f)(x)",
+    )
 
 
 # -- reverse mode --------------------------------------------------------------------------------
@@ -89,7 +98,7 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
         return ((loss, aux) if has_aux else loss), gradients
 
     check_function(f, "value_and_grad")
-    return derived("value_and_grad", f, (frozen_wrt(wrt), has_aux), inside)
+    return derived("value_and_grad", f, (frozen_wrt("value_and_grad", wrt), has_aux), inside)
 
 
 @facing_users
@@ -111,7 +120,7 @@ def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any
         return (gradients, aux) if has_aux else gradients
 
     check_function(f, "grad")
-    return derived("grad", f, (frozen_wrt(wrt), has_aux), inside)
+    return derived("grad", f, (frozen_wrt("grad", wrt), has_aux), inside)
 
 
 # -- forward mode --------------------------------------------------------------------------------

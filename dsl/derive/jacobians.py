@@ -13,8 +13,8 @@ from typing import Any
 from dlvm.compile import flops_of
 from dlvm.cost import typical
 from dlvm.dsl.call.function import StagedFunction
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import here
-from dlvm.dsl.trace.scopes import facing_users
 from dlvm.dsl.trace.specs import check_function
 from dlvm.dsl.trace.tracing import Callee, call_function
 from dlvm.dsl.trace.trees import flatten, unflatten
@@ -67,8 +67,9 @@ def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., 
         dlvm.jvp(dlvm.grad(f), (x,), (dx,))[1]       # (a + a.T) @ dx
     """
     check_function(f, "hessian")
+    named = frozen_wrt("hessian", wrt)
     second = _jacobian(grad(f, wrt, has_aux), wrt, has_aux, True)
-    return derived("hessian", f, (frozen_wrt(wrt), has_aux), second.python)
+    return derived("hessian", f, (named, has_aux), second.python)
 
 
 def _jacobian(f: Fun, wrt: Any, has_aux: bool, forward: bool | None) -> StagedFunction[..., Any]:
@@ -86,7 +87,7 @@ def _jacobian(f: Fun, wrt: Any, has_aux: bool, forward: bool | None) -> StagedFu
         found = unflatten(main.tree, packed)
         return (found, call_function(made.callee, made.leaves)[1]) if has_aux else found
 
-    return derived("jacobian", f, (frozen_wrt(wrt), has_aux, forward), inside)
+    return derived("jacobian", f, (frozen_wrt("jacobian", wrt), has_aux, forward), inside)
 
 
 # -- the choice ----------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from dlvm.compile import at_a_point
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import here, staged
-from dlvm.dsl.trace.scopes import Trace, facing_users
+from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call, call_function
 from dlvm.dsl.trace.trees import NAMESPACE, unflatten

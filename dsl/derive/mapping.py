@@ -14,8 +14,9 @@ import numpy as np
 from dlvm.base.errors import UserError
 from dlvm.dsl.flow.control import check_callable, in_trace
 from dlvm.dsl.flow.loops import common_length, scan, staged_scan
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import staged
-from dlvm.dsl.trace.scopes import facing_users, user_origin
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten, labels, unflatten
 from dlvm.dsl.words.calling import called
 from dlvm.dsl.words.namespace import xp

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import (
     Kind,
     common,
@@ -69,6 +71,11 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 @public("from_dlpack")
 def from_dlpack(x: Any) -> Any:
     """An array of another library on the processor, without a copy."""
+    if isinstance(x, Tensor) or not hasattr(x, "__dlpack__"):
+        raise DTypeError(
+            f"from_dlpack: expected an array of another library, found {shown(x)}",
+            remedy="write dlvm.asarray(x), which takes arrays, numbers and lists of them",
+        )
     return staged(np.from_dlpack(x))
 
 
@@ -143,11 +150,6 @@ def iinfo(dtype: Any) -> Any:
     return np.iinfo(found.numpy)
 
 
-PUBLIC.update(
-    result_type=result_type,
-    promote_types=result_type,
-    can_cast=can_cast,
-    isdtype=isdtype,
-    finfo=finfo,
-    iinfo=iinfo,
-)
+for _question in (result_type, can_cast, isdtype, finfo, iinfo):
+    PUBLIC[_question.__name__] = facing_users(_question)
+PUBLIC["promote_types"] = PUBLIC["result_type"]

@@ -121,17 +121,17 @@ def refuse_out(out: Any) -> None:
 
 
 def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
-    def call(*xs: Any, out: None = None) -> Any:
-        if len(xs) != len(cls.layout):
-            raise UserError(f"{cls.name} takes {len(cls.layout)} operands, found {len(xs)}")
+    def call(*xs: Any, out: None = None, **named: Any) -> Any:
         refuse_out(out)
-        return apply(cls, *xs)
+        given = signature.bind(*xs, **named).arguments if named or len(xs) != len(names) else {}
+        return apply(cls, *(given.values() or xs))
 
     names = [*(spec.name for spec in cls.layout)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(n, kind) for n in names]
     parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    signature = inspect.Signature(parameters)
+    call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
 

@@ -13,32 +13,14 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import TraceError
+from dlvm.dsl.trace.mistakes import into_numpy
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.suggestions import ABSENT, RENAMED, UNSIZED, instead, near
+from dlvm.dsl.trace.suggestions import instead, near
 from dlvm.dsl.words.names import PUBLIC, Function, every_name, lookup, named
+from dlvm.dsl.words.remedies import ADVICE, OURS, UNSIZED
 
 from .elementwise import refuse_out
 
-METHODS = {
-    ("add", "reduce"): "write dlvm.sum(x, axis=0)",
-    ("multiply", "reduce"): "write dlvm.prod(x, axis=0)",
-    ("maximum", "reduce"): "write dlvm.max(x, axis=0)",
-    ("minimum", "reduce"): "write dlvm.min(x, axis=0)",
-    ("logical_and", "reduce"): "write dlvm.all(x, axis=0)",
-    ("logical_or", "reduce"): "write dlvm.any(x, axis=0)",
-    ("add", "accumulate"): "write dlvm.cumsum(x, axis=0)",
-    ("multiply", "accumulate"): "write dlvm.cumprod(x, axis=0)",
-    ("add", "at"): "write x = x.at[i].add(v)",
-}
-REWRITTEN = {
-    "outer": "broadcast: the function of x[:, None] and y[None, :]",
-    "at": "write x = x.at[i].set(v)",
-    **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
-}
-OPTIONS = {
-    "where": "choose afterwards: dlvm.where(mask, result, otherwise)",
-    "dtype": "convert the operands: x.astype(dtype)",
-}
 LEFT_OUT = "leave it out"
 ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
 
@@ -47,20 +29,16 @@ def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
     """``np.sin(x)`` and operators with a NumPy array on the left."""
     name: str = ufunc.__name__
     if any(isinstance(x, np.ndarray) for x in kwargs.get("out", ())):
-        raise TraceError(
-            f"np.{name} assigns into an array from outside the trace",
-            origin=user_origin(),
-            remedy="make a new array, w = w + v, and return it",
-        )
+        raise into_numpy(name)
     refuse_out(kwargs.get("out"))
     if method == "outer" and not kwargs:
         x, y = inputs
         shape = (*named("shape")(x), *(1,) * named("ndim")(y))
         return _found(name)(named("reshape")(x, shape), y)
     if method != "__call__":
-        raise _unstaged(f"np.{name}.{method}", METHODS.get((name, method), REWRITTEN[method]))
+        raise _unstaged(f"np.{name}.{method}", ADVICE.get(f"{name}.{method}") or ADVICE[method])
     for option in kwargs:
-        raise _unstaged(f"np.{name} with {option}=", OPTIONS.get(option, LEFT_OUT))
+        raise _unstaged(f"np.{name} with {option}=", ADVICE.get(f"{option}=", LEFT_OUT))
     return _found(name)(*inputs)
 
 
@@ -79,9 +57,9 @@ def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 def _found(name: str) -> Function:
-    found = lookup(RENAMED.get(name, name))
+    found = lookup(OURS.get(name, name))
     if found is None:
-        remedy = UNSIZED.get(name) or ABSENT.get(name.rpartition(".")[2]) or instead(name)
+        remedy = UNSIZED.get(name) or ADVICE.get(name.rpartition(".")[2]) or instead(name)
         remedy = remedy or near(name, {f"dlvm.{n}": n for n in every_name()}) or ELSEWHERE
         raise _unstaged(f"np.{name}", remedy)
     return found

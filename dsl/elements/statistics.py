@@ -6,6 +6,7 @@ passes, the mean first, as the difference of two large sums would lose its digit
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,9 @@ def std(x: Any, axis: Any = None, **options: Any) -> Any:
     return root(var(x, axis, **options))
 
 
+std.__signature__ = inspect.signature(var)  # type: ignore[attr-defined]
+
+
 @public("average")
 def average(
     x: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
@@ -192,6 +196,7 @@ def _skipping(name: str) -> Callable[..., Any]:
             options["where"] = known if given is None else known & given
         return named(name)(x, axis, **options)
 
+    call.__signature__ = inspect.signature(named(name))  # type: ignore[attr-defined]
     call.__doc__ = f"``{name}`` of the elements that are not NaN; see ``{name}``."
     return call
 

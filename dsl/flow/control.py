@@ -15,9 +15,10 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
 from dlvm.dsl.call.recursion import Unfinished, outermost
-from dlvm.dsl.trace.operands import element, fresh, here, staged
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import element, fresh, here, plain, shape_of, shown_shape, staged
 from dlvm.dsl.trace.provenance import sizes_of
-from dlvm.dsl.trace.scopes import Scope, current, facing_users, type_of, user_origin
+from dlvm.dsl.trace.scopes import Scope, current, type_of, user_origin
 from dlvm.dsl.trace.sizes import Size
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, inputs_of, write
@@ -70,14 +71,14 @@ def check_callable(name: str, *bodies: Any) -> None:
 def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     """``true_fun(*args)`` where ``pred`` holds, else ``false_fun(*args)``; only one runs."""
     check_callable("cond", true_fun, false_fun)
-    if not isinstance(pred, Tensor):
-        return branch("cond", true_fun if pred else false_fun, args)
-    if pred.type.shape:
+    if shape := shape_of(plain(pred)):
         raise ShapeError(
-            f"cond: expected one truth value, found {pred.type}",
+            f"cond: expected one truth value, found an array of the shape {shown_shape(shape)}",
             origin=user_origin(),
             remedy="use dlvm.where to choose element by element",
         )
+    if not isinstance(pred, Tensor):
+        return branch("cond", true_fun if pred else false_fun, args)
     leaves, tree = flatten(args)
     inputs = inputs_of(leaves, tree, "x")
     takes = _names(args)

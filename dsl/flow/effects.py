@@ -14,7 +14,7 @@ from dlvm.ops import Assert, Print, Tap
 def assert_(condition: Any, message: str = "the assertion does not hold") -> None:
     """End the call with an error at this line unless every element of the condition holds."""
     holds = all(condition)
-    Assert(holds.read(), message)
+    Assert(holds.read(), str(message))
 
 
 @public("print")

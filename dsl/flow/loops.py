@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import element, fresh, here, plain, staged
 from dlvm.dsl.trace.provenance import sizes_of
-from dlvm.dsl.trace.scopes import facing_users, type_of, user_origin
+from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.sizes import bare
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, inputs_of

@@ -1,19 +1,19 @@
-"""Errors for Python that can't be staged: the user's line, and the rewrite of that very line."""
+"""Errors for Python that can't be staged; the remedies are those of the table in ``words``."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dlvm.base.errors import Origin, StagedAttributeError, StagedTypeError, TraceError, closest
+from dlvm.dsl.words.lines import advised, assigned, joined
 from dlvm.dsl.words.names import lookup
-from dlvm.ir import NUMBERS
+from dlvm.dsl.words.remedies import ADVICE, ARRAY, FLOAT, INDEX, INT, INTO, MASK, TEXT, TRUTH
 
 from .scopes import user_origin
-from .suggestions import ATTRIBUTES, instead
+from .suggestions import instead
 
 if TYPE_CHECKING:
     from .sizes import Size
@@ -28,90 +28,17 @@ def no_truth(x: Tensor) -> TraceError:
     return TraceError(
         f"{x.describe()} has no truth value while the function is traced",
         origin=origin,
-        remedy=f"write {rewritten(origin)}",
+        remedy=f"write {told(origin, TRUTH) or joined(origin) or CHOICE}",
     )
 
 
-def rewritten(origin: Origin) -> str:
-    """How the user's line is written on staged values."""
-    line = origin.source()
-    text = line.removeprefix("el") if line.startswith("elif") else line
-    tree = _parsed(text) or _parsed(f"{text}\n pass")
-    found = (_rewrite(_Joined().visit(node)) for node in ast.walk(tree)) if tree else ()
-    instead = (_staged_call(origin) or _GENERAL).removeprefix("write ")
-    return next((text for text in found if text), instead)
+CHOICE = "dlvm.where(condition, a, b), or dlvm.cond(condition, then, otherwise, *xs)"
 
 
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except SyntaxError:
-        return None
-
-
-_GENERAL = "dlvm.where(condition, a, b), or dlvm.cond(condition, then, otherwise, *xs)"
-
-
-class _Joined(ast.NodeTransformer):
-    """``a and not b`` as ``(a) & ~(b)``, which staged values understand."""
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """``and`` and ``or``."""
-        sign = " & " if isinstance(node.op, ast.And) else " | "
-        parts = (f"({ast.unparse(self.visit(v))})" for v in node.values)
-        return ast.Name(sign.join(parts))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """``not``."""
-        if not isinstance(node.op, ast.Not):
-            return node
-        return ast.Name(f"~({ast.unparse(self.visit(node.operand))})")
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """``a < b < c``, and ``a in b``."""
-        match node:
-            case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
-                return ast.Name(f"dlvm.any({_array(b)} == {ast.unparse(a)})")
-            case ast.Compare(left=ast.Attribute(attr="shape"), ops=[ast.Eq()]):
-                return ast.Name(f"{ast.unparse(node.left)}[0] == ...")
-            case ast.Compare(ops=[_]):
-                return node
-            case _:
-                pass
-        sides = [node.left, *node.comparators]
-        pairs = zip(sides, node.ops, sides[1:], strict=False)
-        each = (ast.unparse(ast.Compare(a, [op], [b])) for a, op, b in pairs)
-        return ast.Name(" & ".join(f"({text})" for text in each))
-
-
-def _rewrite(node: ast.AST) -> str | None:
-    """The rewrite of one statement or expression, if it asks for a truth value."""
-    match node:
-        case ast.If(test=test):
-            c = ast.unparse(test)
-            return f"dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise) for code"
-        case ast.While(test=test):
-            return f"dlvm.while_loop(lambda state: {ast.unparse(test)}, body, state)"
-        case ast.Assert(test=test):
-            return f'dlvm.assert_({ast.unparse(test)}, "message")'
-        case ast.IfExp(test=test, body=a, orelse=b):
-            return f"dlvm.where({', '.join(map(ast.unparse, (test, a, b)))})"
-        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[a, b]):
-            return f"dlvm.{name}imum({ast.unparse(a)}, {ast.unparse(b)})"
-        case ast.Call(func=ast.Name(id="max" | "min" | "any" | "all" as name), args=[a]):
-            return f"dlvm.{name}({ast.unparse(a)})"
-        case ast.Call(func=ast.Name(id="sorted"), args=[a, *_]):
-            return f"dlvm.sort({ast.unparse(a)})"
-        case ast.Name(id=text) if not text.isidentifier():
-            return text
-        case _:
-            return None
-
-
-def _array(node: ast.AST) -> str:
-    """An expression as an array; what is written out is made one."""
-    text = ast.unparse(node)
-    return f"dlvm.asarray({text})" if isinstance(node, ast.List | ast.Tuple) else text
+def told(origin: Origin, asked: str) -> str | None:
+    """What the user's line would be on staged values."""
+    found = advised(origin, asked)
+    return None if found is None else found.remedy()
 
 
 def no_number(x: Tensor, what: str) -> TraceError:
@@ -119,66 +46,40 @@ def no_number(x: Tensor, what: str) -> TraceError:
     origin = user_origin()
     if not x.alive:
         return used_after(x)
-    if (array := _assigned_into(origin, what)) is not None:
-        return TraceError(
-            f"{x.describe()} can't go into the NumPy array {array} while the function is traced",
-            origin=origin,
-            remedy=f"make {array} in the function with dlvm.zeros, or a changed copy of it with "
-            f"dlvm.at({array}, i).set(v)",
-        )
+    found = advised(origin, what)
+    said = f"become {what}"
+    if found is not None and INTO in found.pattern.asked:
+        said = f"go into the NumPy array {found.target}"
     remedies = {
-        "a NumPy array": "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
-        "int": "write x.astype(int)",
-        "text": "drop the format, or write dlvm.print(x), which writes it when the call gets there",
-        SIZE: "index with x[i] or dlvm.take; a size must be static (static=) or come from x.shape",
+        ARRAY: "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
+        INT: "write x.astype(int)",
+        TEXT: "return it, and write the text after the call",
+        INDEX: "index with x[i] or dlvm.take; a size must be static (static=) or come from x.shape",
     }
     return TraceError(
-        f"{x.describe()} can't become {what} while the function is traced",
+        f"{x.describe()} can't {said} while the function is traced",
         origin=origin,
-        remedy=_staged_call(origin) or _counted(origin, what) or remedies.get(what, KEEP),
+        remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
     )
 
 
-SIZE = "an index or a size"
 KEEP = "keep it as it is, or return it and convert the result"
-
-
-def _staged_call(origin: Origin) -> str | None:
-    """What to write for a function of ``math`` or NumPy in the user's line that needs numbers."""
-    tree = _parsed(origin.source())
-    for node in ast.walk(tree) if tree else ():
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="math" | "np" | "numpy" as module), attr=name)
-            ) if module == "math" or not isinstance(getattr(np, name, None), np.ufunc):
-                return _instead(name)
-            case _:
-                pass
-    return None
-
-
-def _instead(name: str) -> str | None:
-    """The function on staged values of a name of ``math`` or NumPy."""
-    known = {"pow": "x ** y", "fabs": "dlvm.abs", "array": None, "asarray": None}
-    if name in known:
-        return known[name] and f"write {known[name]}"
-    if name in {t.numpy.name for t in NUMBERS}:
-        return f"write x.astype({name!r})"
-    return f"write dlvm.{name}, which takes staged values and open sizes" if lookup(name) else None
 
 
 def no_number_of_size(size: Size, what: str) -> TraceError:
     """Python or NumPy wanted the number that an open size will only be in a call."""
     remedies = {
-        "float": "compute with the size itself, which is a number: x / x.shape[0] ** 0.5",
-        "int": "use the size itself, in shapes and as a number",
-        "text": "drop the format, or write dlvm.print(n), which writes it when the call gets there",
+        FLOAT: "compute with the size itself, which is a number: x / x.shape[0] ** 0.5",
+        INT: "use the size itself, in shapes and as a number",
+        TEXT: "drop the format, or write dlvm.print(n), which writes it when the call gets there",
     }
     origin = user_origin()
+    found = None if what == TEXT else advised(origin, what)
+    converts = found is not None and found.pattern.code == f"{what}(a)"
     return TraceError(
         f"the size {size} is not known while tracing, so it can't become {what}",
         origin=origin,
-        remedy=_staged_call(origin) or remedies.get(what, OPEN),
+        remedy=remedies.get(what, OPEN) if found is None or converts else f"write {found.remedy()}",
     )
 
 
@@ -188,6 +89,47 @@ OPEN = (
 )
 
 
+def into_numpy(name: str) -> TraceError:
+    """A function of NumPy changes a NumPy array by staged values."""
+    origin = user_origin()
+    found = advised(origin, INTO)
+    target = f"the NumPy array {found.target}" if found is not None else "a NumPy array"
+    return TraceError(
+        f"np.{name} can't change {target} by staged values",
+        origin=origin,
+        remedy=f"write {found.remedy() if found else 'a new array, w = w + v, and return it'}",
+    )
+
+
+def of_unknown_size() -> TraceError:
+    """A mask is an index, and how many elements it takes is known in a call only."""
+    origin = user_origin()
+    return TraceError(
+        "a mask as an index gives a result whose size is not known while tracing",
+        origin=origin,
+        remedy=f"write {told(origin, MASK) or 'x.sum(where=mask): reductions take the mask'}",
+    )
+
+
+def not_assignable(x: Tensor, held: str, outside: bool) -> TraceError:
+    """An assignment into what belongs to the caller, or to code around a region."""
+    origin = user_origin()
+    found = assigned(origin)
+    name, remedy = (x.label or "x", None) if found is None else found
+    copied = f"change a copy and return it: {plain_variable(name)} = {name}.copy()"
+    carried = f"make {name} part of what the body takes and returns"
+    return TraceError(
+        f"assignment into {name}: {x.type}, {held}",
+        origin=origin,
+        remedy=carried if outside else f"write {remedy}" if remedy else copied,
+    )
+
+
+def plain_variable(name: str) -> str:
+    """A name for a copy of an argument that may be reached by a path."""
+    return name if name.isidentifier() else "x"
+
+
 def no_hash_of_size(size: Size) -> StagedTypeError:
     """Python wanted to look an open size up, in a dict or a set."""
     return StagedTypeError(
@@ -195,52 +137,6 @@ def no_hash_of_size(size: Size) -> StagedTypeError:
         origin=user_origin(),
         remedy="choose with dlvm.where or dlvm.cond, or compile for fixed shapes",
     )
-
-
-def _counted(origin: Origin, what: str) -> str | None:
-    """What to write where the user's line counts up to a staged number."""
-    tree = _parsed(line := origin.source()) or _parsed(f"{line}\n pass")
-    for node in ast.walk(tree) if tree and what == SIZE else ():
-        match node:
-            case ast.Call(func=ast.Name(id="range"), args=[*args]):
-                bounds = ", ".join(map(ast.unparse, args if len(args) > 1 else [_ZERO, *args]))
-                return (
-                    f"write dlvm.fori_loop({bounds}, lambda i, carry: ..., carry), or make the "
-                    "number static (static=)"
-                )
-            case _:
-                pass
-    return None
-
-
-_ZERO = ast.Constant(0)
-
-
-def _assigned_into(origin: Origin, what: str) -> str | None:
-    """The array into whose elements the user's line assigns, if it does."""
-    tree = _parsed(origin.source())
-    if tree is None or any(_converts(node, what) for node in ast.walk(tree)):
-        return None
-    for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [node.target] if isinstance(node, ast.AugAssign) else targets
-        for target in targets:
-            if isinstance(target, ast.Subscript):
-                return ast.unparse(target.value)
-    return None
-
-
-def _converts(node: ast.AST, what: str) -> bool:
-    """Whether the user asks for a Python number or a NumPy array in so many words."""
-    match node:
-        case ast.Call(func=ast.Name(id="int" | "float" | "complex" | "bool")):
-            return True
-        case ast.Call(func=ast.Name(id="range")):
-            return what == SIZE
-        case ast.Call(func=ast.Attribute(attr="array" | "asarray" | "item")):
-            return True
-        case _:
-            return False
 
 
 def unknown_length(x: Tensor, what: str) -> TraceError:
@@ -284,7 +180,7 @@ OF_ARRAYS = frozenset([*dir(np.ndarray), "at", "mT"])
 def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
     """A method or attribute that staged arrays do not have."""
     near = closest(name, [n for n in known if n[0] != "_" and n in OF_ARRAYS])
-    there = f"write dlvm.{name}(x)" if lookup(name) else ATTRIBUTES.get(name)
+    there = f"write dlvm.{name}(x)" if lookup(name) else ADVICE.get(f"x.{name}")
     meant = instead(name)
     return StagedAttributeError(
         f"{x.describe()}: a staged array has no {name!r}",

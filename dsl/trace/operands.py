@@ -68,13 +68,25 @@ def plain(x: Any) -> Any:
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
-        return np.asarray(items)
+        return _array_of(items)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     try:
         return np.asarray(memoryview(x))
     except TypeError:
         raise _no_operand(x) from None
+
+
+def _array_of(items: list[Any]) -> Array:
+    """The array that lists of numbers are."""
+    try:
+        return np.asarray(items)
+    except ValueError:
+        raise TraceError(
+            "a list in the place of an array has rows of different lengths",
+            origin=user_origin(),
+            remedy="give rows of one length, or several arrays",
+        ) from None
 
 
 OTHERS = "give it an array or a number; Python compares others by is and =="
@@ -180,6 +192,10 @@ def _weak_half(kinds: tuple[Kind, ...]) -> bool:
 @lru_cache(maxsize=4096)
 def common(kinds: tuple[Kind, ...]) -> DType:
     """The element type that holds values of all kinds."""
+    if not kinds:
+        raise ShapeError(
+            "expected at least one array, found none", remedy="give it one or more: [x, y]"
+        )
     if _weak_half(kinds):
         return BF16
     samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]
@@ -264,10 +280,17 @@ def number(x: float, dtype: DType) -> Array:
     try:
         return literal(x, dtype)
     except OverflowError:
-        raise DTypeError(
-            f"the Python integer {x} is out of range for {dtype}",
-            remedy="give it a wider type, such as np.int64(...)",
-        ) from None
+        raise _out_of_range(int(x), dtype) from None
+
+
+def _out_of_range(x: int, dtype: DType) -> DTypeError:
+    """The error for a whole number that is too large for an element type."""
+    bits = x.bit_length()
+    said = f"the Python integer {x}" if bits <= 256 else f"a Python integer of {bits} bits"
+    remedy = f"write np.int64({x})"
+    if bits >= 64:
+        remedy = f"write it as a float, {float(x)!r}" if bits < 1024 else "write dlvm.inf"
+    return DTypeError(f"{said} is out of range for {dtype}", remedy=remedy)
 
 
 def spread(value: Value, shape: tuple[Dim, ...]) -> Value:

@@ -8,16 +8,14 @@ values, not the arrays that users write.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from dlvm.base.errors import CompilerError, DlvmError, DTypeError, Origin, TraceError, UserError
-from dlvm.dsl.words.origins import CALLER, caller_of_library, frames, frames_of_user, is_internal
+from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError
 from dlvm.dsl.words.origins import origin_in as origin_in
 from dlvm.dsl.words.origins import user_origin as user_origin
 from dlvm.ir import (
@@ -26,7 +24,6 @@ from dlvm.ir import (
     Array,
     Builder,
     Declaration,
-    Module,
     Op,
     Param,
     TensorType,
@@ -36,74 +33,6 @@ from dlvm.ir import (
 )
 from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-ANYBODYS = MemoryError | RecursionError | OSError | Warning
-"""Errors that are nobody's fault in particular, or come from a user's object in C."""
-
-
-def trimmed(error: UserError) -> UserError:
-    """The error with only the user's frames in its traceback, and the user's line."""
-    found = error.located(user_origin())
-    caller = caller_of_library(error, found.origin)
-    if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
-        found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
-    return found.with_traceback(frames_of_user(error))
-
-
-def trimmed_of_user(
-    error: Exception,
-    name: str,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    called: Module | None = None,
-) -> Exception:
-    """The same for an error that the user's own code raised, in a call of a function of ours.
-
-    ``called`` is the program that was called, if one was.
-
-    What our own code raised is a fault of ours, and told as one; what any code may raise, such as
-    that memory is short, stays as it is.
-    """
-    *_, last = frames(error.__traceback__)
-    if not is_internal(last.tb_frame):
-        from dlvm.dsl.words.calling import of_numpy
-
-        return (of_numpy(error) or error).with_traceback(frames_of_user(error))
-    unknown = isinstance(error, CompilerError) and error.reproducer is None
-    module: str = last.tb_frame.f_globals.get("__name__", "")
-    inside = module.partition(".")[0] == "dlvm"
-    if not unknown and (not inside or isinstance(error, DlvmError | ANYBODYS)):
-        return error
-    from dlvm.dsl.faults.faults import told
-
-    return told(error, name, args, kwargs, called).with_traceback(frames_of_user(error))
-
-
-def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
-    """A function that users call: its errors show their line and none of our frames."""
-
-    @functools.wraps(fn)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return fn(*args, **kwargs)
-        except UserError as error:
-            if error.sides:
-                from .provenance import explained
-
-                error = explained(error, args)
-            raise trimmed(error) from error.__cause__
-        except Exception as error:
-            from dlvm.dsl.words.calling import refused
-
-            if (wrong := refused(error, fn, args, kwargs)) is not None:
-                raise wrong from None
-            raise trimmed_of_user(error, fn.__qualname__, args, kwargs)  # noqa: B904  # it is it
-
-    return call
 
 
 class Recorder(Builder):

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from dlvm.base.errors import TraceError
 from dlvm.dsl.words.names import named
+from dlvm.dsl.words.remedies import COMPLEX, COUNT, FLOAT, INT, TEXT
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import at_least, floordiv, mod
 
@@ -190,16 +191,16 @@ class Size:
         raise no_hash_of_size(self)
 
     def __index__(self) -> int:
-        raise no_number_of_size(self, "a Python int")
+        raise no_number_of_size(self, COUNT)
 
     def __float__(self) -> float:
-        raise no_number_of_size(self, "float")
+        raise no_number_of_size(self, FLOAT)
 
     def __int__(self) -> int:
-        raise no_number_of_size(self, "int")
+        raise no_number_of_size(self, INT)
 
     def __complex__(self) -> complex:
-        raise no_number_of_size(self, "complex")
+        raise no_number_of_size(self, COMPLEX)
 
     def __round__(self, digits: int | None = None) -> Size:
         return self
@@ -208,7 +209,7 @@ class Size:
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise no_number_of_size(self, "text")
+            raise no_number_of_size(self, TEXT)
         return str(self)
 
     def __str__(self) -> str:

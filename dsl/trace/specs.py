@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import CallError, IRError, ShapeError, TraceError, UserError
-from dlvm.dsl.words.calling import unfit
+from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
 
-from .scopes import facing_users, is_array, ordinary, origin_in, type_of, user_origin
+from .facing import facing_users
+from .scopes import is_array, ordinary, origin_in, type_of, user_origin
 from .sizes import bare
 from .trees import Spec as Tree
 from .trees import labels, paths
@@ -173,13 +174,26 @@ def owner(name: str) -> str:
     return name.partition("[")[0]
 
 
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
+    """How a function is called; some that are written in C don't say."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        name = getattr(fn, "__name__", "f")
+        raise UserError(
+            f"{fn!r:.60} does not say which arguments it takes",
+            origin=user_origin(),
+            remedy=f"give a function that does: lambda x: {name}(x)",
+        ) from None
+
+
 class Parameters:
     """How a Python function is called, and which of its parameters are static."""
 
     def __init__(
         self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()
     ) -> None:
-        self.signature = inspect.signature(fn)
+        self.signature = signature_of(fn)
         self.name = getattr(fn, "__name__", "f")
         self.names = tuple(self.signature.parameters)
         kinds = {p.kind: p.name for p in self.signature.parameters.values()}
@@ -199,7 +213,7 @@ class Parameters:
         wanted: list[Any] = [given] if isinstance(given, str | int) else [*given]  # pyright: ignore[reportUnknownVariableType]
         out: list[str] = []
         for one in wanted:
-            one = self._named(one)
+            one = self._named(one) if isinstance(one, str | int) else one
             if owner(str(one)) not in self.names:
                 raise UserError(
                     f"{option}={one!r}: there is no such parameter",
@@ -280,6 +294,9 @@ class Parameters:
         ordered: Any = self._together(by_name)
         bound = inspect.BoundArguments(self.signature, ordered)
         return fn(*bound.args, **bound.kwargs)
+
+
+BOUNDARIES.add(Parameters.call.__code__)
 
 
 def check_lists(name: str, value: Any) -> None:

@@ -13,27 +13,26 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from dlvm.base.errors import TraceError
 from dlvm.dsl.words.names import named
+from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEXT
 from dlvm.dsl.words.views import Reshaped, row_major
 from dlvm.ir import Dim, DType, TensorType, Value
 
 from .mistakes import (
-    SIZE,
     no_attribute,
     no_number,
     no_truth,
+    not_assignable,
     not_in_place,
     not_like_python,
     unknown_length,
     used_after,
 )
-from .scopes import Scope, current, user_origin
+from .scopes import Scope, current
 from .sizes import Shown, shown, shown_sizes
 
 OUTSIDE = "a value from outside this region"
 COPY = "a copy of "
-CARRY = "make it part of what the body takes and returns, or change a copy"
 
 
 class Step(Protocol):
@@ -192,13 +191,7 @@ class Tensor:
                 raise used_after(self)
             held = OUTSIDE
         if held:
-            name = self._label or "x"
-            copied = f"change a copy and return it: {plain_variable(name)} = {name}.copy()"
-            raise TraceError(
-                f"assignment into {self.describe()}, {held}",
-                origin=user_origin(),
-                remedy=CARRY if held == OUTSIDE else copied,
-            )
+            raise not_assignable(self, held, outside=held == OUTSIDE)
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -346,7 +339,7 @@ class Tensor:
 
     def item(self, *args: Any) -> float:
         """A number for Python, which there is none of while tracing."""
-        raise no_number(self, "a number")
+        raise no_number(self, ITEM)
 
     tolist = tobytes = tofile = item
 
@@ -356,16 +349,16 @@ class Tensor:
         raise no_truth(self)
 
     def __float__(self) -> float:
-        raise no_number(self, "float")
+        raise no_number(self, FLOAT)
 
     def __int__(self) -> int:
-        raise no_number(self, "int")
+        raise no_number(self, INT)
 
     def __index__(self) -> int:
-        raise no_number(self, SIZE)
+        raise no_number(self, INDEX)
 
     def __complex__(self) -> complex:
-        raise no_number(self, "complex")
+        raise no_number(self, COMPLEX)
 
     def __round__(self, digits: int = 0) -> Any:
         written = f"dlvm.round(x, {digits})" if digits else "dlvm.round(x)"
@@ -385,11 +378,11 @@ class Tensor:
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise no_number(self, "text")
+            raise no_number(self, TEXT)
         return str(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise no_number(self, "a NumPy array")
+        raise no_number(self, ARRAY)
 
     def __contains__(self, item: Any) -> bool:
         raise no_truth(self)
@@ -455,8 +448,3 @@ METHODS = frozenset(
 def quoted(label: str) -> str:
     """What the user wrote, in quotes."""
     return label if label.startswith(COPY) else repr(label)
-
-
-def plain_variable(name: str) -> str:
-    """A name that can stand on the left of an assignment."""
-    return "".join(c if c.isalnum() else "_" for c in name).strip("_")

@@ -18,6 +18,7 @@ from dlvm.ir.unify import solvable
 from dlvm.ops import Broadcast, Call, Constant
 
 from .operands import fresh, here, staged
+from .provenance import definition
 from .scopes import Scope, Trace, origin_in, user_origin
 from .tensor import Tensor
 from .trees import Spec, flatten, labels, paths, unflatten
@@ -79,11 +80,12 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
             if isinstance(error.__cause__, UserError):  # NumPy wraps what a staged value says
                 raise error.__cause__ from None
             raise
-        results = tuple(result(leaf, scope.label) for leaf in leaves)
+        at = definition(scope.trace.python) if scope.parent is None else None
+        results = tuple(result(leaf, scope.label, at) for leaf in leaves)
     return Written(scope, params, results, tree)
 
 
-def result(leaf: Any, label: str) -> Value:
+def result(leaf: Any, label: str, at: Origin | None = None) -> Value:
     """A leaf of what a function returns, as a value."""
     try:
         return staged(leaf).read()
@@ -92,8 +94,9 @@ def result(leaf: Any, label: str) -> Value:
             raise
         raise TraceError(
             f"{label} returns {leaf!r:.40} of type {type(leaf).__name__}",
-            origin=error.origin,
-            remedy="return arrays, numbers and trees of them",
+            origin=at or error.origin,
+            remedy=f"leave it out: {label} returns arrays, numbers and trees of them; what is no "
+            "array can be added to what the call gives",
         ) from None
 
 

@@ -1,64 +1,23 @@
 """Calls that Python refuses: of public functions by users, and of users' functions by us.
 
-Python raises such an error before the function is entered, in the frame of whoever calls. So it
-looks like a fault of ours where we call what a user gave, or stand between the user and a function
-of ours; here it is told apart, and said in the user's words.
+Python raises such an error in the frame of whoever calls, which is ours where we call what a user
+gave, or stand between the user and a function of ours. Here it is said in the user's words.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dlvm.base.errors import CallError, Origin, closest
 
 from .names import lookup
-from .origins import is_internal, origin_in, user_origin
-
-KEYWORDS = {
-    "argnums": "wrt",
-    "static_argnums": "static",
-    "static_argnames": "static",
-    "donate_argnums": "donate",
-    "donate_argnames": "donate",
-    "nondiff_argnums": "nondiff_args",
-    "dim": "axis",
-    "dims": "axis",
-    "axes": "axis",
-    "keepdim": "keepdims",
-    "size": "shape",
-}
-"""Options by the names that other libraries give them."""
-HERE = __name__
-
+from .origins import origin_in, user_origin
+from .remedies import KEYWORDS
 
 # -- calls of ours ---------------------------------------------------------------------------------
-
-
-def refused(
-    error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> CallError | None:
-    """The error for a call by a user that does not fit a function of ours; None for others.
-
-    It is asked by the function that stands between the two, which the user has called.
-    """
-    if not _not_entered(error):
-        return None
-    between = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    caller = between.f_back
-    if caller is None or (is_internal(caller) and caller.f_globals["__name__"] != HERE):
-        return None  # a wrong call of ours is a fault
-    said = misfit(fn, args, kwargs)
-    if said is None:
-        return None
-    name = known_as(fn)
-    return CallError(
-        f"{name}: {said}", origin=user_origin(), remedy=remedy(usage(name, fn), fn, kwargs)
-    )
 
 
 def of_numpy(error: Exception) -> CallError | None:
@@ -145,9 +104,14 @@ def called(what: str, takes: str, fn: Callable[..., Any], /, *args: Any, **kwarg
     try:
         return fn(*args, **kwargs)
     except TypeError as error:
-        if not _not_entered(error):
+        entered = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        if entered or (said := _reason(fn, args, kwargs)) is None:
             raise
-        raise _misfitting(what, takes, fn, _reason(fn, args, kwargs) or str(error)) from None
+        raise _misfitting(what, takes, fn, said) from None
+
+
+BOUNDARIES = {called.__code__}
+"""Code that calls functions of users: what is raised there is theirs, also where they are in C."""
 
 
 def _misfitting(what: str, takes: str, fn: Callable[..., Any], said: str) -> CallError:
@@ -164,6 +128,7 @@ def _misfitting(what: str, takes: str, fn: Callable[..., Any], said: str) -> Cal
 
 
 def _reason(fn: Callable[..., Any], args: Any, kwargs: Any) -> str | None:
+    """How a call does not fit; of what is written in C and has no signature nothing is known."""
     try:
         return misfit(fn, args, kwargs)
     except (TypeError, ValueError):  # some written in C have no signature
@@ -181,9 +146,3 @@ def written_at(fn: Any) -> Origin | None:
     """Where a function is written."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return None if code is None else Origin(code.co_filename, code.co_firstlineno)
-
-
-def _not_entered(error: Exception) -> bool:
-    """Whether an error was raised where it was caught: what was called there was not entered."""
-    at: TracebackType | None = error.__traceback__
-    return type(error) is TypeError and at is not None and at.tb_next is None

@@ -28,6 +28,12 @@ def is_internal(frame: FrameType) -> bool:
     return inside
 
 
+def is_ours(frame: FrameType) -> bool:
+    """Whether code is dlvm's own."""
+    module: str = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == "dlvm"
+
+
 def user_origin() -> Origin:
     """The file and line of the first frame outside this package."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -68,11 +74,17 @@ def line_of_user(error: Exception) -> Origin | None:
     """The user's own line in which an error was raised; None where code of ours lies between."""
     for at in reversed([*frames(error.__traceback__)]):
         code = at.tb_frame.f_code
-        if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "dlvm":
+        if is_ours(at.tb_frame):
             return None
         if not is_internal(at.tb_frame) and not _is_library(code.co_filename):
             return Origin(code.co_filename, at.tb_lineno)
     return None
+
+
+def is_pythons(frame: FrameType) -> bool:
+    """Whether code is of Python's own library."""
+    file = frame.f_code.co_filename
+    return file.startswith(_LIBRARIES) and "-packages" not in file
 
 
 def _is_library(file: str) -> bool:

@@ -40,7 +40,8 @@ def _letters(sublist: Any) -> str:
         return "".join(DOTS if i is Ellipsis else LETTERS[i] for i in sublist)
     except (TypeError, IndexError):
         raise ShapeError(
-            f"einsum: expected a list of integers below {len(LETTERS)}, found {sublist!r:.40}"
+            f"einsum: expected a list of integers below {len(LETTERS)}, found {sublist!r:.40}",
+            remedy='write the labels as text: dlvm.einsum("ij,jk->ik", x, y)',
         ) from None
 
 
@@ -49,7 +50,10 @@ def parsed(text: str, ranks: Sequence[int]) -> Subscripts:
     inputs, arrow, result = text.replace(" ", "").partition("->")
     parts = inputs.split(",")
     if len(parts) != len(ranks):
-        raise ShapeError(f"einsum: {text!r} speaks of {len(parts)} operands, found {len(ranks)}")
+        raise ShapeError(
+            f"einsum: {text!r} speaks of {len(parts)} operands, found {len(ranks)}",
+            remedy="write one term for each operand, with commas between: 'ij,jk->ik' for two",
+        )
     terms = tuple(_labels(text, part, rank) for part, rank in zip(parts, ranks, strict=True))
     covered = max((t for term in terms for t in (_under_dots(term),)), key=len)
     output = _labels(text, result, None, covered) if arrow else _implied(terms, covered)
@@ -60,11 +64,17 @@ def parsed(text: str, ranks: Sequence[int]) -> Subscripts:
 def _labels(text: str, part: str, rank: int | None, covered: Labels = ()) -> Labels:
     before, dots, after = part.partition(DOTS)
     if wrong := [c for c in before + after if c not in LETTERS]:
-        raise ShapeError(f"einsum: {wrong[0]!r} in {text!r} is no label; labels are letters")
+        raise ShapeError(
+            f"einsum: {wrong[0]!r} in {text!r} is no label",
+            remedy="write letters as labels, and ... for axes without one",
+        )
     count = 0 if rank is None else rank - len(before + after)
     if rank is not None and (count < 0 or (count and not dots)):
         said = f"{part!r} in {text!r} labels {len(before + after)} axes"
-        raise ShapeError(f"einsum: {said}, the operand has {rank}")
+        raise ShapeError(
+            f"einsum: {said}, the operand has {rank}",
+            remedy=f"write {rank} letters for it, as in {''.join(LETTERS[8 : 8 + rank])!r}",
+        )
     under = covered if rank is None else _dotted(count)
     return (*before, *(under if dots else ()), *after)
 
@@ -87,9 +97,15 @@ def _check_output(text: str, terms: Sequence[Labels], output: Labels, covered: L
     known = {label for term in terms for label in term}
     for label in output:
         if label not in known:
-            raise ShapeError(f"einsum: {label!r} after -> in {text!r} labels no axis of an operand")
+            raise ShapeError(
+                f"einsum: {label!r} after -> in {text!r} labels no axis of an operand",
+                remedy=f"leave {label!r} out after ->",
+            )
         if output.count(label) > 1:
-            raise ShapeError(f"einsum: {label!r} stands twice after -> in {text!r}")
+            raise ShapeError(
+                f"einsum: {label!r} stands twice after -> in {text!r}",
+                remedy=f"write {label!r} once after ->",
+            )
     if not set(covered) <= set(output):
         raise ShapeError(
             f"einsum: the axes under ... are not in the result of {text!r}",

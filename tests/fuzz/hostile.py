@@ -33,6 +33,7 @@ from tests.damage import PIECES, damaged, survives
 
 from .case import CORPUS
 from .judge import Wrong
+from .silly import silly
 
 GOLDEN = CORPUS.parent / "golden"
 MEMORY = 8 << 30
@@ -164,4 +165,5 @@ KINDS: dict[str, Callable[[int, Path], None]] = {
     "parser": parser,
     "command": command,
     "cache": entries,
+    "silly": silly,
 }

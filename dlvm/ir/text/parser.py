@@ -472,4 +472,6 @@ def _without_comment(text: str) -> str:
 
 def parse(text: str, file: str = "<ir>") -> Module:
     """The module that the text describes; ``parse(str(m)) == m``."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise IRError(f"expected the text of a module, found a {type(text).__name__}")
     return Parser(text, file).module()

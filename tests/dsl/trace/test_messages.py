@@ -154,18 +154,22 @@ MISTAKES = [
     (
         lambda: dlvm.function(assign_into_captured)(W),
         TraceError,
-        ("the NumPy array CAPTURED", r"\| CAPTURED\[0, 0\]", r"dlvm\.at\(CAPTURED, i\)"),
+        ("the NumPy array CAPTURED", r"\| CAPTURED\[0, 0\]", r"w = dlvm\.copy\(CAPTURED\)"),
     ),
     (
         lambda: dlvm.function(assign_into_local)(W),
         TraceError,
-        ("array z", r"make z .* dlvm\.zeros"),
+        ("array z", r"write z = dlvm\.zeros\(3\)"),
     ),
-    (lambda: dlvm.function(assign_a_whole)(W), TraceError, ("array z", r"make z .* dlvm\.zeros")),
+    (
+        lambda: dlvm.function(assign_a_whole)(W),
+        TraceError,
+        ("array z", r"write z = dlvm\.zeros\(3\)"),
+    ),
     (
         lambda: dlvm.function(assign_integers)(LABELS),
         TraceError,
-        ("from outside the trace", "make a new array"),
+        ("change the NumPy array z", r"write z = dlvm\.zeros\(3, int\)"),
     ),
     # elements
     (

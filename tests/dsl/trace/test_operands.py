@@ -8,8 +8,8 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import DTypeError
-from dlvm.dsl.elements.numpy_dispatch import RENAMED
 from dlvm.dsl.words.names import lookup
+from dlvm.dsl.words.remedies import OURS
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -70,7 +70,7 @@ def test_operations_on_two_operands(name):
     """Every pair of types: NumPy's function on staged arguments, ours on plain arrays."""
     every = [((a, b), numpy_says(name, a, b)) for a, b in pairs()]
     cases = [(given, expected) for given, expected in every if expected is not None]
-    ours = lookup(RENAMED.get(name, name))
+    ours = lookup(OURS.get(name, name))
     staged = dlvm.function(lambda given: [getattr(np, name)(a, b) for a, b in given])
     results = staged([given for given, _ in cases])
     for (given, expected), found in zip(cases, results, strict=True):

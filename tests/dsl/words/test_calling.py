@@ -23,7 +23,7 @@ with pytest.warns(PendingDeprecationWarning):
 # -- Python's own questions to staged values -------------------------------------------------------
 
 
-@wrong(TraceError, "can't become text", r"dlvm\.print\(x\)")
+@wrong(TraceError, "can't become text", r"text after the call: return x\.sum\(\)")
 def text_with_a_format(x):
     return f"{x.sum():.3f}"  # here
 
@@ -65,22 +65,22 @@ def elements_deleted(x):
     return x
 
 
-@wrong(TraceError, "can't become float", r"write dlvm\.sin, which takes staged values")
+@wrong(TraceError, "can't become float", r"write dlvm\.sin\(x\[0, 0\]\)")
 def a_function_of_math(x):
     return math.sin(x[0, 0])  # here
 
 
-@wrong(TraceError, "can't become a NumPy array", r"write dlvm\.full, which takes")
+@wrong(TraceError, "can't become a NumPy array", r"write dlvm\.full\(3, x\[0, 0\]\)")
 def filled_with_a_staged_value(x):
     return np.full(3, x[0, 0])  # here
 
 
-@wrong(TraceError, "can't become a NumPy array", r"write x\.astype\('float16'\)")
+@wrong(TraceError, "can't become a NumPy array", r"write x\[0, 0\]\.astype\('float16'\)")
 def converted_by_a_numpy_type(x):
     return np.float16(x[0, 0])  # here
 
 
-@wrong(TraceError, "can't become int", r"write x\.astype\(int\)")
+@wrong(TraceError, "can't become int", r"write x\[0, 0\]\.astype\(int\)")
 def an_int_of_a_float(x):
     return x[int(x[0, 0])]  # here
 
@@ -114,7 +114,7 @@ def an_order_in_memory(x):
 
 
 @wrong(
-    CallError, "sum: 'str' object cannot be interpreted as an integer", r"left|operand: f32\[3,5\]"
+    CallError, "sum: axis: expected a whole number or a tuple", "found 'rows'", "help: give axis "
 )
 def an_axis_of_text(x):
     return x.sum(axis="rows")  # here
@@ -130,7 +130,7 @@ def labels_of_two_sizes(x):
     return np.einsum("ij,jk->ik", x, x)  # here
 
 
-@wrong(ShapeError, r"f32\[3,5\] and f32\[5\] differ elsewhere", r"dlvm\.concat\(arrays, axis=0\)")
+@wrong(ShapeError, r"f32\[3,5\] and f32\[5\] differ elsewhere", r"x\[None\] adds one")
 def joined_of_two_ranks(x):
     return np.concatenate([x, x[0]])  # here
 

@@ -1,0 +1,146 @@
+"""The border between users and dlvm: what a caller is told of an error that a public call raised.
+
+Every public entry catches what is raised inside of it and raises what ``faced`` makes of that.
+``faced`` decides, in this order, whose error it is: a mistake that a check of ours has found, a
+call that does not fit the signature, the user's own code (or NumPy and Python as the user called
+them), an argument of the wrong kind, and at last a fault of dlvm, of which a file is kept.
+Errors inside of another public call are left to the outermost one, which the user wrote.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FrameType
+from typing import Any, ParamSpec, TypeVar
+
+from dlvm.base.errors import CallError, CompilerError, DlvmError, UserError
+from dlvm.dsl.words.calling import BOUNDARIES, known_as, misfit, of_numpy, remedy, usage
+from dlvm.dsl.words.origins import (
+    CALLER,
+    caller_of_library,
+    frames,
+    frames_of_user,
+    is_internal,
+    is_ours,
+    is_pythons,
+    user_origin,
+)
+from dlvm.ir import Module
+
+from .kinds import unlike
+from .notes import described
+from .provenance import explained
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+Told = Callable[[Exception, str, Sequence[Any], Mapping[str, Any], "Module | None"], CompilerError]
+ANYBODYS = MemoryError | RecursionError | OSError | Warning
+"""Errors that are nobody's fault in particular, or come from a user's object in C."""
+ENTRIES: set[CodeType] = set()
+"""The code of all public entries."""
+RECORDERS: list[Told] = []
+"""What makes the error for a fault of dlvm; ``dlvm.dsl`` registers it."""
+
+
+def entry(fn: F) -> F:
+    """Register the code of a public entry, which raises what ``faced`` gives it."""
+    ENTRIES.add(fn.__code__)
+    return fn
+
+
+def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
+    """A public function: its errors show the line of the user and none of our frames."""
+
+    @entry
+    @functools.wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return fn(*args, **kwargs)
+        except Exception as error:
+            raise faced(error, known_as(fn), fn, args, kwargs)  # noqa: B904  # it says from what
+
+    return call
+
+
+def faced(
+    error: Exception,
+    name: str,
+    fn: Callable[..., Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    program: Module | None = None,
+) -> Exception:
+    """The error that a user sees of one that a call of ``name`` raised.
+
+    ``fn`` is our function, None where the call was one of a function of the user's, of which
+    ``program`` is the program that ran.
+    """
+    if _inside_another(sys._getframe(1).f_back):  # pyright: ignore[reportPrivateUsage]
+        return error
+    if isinstance(error, UserError):
+        return _told(error, name, fn, args)
+    if isinstance(error, CompilerError) and error.reproducer is not None:
+        return error
+    if not isinstance(error, CompilerError):
+        if fn is not None and (wrong := _wrong_call(error, name, fn, args, kwargs)) is not None:
+            return _told(wrong, name, None, args)
+        innermost = _innermost(error)
+        if innermost is not None and not is_ours(innermost):
+            return (of_numpy(error) or error).with_traceback(frames_of_user(error))
+        if isinstance(error, DlvmError | ANYBODYS):
+            return error
+        if fn is not None and (wrong := unlike(name, fn, args, kwargs)) is not None:
+            return _told(wrong, name, None, args)
+        if innermost is not None and innermost.f_code in BOUNDARIES:
+            return error.with_traceback(frames_of_user(error))
+    (record,) = RECORDERS
+    return record(error, name, args, kwargs, program).with_traceback(frames_of_user(error))
+
+
+def _inside_another(frame: FrameType | None) -> bool:
+    """Whether a public entry was called by another one, with no code of the user's between."""
+    while frame is not None and is_internal(frame):
+        if frame.f_code in ENTRIES:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _innermost(error: Exception) -> FrameType | None:
+    """Where an error was raised, in our code or the user's; libraries between are passed over."""
+    known = [at.tb_frame for at in frames(error.__traceback__)]
+    mine = (f for f in reversed(known) if is_ours(f) or not (is_internal(f) or is_pythons(f)))
+    return next(mine, None)
+
+
+def _wrong_call(
+    error: Exception,
+    name: str,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> CallError | None:
+    """The error for arguments that do not fit the signature of a function of ours."""
+    if type(error) is not TypeError or (said := misfit(fn, args, kwargs)) is None:
+        return None
+    return CallError(f"{name}: {said}", remedy=remedy(usage(name, fn), fn, kwargs))
+
+
+def _told(
+    error: UserError, name: str, fn: Callable[..., Any] | None, args: Sequence[Any]
+) -> UserError:
+    """A mistake at the user's line, with its operands, and only the user's frames."""
+    notes: list[str] = []
+    if fn is not None:
+        error.remedy = error.remedy or usage(name, fn)
+        notes = described(fn, args)
+    found = explained(error.located(user_origin(), *notes), args)
+    found.__cause__, found.__suppress_context__ = error.__cause__, True
+    caller = caller_of_library(error, found.origin)
+    if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
+        found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
+    return found.with_traceback(frames_of_user(error))

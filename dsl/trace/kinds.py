@@ -1,0 +1,199 @@
+"""The kinds of arguments that public functions declare, in one table.
+
+A parameter declares its kind by its annotation, or by its name where the annotation says ``Any``.
+Nothing is checked while a call goes well. Where Python or NumPy failed inside of a public call,
+the arguments are compared with their kinds: one that is not of its kind is the caller's mistake,
+and where all are, the failure is a fault of dlvm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import CallError
+from dlvm.ir import TAPE, Expr, dtype_of
+
+from .operands import known_dtype, plain
+from .scopes import is_array
+from .sizes import Size
+from .tensor import Tensor
+
+LARGEST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of argument: how it is called, an example, and whether something is one."""
+
+    said: str
+    example: str
+    holds: Callable[[Any], bool]
+
+
+def _is_operand(x: Any) -> bool:
+    given = plain(x)
+    if isinstance(given, Tensor | Expr):
+        return True
+    if isinstance(given, int | float):
+        return abs(given) < LARGEST or isinstance(given, float)
+    return dtype_of(given) not in (None, TAPE) and given.dtype.isnative
+
+
+def _is_index(x: Any) -> bool:
+    if isinstance(x, Size | Expr):
+        return True
+    return not isinstance(x, bool | np.bool_ | Tensor) and abs(operator.index(x)) < LARGEST
+
+
+def _are(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether something is a list or a tuple of such."""
+    return lambda x: isinstance(x, list | tuple) and all(map(holds, x))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _is_dtype(x: Any) -> bool:
+    return known_dtype(x) is not None  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Tensor | Size | Expr) or float(x) == float(x) or True
+
+
+def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
+    return Kind(f"{first.said}{said}", first.example, lambda x: _is(first, x) or holds(x))
+
+
+OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
+INDEX = Kind("a whole number", "1", _is_index)
+AXIS = _or(INDEX, _are(_is_index), " or a tuple of such")
+SHAPE = Kind("a tuple of sizes", "(2, 3)", AXIS.holds)
+DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
+TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
+TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
+NUMBER = Kind("a number", "0.5", _is_number)
+COUNTS = Kind(
+    "a whole number or whole numbers that are known while tracing",
+    "2",
+    lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "biu",
+)
+TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
+FUNCTION = Kind("a function", "lambda x: x", callable)
+FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
+OPERANDS = Kind(
+    "a list of arrays", "[x, y]", lambda x: _are(_is_operand)(x) or (is_array(x) and x.ndim > 0)
+)
+NAMES = Kind(
+    "names or positions of parameters",
+    '"x"',
+    lambda x: isinstance(x, int | str) or _are(lambda n: isinstance(n, int | str))(x),
+)
+TREE = Kind(
+    "a structure of tree.structure", "dlvm.tree.structure(x)", lambda x: hasattr(x, "unflatten")
+)
+TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
+
+ANNOTATED = {
+    "int": INDEX,
+    "bool": TRUTH,
+    "str": TEXT,
+    "float": NUMBER,
+    "Body": FUNCTION,
+    "Fun": FUNCTION,
+    "Callable[..., Any]": FUNCTION,
+    "Callable[[Any], Any]": FUNCTION,
+    "Sequence[Body]": FUNCTIONS,
+    "Names": NAMES,
+    "Sequence[str] | str": TEXTS,
+    "Positions": NAMES,
+    "Spec": TREE,
+    "Sequence[int]": AXIS,
+    "int | Sequence[int]": AXIS,
+}
+"""Kinds by annotation; ``| None`` after one of them allows None as well."""
+NAMED = {
+    **dict.fromkeys(("axis", "axes", "axis1", "axis2", "source", "destination", "shift"), AXIS),
+    **dict.fromkeys(("shape", "repetitions"), SHAPE),
+    **dict.fromkeys(("dtype", "from_", "to"), DTYPE),
+    **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
+    **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
+    **dict.fromkeys(("a_min", "a_max", "min", "max", "nan", "posinf", "neginf"), OPERAND),
+    **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
+    **dict.fromkeys(("indices_or_sections", "pad_width", "obj", "repeats"), COUNTS),
+    **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
+    "casting": TEXT,
+    **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
+    **dict.fromkeys(("primals", "tangents"), TUPLE),
+    **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),
+    **dict.fromkeys(("where", "condition", "elements", "indices", "weights", "bins"), OPERAND),
+    **dict.fromkeys(("logits", "labels", "initial", "fill_value", "key", "pred"), OPERAND),
+    **dict.fromkeys(("start", "stop", "step", "minval", "maxval", "left", "right"), OPERAND),
+    **dict.fromkeys(("num", "n", "k", "kth", "ddof", "correction", "lower", "upper"), INDEX),
+}
+"""Kinds by name, of parameters whose annotation does not say one; None is allowed if it is the
+default."""
+TREES = frozenset(("checkpoint_name", "stop_gradient", "tap", "print"))
+"""Functions whose arguments are trees of arrays."""
+
+
+def unlike(
+    name: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> CallError | None:
+    """The error for the first argument that is not of the kind that its parameter declares."""
+    for parameter, x in _pairs(fn, args, kwargs):
+        kind = _kind_of(name, parameter)
+        if kind is not None and x is not parameter.default and not _is(kind, x):
+            return CallError(
+                f"{name}: {parameter.name}: expected {kind.said}, found {shown(x)}",
+                remedy=f"give {parameter.name} {kind.said}, such as {kind.example}",
+            )
+    return None
+
+
+def _pairs(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[inspect.Parameter, Any]]:
+    """Each parameter with what it is given; one that takes many with each of its arguments."""
+    signature = inspect.signature(fn)
+    for name, given in signature.bind(*args, **kwargs).arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            yield from ((parameter, x) for x in given)
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            yield parameter, given
+
+
+def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
+    """The kind that a parameter declares, if it declares one."""
+    written = str(parameter.annotation)
+    kind = ANNOTATED.get(written.removesuffix(" | None"))
+    if kind is not None and written.endswith(" | None"):
+        return _or(kind, lambda x: x is None, ", or None")
+    if kind is None and name not in TREES:
+        kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
+    return kind
+
+
+def _is(kind: Kind, x: Any) -> bool:
+    """Whether something is of a kind; what can't be asked is not."""
+    try:
+        return kind.holds(x)
+    except Exception:
+        return False
+
+
+def shown(x: Any) -> str:
+    """An argument in a message: what it is, in few words."""
+    if isinstance(x, Tensor):
+        return f"the staged {x.describe()}"
+    if is_array(x):
+        return f"an array {x.dtype}{list(x.shape)}"
+    with contextlib.suppress(Exception):
+        text = " ".join(f"{x!r:.60}".split())
+        return f"{text} of type {type(x).__name__}"
+    return f"a {type(x).__name__}"

@@ -1,0 +1,327 @@
+"""The user's line, read once: which pattern of the table of remedies it fits, and what to write."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from dlvm.base.errors import Origin
+from dlvm.ir import NUMBERS
+
+from .names import lookup
+from .remedies import CHANGE, OURS, PATTERNS, Pattern
+
+BODIES = ("body", "orelse", "handlers", "finalbody")
+UNSEEN = ("ctx", "type_comment", "kind", "op", "keywords")
+REDUCTIONS = ("sum", "mean", "prod", "var", "std", "any", "all")
+
+
+def advised(origin: Origin, asked: str) -> Match | None:
+    """What the user's line does that can't be staged, of what Python asked of a staged value."""
+    found = _statement(origin)
+    if found is None:
+        return None
+    nodes = [*found.nodes(origin.line)]
+    for pattern in PATTERNS:
+        if asked in pattern.asked and found.within(pattern.within):
+            for node in nodes:
+                bound: dict[str, Any] = {}
+                if _fits(_read(pattern.code), node, bound) and _known(bound, pattern):
+                    return Match(pattern, bound, node, found)
+    return None
+
+
+@dataclass(frozen=True)
+class Match:
+    """A piece of the user's line that fits a pattern."""
+
+    pattern: Pattern
+    bound: dict[str, Any]
+    node: ast.AST
+    statement: Statement
+
+    @property
+    def target(self) -> str:
+        """What is assigned to, as the user wrote it."""
+        return ast.unparse(self.bound["a"])
+
+    def remedy(self) -> str:
+        """The remedy, in the user's own names."""
+        texts = {name: _Text(_written(x)) for name, x in self.bound.items()}
+        if "args" in self.bound:
+            texts["first"] = _Text(_written(self.bound["args"][:1]))
+        if "F" in texts:
+            texts["F"] = _Text(OURS.get(texts["F"], texts["F"]))
+        if isinstance(self.node, ast.AugAssign):
+            sign = ast.unparse(ast.BinOp(ast.Name("a"), self.node.op, ast.Name("b")))
+            texts["op"] = _Text(sign[2:-2])
+        if self.pattern.remedy == "{made}":
+            return self._made()
+        return self.pattern.remedy.format_map(texts)
+
+    def _made(self) -> str:
+        """How an array is made that staged values may be assigned into."""
+        name = self.target
+        for node in self.statement.before():
+            match node:
+                case ast.Assign(targets=[target], value=value) if ast.unparse(target) == name:
+                    text = _ours(ast.unparse(value))
+                    made = f"{name} = {text}" if text.startswith("dlvm.") else None
+                    return f"{made or f'{name} = dlvm.copy({name})'} before this line"
+                case _:
+                    pass
+        return f"w = dlvm.copy({name}), and assign into w"
+
+
+class _Text(str):
+    """A piece of Python; ``:d`` writes functions of NumPy and ``math`` as ours."""
+
+    def __format__(self, spec: str) -> str:
+        return _ours(self) if spec == "d" else str(self)
+
+
+def _ours(text: str) -> str:
+    def replaced(found: re.Match[str]) -> str:
+        name = OURS.get(found[2], found[2])
+        return f"dlvm.{name}" if lookup(name) is not None else found[0]
+
+    return re.sub(r"\b(np|numpy|math)\.(\w+)", replaced, text)
+
+
+def _written(x: Any) -> str:
+    """A piece of Python as text, with truths that staged values understand."""
+    if isinstance(x, str):
+        return x
+    if isinstance(x, list | tuple):
+        return ", ".join(map(_written, cast("Sequence[Any]", x)))
+    return ast.unparse(_Joined().visit(copy.deepcopy(x)))
+
+
+# -- the statement of the user -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement, and those around it from the outermost to the innermost."""
+
+    node: ast.stmt
+    around: tuple[ast.AST, ...]
+
+    def nodes(self, line: int) -> Iterator[ast.AST]:
+        """What the user wrote on a line: the statement, and those around it that begin there."""
+        yield from _nodes(self.node)
+        for outer in self.around:
+            if getattr(outer, "lineno", 0) == line and isinstance(outer, ast.stmt):
+                yield from _nodes(outer)
+
+    def within(self, what: str) -> bool:
+        """Whether it stands in ``while True``, or in a function that calls itself."""
+        if what == "loop":
+            return any(
+                isinstance(n, ast.While) and isinstance(n.test, ast.Constant) for n in self.around
+            )
+        return what == "" or any(
+            isinstance(call, ast.Call) and ast.unparse(call.func) == n.name
+            for n in self.around
+            if isinstance(n, ast.FunctionDef)
+            for call in ast.walk(n)
+        )
+
+    def before(self) -> Iterator[ast.AST]:
+        """The statements of the function around that stand before it, the nearest first."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        function = next((n for n in reversed(self.around) if isinstance(n, kinds)), None)
+        inside = [] if function is None else [n for n in ast.walk(function) if _is_statement(n)]
+        yield from reversed([n for n in inside if n.lineno < self.node.lineno])  # type: ignore[attr-defined]
+
+
+def _is_statement(node: ast.AST) -> bool:
+    return isinstance(node, ast.stmt)
+
+
+def _statement(origin: Origin) -> Statement | None:
+    """The innermost statement at a line; of a file that can't be read, the line alone."""
+    tree = _parsed("".join(linecache.getlines(origin.file)))
+    found: ast.stmt | None = None
+    around: list[ast.AST] = []
+    level: ast.AST | None = tree
+    while level is not None:
+        inner = [n for n in ast.iter_child_nodes(level) if _covers(n, origin.line)]
+        level = inner[0] if inner else None
+        if isinstance(level, ast.stmt):
+            around += [found] if found is not None else []
+            found = level
+    return None if found is None else Statement(found, tuple(around))
+
+
+def _covers(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    inside = first <= line <= (last or 0)
+    return inside and (isinstance(node, ast.stmt) or any(_is_statement(n) for n in ast.walk(node)))
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """A statement and its expressions; of one that holds others, those of its first line."""
+    yield statement
+    for name, value in ast.iter_fields(statement):
+        if name not in BODIES or not isinstance(statement, ast.If | ast.While | ast.For | ast.With):
+            for part in cast("list[Any]", value if isinstance(value, list) else [value]):
+                yield from ast.walk(part) if isinstance(part, ast.AST) else ()
+
+
+# -- patterns --------------------------------------------------------------------------------------
+
+
+@cache
+def _read(code: str) -> ast.AST:
+    """A pattern as a tree: a statement, or an expression."""
+    (found,) = ast.parse(code).body
+    return found.value if isinstance(found, ast.Expr) else found
+
+
+def _fits(pattern: Any, node: Any, bound: dict[str, Any]) -> bool:
+    """Whether a piece of Python fits a pattern; what its letters stand for is noted."""
+    if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
+        bound[pattern.id] = node
+        return isinstance(node, ast.expr)
+    if isinstance(pattern, ast.JoinedStr):
+        return isinstance(node, ast.JoinedStr) and _has_text(node, bound)
+    if type(pattern) is not type(node):
+        return False
+    if isinstance(pattern, str) and len(pattern) == 1:
+        bound[pattern] = node
+        return True
+    if not isinstance(pattern, ast.AST):
+        return pattern == node
+    if isinstance(node, ast.Call) and isinstance(pattern, ast.Call) and _takes_all(pattern):
+        bound["args"] = [*node.args, *node.keywords]
+        return bool(node.args) and _fits(pattern.func, node.func, bound)
+    return all(
+        _each_fits(getattr(pattern, field), getattr(node, field), bound)
+        for field in pattern._fields
+        if field not in UNSEEN
+    )
+
+
+def _each_fits(pattern: Any, node: Any, bound: dict[str, Any]) -> bool:
+    if not isinstance(pattern, list):
+        return _fits(pattern, node, bound)
+    parts = cast("list[Any]", pattern)
+    match parts:
+        case [ast.Expr(value=ast.Constant())] | []:
+            return True
+        case _:
+            same = len(parts) == len(node)
+            return same and all(_fits(p, n, bound) for p, n in zip(parts, node, strict=True))
+
+
+def _takes_all(pattern: ast.Call) -> bool:
+    """Whether a pattern is of calls with any arguments."""
+    return [ast.unparse(x) for x in pattern.args] == ["args"]
+
+
+def _has_text(node: ast.JoinedStr, bound: dict[str, Any]) -> bool:
+    """An f-string: its pieces as arguments of a call."""
+    values = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
+    bound["values"] = values
+    bound["parts"] = [
+        v.value if isinstance(v, ast.FormattedValue) else ast.Constant(f"{v.value}".strip())  # type: ignore[attr-defined]
+        for v in node.values
+    ]
+    return bool(values)
+
+
+def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
+    """Whether dlvm has the function that a capital stands for, and NumPy's needs numbers."""
+    if pattern.code == "a[i]":
+        return any(isinstance(n, ast.Name) for n in ast.walk(bound["i"]))
+    if "T" in bound:
+        return bound["T"] in {t.numpy.name for t in NUMBERS}
+    if (name := bound.get("F")) is None:
+        return True
+    if "where=" in pattern.remedy:
+        return name in REDUCTIONS
+    of_numpy = pattern.code == "np.F(args)"
+    takes_staged = of_numpy and isinstance(getattr(np, name, None), np.ufunc)
+    makes_arrays = of_numpy and OURS.get(name, name) == "asarray"
+    return not takes_staged and not makes_arrays and lookup(OURS.get(name, name)) is not None
+
+
+class _Joined(ast.NodeTransformer):
+    """``a and not b`` as ``(a) & ~(b)``, which staged values understand."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """``and`` and ``or``."""
+        sign = " & " if isinstance(node.op, ast.And) else " | "
+        parts = (f"({ast.unparse(self.visit(v))})" for v in node.values)
+        return ast.Name(sign.join(parts))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """``not``."""
+        if not isinstance(node.op, ast.Not):
+            return node
+        return ast.Name(f"~({ast.unparse(self.visit(node.operand))})")
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """``a < b < c``, and ``a in b``."""
+        match node:
+            case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
+                return ast.Name(f"dlvm.any({_array(b)} == {ast.unparse(a)})")
+            case ast.Compare(left=ast.Attribute(attr="shape"), ops=[ast.Eq()]):
+                return ast.Name(f"{ast.unparse(node.left)}[0] == ...")
+            case ast.Compare(ops=[_]):
+                return node
+            case _:
+                pass
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        each = (ast.unparse(ast.Compare(a, [op], [b])) for a, op, b in pairs)
+        return ast.Name(" & ".join(f"({text})" for text in each))
+
+
+def assigned(origin: Origin) -> tuple[str, str | None] | None:
+    """What the user's line assigns into, and what to write for ``c += v``."""
+    found = _statement(origin)
+    match None if found is None else found.node:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            change = advised(origin, CHANGE)
+            return name, None if change is None else change.remedy()
+        case ast.AugAssign(target=ast.Subscript(value=target)):
+            return ast.unparse(target), None
+        case ast.Assign(targets=[ast.Subscript(value=target)]):
+            return ast.unparse(target), None
+        case _:
+            return None
+
+
+def joined(origin: Origin) -> str | None:
+    """The truth in the user's line as staged values understand it, where it must be rewritten."""
+    found = _statement(origin)
+    for node in found.nodes(origin.line) if found is not None else ():
+        if isinstance(node, ast.BoolOp | ast.UnaryOp | ast.Compare):
+            changed = _Joined().visit(copy.deepcopy(node))
+            if isinstance(changed, ast.Name):
+                return changed.id
+    return None
+
+
+def _array(node: ast.AST) -> str:
+    """An expression as an array; what is written out is made one."""
+    text = ast.unparse(node)
+    return f"dlvm.asarray({text})" if isinstance(node, ast.List | ast.Tuple) else text

@@ -1,0 +1,220 @@
+"""What to write instead: the one table of names and patterns that messages take remedies from.
+
+``OURS`` renames, ``ADVICE`` says what to do about names that have no counterpart, ``KEYWORDS``
+renames options, and ``PATTERNS`` are pieces of Python that can't be staged, each as it is written
+and as it would be written on staged values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OURS = {
+    "concatenate": "concat",
+    "amax": "max",
+    "amin": "min",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    **dict.fromkeys(("absolute", "fabs"), "abs"),
+    "fsum": "sum",
+    "conjugate": "conj",
+    "around": "round",
+    "deg2rad": "radians",
+    "rad2deg": "degrees",
+    "fix": "trunc",
+    "cross": "linalg.cross",
+    "trapz": "trapezoid",
+    "lib.stride_tricks.sliding_window_view": "sliding_window_view",
+    **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
+    **dict.fromkeys(("array", "asanyarray", "ascontiguousarray", "tensor"), "asarray"),
+    **dict.fromkeys(("jit", "njit", "compile"), "function"),
+    **dict.fromkeys(("jacfwd", "jacrev"), "jacobian"),
+    **dict.fromkeys(("remat", "rematerialize"), "checkpoint"),
+    **dict.fromkeys(("detach", "no_grad"), "stop_gradient"),
+    **dict.fromkeys(("PRNGKey", "seed", "default_rng"), "random.key"),
+    **dict.fromkeys(("randn", "standard_normal"), "random.normal"),
+    **dict.fromkeys(("rand", "random_sample"), "random.uniform"),
+    **dict.fromkeys(("choice", "multinomial"), "random.categorical"),
+    **dict.fromkeys(("shuffle", "randperm"), "random.permutation"),
+    "integers": "random.randint",
+    "tree_map": "tree.map",
+    "tree_leaves": "tree.leaves",
+    "tree_flatten": "tree.flatten",
+    "tree_unflatten": "tree.unflatten",
+    "cat": "concat",
+    "unsqueeze": "expand_dims",
+    "permute": "permute_dims",
+    "view": "reshape",
+    "clone": "copy",
+    "topk": "top_k",
+    "gather": "take_along_axis",
+    "mul": "multiply",
+    "div": "divide",
+    "sub": "subtract",
+    "neg": "negative",
+    **dict.fromkeys(("mm", "bmm"), "matmul"),
+    "custom_gradient": "custom_vjp",
+}
+"""What NumPy, ``math`` and other libraries call what we have."""
+
+MASKED = (
+    "how many there are is not known while tracing: keep the mask, and give it to what reduces: "
+    "x.sum(where=mask)"
+)
+UNSIZED = {
+    **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
+    **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
+}
+"""What to write for functions whose results have sizes that depend on elements."""
+
+GRADIENT = "dlvm.grad(f)(x) gives the gradient of a function"
+OUTSIDE = "there is no {0} yet: call np.linalg.{0} outside of staged functions and pass the result"
+ADVICE = {
+    **{name: f"it needs shapes that depend on data; {why}" for name, why in UNSIZED.items()},
+    **{
+        name: OUTSIDE.format(name)
+        for name in (
+            *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq"),
+            *("matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals"),
+        )
+    },
+    **dict.fromkeys(("apply_along_axis", "vectorize"), "write dlvm.vmap(f), with in_axes="),
+    **dict.fromkeys(("argnums", "static_argnums"), "options of ours are wrt= and static="),
+    **dict.fromkeys(("device_put", "device", "cuda"), "arrays are NumPy's, so leave it out"),
+    "pmap": "dlvm.vmap(f) runs side by side; threads= of dlvm.function says on how many threads",
+    "lax": "loops and branches are dlvm.scan, dlvm.fori_loop, dlvm.while_loop and dlvm.cond",
+    "numpy": "call NumPy's functions, or those of dlvm: dlvm.sum(x)",
+    "backward": GRADIENT,
+    # attributes of arrays
+    **dict.fromkeys(("x.grad", "x.backward", "x.requires_grad"), GRADIENT),
+    "x.numpy": "return it: the results of a call are NumPy arrays",
+    **dict.fromkeys(("x.cpu", "x.device"), "leave it out: arrays are NumPy's"),
+    "x.to": "write x.astype(dtype)",
+    "x.float": "write x.astype(dlvm.float32)",
+    "x.view": "write x.reshape(shape), or x.astype(dtype) for other elements",
+    # methods of ufuncs
+    "add.reduce": "write dlvm.sum(x, axis=0)",
+    "multiply.reduce": "write dlvm.prod(x, axis=0)",
+    "maximum.reduce": "write dlvm.max(x, axis=0)",
+    "minimum.reduce": "write dlvm.min(x, axis=0)",
+    "logical_and.reduce": "write dlvm.all(x, axis=0)",
+    "logical_or.reduce": "write dlvm.any(x, axis=0)",
+    "add.accumulate": "write dlvm.cumsum(x, axis=0)",
+    "multiply.accumulate": "write dlvm.cumprod(x, axis=0)",
+    "add.at": "write x = x.at[i].add(v)",
+    "at": "write x = x.at[i].set(v)",
+    "outer": "broadcast: the function of x[:, None] and y[None, :]",
+    **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
+    # options of ufuncs
+    "where=": "choose afterwards: dlvm.where(mask, result, otherwise)",
+    "dtype=": "convert the operands: x.astype(dtype)",
+}
+"""What to do about names that we do not have, also those of attributes, methods and options."""
+
+KEYWORDS = {
+    "argnums": "wrt",
+    "static_argnums": "static",
+    "static_argnames": "static",
+    "donate_argnums": "donate",
+    "donate_argnames": "donate",
+    "nondiff_argnums": "nondiff_args",
+    "dim": "axis",
+    "dims": "axis",
+    "axes": "axis",
+    "keepdim": "keepdims",
+    "size": "shape",
+}
+"""Options by the names that other libraries give them."""
+
+
+# -- pieces of Python --------------------------------------------------------------------------
+
+TRUTH, INDEX, ARRAY, TEXT = "a truth value", "an index or a size", "a NumPy array", "text"
+CHANGE, MASK, COUNT, INTO = "changed in place", "a mask", "a Python int", "into"
+FLOAT, INT, COMPLEX, ITEM = "float", "int", "complex", "a number"
+NUMBERS = (FLOAT, INT, COMPLEX, ITEM, INDEX, COUNT, ARRAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A piece of Python, when it is looked for, and what to write instead.
+
+    ``asked`` is what Python asked of the staged value. In ``code`` a small letter is any
+    expression, ``F`` any function of dlvm, also by a name in ``OURS``, ``T`` any element type, and
+    ``args`` all arguments; an index ``i`` is one that is computed. In
+    ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours. ``within``
+    is what stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls
+    itself.
+    """
+
+    asked: tuple[str, ...]
+    code: str
+    remedy: str
+    within: str = ""
+
+
+BRANCHES = "dlvm.cond({c}, lambda: ..., lambda: ...) in a function with @dlvm.function"
+PATTERNS = (
+    Pattern(
+        (TRUTH,),
+        "if c: break",
+        "dlvm.while_loop(lambda state: ~({c}), body, state), where body takes and gives the state",
+        "loop",
+    ),
+    Pattern((TRUTH,), "if c: ...", BRANCHES, "recursion"),
+    Pattern((TRUTH,), "a if c else b", BRANCHES, "recursion"),
+    Pattern(
+        (TRUTH,),
+        "if c: ...",
+        "dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise) for code",
+    ),
+    Pattern((TRUTH,), "while c: ...", "dlvm.while_loop(lambda state: {c}, body, state)"),
+    Pattern((TRUTH,), "assert c, m", "dlvm.assert_({c}, {m})"),
+    Pattern((TRUTH,), "assert c", 'dlvm.assert_({c}, "message")'),
+    Pattern((TRUTH,), "a if c else b", "dlvm.where({c}, {a}, {b})"),
+    Pattern((TRUTH,), "max(a, b)", "dlvm.maximum({a}, {b})"),
+    Pattern((TRUTH,), "min(a, b)", "dlvm.minimum({a}, {b})"),
+    *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("max", "min")),
+    *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("any", "all")),
+    Pattern((TRUTH,), "sorted(args)", "dlvm.sort({first})"),
+    # conversions
+    Pattern((INT,), "int(a)", "{a:d}.astype(int)"),
+    Pattern((FLOAT,), "float(a)", "{a:d}, without float(): it stays staged"),
+    Pattern((COMPLEX,), "complex(a)", "{a:d}, without complex(): there are real numbers only"),
+    Pattern((ITEM,), "a.item()", "{a:d}, without .item(): it stays staged"),
+    Pattern((INDEX,), "range(n)", "dlvm.fori_loop(0, {n}, lambda i, carry: ..., carry)"),
+    Pattern((INDEX,), "range(a, n)", "dlvm.fori_loop({a}, {n}, lambda i, carry: ..., carry)"),
+    Pattern((COUNT,), "range(args)", "dlvm.fori_loop or dlvm.scan in the place of range"),
+    Pattern((ARRAY,), "np.array(args)", "dlvm.stack([a, b]) for one array of several"),
+    # functions of math and of generators
+    Pattern(NUMBERS, "math.pow(a, b)", "{a} ** {b}"),
+    Pattern((*NUMBERS, TRUTH), "math.F(args)", "dlvm.{F}({args:d})"),
+    Pattern(NUMBERS, "map(math.F, a)", "dlvm.{F}({a:d})"),
+    Pattern(
+        NUMBERS,
+        "g.integers(n)",
+        "dlvm.random.randint(key, (), 0, {n}), with key = dlvm.random.key(seed)",
+    ),
+    Pattern(
+        NUMBERS,
+        "g.integers(a, n)",
+        "dlvm.random.randint(key, (), {a}, {n}), with key = dlvm.random.key(seed)",
+    ),
+    # NumPy arrays that staged values go into, or are indices of
+    Pattern((*NUMBERS, INTO), "a[i] = v", "{made}"),
+    Pattern((*NUMBERS, INTO), "a[i] += v", "{made}"),
+    Pattern((INTO,), "a += v", "{made}"),
+    Pattern(NUMBERS, "np.T(a)", "{a:d}.astype('{T}')"),
+    Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
+    Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
+    # arrays that can't be changed, or whose size would not be known
+    Pattern((CHANGE,), "a += v", "{a} = {a} {op} {v}"),
+    Pattern((MASK,), "a[m].F()", "{a}.{F}(where={m})"),
+    Pattern((MASK,), "np.F(a[m])", "dlvm.{F}({a}, where={m})"),
+    Pattern((MASK,), "dlvm.F(a[m])", "dlvm.{F}({a}, where={m})"),
+    # text
+    Pattern((TEXT,), 'print(f"")', "dlvm.print({parts}): it writes when the call gets there"),
+    Pattern((TEXT,), 'f""', "the text after the call: return {values}"),
+)
+"""From the most special to the most general; the first that fits is told."""
