@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dlvm import linalg as linalg
 from dlvm import ops as ops
 from dlvm.base.debugging import debug
-from dlvm.base.errors import CompilerError, DlvmError, UserError
+from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UserError
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.trace.specs import spec
@@ -51,6 +51,7 @@ __all__ = [
     "CompilerError",
     "DlvmError",
     "Module",
+    "TraceWarning",
     "UserError",
     "checkpoint",
     "checkpoint_name",
