@@ -61,8 +61,9 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
 
 
 def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
-    """A staged function that is made of ``f``, once."""
-    return kept(f, key, lambda: StagedFunction(program))
+    """A staged function that is made of ``f``, once; it reads what ``f`` captures."""
+    roots = [*(f.source.roots if is_staged(f) else (f,)), program]
+    return kept(f, key, lambda: StagedFunction(program, roots=roots))
 
 
 def frozen_wrt(wrt: Any) -> Hashable:

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .guards import Found, Guard
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.ir import TensorType
+
+from .guards import Found, Guard, brief, present
 from .places import Attribute, Derived, Held, Item, Items, Read
 
 Pick = Callable[[Any], Sequence[Any]]
@@ -187,3 +190,39 @@ class Watch:
 
 def _is_cell(of: Read) -> bool:
     return isinstance(of, Held) and isinstance(of.value, types.CellType)
+
+
+class State:
+    """All captured state that a program holds for: guards, and arrays that are read at each call."""
+
+    def __init__(
+        self, guards: Sequence[Guard], captured: Sequence[tuple[Found, TensorType]]
+    ) -> None:
+        self.guards = tuple(guards)
+        self.captured = tuple(captured)
+        self.watch = Watch(self.guards, [found for found, _ in self.captured])
+        self.is_empty = not self.guards and not self.captured
+
+    def current(self) -> Sequence[Any] | None:
+        """The captured arrays as they are now; None where the program does not hold for that."""
+        found = () if self.is_empty else self.watch()
+        if found is None:
+            return None
+        types_ = (t for _, t in self.captured)
+        return found if all(map(_is_of, found, types_)) else None
+
+    def changed(self) -> str | None:
+        """What is no longer as it was while tracing, if anything."""
+        for guard in self.guards:
+            if not guard.holds():
+                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
+        for found, t in self.captured:
+            array = present(found.read)
+            if not _is_of(array, t):
+                return f"the captured {found.path} was {t}, is {brief(array)}"
+        return None
+
+
+def _is_of(array: Any, t: TensorType) -> bool:
+    """Whether a captured array still has its type; none has an unknown size."""
+    return is_array(array) and array.dtype == t.dtype.numpy and array.shape == t.shape
