@@ -26,7 +26,6 @@ from .things import (
     ANY,
     HOST,
     NOTHING,
-    NULL,
     STAGED,
     Bound,
     Built,
@@ -62,12 +61,25 @@ _known: dict[str, bool] = {}
 
 
 def is_known_code(space: Any) -> bool:
-    """Whether code of a module, given as such or by its globals, is read; Python's own is not."""
+    """Whether code of a module, given as such or by its globals, is read.
+
+    Python's own is not, nor that of an installed package, unless a function of it was staged.
+    """
     names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
     module = str(names.get("__name__", ""))
     if module not in _known:
-        _known[module] = module.partition(".")[0] not in _UNREAD
+        file = str(names.get("__file__", ""))
+        installed = "site-packages" in file or "dist-packages" in file
+        _known[module] = module.partition(".")[0] not in _UNREAD and not installed
     return _known[module]
+
+
+def know_package(fn: Any) -> None:
+    """Read the code of the package that a staged function is of."""
+    module = str(getattr(fn, "__module__", None) or "")
+    top = module.partition(".")[0]
+    if top not in _UNREAD and not _known.get(module):
+        _known.update({n: True for n in [*sys.modules] if n.partition(".")[0] == top})
 
 
 class Objects(ABC):
@@ -661,6 +673,8 @@ class Objects(ABC):
             for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
                 self.seen.typed(t)
             return only(HOST) if fn is not type else UNKNOWN
+        if fn is globals:
+            return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
         if fn is enumerate and args:
@@ -737,9 +751,7 @@ class Objects(ABC):
     def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
         """Staged functions and those with a rule for their derivative."""
         value = t.value
-        source = getattr(value, "source", None) or getattr(
-            getattr(value, "_function", None), "source", None
-        )
+        source = _source(value)
         if source is not None:
             return [only(self.held(root)) for root in source.roots], False
         if hasattr(value, "_rules"):
@@ -755,6 +767,14 @@ class Objects(ABC):
 
 
 _SLICE = slice(None)
+
+
+def _source(value: Any) -> Any:
+    """What a staged function was made of; also of a method of a dataclass."""
+    for x in (value, getattr(value, "_function", None)):
+        if hasattr(x, "python") and hasattr(x, "source"):
+            return x.source
+    return None
 
 
 def _has(container: Any, key: Any) -> bool:

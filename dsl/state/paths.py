@@ -11,21 +11,20 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dlvm.dsl.trace.scopes import is_array
 
-from .objects import Objects, is_known_code
+from .objects import Objects, is_known_code, know_package
 from .places import Attribute, Held, Item
 from .seen import Seen, Use
 from .things import (
     ANY,
     HOST,
     NOTHING,
-    NULL,
     STAGED,
     Bound,
     Built,
@@ -40,11 +39,14 @@ from .things import (
     flat,
     only,
     union,
+    widened,
 )
 from .walk import UNKNOWN, Lost, Walk
 
 _IMPLICIT = {"__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"}
 _MANY = 4000
+_PATIENCE = 40
+"""How often a function is walked before all that it mentions counts as read."""
 
 
 class Paths(Objects):
@@ -59,6 +61,7 @@ class Paths(Objects):
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
         """Walk a function with what is known of its arguments; ``others`` is what the rest may be."""
+        know_package(root)
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
         self.call(start, only(self.held(root)), (), known, others)
         while True:
@@ -69,9 +72,14 @@ class Paths(Objects):
 
     def _walk(self, frame: Frame) -> None:
         del self._dirty[frame]
+        frame.walks += 1
         try:
-            Walk(self, frame).run()
+            if frame.walks <= _PATIENCE:
+                Walk(self, frame).run()
+                return
         except Lost:
+            frame.walks = _PATIENCE + 1
+        if frame.walks == _PATIENCE + 1:
             self._all_of(frame)
 
     def _all_of(self, frame: Frame) -> None:
@@ -79,7 +87,8 @@ class Paths(Objects):
         site = Site(frame, 0, frame.code.co_firstlineno)
         self.names.update(frame.code.co_names)
         names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = (self.variable(frame, n) | self.of_global(site, n) for n in names)
+        found = [self.variable(frame, n) | self.of_global(site, n) for n in names]
+        found += frame.variables.values()
         self.hand(site, [*found, *(self.constant(c) for c in frame.code.co_consts)])
         self.give(frame, UNKNOWN)
 
@@ -132,8 +141,11 @@ class Paths(Objects):
     def _grow(self, frame: Frame, name: str, x: Value) -> None:
         known = frame.variables.get(name, NOTHING)
         if not x <= known:
-            frame.variables[name] = known | x
-            self._again(frame)
+            frame.variables[name] = widened(known | x)
+            if frame.walks > _PATIENCE:
+                self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
+            elif frame.variables[name] != known:
+                self._again(frame)
 
     def _again(self, frame: Frame) -> None:
         self._dirty[frame] = None
@@ -143,7 +155,7 @@ class Paths(Objects):
     def give(self, frame: Frame, x: Value) -> None:
         """A function gives a value."""
         if not x <= frame.returns:
-            frame.returns |= x
+            frame.returns = widened(frame.returns | x)
             self._dirty.update(dict.fromkeys(frame.readers))
 
     def of_global(self, site: Site, name: str) -> Value:

@@ -50,7 +50,7 @@ SOURCES = {
     "uuid": "uuid1 uuid4",
     "secrets": "token_bytes token_hex token_urlsafe choice randbelow randbits",
     "random": "SystemRandom SystemRandom.random",
-    "builtins": "input open eval exec globals locals",
+    "builtins": "input open eval exec",
     "_io": "open",
     "numpy.random._generator": "default_rng",
     "numpy.random": "default_rng",

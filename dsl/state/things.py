@@ -98,7 +98,7 @@ class Frame:
     returns: Value = NOTHING
     readers: set[Frame] = field(default_factory=set["Frame"])
     inner: list[Frame] = field(default_factory=list["Frame"])
-    filled: set[str] = field(default_factory=set[str])
+    walks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +146,19 @@ def flat(value: Value) -> Value:
         else:
             out.add(thing)
     return frozenset(out)
+
+
+_DEEP = 4
+_WIDE = 8
+
+
+def widened(value: Value) -> Value:
+    """A value with few things that were built: of many, or nested ones, only what is in them.
+
+    So the values of a function that builds in a loop, or calls itself, come to an end.
+    """
+    built = [t for t in value if isinstance(t, Built | Iter)]
+    if len(built) <= _WIDE and all(depth(t) <= _DEEP for t in built):
+        return value
+    inside = flat(frozenset(built))
+    return value.difference(built) | {Iter(inside | {ANY}), ANY}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .code import Step, decoded
-from .things import ANY, HOST, NULL, Built, Frame, Iter, Site, Value, depth, only, union
+from .things import ANY, HOST, NULL, Built, Frame, Iter, Site, Value, only, union, widened
 
 if TYPE_CHECKING:
     from .paths import Paths
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Stack = tuple[Value, ...]
 Act = Callable[["Walk", Site, Step, Stack], Stack]
 UNKNOWN = only(ANY)
-_DEEP = 4
 _IN_PLACE = 13
 _SUBSCRIPT = 26
 _SAME = "NOP RESUME EXTENDED_ARG MAKE_CELL COPY_FREE_VARS PRECALL SETUP_ANNOTATIONS NOT_TAKEN " + (
@@ -67,7 +66,7 @@ class Walk:
         elif len(known) != len(new):
             raise Lost
         else:
-            merged = tuple(a | b for a, b in zip(known, new, strict=True))
+            merged = tuple(widened(a | b) for a, b in zip(known, new, strict=True))
             if merged == known:
                 return
             stacks[n] = merged
@@ -368,15 +367,7 @@ class Walk:
 
 
 def _made(thing: Any) -> Value:
-    """What was built, or anything where it nests so deep that a loop must have built it."""
-    return only(thing) if depth(thing) <= _DEEP else flat_of(thing)
-
-
-def flat_of(thing: Any) -> Value:
-    """What was built, without its nesting."""
-    from .things import flat
-
-    return only(Iter(flat(only(thing)) | UNKNOWN))
+    return widened(only(thing))
 
 
 def _split(stack: Stack, count: int) -> tuple[Stack, Stack]:

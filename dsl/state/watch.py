@@ -41,6 +41,22 @@ class Check:
         return self.guard.allows(self.made(tuple(now[i] for i in self.slots)))
 
 
+class Keys(list[Any]):
+    """Keys that are read of one namespace, each once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[Any, int] = {}
+
+    def place(self, key: Any) -> int:
+        """The place of a key among those that are read."""
+        plain = type(key) in (str, int)
+        found = self._places.setdefault((type(key), key) if plain else id(key), len(self))
+        if found == len(self):
+            self.append(key)
+        return found
+
+
 @dataclass(slots=True)
 class Namespace:
     """What is read of one object, which is held, or was read of another namespace.
@@ -51,8 +67,8 @@ class Namespace:
     parent: Slot | None
     held: Any
     kind: type
-    compared: list[Any] = field(default_factory=list[Any])
-    followed: list[Any] = field(default_factory=list[Any])
+    compared: Keys = field(default_factory=Keys)
+    followed: Keys = field(default_factory=Keys)
     checks: list[Check] = field(default_factory=list[Check])
     expected: tuple[Any, ...] = ()
     pick: Pick | None = None
@@ -70,15 +86,6 @@ class Namespace:
             self.expected = tuple(now[: len(self.compared)])
             return True
         return False
-
-
-def _index(keys: list[Any], key: Any) -> int:
-    """The place of a key among those that are read."""
-    for i, known in enumerate(keys):
-        if known is key or (type(known) is type(key) in (str, int) and known == key):
-            return i
-    keys.append(key)
-    return len(keys) - 1
 
 
 def _picker(kind: type, keys: list[Any]) -> Pick | None:
@@ -153,13 +160,13 @@ class Watch:
 
     def _compare(self, number: int, keys: Sequence[Any], guard: Guard, made: Any) -> None:
         space = self._spaces[number]
-        slots = tuple(_index(space.compared, k) for k in keys)
+        slots = tuple(space.compared.place(k) for k in keys)
         space.checks.append(Check(slots, guard, made))
 
     def _slot(self, read: Read) -> Slot | None:
         """Where a place is followed along with others."""
         place = self._place(read)
-        return place and (place[0], _index(self._spaces[place[0]].followed, place[1]))
+        return place and (place[0], self._spaces[place[0]].followed.place(place[1]))
 
     def _place(self, read: Read) -> tuple[int, Any] | None:
         """The namespace and the key of a place."""

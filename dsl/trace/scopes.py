@@ -18,9 +18,15 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar
 import numpy as np
 
 from dlvm.base.errors import CompilerError, DlvmError, DTypeError, Origin, TraceError, UserError
-from dlvm.dsl.words.origins import CALLER, caller_of_library, frames, frames_of_user, is_internal
+from dlvm.dsl.words.origins import (
+    CALLER,
+    caller_of_library,
+    frames,
+    frames_of_user,
+    is_internal,
+    steps_of_users,
+)
 from dlvm.dsl.words.origins import origin_in as origin_in
-from dlvm.dsl.words.origins import steps_of_users
 from dlvm.dsl.words.origins import user_origin as user_origin
 from dlvm.ir import (
     NUMBERS,
