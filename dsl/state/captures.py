@@ -14,6 +14,7 @@ from typing import Any
 
 from dlvm.base.errors import Origin, TraceError, TraceWarning
 from dlvm.dsl.trace.scopes import Trace
+from dlvm.dsl.trace.tensor import Tensor
 from dlvm.ir import Array
 
 from .code import decoded
@@ -139,8 +140,10 @@ class Captures:
         loaded = {guard.path for guard in changed}
         stored = [w for w in self.seen.writes.values() if not w.holds() and w.path not in loaded]
         for guard in (*changed, *stored):
-            if again or guard in stored or not _was_missing(guard.expected):
-                raise self._refused(label, guard, guard.now())
+            now = guard.now()
+            made = _was_missing(guard.expected) and not isinstance(now, Tensor)
+            if again or guard in stored or not made:
+                raise self._refused(label, guard, now)
         return not changed
 
     def _refused(self, label: str, guard: Guard, now: Any) -> TraceError:
@@ -148,6 +151,13 @@ class Captures:
         plain = path.removeprefix("the structure of ").removeprefix("the length of ")
         plain = plain.removeprefix("the entries of ")
         written = self.seen.writes.get(path)
+        if isinstance(now, Tensor):
+            return TraceError(
+                f"{label} stores a staged value in {path}, which outlives the trace",
+                origin=self.seen.changes.get(path),
+                remedy="return it, and store the result outside; where another function needs it, "
+                "pass it as an argument",
+            )
         return TraceError(
             f"{label} changes {path} while it is traced, from {brief(guard.expected)} to "
             f"{brief(now)}; Python runs once, and later calls would not change it",

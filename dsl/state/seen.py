@@ -17,6 +17,7 @@ import numpy as np
 
 from dlvm.base.errors import Origin
 from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
 
@@ -106,7 +107,7 @@ class Seen:
         self._generator(place)
         if is_array(value):
             self._array(place)
-        if place.known or not place.path:
+        if place.known or not place.path or isinstance(value, Tensor):
             return
         unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
         if isinstance(value, Scalar):
@@ -173,6 +174,8 @@ class Seen:
     def whole(self, place: Place) -> None:
         """An object is handed to code that is not read."""
         value = place.value
+        if isinstance(value, Tensor):
+            return
         if place in self._whole or place.known or isinstance(value, (*_IDENTICAL, type(None))):
             return
         self._whole.add(place)
