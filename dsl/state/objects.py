@@ -99,13 +99,18 @@ class Objects(ABC):
         args: Sequence[Value],
         named: dict[str, Value],
         rest: Value | None = None,
-    ) -> Value: ...
+    ) -> Value:
+        """What a call may give."""
 
     @abstractmethod
-    def hand(self, site: Site, values: Iterable[Value], use: Use = Use.READ) -> None: ...
+    def hand(
+        self, site: Site, values: Iterable[Value], use: Use = Use.READ, staged: bool = False
+    ) -> None:
+        """Values go to code that is not read."""
 
     @abstractmethod
-    def open(self, place: Place) -> None: ...
+    def open(self, place: Place) -> None:
+        """What is loaded by name of anything may be loaded of this."""
 
     # -- places ------------------------------------------------------------------------------------
 

@@ -311,23 +311,42 @@ class Paths(Objects):
             return known
         if (inner := self.inside(t)) is not None:
             functions, whole = inner
-            for function in functions:
-                if whole:
-                    self.call(site, function, args, named, rest)
-                else:  # its arguments are staged
-                    passed = union(self._staged(flat(x)) for x in given) | UNKNOWN
-                    self.call(site, function, (), {}, passed)
             if not whole:
-                self.hand(site, given, Use.STAGED)
-            return UNKNOWN | (
-                self.call(site, functions[0], args, named, rest) if whole else NOTHING
-            )
+                return self._of_staged(site, t, args, named, rest)
+            return UNKNOWN | union(self.call(site, f, args, named, rest) for f in functions)
         if isinstance(value, type):
             return self._construct(site, t, args, named, rest, given)
         return self._opaque(site, t, args, named, rest, given)
 
-    def _staged(self, x: Value) -> Value:
-        return frozenset(STAGED if isinstance(t, Place) and is_array(t.value) else t for t in x)
+    def _staged(self, x: Value, known: bool) -> Value:
+        """Arguments as a staged function sees them; whole numbers and text may stay ``known``."""
+        return frozenset(STAGED if self._is_staged(t, known) else t for t in x)
+
+    def _is_staged(self, t: Any, known: bool) -> bool:
+        if not isinstance(t, Place):
+            return t is HOST and not known
+        value = t.value
+        plain = isinstance(value, bool | int | str) and known
+        numbers = isinstance(value, bool | int | float | np.generic) and not plain
+        return numbers or is_array(value) or self.is_container(value)
+
+    def _of_staged(
+        self, site: Site, t: Place, args: Sequence[Value], named: dict[str, Value], rest: Value | None
+    ) -> Value:
+        """A call of a staged function or of one with a derivative of its own."""
+        functions, _ = self.inside(t) or ([], False)
+        known = bool(getattr(t.value, "transparent", True))
+        static = getattr(getattr(t.value, "parameters", None), "static", ())
+        names = getattr(getattr(t.value, "parameters", None), "names", ())
+        given = [
+            flat(x) if i < len(names) and names[i] in static else self._staged(flat(x), known)
+            for i, x in enumerate(args)
+        ]
+        by_name = {k: x if k in static else self._staged(flat(x), known) for k, x in named.items()}
+        for function in functions:
+            self.call(site, function, given, by_name, UNKNOWN | self._staged(rest or NOTHING, known))
+        self.hand(site, [*args, *named.values(), rest or NOTHING], Use.STAGED, staged=True)
+        return UNKNOWN
 
     def _construct(
         self, site: Site, t: Place, args: Any, named: Any, rest: Any, given: list[Value]
@@ -363,13 +382,9 @@ class Paths(Objects):
             some = any(self.kinds(x) == {"s"} for x in given)
             staged = isinstance(value, np.ufunc) and some
             return only(STAGED) if staged else only(HOST) if whole else UNKNOWN
-        if module == "dlvm":
-            function = any(
-                isinstance(y, Closure | Bound) or callable(getattr(y, "value", None))
-                for x in given
-                for y in flat(x)
-            )
-            self.hand(site, given, Use.MAYBE if function else Use.STAGED)
+        if module == "dlvm":  # of which only those of trees take arrays as they are
+            raw = getattr(value, "__module__", "") == "dlvm.tree"
+            self.hand(site, given, Use.MAYBE if raw else Use.STAGED, staged=not raw)
             return UNKNOWN
         own = type(value).__mro__[0]
         if "__call__" in dir(own) and is_known_code(sys.modules.get(own.__module__)):
@@ -394,20 +409,30 @@ class Paths(Objects):
 
     # -- handing over ------------------------------------------------------------------------------
 
-    def hand(self, site: Site, values: Iterable[Value], use: Use = Use.READ) -> None:
-        """Values go to code that is not read, or into something that is not followed."""
+    def hand(
+        self,
+        site: Site,
+        values: Iterable[Value],
+        use: Use = Use.READ,
+        staged: bool = False,
+    ) -> None:
+        """Values go to code that is not read, or into something that is not followed.
+
+        Functions among them may be called with the others, which are ``staged`` before.
+        """
         everything = frozenset[Any]().union(*(flat(x) for x in values))
+        passed = (self._staged(everything, False) if staged else everything) | UNKNOWN
         for t in everything:
             if isinstance(t, Closure):
-                self.run(site, t.frame, (), {}, everything | UNKNOWN)
+                self.run(site, t.frame, (), {}, passed)
             elif isinstance(t, Bound):
-                self.call(site, only(t), (), {}, everything - {t} | UNKNOWN)
+                self.call(site, only(t), (), {}, passed - {t})
             elif isinstance(t, Method):
                 self.hand(site, [only(t.of)])
             elif isinstance(t, Place):
-                self._hand(site, t, use, everything)
+                self._hand(site, t, use, passed)
 
-    def _hand(self, site: Site, t: Place, use: Use, everything: Value) -> None:
+    def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
         value = t.value
         if is_array(value):
             self.seen.used(site, t, use)
@@ -418,7 +443,7 @@ class Paths(Objects):
         self._handed.add(key)
         if isinstance(value, types.FunctionType):
             if is_known_code(value.__globals__):
-                self.run(site, self._frame_of(value), (), {}, everything | UNKNOWN)
+                self.run(site, self._frame_of(value), (), {}, passed)
         elif isinstance(value, types.CodeType):
             pass
         elif self.is_container(value):
@@ -426,7 +451,7 @@ class Paths(Objects):
             self.open(t)
         elif (inner := self.inside(t)) is not None:
             for function in inner[0]:
-                self.call(site, function, (), {}, everything - {t} | UNKNOWN)
+                self.call(site, function, (), {}, passed - {t})
         else:
             self.seen.whole(t)
             self.open(t)

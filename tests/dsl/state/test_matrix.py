@@ -81,7 +81,7 @@ def _custom_vjp(get: Any, use: Any) -> Any:
 
 def _custom_jvp(get: Any, use: Any) -> Any:
     f = dlvm.custom_jvp(lambda x: (use(get()) * x * x).sum())
-    f.defjvp(lambda xs, ds: (f(*xs), (2 * use(get()) * xs[0] * ds[0]).sum()))
+    f.defjvp(lambda xs, ds: (f(*xs), (xs[0] * ds[0] * 2 * use(get())).sum()))
     return dlvm.grad(f)
 
 
@@ -127,7 +127,7 @@ TRANSFORMED: dict[str, tuple[Any, Any]] = {
     "custom_vjp": (_custom_vjp, lambda w: 2 * w * X),
     "custom_jvp": (_custom_jvp, lambda w: 2 * w * X),
     "scan": (
-        lambda g, u: lambda x: dlvm.scan(lambda c, a: (c + a * u(g()).sum(), None), 0.0, x)[0],
+        lambda g, u: lambda x: dlvm.scan(lambda c, a: (c + (a * u(g())).sum(), None), 0.0, x)[0],
         lambda w: X.sum() * np.sum(w * np.ones(N) if np.ndim(w) else w),
     ),
 }
