@@ -66,6 +66,11 @@ def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any
     return kept(f, key, lambda: StagedFunction(program, roots=roots))
 
 
+def linear_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
+    """A staged function of what is kept of ``f`` at a point, made once; it reads nothing else."""
+    return kept(f, key, lambda: StagedFunction(program))
+
+
 def frozen_wrt(wrt: Any) -> Hashable:
     """What names arguments, as a key."""
     return wrt if isinstance(wrt, int | str) else tuple(wrt)

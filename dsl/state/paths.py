@@ -331,7 +331,12 @@ class Paths(Objects):
         return numbers or is_array(value) or self.is_container(value)
 
     def _of_staged(
-        self, site: Site, t: Place, args: Sequence[Value], named: dict[str, Value], rest: Value | None
+        self,
+        site: Site,
+        t: Place,
+        args: Sequence[Value],
+        named: dict[str, Value],
+        rest: Value | None,
     ) -> Value:
         """A call of a staged function or of one with a derivative of its own."""
         functions, _ = self.inside(t) or ([], False)
@@ -344,7 +349,9 @@ class Paths(Objects):
         ]
         by_name = {k: x if k in static else self._staged(flat(x), known) for k, x in named.items()}
         for function in functions:
-            self.call(site, function, given, by_name, UNKNOWN | self._staged(rest or NOTHING, known))
+            self.call(
+                site, function, given, by_name, UNKNOWN | self._staged(rest or NOTHING, known)
+            )
         self.hand(site, [*args, *named.values(), rest or NOTHING], Use.STAGED, staged=True)
         return UNKNOWN
 
