@@ -137,7 +137,7 @@ class Captures:
             if known is not None and found.base is None and Elements.of(array) != known:
                 raise self._refused(label, Guard(found.path, found.read, known), Elements.of(array))
         changed = [guard for guard in self.seen.guards if not guard.holds()]
-        loaded = {guard.path for guard in changed}
+        loaded = {guard.path for guard in changed} | self.seen.missed
         stored = [w for w in self.seen.writes.values() if not w.holds() and w.path not in loaded]
         for guard in (*changed, *stored):
             now = guard.now()

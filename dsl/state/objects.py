@@ -310,6 +310,7 @@ class Objects(ABC):
     def _missing(self, site: Site, place: Place, name: str, cls: Any) -> Value:
         """A name that an object has not: its class may make it up."""
         self._absent(place, name)
+        self.seen.missed.add(f"{place.path}.{name}")
         found = next(
             (k.__dict__["__getattr__"] for k in cls.__mro__ if "__getattr__" in k.__dict__), None
         )
@@ -438,6 +439,7 @@ class Objects(ABC):
         try:
             return self.item(place, key, place.value[key])
         except Exception:  # a key that is not there, or a __missing__ of the user's
+            self.seen.missed.add(f"{place.path}[{key!r}]")
             self.seen.guard(
                 f"whether {place.path} has {key!r}",
                 Derived(place.read, lambda x: _has(x, key)),
@@ -448,7 +450,7 @@ class Objects(ABC):
     def _of_key(self, site: Site, place: Place, key: Value) -> Value:
         """A view of an array where it is known to be one; else elements that Python reads."""
         items = [t.parts if isinstance(t, Built) else (only(t),) for t in key]
-        parts = [[*part][0] for item in items for part in item if len(part) == 1]
+        parts = [next(iter(part)) for item in items for part in item if len(part) == 1]
         simple = len(items) == 1 and len(parts) == len(items[0])
         values = [p.value if isinstance(p, Place) and p.known else ANY for p in parts]
         slices = all(v is None or v is Ellipsis or isinstance(v, slice) for v in values)

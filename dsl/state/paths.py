@@ -295,6 +295,10 @@ class Paths(Objects):
             return self.call(site, only(t.function), (*first, *args), dict(t.named) | named, rest)
         given = [*args, *named.values(), *([rest] if rest else [])]
         if isinstance(t, Method):
+            if isinstance(t.of, Place) and isinstance(t.of.value, type):
+                cls: Any = t.of.value
+                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, bool(given))
             return self.method(site, t, args, given)
         if not isinstance(t, Place):
             self.hand(site, given, Use.MAYBE if t in (ANY, STAGED) else Use.READ)

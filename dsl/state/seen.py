@@ -84,6 +84,8 @@ class Seen:
         self.generators: dict[str, tuple[Any, str]] = {}
         self.uses: dict[Any, Use] = {}
         self._guards: dict[Any, Guard] = {}
+        self.missed: set[str] = set()
+        """Attributes and items that the code loads and that are not there."""
         self._loaded: set[Place] = set()
         self._whole: set[Place] = set()
 
@@ -229,9 +231,12 @@ class Seen:
         owner = getattr(fn, "__self__", None)
         if module is None and isinstance(owner, type):
             module = owner.__module__
-        name = f"{module}.{getattr(fn, '__qualname__', '')}"
+        self.source_of(site, place.path, f"{module}.{getattr(fn, '__qualname__', '')}", given)
+
+    def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
+        """The same by the full name of the function."""
         if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
-            self.sources.setdefault(place.path or name.removeprefix("builtins."), _origin(site))
+            self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
         """An attribute of a module of Python's own is loaded."""
@@ -279,6 +284,8 @@ def generator_of(value: Any) -> Any:
 
 def state_of(generator: Any) -> str:
     """The state of a generator of random numbers, to be compared."""
+    if hasattr(generator, "get_state"):
+        return repr(generator.get_state(legacy=False))
     if hasattr(generator, "getstate"):
         try:
             return repr(generator.getstate())

@@ -140,6 +140,12 @@ class Watch:
         except _GONE:
             return None
 
+    @property
+    def reads(self) -> int:
+        """How many places a call reads."""
+        together = sum(len(s.compared) + len(s.followed) for s in self._spaces)
+        return together + len(self._derived) + len(self._computed)
+
     # -- putting places together -------------------------------------------------------------------
 
     def _add(self, guard: Guard) -> None:
@@ -200,7 +206,7 @@ def _is_cell(of: Read) -> bool:
 
 
 class State:
-    """All captured state that a program holds for: guards, and arrays that are read at each call."""
+    """All captured state that a program holds for: guards, and arrays read at each call."""
 
     def __init__(
         self, guards: Sequence[Guard], captured: Sequence[tuple[Found, TensorType]]
