@@ -3,6 +3,10 @@
 The names of instructions differ among versions of Python; what is told here does not.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# dis does not say what its entries are.
+
 from __future__ import annotations
 
 import bisect
@@ -69,7 +73,7 @@ def decoded(code: types.CodeType) -> Code:
         arg = i.arg if i.opcode >= dis.HAVE_ARGUMENT else None
         jumps = i.opcode in _JUMPS
         always = jumps and i.opname.startswith("JUMP_") and "IF" not in i.opname
-        at = next((e for e in covers if e.start <= i.offset < e.end), None)
+        at: Any = next((e for e in covers if e.start <= i.offset < e.end), None)
         handler = at and Handler(number[at.target], at.depth, 2 if at.lasti else 1)
         steps.append(
             Step(

@@ -6,6 +6,10 @@ nothing new is found. A load of an attribute or an item of captured state is a p
 containers all is noted, of objects what the code that is read loads from anything by name.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
 from __future__ import annotations
 
 import builtins
@@ -18,7 +22,8 @@ import numpy as np
 
 from dlvm.dsl.trace.scopes import is_array
 
-from .objects import Objects, is_known_code, know_package
+from .attributes import is_known_code, know_package
+from .calls import Calls
 from .places import Attribute, Held, Item
 from .seen import Seen, Use
 from .things import (
@@ -49,7 +54,7 @@ _PATIENCE = 40
 """How often a function is walked before all that it mentions counts as read."""
 
 
-class Paths(Objects):
+class Paths(Calls):
     """What some functions read, found by walking their code."""
 
     def __init__(self, seen: Seen) -> None:
@@ -60,7 +65,7 @@ class Paths(Objects):
         self._handed: set[Any] = set()
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
-        """Walk a function with what is known of its arguments; ``others`` is what the rest may be."""
+        """Walk a function with what is known of its arguments, and what the ``others`` may be."""
         know_package(root)
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
         self.call(start, only(self.held(root)), (), known, others)

@@ -4,6 +4,10 @@ Scalars and functions become guards, arrays hidden arguments. Of each use of an 
 whether a trace takes it or NumPy computes with it.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
 from __future__ import annotations
 
 import array

@@ -4,6 +4,10 @@ The meaning of loads, calls and operators is with ``paths``; here stands which o
 instruction is. An instruction that is not known here takes all that is on the stack out of sight.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
 from __future__ import annotations
 
 import sys
