@@ -15,7 +15,7 @@ from dlvm import linalg as linalg
 from dlvm import ops as ops
 from dlvm.base import errors
 from dlvm.base.debugging import debug
-from dlvm.base.errors import CompilerError, DlvmError, UserError
+from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UserError
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.trace.facing import facing_users
@@ -55,6 +55,7 @@ __all__ = [
     "CompilerError",
     "DlvmError",
     "Module",
+    "TraceWarning",
     "UserError",
     "checkpoint",
     "checkpoint_name",

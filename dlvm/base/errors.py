@@ -157,6 +157,10 @@ class StagedAttributeError(TraceError, AttributeError):
     """An attribute that a staged value does not have."""
 
 
+class TraceWarning(UserWarning):
+    """Something that a trace noticed and that may not be what the user meant; it is told once."""
+
+
 class DonationError(UserError):
     """A donated argument that can't be given away."""
 

@@ -60,9 +60,9 @@ class Levels:
             declared.append(Declaration("adjoint", n.adjoint, n.of, self.wrt, seeded=True))
             declared.append(Declaration("tangent", n.tangent, n.of, self.wrt))
             all_ = tuple(range(self._count(len(declared) // 4)))
-            kept = {"keep": all_, "wrt": self.wrt}
-            declared.append(Declaration("adjoint", n.with_adjoint, n.of, **kept, seeded=True))
-            declared.append(Declaration("tangent", n.with_tangent, n.of, **kept))
+            for kind, name in (("adjoint", n.with_adjoint), ("tangent", n.with_tangent)):
+                seeded = kind == "adjoint"
+                declared.append(Declaration(kind, name, n.of, self.wrt, keep=all_, seeded=seeded))
         return expand(Module((*self.module.entries, *declared)))
 
     def function(self, level: int, seeds: Sequence[Array]) -> Mapping:

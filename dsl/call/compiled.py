@@ -13,7 +13,7 @@ from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
-from dlvm.dsl.state.guards import Found
+from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
@@ -49,17 +49,15 @@ class Shape:
 class Compiled:
     """One function compiled for one signature."""
 
-    def __init__(
-        self, shape: Shape, program: Program, road: Road, captured: Sequence[Found]
-    ) -> None:
+    def __init__(self, shape: Shape, program: Program, road: Road, state: State) -> None:
         self.shape = shape
         self.program = program
         self.road = road
         """The machine code and how it was made; also for a trace that gives the same program."""
-        self.captured = tuple(captured)
+        self.state = state
         params = program.module.main.params
         self._types = [p.type for p in params]
-        self._labels = [*(i.label for i in shape.inputs), *(c.path for c in captured)]
+        self._labels = [*(i.label for i in shape.inputs), *(c.path for c, _ in state.captured)]
         self._donated = sorted(program.module.main.donations().values())
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
@@ -101,7 +99,8 @@ class Compiled:
             raise self._unlike(shown(shape.tree), shown(tree))
         names = arguments.leaf_labels(tree)
         try:
-            out = self.run([given(x, name) for x, name in zip(leaves, names, strict=True)])
+            found = [given(x, name) for x, name in zip(leaves, names, strict=True)]
+            out = self.run(found, self._read())
         except ShapeError as error:
             error.remedy = error.remedy or EACH
             raise
@@ -109,7 +108,7 @@ class Compiled:
         if (
             form not in self._short
             and not looks(self.road.options.debug).at_numbers
-            and (made := short_cut(self, form, leaves, self._read if self.captured else None))
+            and (made := short_cut(self, form, leaves))
         ):
             self._short[form] = made
         return out
@@ -121,17 +120,25 @@ class Compiled:
             remedy=EACH,
         )
 
-    def _read(self) -> list[Any]:
-        """The captured arrays as they are now."""
-        return [found.read() for found in self.captured]
+    def _read(self) -> Sequence[Any]:
+        """The captured arrays as they are now; other state than that of the trace is an error."""
+        found = self.state.current()
+        if found is None:
+            changed = self.state.changed() or "what it captures has changed"
+            raise UserError(
+                f"compiled for other captured state: {changed}",
+                origin=user_origin(),
+                remedy=EACH,
+            )
+        return found
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Run on leaves in parameter order; captured arrays are read now."""
+    def run(self, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
+        """Run on leaves in parameter order, and on the captured arrays."""
         labels = self._labels
         arrays = [
             as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
         ]
-        arrays += map(np.asarray, self._read())
+        arrays += captured
         looked = looks(self.road.options.debug)
         if not looked.at_numbers:
             return unflatten(self.program.tree, self._results(arrays))

@@ -49,8 +49,8 @@ class Explanation:
         return Explanation(
             name,
             tuple(compiles),
-            _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.captured),
-            _once(f"{g.path} = {brief(g.expected)}" for s in made for g in s.guards),
+            _once(f"{f.path}: {t}, read at each call" for s in made for f, t in s.state.captured),
+            _once(f"{g.path} = {brief(g.expected)}" for s in made for g in s.state.guards),
             _once(f"{path}: {why}" for s in made for path, why in s.unwatched.items()),
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),

@@ -248,8 +248,8 @@ class StagedFunction(Generic[P, R]):
             return self._inside(arguments)
         written, tree = flatten(arguments.values)
         leaves = _readable(written, arguments, tree)
-        made = self._programs.find(arguments, tree, leaves)
-        out = made.compiled.run(leaves)
+        made, captured = self._programs.find(arguments, tree, leaves)
+        out = made.compiled.run(leaves, captured)
         if not looks(self.source.options.debug).at_numbers:
             self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
         return out
@@ -265,7 +265,7 @@ class StagedFunction(Generic[P, R]):
         kept = [(m, call) for m, call in self._short.get(form, ()) if not m.dropped]
         if any(m is made for m, _ in kept):
             return
-        call = short_cut(made.compiled, form, leaves, made.watch())
+        call = short_cut(made.compiled, form, leaves)
         if call is not None:
             if len(self._short) >= FORMS:
                 self._short.clear()

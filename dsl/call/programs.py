@@ -10,18 +10,20 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dlvm.base.errors import TraceError
 from dlvm.base.locks import Order, held_at_fork
 from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.captures import Captures
+from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.specs import Arguments, check_lists, unlike_an_array
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.dsl.trace.trees import node_kinds
 
 from .compiled import Compiled, Shape
 from .recursion import identity
@@ -35,8 +37,10 @@ COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
 KEPT = 256
 """How many programs of one function are kept."""
 SHORT_CUTS = 4096
-PATIENCE = 16
-"""How many traces in vain before the elements of an array are no longer compared."""
+ROUNDS = 4
+"""How many programs are made for one call while what is captured changes meanwhile."""
+Found = tuple[Specialisation, Sequence[Any]]
+"""A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
 
 
@@ -54,15 +58,13 @@ class Programs:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._cache: dict[Signature, list[Specialisation]] = {}
-        self._known: dict[Any, list[Specialisation]] = {}
+        self._known: dict[Any, tuple[Specialisation, ...]] = {}
         self._compiles: list[Compile] = []
-        self._vain: Counter[str] = Counter()
-        self._free: dict[str, str] = {}
-        self._matters: set[str] = set()
+        self._told: set[str] = set()
         self._clock = itertools.count(1)
 
-    def find(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Specialisation:
-        """The program for a call, compiled if there is none yet."""
+    def find(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
+        """The program for a call, compiled if there is none yet, and the captured arrays now."""
         key = (
             arguments.names,
             tree,
@@ -71,27 +73,34 @@ class Programs:
             interpreting(),
             self.source.checked,
         )
-        for found in self._known.get(key, ()):
-            if found.changed() is None:
-                found.used = next(self._clock)
-                return found
+        for made in self._known.get(key, ()):
+            if (arrays := made.state.current()) is not None:
+                made.used = next(self._clock)
+                return made, arrays
         return self._choose(key, arguments, tree, leaves)
 
-    def _choose(
-        self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]
-    ) -> Specialisation:
+    def _choose(self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
-            candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
-            candidates += [] if self.source.dynamic else self._open(signature)
-            found = next((c for c in candidates if c.changed() is None), None)
-            if found is None:
-                found = self._compile(signature, arguments)
-            found.used = next(self._clock)
-            if len(self._known) >= SHORT_CUTS:
-                self._known.clear()
-            self._known.setdefault(key, []).insert(0, found)
-            return found
+            for _ in range(ROUNDS):
+                candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
+                candidates += [] if self.source.dynamic else self._open(signature)
+                for made in candidates:
+                    if (arrays := made.state.current()) is not None:
+                        self._remember(key, made)
+                        return made, arrays
+                self._compile(signature, arguments)
+        raise TraceError(
+            f"what {self.source.label} captures changes faster than it can be traced",
+            remedy="keep other threads from changing it, or pass it as an argument",
+        )
+
+    def _remember(self, key: Any, made: Specialisation) -> None:
+        made.used = next(self._clock)
+        if len(self._known) >= SHORT_CUTS:
+            self._known.clear()
+        known = self._known.get(key, ())
+        self._known[key] = (made, *(m for m in known if m is not made))
 
     def _open(self, wanted: Signature) -> list[Specialisation]:
         """Programs with unknown sizes that serve such arguments, compiled from specs."""
@@ -129,14 +138,16 @@ class Programs:
         """The program for such arguments, which may be specs."""
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
-            kept = (c for c in self._cache.get(signature, ()) if c.changed() is None)
+            kept = (c for c in self._cache.get(signature, ()) if c.state.current() is not None)
             return (next(kept, None) or self._compile(signature, arguments)).compiled
 
     def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
         """The traced program for such arguments, which may be specs."""
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
-            return self._trace(signature, arguments)[0]
+            program = self._trace(signature, arguments)[0]
+            program.trace.forget()
+            return program
 
     def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
         reason = self._reason(signature, arguments)
@@ -145,17 +156,13 @@ class Programs:
         road = twin.compiled.road if twin else Road(program.module, self.source.options)
         _ = road.executable
         found = [captures.arrays[key] for key in program.trace.arrays]
+        types_ = (c.param.type for c in program.trace.arrays.values())
+        state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
+        program.trace.forget()
         shape = Shape(
             self.source.parameters, signature.names, signature.tree, tuple(inputs), signature.static
         )
-        types_ = (c.param.type for c in program.trace.arrays.values())
-        made = Specialisation(
-            signature,
-            captures.settled(bool(program.trace.constants), self._free),
-            tuple(zip(found, types_, strict=True)),
-            Compiled(shape, program, road, found),
-            captures.unwatched,
-        )
+        made = Specialisation(signature, Compiled(shape, program, road, state), captures.unwatched)
         self._keep(made)
         label = self.source.label
         if twin:
@@ -169,26 +176,31 @@ class Programs:
     def _twin(self, signature: Signature, program: Program) -> Specialisation | None:
         """A program that is the same although its guards fail; this trace takes its place."""
         kept = self._cache.get(signature, [])
-        other = kept[0].other_elements() if kept else set[str]()
         twin = next((s for s in kept if s.compiled.module == program.module), None)
-        if twin is None:
-            self._matters |= other
-            return None
-        self._drop(twin)
-        for path in other - self._matters:
-            self._vain[path] += 1
-            if self._vain[path] >= PATIENCE:
-                self._free[path] = "its elements changed, never the program: not compared now"
-                log.warning("%s: %s: %s", self.source.label, path, self._free[path])
+        if twin is not None:
+            self._drop(twin)
         return twin
 
     def _trace(
         self, signature: Signature, arguments: Arguments
     ) -> tuple[Program, Captures, list[Input]]:
+        """Trace; once more if that changed what is captured, as of what is made once and kept."""
         for name, value in zip(arguments.names, arguments.values, strict=True):
             check_lists(name, value)
+        for again in (False, True):
+            program, captures, inputs = self._trace_once(signature, arguments)
+            if captures.check(self.source.label, again):
+                break
+        captures.tell(self.source.label, self._told)
+        self._mark_donated(program, arguments, signature.tree)
+        return program, captures, inputs
+
+    def _trace_once(
+        self, signature: Signature, arguments: Arguments
+    ) -> tuple[Program, Captures, list[Input]]:
         source, tree = self.source, signature.tree
-        captures = Captures([*source.roots])
+        kinds = node_kinds(arguments.values)
+        captures = Captures(source.roots, dict(arguments.static), not kinds, kinds)
         types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
@@ -199,7 +211,6 @@ class Programs:
             if (explained := unlike_an_array(error, arguments)) is None:
                 raise
             raise explained from error
-        self._mark_donated(program, arguments, tree)
         return program, captures, inputs
 
     def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
@@ -217,7 +228,7 @@ class Programs:
         if not self._compiles:
             return "first call"
         for kept in self._cache.get(signature, ()):
-            if changed := kept.changed():
+            if changed := kept.state.changed():
                 return changed
         labels = arguments.leaf_labels(signature.tree)
         known = [*self._cache]

@@ -30,7 +30,6 @@ Form: TypeAlias = "int | tuple[int | str, ...]"
 Given: TypeAlias = "Sequence[Any]"
 """The arguments of a call, as they are written."""
 Call: TypeAlias = "Callable[[Given], Any]"
-Read: TypeAlias = "Callable[[], Sequence[Any] | None]"
 PLAIN = {np.ndarray, float, int, bool}
 
 
@@ -56,13 +55,14 @@ class _Mark:
         self.index = index
 
 
-def short_cut(compiled: Compiled, form: Form, leaves: Given, captured: Read | None) -> Call | None:
+def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     """The way to a program from calls of a form, for leaves of these types; None without one."""
     executable, tree = compiled.road.executable, compiled.program.tree
     kinds: list[Any] = [*map(type, leaves)]
     if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds) or compiled.doubts:
         return None
-    kinds += [np.ndarray] * len(compiled.captured)
+    kinds += [np.ndarray] * len(compiled.state.captured)
+    captured = None if compiled.state.is_empty else compiled.state.watch
     enter = executable.entry(kinds, bare=tree.is_leaf())
     marked = _marked(compiled.shape.parameters, form)
     where = [x.index for x in marked.values if isinstance(x, _Mark)]

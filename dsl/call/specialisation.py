@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DlvmError
-from dlvm.dsl.state.guards import ELEMENTS, Elements, Found, Guard, brief, present
-from dlvm.dsl.state.watch import Watch
-from dlvm.dsl.trace.scopes import is_array, type_of
+from dlvm.dsl.state.watch import State
+from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import shown
 from dlvm.ir import Expr, TensorType
@@ -40,34 +39,16 @@ class Specialisation:
     """
 
     signature: Signature
-    guards: tuple[Guard, ...]
-    captured: tuple[tuple[Found, TensorType], ...]
     compiled: Compiled
     unwatched: dict[str, str]
     used: int = 0
     taken: bool = False
     dropped: bool = False
 
-    def watch(self) -> Watch | None:
-        """What reads and compares all that state at once, if there is any."""
-        state = self.guards or self.captured
-        return Watch(self.guards, [found for found, _ in self.captured]) if state else None
-
-    def changed(self) -> str | None:
-        """What is no longer as it was while tracing, if anything."""
-        for guard in self.guards:
-            if not guard.holds():
-                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
-        for found, t in self.captured:
-            array = present(found.read)
-            if not is_array(array) or type_of(array) != t:
-                return f"the captured {found.path} was {t}, is {brief(array)}"
-        return None
-
-    def other_elements(self) -> set[str]:
-        """The arrays whose elements are no longer those that Python may have read."""
-        elements = (g for g in self.guards if isinstance(g.expected, Elements))
-        return {g.path.removeprefix(ELEMENTS) for g in elements if not g.holds()}
+    @property
+    def state(self) -> State:
+        """The captured state."""
+        return self.compiled.state
 
 
 def leaf_key(leaf: Any) -> Any:

@@ -64,7 +64,13 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
 
 
 def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
-    """A staged function that is made of ``f``, once."""
+    """A staged function that is made of ``f``, once; it reads what ``f`` captures."""
+    roots = [*(f.source.roots if is_staged(f) else (f,)), program]
+    return kept(f, key, lambda: StagedFunction(program, roots=roots))
+
+
+def linear_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
+    """A staged function of what is kept of ``f`` at a point, made once; it reads nothing else."""
     return kept(f, key, lambda: StagedFunction(program))
 
 

@@ -1,10 +1,10 @@
 """``vjp`` and ``linearize``: a function at a point, and the linear maps from there.
 
 What the maps need of the function is computed once and kept: values of the trace inside one,
-arrays outside. What a loop of unknown length keeps is a stack there, with room for as many trips
-as were made before; if that is too little, the function runs again with more. Inside a trace such
-a loop has a tape, which can be read only once, and the maps are derivatives like others, which
-compute the function again; so they are everywhere for a function that calls itself.
+arrays outside, which belong to the map alone. What a loop of unknown length keeps is a stack there,
+with room for as many trips as were made before; if that is too little, the function runs again with
+more. Inside a trace such a loop has a tape, which can be read only once: there, and everywhere for
+a function that calls itself, the operands are kept, and the maps compute the function again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dlvm.compile import at_a_point
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.trace.facing import facing_users
-from dlvm.dsl.trace.operands import here, staged
+from dlvm.dsl.trace.operands import fresh, here, staged
 from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call, call_function
@@ -26,10 +26,9 @@ from dlvm.dsl.trace.trees import NAMESPACE, unflatten
 from dlvm.ir import FunctionRef, Module, Op, Value, zeros
 from dlvm.ir.core import Entry, Function
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
-from dlvm.ops import Call
 
-from .derivatives import converted, derived_once, jvp, matched_tangents
-from .transforms import Applied, applied, float_leaves, main_results, pullback, regrouped, seeds_of
+from .derivatives import converted, derived_once, linear_once, matched_tangents
+from .transforms import Applied, applied, float_leaves, main_results, regrouped, seeds_of
 
 if TYPE_CHECKING:
     from dlvm.ad.linear import Point
@@ -40,6 +39,29 @@ ROOM = 64
 
 
 @dataclass(frozen=True, eq=False)
+class Copied:
+    """Functions of a trace that can be called in another one.
+
+    ``made`` are all functions that there were, ``known`` those that ``trace`` has itself.
+    """
+
+    made: Sequence[Entry]
+    trace: weakref.ref[Trace]
+    known: frozenset[str]
+
+    def adopted(self, fn: Function) -> str:
+        """A function as the trace here has it, with all that it calls."""
+        trace = here().trace
+        names: dict[str, str] = trace.memo.setdefault(("adopted", self), {})
+        known = self.known if trace is self.trace() else frozenset[str]()
+        made = {e.name: e for e in self.made}
+        new = [e for e in reached(fn, made) if e.name not in known and e.name not in names]
+        names.update({e.name: trace.unique(e.name) for e in new})
+        trace.entries += [_renamed(e, names) for e in new]
+        return names.get(fn.name, fn.name)
+
+
+@dataclass(frozen=True, eq=False)
 class At:
     """A function at a point: its map, and how its arguments and results are trees."""
 
@@ -47,27 +69,14 @@ class At:
     made: Applied
     positions: tuple[int, ...]
     main: Callee
-    trace: weakref.ref[Trace]
-    known: frozenset[str]
-    """The functions that were there already in the trace in which it was made."""
+    functions: Copied
 
     def apply(self, kept: Sequence[Any], given: Iterable[Value]) -> list[Tensor]:
         """Call the map here."""
-        name = self.adopted(self.point.map)
+        name = self.functions.adopted(self.point.map)
         witness = (zeros(t) for t in self.point.witness)
         operands = [*(staged(x).read() for x in kept), *given, *witness]
         return call(name, operands, [r.type for r in self.point.map.results])
-
-    def adopted(self, fn: Function) -> str:
-        """A function as the trace here has it, with all that it calls."""
-        trace = here().trace
-        names: dict[str, str] = trace.memo.setdefault(("adopted", self), {})
-        known = self.known if trace is self.trace() else frozenset[str]()
-        made = {e.name: e for e in self.point.made}
-        new = [e for e in reached(fn, made) if e.name not in known and e.name not in names]
-        names.update({e.name: trace.unique(e.name) for e in new})
-        trace.entries += [_renamed(e, names) for e in new]
-        return names[fn.name]
 
     def back(self, kept: Sequence[Any], cotangents: Any) -> tuple[Any, ...]:
         """From cotangents of the results to a tree for each argument."""
@@ -83,6 +92,46 @@ class At:
         found = iter(self.apply(kept, given))
         types = self.main.types
         pushed = [next(found) if t.dtype.is_float else None for t in types]
+        return unflatten(self.main.tree, pushed)
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """A function with a tape, at a point: what is kept are its operands, and it runs again.
+
+    The operands are its arguments and what it captures, as they were at the point.
+    """
+
+    function: Function
+    made: Applied
+    positions: tuple[int, ...]
+    main: Callee
+    functions: Copied
+
+    def _declared(self, kind: str, **options: Any) -> str:
+        name = self.functions.adopted(self.function)
+        return here().trace.declare(kind, name, wrt=self.positions, **options).name
+
+    def back(self, kept: Sequence[Any], cotangents: Any) -> tuple[Any, ...]:
+        """From cotangents of the results to a tree for each argument."""
+        types = self.made.callee.types
+        seeds = seeds_of(self.main, cotangents)
+        rest = types[len(self.main.types) :]
+        seeds += [zeros(t) for t in rest if t.dtype.is_float]
+        operands = [staged(x).read() for x in kept]
+        name = self._declared("adjoint", keep=(), seeded=True)
+        found = call(name, [*operands, *seeds], [operands[i].type for i in self.positions])
+        by_leaf = dict(zip(self.positions, found, strict=True))
+        return tuple(regrouped(self.made, self.made.arguments.names, by_leaf))
+
+    def along(self, kept: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """From a tangent, or None, for each leaf of the arguments to those of the results."""
+        operands = [staged(x).read() for x in kept]
+        given = [converted(tangents[i], operands[i].type) for i in self.positions]
+        types = self.made.callee.types
+        name = self._declared("tangent", keep=(), seeded=False)
+        found = iter(call(name, [*operands, *given], [t for t in types if t.dtype.is_float]))
+        pushed = [next(found) if t.dtype.is_float else None for t in self.main.types]
         return unflatten(self.main.tree, pushed)
 
 
@@ -103,20 +152,21 @@ def _refers(entry: Entry) -> Iterator[str]:
         yield entry.of
         return
     for op in entry.walk():
-        if isinstance(op, Call):
-            yield from (v.name for v in op.attributes.values() if isinstance(v, FunctionRef))
+        yield from (v.name for v in op.attributes.values() if isinstance(v, FunctionRef))
 
 
 def _renamed(entry: Entry, names: dict[str, str]) -> Entry:
-    def visit(op: Op, env: Env) -> Sequence[Value]:
+    def visit(op: Op, env: Env) -> Sequence[Value] | None:
         refs = {k: v for k, v in op.attributes.items() if isinstance(v, FunctionRef)}
+        if not refs:
+            return None
         new = {k: FunctionRef(names.get(v.name, v.name)) for k, v in refs.items()}
         return op.rebuild(mapped(op.operands, env), **new).results
 
     name = names[entry.name]
     if not isinstance(entry, Function):
         return replace(entry, name=name, of=names.get(entry.of, entry.of))
-    same = everywhere(entry, lambda body: transform(body, visit, on=Call))
+    same = everywhere(entry, lambda body: transform(body, visit))
     return replace(same, name=name)
 
 
@@ -132,12 +182,12 @@ class Ahead:
 class Kept:
     """What the maps need of a function at a point: a tree whose structure holds the maps."""
 
-    def __init__(self, at: At, values: Sequence[Any]) -> None:
+    def __init__(self, at: At | Again, values: Sequence[Any]) -> None:
         self.at = at
         self.values = values
 
 
-def _taken_apart(kept: Kept) -> tuple[tuple[Any, ...], At]:
+def _taken_apart(kept: Kept) -> tuple[tuple[Any, ...], At | Again]:
     return tuple(kept.values), kept.at
 
 
@@ -157,14 +207,14 @@ def _register() -> None:
 _registered: list[bool] = []
 
 
-def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept | None]:
-    """In a trace: the results, and what is kept for the maps; None where there is a tape."""
+def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept]:
+    """In a trace: the results, and what is kept for the maps."""
     return _ahead(f, primals, forward, has_aux, None)[:2]
 
 
 def _ahead(
     f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool, room: int | None
-) -> tuple[Any, Kept | None, Any]:
+) -> tuple[Any, Kept, Any]:
     """The same where tapes become stacks of some room; last, how much room was wanted."""
     made = applied(f, primals, {})
     positions = every_float(made)
@@ -177,12 +227,15 @@ def _ahead(
     if any(fn.has_effect for fn in module.functions):
         room = None  # for it would be seen again where the room was too small
     point = at_a_point(module, callee.name, wrt, seeded, forward, room)
+    known, form = frozenset(e.name for e in trace.entries), replace(made, leaves=[])
     if point is None:
-        return call_function(callee, made.leaves), None, None
-    known = frozenset(e.name for e in trace.entries)
-    at = At(point, replace(made, leaves=[]), positions, main, weakref.ref(trace), known)
+        functions = Copied(module.entries, weakref.ref(trace), known)
+        again = Again(module.function(callee.name), form, positions, main, functions)
+        return call_function(callee, made.leaves), Kept(again, [*map(fresh, operands)]), None
+    functions = Copied(point.made, weakref.ref(trace), known)
+    at = At(point, form, positions, main, functions)
     types = [r.type for r in point.ahead.results]
-    found = call(at.adopted(point.ahead), operands, types)
+    found = call(functions.adopted(point.ahead), operands, types)
     wanted = None if room is None else found.pop()
     n = len(callee.types)
     return unflatten(callee.tree, found[:n]), Kept(at, found[n:]), wanted
@@ -194,9 +247,7 @@ def every_float(made: Applied) -> tuple[int, ...]:
     return found or tuple(float_leaves(made, made.arguments.names))
 
 
-def outside(
-    f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool
-) -> tuple[Any, Kept | None]:
+def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept]:
     """The same outside a trace, by a program that is made once."""
     if not _registered:
         _registered.append(True)
@@ -240,7 +291,7 @@ def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
     """
     found, kept = (ahead if in_trace() else outside)(f, primals, False, has_aux)
     out, aux = found if has_aux else (found, None)
-    pull = _pull(f, primals, has_aux) if kept is None else _pull_kept(f, kept)
+    pull = _pull(f, kept)
     return (out, pull, aux) if has_aux else (out, pull)
 
 
@@ -252,30 +303,11 @@ def _along(kept: Kept, tangents: Sequence[Any]) -> Any:
     return kept.at.along(kept.values, tangents)
 
 
-def _pull_kept(f: Fun, kept: Kept) -> Fun:
+def _pull(f: Fun, kept: Kept) -> Fun:
     def pull(ct: Any) -> tuple[Any, ...]:
         if in_trace():
             return kept.at.back(kept.values, ct)
-        return derived_once(f, "back", _back)(kept, ct)
-
-    return facing_users(pull)
-
-
-def _pull(f: Fun, primals: Sequence[Any], has_aux: bool) -> Fun:
-    """The pullback of a function with a tape: its adjoint, computed from the primals."""
-
-    def inside(primals: Any, ct: Any) -> tuple[Any, ...]:
-        made = applied(f, primals, {})
-        positions = every_float(made)
-        if has_aux:
-            rest = made.callee.tree.children()[1]
-            ct = (ct, unflatten(rest, [None] * rest.num_leaves))
-        found = pullback(made, positions)(ct)
-        return tuple(regrouped(made, made.arguments.names, found))
-
-    def pull(ct: Any) -> tuple[Any, ...]:
-        run = inside if in_trace() else derived_once(f, ("pull", has_aux), inside)
-        return run(tuple(primals), ct)
+        return linear_once(f, "back", _back)(kept, ct)
 
     return facing_users(pull)
 
@@ -292,11 +324,9 @@ def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
     out, kept = (ahead if in_trace() else outside)(f, primals, True, False)
 
     def push(*tangents: Any) -> Any:
-        if kept is None:
-            return jvp(f, primals, tangents)[1]
         given = matched_tangents(primals, tangents)
         if in_trace():
             return kept.at.along(kept.values, given)
-        return derived_once(f, "along", _along)(kept, given)
+        return linear_once(f, "along", _along)(kept, given)
 
     return out, facing_users(push)

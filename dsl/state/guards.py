@@ -1,14 +1,13 @@
 """What is compared at each call: guards on state that was read while tracing.
 
 A guard knows how a name is followed and what stood there. Scalars are compared by type and
-value, functions and classes by identity, arrays that Python computed with by their elements:
-all of a small one, a sample of a large one. This room does not know how names are found.
+value, functions and classes by identity, arrays that Python computed with by all their elements.
+This room does not know how names are found.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import weakref
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Sequence
@@ -24,9 +23,10 @@ from dlvm.ir import Array
 from .places import Items, Read
 
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
-SMALL = 4096
-"""Bytes of an array, and entries of a container, that are compared in full."""
-
+FEW = 64
+"""Of how many scalars in a container on they are compared at once."""
+MOST = 1 << 20
+"""Bytes of an array that are compared at each call."""
 
 ELEMENTS = "the elements of "
 """How the path of a guard on elements begins."""
@@ -116,10 +116,11 @@ def comparable(value: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """An array that can be reached by name: its path and how it is read."""
+    """An array that the code reads: its path and how it is read; of a view, what it is one of."""
 
     path: str
     read: Read
+    base: Found | None = None
 
 
 # -- containers ------------------------------------------------------------------------------------
@@ -131,9 +132,8 @@ def pairs(value: Any) -> list[tuple[Any, Any]]:
 
 
 def structure(value: Any) -> Any:
-    """The keys of a mapping in their order; of what is long, and of sequences, the length."""
-    keyed = hasattr(value, "items") and len(value) <= SMALL
-    return tuple(value) if keyed else len(value)
+    """The keys of a mapping in their order; of a sequence the length."""
+    return tuple(value) if hasattr(value, "items") else len(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -162,11 +162,10 @@ def entries(keys: Sequence[Any], read: Read) -> Items:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of an array at one time: all of a small one, of a large one a sample."""
+    """All elements of an array at one time, bit by bit."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    identity: int
     data: bytes
 
     def __repr__(self) -> str:
@@ -178,11 +177,7 @@ class Elements:
         """What an array holds now."""
         if not is_array(array):
             raise ValueError("no longer an array")
-        if array.nbytes <= SMALL:
-            return Elements(array.dtype, array.shape, 0, array.tobytes())
-        step = math.ceil((array.nbytes / SMALL) ** (1 / array.ndim))
-        sample = array[(slice(None, None, step),) * array.ndim]
-        return Elements(array.dtype, array.shape, id(array), sample.tobytes())
+        return Elements(array.dtype, array.shape, array.tobytes())
 
 
 def owner(array: Array) -> Any:

@@ -72,3 +72,14 @@ class Derived:
     def __call__(self) -> Any:
         """Compute it."""
         return self.compute(self.of())
+
+
+def standing(read: Any) -> Any:
+    """Where a place stands, as a key: two ways to read one place have the same."""
+    if isinstance(read, Held):
+        return id(read.value)
+    if isinstance(read, Item):
+        return (standing(read.of), type(read.key), read.key)
+    if isinstance(read, Attribute):
+        return (standing(read.of), read.name)
+    return (standing(read.of),) if isinstance(read, Derived | Items) else id(read)

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .guards import Found, Guard
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.ir import TensorType
+
+from .guards import Found, Guard, brief, present
 from .places import Attribute, Derived, Held, Item, Items, Read
 
 Pick = Callable[[Any], Sequence[Any]]
@@ -38,6 +41,22 @@ class Check:
         return self.guard.allows(self.made(tuple(now[i] for i in self.slots)))
 
 
+class Keys(list[Any]):
+    """Keys that are read of one namespace, each once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[Any, int] = {}
+
+    def place(self, key: Any) -> int:
+        """The place of a key among those that are read."""
+        plain = type(key) in (str, int)
+        found = self._places.setdefault((type(key), key) if plain else id(key), len(self))
+        if found == len(self):
+            self.append(key)
+        return found
+
+
 @dataclass(slots=True)
 class Namespace:
     """What is read of one object, which is held, or was read of another namespace.
@@ -48,8 +67,8 @@ class Namespace:
     parent: Slot | None
     held: Any
     kind: type
-    compared: list[Any] = field(default_factory=list[Any])
-    followed: list[Any] = field(default_factory=list[Any])
+    compared: Keys = field(default_factory=Keys)
+    followed: Keys = field(default_factory=Keys)
     checks: list[Check] = field(default_factory=list[Check])
     expected: tuple[Any, ...] = ()
     pick: Pick | None = None
@@ -67,15 +86,6 @@ class Namespace:
             self.expected = tuple(now[: len(self.compared)])
             return True
         return False
-
-
-def _index(keys: list[Any], key: Any) -> int:
-    """The place of a key among those that are read."""
-    for i, known in enumerate(keys):
-        if known is key or (type(known) is type(key) in (str, int) and known == key):
-            return i
-    keys.append(key)
-    return len(keys) - 1
 
 
 def _picker(kind: type, keys: list[Any]) -> Pick | None:
@@ -130,6 +140,12 @@ class Watch:
         except _GONE:
             return None
 
+    @property
+    def reads(self) -> int:
+        """How many places a call reads."""
+        together = sum(len(s.compared) + len(s.followed) for s in self._spaces)
+        return together + len(self._derived) + len(self._computed)
+
     # -- putting places together -------------------------------------------------------------------
 
     def _add(self, guard: Guard) -> None:
@@ -150,13 +166,13 @@ class Watch:
 
     def _compare(self, number: int, keys: Sequence[Any], guard: Guard, made: Any) -> None:
         space = self._spaces[number]
-        slots = tuple(_index(space.compared, k) for k in keys)
+        slots = tuple(space.compared.place(k) for k in keys)
         space.checks.append(Check(slots, guard, made))
 
     def _slot(self, read: Read) -> Slot | None:
         """Where a place is followed along with others."""
         place = self._place(read)
-        return place and (place[0], _index(self._spaces[place[0]].followed, place[1]))
+        return place and (place[0], self._spaces[place[0]].followed.place(place[1]))
 
     def _place(self, read: Read) -> tuple[int, Any] | None:
         """The namespace and the key of a place."""
@@ -187,3 +203,39 @@ class Watch:
 
 def _is_cell(of: Read) -> bool:
     return isinstance(of, Held) and isinstance(of.value, types.CellType)
+
+
+class State:
+    """All captured state that a program holds for: guards, and arrays read at each call."""
+
+    def __init__(
+        self, guards: Sequence[Guard], captured: Sequence[tuple[Found, TensorType]]
+    ) -> None:
+        self.guards = tuple(guards)
+        self.captured = tuple(captured)
+        self.watch = Watch(self.guards, [found for found, _ in self.captured])
+        self.is_empty = not self.guards and not self.captured
+
+    def current(self) -> Sequence[Any] | None:
+        """The captured arrays as they are now; None where the program does not hold for that."""
+        found = () if self.is_empty else self.watch()
+        if found is None:
+            return None
+        types_ = (t for _, t in self.captured)
+        return found if all(map(_is_of, found, types_)) else None
+
+    def changed(self) -> str | None:
+        """What is no longer as it was while tracing, if anything."""
+        for guard in self.guards:
+            if not guard.holds():
+                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
+        for found, t in self.captured:
+            array = present(found.read)
+            if not _is_of(array, t):
+                return f"the captured {found.path} was {t}, is {brief(array)}"
+        return None
+
+
+def _is_of(array: Any, t: TensorType) -> bool:
+    """Whether a captured array still has its type; none has an unknown size."""
+    return is_array(array) and array.dtype == t.dtype.numpy and array.shape == t.shape

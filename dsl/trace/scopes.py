@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError
 from dlvm.dsl.words.origins import origin_in as origin_in
+from dlvm.dsl.words.origins import steps_of_users
 from dlvm.dsl.words.origins import user_origin as user_origin
 from dlvm.ir import (
     NUMBERS,
@@ -127,6 +129,8 @@ class Trace:
         self.entries: list[Entry] = []
         self.names: set[str] = set()
         self.arrays: dict[int, Captured] = {}
+        self.taken: set[tuple[CodeType, int, int]] = set()
+        """By which code, at which offset, an array was captured, with its identity."""
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
         self.memo: dict[Any, Any] = {}
@@ -143,6 +147,11 @@ class Trace:
         while isinstance(array.base, np.ndarray):
             array = array.base
         return id(array) in self.known
+
+    def forget(self) -> None:
+        """Let go of what was looked at to find captured state; the trace is done."""
+        self.find = _found_before
+        self.taken.clear()
 
     def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
         """The functions written so far, to come back to."""
@@ -169,6 +178,10 @@ class Trace:
             found = self.memo[key] = Declaration(kind, self.unique(f"{kind}_{of}"), of, **options)
             self.entries.append(found)
         return found
+
+
+def _found_before(array: Array) -> str | None:
+    raise CompilerError("an array was captured after the trace was done")
 
 
 class Scope:
@@ -235,6 +248,7 @@ class Scope:
                 return self._constant(array)
             param = Param(type_of(array), f"captured_{plain_name(path)}")
             known = trace.arrays[key] = Captured(path, array, param)
+        trace.taken.update((code, at, key) for code, at in steps_of_users())
         return self.lift(known.param, self.root)
 
     def _constant(self, array: Array) -> Value:

@@ -58,6 +58,18 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     return [a for a, leaf in zip(spread, leaves, strict=True) if leaf is not None]
 
 
+def node_kinds(values: Any) -> list[type]:
+    """The classes of objects that are nodes of a tree, such as dataclasses and NamedTuples."""
+    if isinstance(values, dict):
+        return node_kinds(list(values.values()))  # pyright: ignore[reportUnknownArgumentType]
+    own = [type(values)] if dataclasses.is_dataclass(values) else []
+    if isinstance(values, tuple | list):
+        named = [type(values)] if hasattr(values, "_fields") else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return [*named, *(k for x in values for k in node_kinds(x))]  # pyright: ignore[reportUnknownVariableType]
+    fields = [f.name for f in dataclasses.fields(values)] if own else []  # pyright: ignore[reportArgumentType]
+    return [*own, *(k for n in fields for k in node_kinds(getattr(values, n)))]
+
+
 def structure(tree: Any) -> Spec:
     """The structure of a tree."""
     return flatten(tree)[1]

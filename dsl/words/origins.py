@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 from dlvm.base.errors import Origin, UserError
 
@@ -44,6 +44,15 @@ def user_origin() -> Origin:
     if found is None:
         found = _origins[key] = Origin(*key)
     return found
+
+
+def steps_of_users() -> Iterator[tuple[CodeType, int]]:
+    """The code of users that is at work, from the innermost call, and at which offset it stands."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if not is_internal(frame):
+            yield frame.f_code, frame.f_lasti
+        frame = frame.f_back
 
 
 def origin_in(traceback: TracebackType | None) -> Origin | None:

@@ -181,4 +181,4 @@ def test_a_derivative_reads_what_its_function_captures(monkeypatch):
 def test_a_function_of_numpys_is_not_searched(fn):
     """What it can reach is all of NumPy, and nothing of the user's."""
     found = Captures([fn])
-    assert not found.names and not found.guards and not found.arrays
+    assert not found.seen.guards and not found.arrays

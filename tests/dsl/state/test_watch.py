@@ -164,10 +164,10 @@ def test_what_changes_is_noticed(change: Any, monkeypatch: pytest.MonkeyPatch):
     for _ in range(2):
         np.testing.assert_allclose(staged(X), plain(X), rtol=1e-12)
     made, _ = staged._short[1][0]
-    watch = made.watch()
-    assert watch is not None and watch() is not None
+    watch = made.state.watch
+    assert watch() is not None
     change(world, monkeypatch)
-    assert (watch() is None) == any(not guard.holds() for guard in made.guards)
+    assert (watch() is None) == any(not guard.holds() for guard in made.state.guards)
     for _ in range(2):
         np.testing.assert_allclose(staged(X), plain(X), rtol=1e-6)
 
@@ -177,8 +177,8 @@ def test_equal_values_are_compared_once_and_then_known():
     f = dlvm.function(lambda x: x * holder["n"])
     f(X)
     made, _ = f._short[1][0]
-    watch = made.watch()
-    assert watch is not None and watch() is not None
+    watch = made.state.watch
+    assert watch() is not None
     holder["n"] = float("1000.5")
     assert watch() is not None
     space = next(s for s in watch._spaces if "n" in s.compared)

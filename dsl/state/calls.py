@@ -1,0 +1,211 @@
+"""What calls give where there is no code to be read.
+
+Methods of arrays and containers, functions of Python's own, and objects that hold functions.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.words.methods import WeakMethod
+
+from .attributes import UNKNOWN, UNREAD
+from .items import Items
+from .places import Attribute, Derived, Item
+from .seen import Use
+from .things import (
+    HOST,
+    NOTHING,
+    Bound,
+    Built,
+    Iter,
+    Method,
+    Place,
+    Site,
+    Value,
+    flat,
+    only,
+    union,
+)
+
+_ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
+_OF_TYPE = {type, isinstance, issubclass, callable, id}
+_EVERY = {builtins.vars, builtins.dir}
+_VIEWS = {"transpose", "swapaxes", "squeeze"}
+_ORDERED = {"reshape", "ravel"}
+
+
+class Calls(Items):
+    """The meaning of calls of what is not read."""
+
+    # -- calls of what has no code to be read ------------------------------------------------------
+
+    def method(self, site: Site, t: Method, args: Sequence[Value], given: list[Value]) -> Value:
+        """A method of an array, of a container, or of an object of Python's own."""
+        of = t.of
+        if not isinstance(of, Place):
+            return self._method_of_built(site, of, t.name, given)
+        if is_array(of.value):
+            return self._method_of_array(site, of, t.name, given)
+        if self.is_container(of.value) and isinstance(of.value, dict):
+            if t.name in ("items", "values"):
+                found = self.elements(site, only(of), values=True)
+                return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
+            if t.name == "get" and args:
+                return self._item(site, of, args[0]) | union(args[1:])
+            if t.name == "keys":
+                return only(Iter(self.elements(site, only(of))))
+        self.hand(site, given)
+        self.seen.touched(site, of)
+        self.hand(site, [only(of)])
+        return UNKNOWN
+
+    def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
+        inside = flat(only(of))
+        if name == "items":
+            return only(Iter(only(Built((only(HOST), inside)))))
+        if name in ("values", "get", "copy", "keys"):
+            return only(Iter(inside)) | inside
+        self.hand(site, [*given, inside])
+        return UNKNOWN
+
+    def _method_of_array(self, site: Site, of: Place, name: str, given: list[Value]) -> Value:
+        if name in _VIEWS and of.value.ndim >= 2:
+            return self.view(of, of.value.T)
+        if name in _ORDERED and of.value.flags.c_contiguous:
+            return self.view(of, of.value.reshape(-1))
+        self.seen.touched(site, of)
+        self.seen.used(site, of, Use.READ)
+        self.hand(site, given)
+        return only(HOST)
+
+    def builtin(
+        self, site: Site, fn: Any, args: Sequence[Value], given: list[Value]
+    ) -> Value | None:
+        """What a function of Python's own gives, where more is known of it; else None."""
+        try:
+            hash(fn)
+        except TypeError:
+            return None
+        if fn is len and args:
+            for t in (t for t in args[0] if isinstance(t, Place)):
+                if is_array(t.value):
+                    self.seen.typed(t)
+                elif self.is_container(t.value):
+                    self.seen.length(t)
+                else:
+                    self.hand(site, [only(t)])
+            return only(HOST) if self.kinds(args[0]) != {"a"} else UNKNOWN
+        if fn in _OF_TYPE and args:
+            for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
+                self.seen.typed(t)
+            return only(HOST) if fn is not type else UNKNOWN
+        if fn is globals:
+            return only(self.held(site.frame.globals))
+        if fn in _ITERATED and len(given) == 1:
+            return only(Iter(self.elements(site, given[0])))
+        if fn is enumerate and args:
+            return only(Iter(only(Built((only(HOST), self.elements(site, args[0]))))))
+        if fn is zip and len(args) == len(given):
+            return only(Iter(only(Built(tuple(self.elements(site, x) for x in args)))))
+        if fn in (getattr, hasattr) and len(args) >= 2:
+            return self._by_name(site, args)
+        if fn in _EVERY and args:
+            self.hand(site, [self.everything(site, args[0])])
+            return UNKNOWN
+        return None
+
+    def _by_name(self, site: Site, args: Sequence[Value]) -> Value:
+        names = [t.value for t in args[1] if isinstance(t, Place) and isinstance(t.value, str)]
+        if len(names) == len(args[1]):
+            found = union(self.attribute(site, args[0], n) for n in names)
+        else:
+            found = self.everything(site, args[0])
+        return union([found, *args[2:]])
+
+    def everything(self, site: Site, x: Value) -> Value:
+        """All that objects have of their own."""
+        out = [UNKNOWN]
+        for t in (t for t in x if isinstance(t, Place)):
+            self.hand(site, [only(t)])
+            slots = (n for k in type(t.value).__mro__ for n in getattr(k, "__slots__", ()))
+            own = getattr(t.value, "__dict__", {})
+            if isinstance(own, dict):
+                keys = Derived(t.read, lambda v: tuple(v.__dict__))
+                self.seen.guard(f"the attributes of {t.path}", keys, tuple(own))
+            out += [self.attribute(site, only(t), n) for n in [*own, *slots]]
+        return union(out)
+
+    def inside(self, t: Place) -> tuple[list[Value], bool] | None:
+        """The functions in a callable object, and whether they are called with its arguments."""
+        value = t.value
+        if isinstance(value, types.MethodType | WeakMethod):
+            owner: Any = value.__self__
+            where = f"{t.path}.__self__" if t.path else "self"
+            first = self.place((t, "self"), where, Attribute(t.read, "__self__"), owner)
+            if not isinstance(value.__func__, types.FunctionType) and not self._is_ours(
+                value.__func__
+            ):
+                return None
+            return [only(Bound(self.held(value.__func__), self.loaded(first)))], True
+        if isinstance(value, functools.partial):
+            return [self._partial(t)], True
+        if self._is_ours(value):
+            return self._ours(t)
+        wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
+        plain = isinstance(value, types.FunctionType | type) or self.home_of(value) in UNREAD
+        if callable(wrapped) and not plain:
+            path = getattr(wrapped, "__name__", t.path)
+            return [self.under(t, path, Attribute(t.read, "__wrapped__"), "wrapped", wrapped)], True
+        return None
+
+    def _partial(self, t: Place) -> Value:
+        value, path = t.value, t.path
+        function = self.under(
+            t, f"{path}.func".lstrip("."), Attribute(t.read, "func"), "func", value.func
+        )
+        parts = [("args", i, x) for i, x in enumerate(value.args)]
+        parts += [("keywords", k, x) for k, x in value.keywords.items()]
+        for where, key, x in parts:
+            read = Item(Attribute(t.read, where), key)
+            given = self.under(t, f"{path}.{where}[{key!r}]".lstrip("."), read, (where, key), x)
+            name: Any = () if where == "args" else ((key, given),)
+            function = only(
+                Bound(next(iter(function)), given if where == "args" else NOTHING, name)
+            )
+        return function
+
+    def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
+        """Staged functions and those with a rule for their derivative."""
+        value = t.value
+        source = _source(value)
+        if source is not None:
+            return [only(self.held(root)) for root in source.roots], False
+        if hasattr(value, "_rules"):
+            if not t.known:
+                self.seen.guard(
+                    f"the rules of {t.path}",
+                    Attribute(t.read, "_rules"),
+                    value._rules,
+                    by_identity=True,
+                )
+            return [only(self.held(f)) for f in (value._fun, *value._rules)], False
+        return None
+
+
+def _source(value: Any) -> Any:
+    """What a staged function was made of; also of a method of a dataclass."""
+    x: Any
+    for x in (value, getattr(value, "_function", None)):
+        if hasattr(x, "python") and hasattr(x, "source"):
+            return x.source
+    return None

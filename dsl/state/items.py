@@ -1,0 +1,281 @@
+"""What items of captured containers and arrays are, and what operators make of them."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.dsl.trace.scopes import is_array
+
+from .attributes import UNKNOWN, Attributes
+from .places import Attribute, Derived, Item
+from .seen import Scalar, Use
+from .things import (
+    ANY,
+    HOST,
+    NOTHING,
+    STAGED,
+    Built,
+    Iter,
+    Place,
+    Site,
+    Value,
+    flat,
+    only,
+    union,
+)
+
+
+class Items(Attributes):
+    """The meaning of items and operators."""
+
+    # -- items -------------------------------------------------------------------------------------
+
+    def subscript(self, site: Site, x: Value, key: Value) -> Value:
+        """What stands under a key."""
+        return union(self._subscript(site, t, key) for t in x)
+
+    def _subscript(self, site: Site, t: Any, key: Value) -> Value:
+        if isinstance(t, Place):
+            return self._item(site, t, key)
+        keys = [k.value for k in key if isinstance(k, Place)]
+        if isinstance(t, Built):
+            inside = [k for k in keys if isinstance(k, int) and -len(t.parts) <= k < len(t.parts)]
+            exact = len(inside) == len(key) == 1
+            return t.parts[inside[0]] if exact else union(t.parts) | only(Iter(union(t.parts)))
+        if isinstance(t, Iter):
+            return t.of | (only(t) if any(isinstance(k, slice) for k in keys) else NOTHING)
+        self._by_array(site, key)
+        return only(t) if t in (STAGED, HOST) else UNKNOWN
+
+    def _by_array(self, site: Site, key: Value) -> None:
+        """Arrays as indices of what is staged: places are arguments, masks are read."""
+        for k in flat(key):
+            if self._is_array(k):
+                self.seen.used(site, k, Use.READ if k.value.dtype.kind == "b" else Use.MAYBE)
+
+    def _item(self, site: Site, place: Place, key: Value) -> Value:
+        value = place.value
+        if is_array(value):
+            return self._of_key(site, place, key)
+        if isinstance(value, Scalar):
+            return only(HOST)
+        self.hand(site, [frozenset(k for k in key if self._is_array(k))])
+        if self.is_container(value):
+            self.seen.entered(place)
+            known = [k.value for k in key if isinstance(k, Place) and isinstance(k.value, Scalar)]
+            if len(known) == len(key):
+                return union(self._under(place, k) for k in known)
+            found = self.elements(site, only(place), values=True)
+            sliced = any(isinstance(k, Place) and isinstance(k.value, slice) for k in key)
+            return found | (only(Iter(found)) if sliced else NOTHING)
+        if hasattr(type(value), "__getitem__"):
+            method = self.attribute(site, only(place), "__getitem__")
+            return self.call(site, method, (key,), {})
+        self.hand(site, [only(place)])
+        return UNKNOWN
+
+    def _under(self, place: Place, key: Any) -> Value:
+        try:
+            return self.item(place, key, place.value[key])
+        except Exception:  # a key that is not there, or a __missing__ of the user's
+            self.seen.missed.add(f"{place.path}[{key!r}]")
+            self.seen.guard(
+                f"whether {place.path} has {key!r}",
+                Derived(place.read, lambda x: _has(x, key)),
+                _has(place.value, key),
+            )
+            return UNKNOWN
+
+    def _of_key(self, site: Site, place: Place, key: Value) -> Value:
+        """A view of an array where it is known to be one; else elements that Python reads."""
+        items = [t.parts if isinstance(t, Built) else (only(t),) for t in key]
+        parts = [next(iter(part)) for item in items for part in item if len(part) == 1]
+        simple = len(items) == 1 and len(parts) == len(items[0])
+        values = [p.value if isinstance(p, Place) and p.known else ANY for p in parts]
+        slices = all(v is None or v is Ellipsis or isinstance(v, slice) for v in values)
+        whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+        ranks = place.value.ndim - sum(isinstance(v, int) for v in values)
+        mixed = all(v is None or v is Ellipsis or type(v) in (slice, int) for v in values)
+        if (
+            simple
+            and values
+            and (
+                slices or (whole and ranks > 0) or (mixed and any(type(v) is slice for v in values))
+            )
+        ):
+            return self._part(place, ranks + values.count(None))
+        self.hand(site, [key])
+        self.seen.used(site, place, Use.READ)
+        return only(HOST)
+
+    def _part(self, place: Place, rank: int) -> Value:
+        """Some part of an array, whose size does not matter; it counts as a view with gaps."""
+        return self.view(place, np.broadcast_to(np.zeros((), place.value.dtype), (2,) * rank))
+
+    def sliced(self, site: Site, x: Value, bounds: Sequence[Value]) -> Value:
+        """What stands between two bounds."""
+        return self.subscript(site, x, self.slice_of(site, bounds))
+
+    def slice_of(self, site: Site, parts: Sequence[Value]) -> Value:
+        """A slice."""
+        self.hand(site, parts)
+        return only(self.held(_SLICE))
+
+    def elements(self, site: Site, x: Value, values: bool = False) -> Value:
+        """What iterating gives; of a dict the keys, unless its ``values`` are wanted."""
+        return union(self._elements(site, t, values) for t in x)
+
+    def _elements(self, site: Site, t: Any, values: bool) -> Value:
+        if isinstance(t, Built):
+            return union(t.parts)
+        if isinstance(t, Iter):
+            return t.of
+        if not isinstance(t, Place):
+            self.hand(site, [only(t)])
+            return only(t) if t in (STAGED, HOST) else UNKNOWN
+        value = t.value
+        if is_array(value):
+            if value.ndim > 1:
+                return self._part(t, value.ndim - 1)
+            self.seen.used(site, t, Use.READ)
+            return only(HOST)
+        if isinstance(value, Scalar | range):
+            return only(HOST)
+        if self.is_container(value):
+            self.seen.entered(t)
+            rest = self.seen.structure(t)
+            if hasattr(value, "items") and not values:
+                return only(HOST)
+            return union([only(HOST), *(self.item(t, k, v) for k, v in rest)])
+        self.hand(site, [only(t)])
+        return UNKNOWN
+
+    def parts(self, site: Site, x: Value, count: int) -> tuple[Value, ...]:
+        """What a sequence of some length is unpacked to."""
+        columns: list[tuple[Value, ...]] = []
+        for t in x:
+            if isinstance(t, Built) and len(t.parts) == count:
+                columns.append(t.parts)
+            elif (
+                isinstance(t, Place) and isinstance(t.value, tuple | list) and len(t.value) == count
+            ):
+                self.seen.structure(t)
+                columns.append(tuple(self.item(t, i, v) for i, v in enumerate(t.value)))
+            else:
+                columns.append((self.elements(site, only(t)),) * count)
+        return tuple(union(c[i] for c in columns) for i in range(count))
+
+    # -- operators ---------------------------------------------------------------------------------
+
+    def operate(self, site: Site, operands: Sequence[Value], in_place: bool = False) -> Value:
+        """An operator, or a function of NumPy."""
+        if any(not x for x in operands):
+            return NOTHING
+        self.arrays_of(site, operands, operands)
+        if in_place:
+            for t in operands[0]:
+                if isinstance(t, Place):
+                    self.seen.touched(site, t)
+        rest = [frozenset(t for t in x if not self._is_array(t)) for x in operands]
+        self.hand(site, rest)
+        found = [self.kinds(x) for x in operands]
+        if all(k <= {"h"} for k in found):
+            return only(HOST)
+        return only(STAGED) if {"s"} in found else UNKNOWN
+
+    def arrays_of(self, site: Site, columns: Sequence[Value], operands: Sequence[Value]) -> None:
+        """What becomes of arrays that meet other operands: arguments of the trace, or numbers."""
+        found = [self.kinds(x) for x in operands]
+        for i, x in enumerate(columns):
+            others = found[:i] + found[i + 1 :]
+            use = Use.READ
+            if {"s"} in others:
+                use = Use.STAGED
+            elif any("h" not in k and k for k in others) or (len(found) == 1 and "a" in found[0]):
+                use = Use.MAYBE
+            for t in x:
+                if self._is_array(t):
+                    self.seen.used(site, t, use)
+
+    def asked(self, site: Site, x: Value) -> None:
+        """Whether a value is true."""
+        for t in x:
+            if isinstance(t, Place) and self.is_container(t.value):
+                self.seen.length(t)
+            elif isinstance(t, Place) and not isinstance(t.value, type | types.FunctionType):
+                self.hand(site, [only(t)])
+
+    def compared(self, site: Site, x: Value, y: Value) -> None:
+        """Whether one object is another, or None."""
+        for a, b in ((a, b) for a in x for b in y):
+            nones = [isinstance(t, Place) and t.value is None for t in (a, b)]
+            for t in (a, b):
+                if isinstance(t, Place) and not t.known and not isinstance(t.value, Scalar):
+                    self.seen.typed(t) if any(nones) else self.seen.identity(t)
+
+    def contains(self, site: Site, container: Value, x: Value) -> None:
+        """Whether a container has something."""
+        self.hand(
+            site,
+            [
+                frozenset(
+                    t for t in x if not isinstance(t, Place) or not isinstance(t.value, Scalar)
+                )
+            ],
+        )
+        keys = [t.value for t in x if isinstance(t, Place) and isinstance(t.value, Scalar)]
+        for t in container:
+            if isinstance(t, Place) and isinstance(t.value, dict) and len(keys) == len(x):
+                for key in keys:
+                    has = Derived(t.read, lambda d, key=key: _has(d, key))
+                    if not t.known:
+                        self.seen.guard(f"whether {t.path} has {key!r}", has, _has(t.value, key))
+            else:
+                self.hand(site, [only(t)])
+
+    def write(
+        self, site: Site, target: Value, x: Value, name: str = "", key: Value | None = None
+    ) -> None:
+        """Give an object an attribute, or a container an item."""
+        staged = key is not None and not any(isinstance(t, Place) for t in target)
+        self.hand(site, [x], Use.MAYBE if staged else Use.READ)
+        for t in target:
+            if not isinstance(t, Place):
+                self._by_array(site, key or NOTHING)
+            elif is_array(t.value):
+                self.seen.touched(site, t)
+                self.seen.used(site, t, Use.READ)
+            elif key is None:
+                path = f"{t.path}.{name}"
+                self.seen.written(site, path, Attribute(t.read, name))
+            elif self.is_container(t.value):
+                self.seen.touched(site, t)
+                for k in (k.value for k in key if isinstance(k, Place)):
+                    if isinstance(k, Scalar):
+                        self.seen.written(site, f"{t.path}[{k!r}]", Item(t.read, k))
+                self.elements(site, only(t), values=True)
+            else:
+                self.hand(site, [only(t)])
+
+
+_SLICE = slice(None)
+
+
+def _has(container: Any, key: Any) -> bool:
+    """Whether a container has a key."""
+    try:
+        return (
+            bool(key in container)
+            if hasattr(container, "keys")
+            else -len(container) <= key < len(container)
+        )
+    except TypeError:
+        return False

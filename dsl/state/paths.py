@@ -1,0 +1,483 @@
+"""Which captured state a function reads: its code is followed along the paths that it loads.
+
+Every function that can be called from the roots is walked, with what its variables may be, until
+nothing new is found. A load of an attribute or an item of captured state is a path (``self.w``,
+``cfg["lr"]``), which ``Seen`` notes. What goes to code that is not read here is *handed* over: of
+containers all is noted, of objects what the code that is read loads from anything by name.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.dsl.trace.scopes import is_array
+
+from .attributes import is_known_code, know_package
+from .calls import Calls
+from .places import Attribute, Held, Item
+from .seen import Seen, Use
+from .things import (
+    ANY,
+    HOST,
+    NOTHING,
+    STAGED,
+    Bound,
+    Built,
+    Closure,
+    Frame,
+    Iter,
+    Method,
+    Place,
+    Site,
+    Super,
+    Value,
+    flat,
+    only,
+    union,
+    widened,
+)
+from .walk import UNKNOWN, Lost, Walk
+
+_IMPLICIT = {"__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"}
+_MANY = 4000
+_PATIENCE = 40
+"""How often a function is walked before all that it mentions counts as read."""
+
+
+class Paths(Calls):
+    """What some functions read, found by walking their code."""
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._frames: dict[Any, Frame] = {}
+        self._dirty: dict[Frame, None] = {}
+        self._open: dict[Place, set[str]] = {}
+        self._handed: set[Any] = set()
+
+    def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
+        """Walk a function with what is known of its arguments, and what the ``others`` may be."""
+        know_package(root)
+        start = Site(Frame((lambda: None).__code__, {}), 0, 0)
+        self.call(start, only(self.held(root)), (), known, others)
+        while True:
+            while self._dirty:
+                self._walk(next(iter(self._dirty)))
+            if not self._follow_names(start):
+                return
+
+    def _walk(self, frame: Frame) -> None:
+        del self._dirty[frame]
+        frame.walks += 1
+        try:
+            if frame.walks <= _PATIENCE:
+                Walk(self, frame).run()
+                return
+        except Lost:
+            frame.walks = _PATIENCE + 1
+        if frame.walks == _PATIENCE + 1:
+            self._all_of(frame)
+
+    def _all_of(self, frame: Frame) -> None:
+        """Everything that code mentions, where its stack can't be followed."""
+        site = Site(frame, 0, frame.code.co_firstlineno)
+        self.names.update(frame.code.co_names)
+        names = [*frame.code.co_names, *frame.code.co_freevars]
+        found = [self.variable(frame, n) | self.of_global(site, n) for n in names]
+        found += frame.variables.values()
+        self.hand(site, [*found, *(self.constant(c) for c in frame.code.co_consts)])
+        self.give(frame, UNKNOWN)
+
+    def _follow_names(self, site: Site) -> bool:
+        """What objects that were handed over have under the names that are loaded of anything.
+
+        It says whether there was something new.
+        """
+        new = False
+        for place, done in [*self._open.items()]:
+            cls: Any = type(place.value)
+            own = place.value if isinstance(place.value, type) else cls
+            special = {n for k in own.__mro__ for n in k.__dict__ if n.startswith("__")}
+            for name in sorted((self.names | special - _IMPLICIT) - done):
+                done.add(name)
+                new = True
+                if any(name in k.__dict__ for k in own.__mro__) or self.has(place, name):
+                    found = self.attribute(site, only(place), name)
+                    self.hand(site, [found - {ANY}])
+        return new
+
+    # -- variables ---------------------------------------------------------------------------------
+
+    def variable(self, frame: Frame, name: str) -> Value:
+        """A local variable, or one of a function around."""
+        if name not in frame.code.co_freevars:
+            return frame.variables.get(name, NOTHING)
+        if frame.outer is not None:
+            return self.variable(frame.outer, name)
+        cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
+        try:
+            value = cell.cell_contents
+        except ValueError:  # it has no value yet
+            return UNKNOWN
+        return self.loaded(
+            self.place((id(cell),), name, Attribute(Held(cell), "cell_contents"), value)
+        )
+
+    def store(self, site: Site, name: str, x: Value) -> None:
+        """Give a variable a value."""
+        frame = site.frame
+        while name in frame.code.co_freevars and frame.outer is not None:
+            frame = frame.outer
+        if name in frame.code.co_freevars:
+            cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
+            self.seen.written(site, name, Attribute(Held(cell), "cell_contents"))
+            self.hand(site, [x])
+        self._grow(frame, name, x)
+
+    def _grow(self, frame: Frame, name: str, x: Value) -> None:
+        known = frame.variables.get(name, NOTHING)
+        if not x <= known:
+            frame.variables[name] = widened(known | x)
+            if frame.walks > _PATIENCE:
+                self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
+            elif frame.variables[name] != known:
+                self._again(frame)
+
+    def _again(self, frame: Frame) -> None:
+        self._dirty[frame] = None
+        for inner in frame.inner:
+            self._again(inner)
+
+    def give(self, frame: Frame, x: Value) -> None:
+        """A function gives a value."""
+        if not x <= frame.returns:
+            frame.returns = widened(frame.returns | x)
+            self._dirty.update(dict.fromkeys(frame.readers))
+
+    def of_global(self, site: Site, name: str) -> Value:
+        """A global variable, or one of Python's own."""
+        space = site.frame.globals
+        if name in site.frame.variables:  # of a class body
+            return site.frame.variables[name]
+        if name in space:
+            return self.loaded(
+                self.place((id(space), name), name, Item(Held(space), name), space[name])
+            )
+        found = getattr(builtins, name, None)
+        return UNKNOWN if found is None else only(self.held(found))
+
+    def write_global(self, site: Site, name: str, x: Value) -> None:
+        """Give a global variable a value."""
+        self.seen.written(site, name, Item(Held(site.frame.globals), name))
+        self.hand(site, [x])
+
+    def module(self, name: str, names: Value) -> Value:
+        """A module that is imported inside a function."""
+        inner = any(t.value for t in names if isinstance(t, Place))
+        found = sys.modules.get(name if inner else name.partition(".")[0])
+        return UNKNOWN if found is None else only(self.held(found, name))
+
+    # -- functions ---------------------------------------------------------------------------------
+
+    def made(self, site: Site, code: Value, defaults: Value | None, named: Value | None) -> Value:
+        """A function that is made inside another one."""
+        (thing,) = code
+        key = (thing.value, site.frame)
+        if key not in self._frames:
+            inner = Frame(thing.value, site.frame.globals, outer=site.frame)
+            self._frames[key] = inner
+            site.frame.inner.append(inner)
+        out = only(Closure(self._frames[key]))
+        for given, by_name in ((defaults, False), (named, True)):
+            if given is not None:
+                self.defaults(site, out, given, by_name)
+        return out
+
+    def defaults(self, site: Site, function: Value, given: Value, named: bool) -> None:
+        """Defaults of a function that is made inside another one."""
+        for closure in (t for t in function if isinstance(t, Closure)):
+            code = closure.frame.code
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            built = next((t for t in given if isinstance(t, Built)), None)
+            if built is None or named:
+                for name in names:
+                    self._grow(closure.frame, name, self.elements(site, given))
+            else:
+                last = code.co_varnames[: code.co_argcount][-len(built.parts) :]
+                for name, x in zip(last, built.parts, strict=False):
+                    self._grow(closure.frame, name, x)
+
+    def _frame_of(self, fn: types.FunctionType) -> Frame:
+        if id(fn) not in self._frames:
+            if len(self._frames) >= _MANY:
+                self.seen.unwatched["functions"] = f"more than {_MANY} can be called"
+            self._frames[id(fn)] = Frame(fn.__code__, fn.__globals__, fn)
+        return self._frames[id(fn)]
+
+    def run(
+        self,
+        site: Site,
+        frame: Frame,
+        args: Sequence[Value],
+        named: dict[str, Value],
+        rest: Value | None,
+    ) -> Value:
+        """Call a function whose code is read; ``rest`` is what other arguments may be."""
+        code, fn = frame.code, frame.fn
+        positional = code.co_varnames[: code.co_argcount]
+        count = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[:count]
+        given = dict(zip(positional, args, strict=False))
+        given |= {k: v for k, v in named.items() if k in names}
+        more = union([*args[len(positional) :], rest or NOTHING])
+        others = union(v for k, v in named.items() if k not in names) | (rest or NOTHING)
+        if code.co_flags & 4:
+            given[code.co_varnames[count]] = only(Iter(more))
+        if code.co_flags & 8:
+            given[code.co_varnames[count + bool(code.co_flags & 4)]] = only(Iter(others | UNKNOWN))
+        for name in names:
+            if rest is not None and name not in given:
+                given[name] = rest
+        self._given_defaults(fn, given, names, rest)
+        new = frame not in self._handed
+        self._handed.add(frame)
+        for name, x in given.items():
+            self._grow(frame, name, x)
+        if new:
+            self._dirty[frame] = None
+        frame.readers.add(site.frame)
+        return frame.returns
+
+    def _given_defaults(
+        self, fn: Any, given: dict[str, Value], names: Sequence[str], rest: Value | None
+    ) -> None:
+        if fn is None:
+            return
+        values = fn.__defaults__ or ()
+        positional = names[: fn.__code__.co_argcount]
+        places = [
+            (name, "__defaults__", i, value)
+            for i, (name, value) in enumerate(
+                zip(positional[len(positional) - len(values) :], values, strict=True)
+            )
+        ]
+        places += [(n, "__kwdefaults__", n, v) for n, v in (fn.__kwdefaults__ or {}).items()]
+        for name, where, key, value in places:
+            if name not in given or rest is not None:
+                read = Item(Attribute(Held(fn), where), key)
+                default = self.loaded(self.place((id(fn), where, key), name, read, value))
+                given[name] = given.get(name, NOTHING) | default
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        site: Site,
+        callee: Value,
+        args: Sequence[Value],
+        named: dict[str, Value],
+        rest: Value | None = None,
+    ) -> Value:
+        """What a call may give."""
+        return union(self._call(site, t, args, named, rest) for t in callee)
+
+    def _call(
+        self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
+    ) -> Value:
+        if isinstance(t, Closure):
+            return self.run(site, t.frame, args, named, rest)
+        if isinstance(t, Bound):
+            first = (t.first,) if t.first or not t.named else ()
+            return self.call(site, only(t.function), (*first, *args), dict(t.named) | named, rest)
+        given = [*args, *named.values(), *([rest] if rest else [])]
+        if isinstance(t, Method):
+            if isinstance(t.of, Place) and isinstance(t.of.value, type):
+                cls: Any = t.of.value
+                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, bool(given))
+            return self.method(site, t, args, given)
+        if not isinstance(t, Place):
+            self.hand(site, given, Use.MAYBE if t in (ANY, STAGED) else Use.READ)
+            whole = t is HOST and all(self.kinds(x) <= {"h"} for x in given)
+            return only(HOST) if whole else only(STAGED) if t is STAGED else UNKNOWN
+        value = t.value
+        self.seen.named(site, t, bool(given))
+        if value is super:
+            return self._super(site, args)
+        if isinstance(value, types.FunctionType) and is_known_code(value.__globals__):
+            return self.run(site, self._frame_of(value), args, named, rest)
+        known = self.builtin(site, value, args, given)
+        if known is not None:
+            return known
+        if (inner := self.inside(t)) is not None:
+            functions, whole = inner
+            if not whole:
+                return self._of_staged(site, t, args, named, rest)
+            return UNKNOWN | union(self.call(site, f, args, named, rest) for f in functions)
+        if isinstance(value, type):
+            return self._construct(site, t, args, named, rest, given)
+        return self._opaque(site, t, args, named, rest, given)
+
+    def _staged(self, x: Value, known: bool) -> Value:
+        """Arguments as a staged function sees them; whole numbers and text may stay ``known``."""
+        return frozenset(STAGED if self._is_staged(t, known) else t for t in x)
+
+    def _is_staged(self, t: Any, known: bool) -> bool:
+        if not isinstance(t, Place):
+            return t is HOST and not known
+        value = t.value
+        plain = isinstance(value, bool | int | str) and known
+        numbers = isinstance(value, bool | int | float | np.generic) and not plain
+        return numbers or is_array(value) or self.is_container(value)
+
+    def _of_staged(
+        self,
+        site: Site,
+        t: Place,
+        args: Sequence[Value],
+        named: dict[str, Value],
+        rest: Value | None,
+    ) -> Value:
+        """A call of a staged function or of one with a derivative of its own."""
+        functions, _ = self.inside(t) or ([], False)
+        known = bool(getattr(t.value, "transparent", True))
+        static = getattr(getattr(t.value, "parameters", None), "static", ())
+        names = getattr(getattr(t.value, "parameters", None), "names", ())
+        given = [
+            flat(x) if i < len(names) and names[i] in static else self._staged(flat(x), known)
+            for i, x in enumerate(args)
+        ]
+        by_name = {k: x if k in static else self._staged(flat(x), known) for k, x in named.items()}
+        for function in functions:
+            self.call(
+                site, function, given, by_name, UNKNOWN | self._staged(rest or NOTHING, known)
+            )
+        self.hand(site, [*args, *named.values(), rest or NOTHING], Use.STAGED, staged=True)
+        return UNKNOWN
+
+    def _construct(
+        self, site: Site, t: Place, args: Any, named: Any, rest: Any, given: list[Value]
+    ) -> Value:
+        """An object that the function makes."""
+        cls: Any = t.value
+        if not is_known_code(sys.modules.get(cls.__module__)):
+            self.hand(site, given)
+            return UNKNOWN
+        self.open(t)
+        for name in ("__new__", "__init__", "__post_init__"):
+            home = next((k for k in cls.__mro__ if name in k.__dict__), object)
+            made = home.__dict__.get(name)
+            made = getattr(made, "__func__", made)
+            if isinstance(made, types.FunctionType):
+                self.call(site, only(self.held(made)), (UNKNOWN, *args), named, rest)
+            elif home is not object:
+                self.hand(site, given)
+        return UNKNOWN
+
+    def _opaque(
+        self, site: Site, t: Place, args: Any, named: Any, rest: Any, given: list[Value]
+    ) -> Value:
+        """A call of code that is not read: of NumPy, of dlvm, of an object."""
+        value = t.value
+        module = self.home_of(value)
+        if not all(given):
+            return NOTHING
+        if module == "numpy":
+            self.arrays_of(site, [flat(x) for x in given], given)
+            self.hand(site, [frozenset(y for y in flat(x) if not self._is_array(y)) for x in given])
+            whole = all(self.kinds(flat(x)) <= {"h"} for x in given)
+            some = any(self.kinds(x) == {"s"} for x in given)
+            staged = isinstance(value, np.ufunc) and some
+            return only(STAGED) if staged else only(HOST) if whole else UNKNOWN
+        if module == "dlvm":  # of which only those of trees take arrays as they are
+            raw = getattr(value, "__module__", "") == "dlvm.tree"
+            self.hand(site, given, Use.MAYBE if raw else Use.STAGED, staged=not raw)
+            return UNKNOWN
+        own = type(value).__mro__[0]
+        if "__call__" in dir(own) and is_known_code(sys.modules.get(own.__module__)):
+            called = self.attribute(site, only(t), "__call__")
+            return self.call(site, called, args, named, rest) | UNKNOWN
+        self.hand(site, [*given, only(t)])
+        return UNKNOWN
+
+    def _super(self, site: Site, args: Sequence[Value]) -> Value:
+        if args:
+            return only(Super(args[0], args[1] if len(args) > 1 else UNKNOWN))
+        frame = site.frame
+        while frame.outer is not None:
+            frame = frame.outer
+        first = site.frame.code.co_varnames[:1]
+        own = site.frame.variables.get(first[0], NOTHING) if first else NOTHING
+        return only(Super(self.variable(site.frame, "__class__"), own))
+
+    def behind(self, site: Site, cls: Value, first: Value, name: str) -> Value:
+        """An attribute of ``super()``."""
+        return self.attribute(site, only(Super(cls, first)), name)
+
+    # -- handing over ------------------------------------------------------------------------------
+
+    def hand(
+        self,
+        site: Site,
+        values: Iterable[Value],
+        use: Use = Use.READ,
+        staged: bool = False,
+    ) -> None:
+        """Values go to code that is not read, or into something that is not followed.
+
+        Functions among them may be called with the others, which are ``staged`` before.
+        """
+        everything = frozenset[Any]().union(*(flat(x) for x in values))
+        passed = (self._staged(everything, False) if staged else everything) | UNKNOWN
+        for t in everything:
+            if isinstance(t, Closure):
+                self.run(site, t.frame, (), {}, passed)
+            elif isinstance(t, Bound):
+                self.call(site, only(t), (), {}, passed - {t})
+            elif isinstance(t, Method):
+                self.hand(site, [only(t.of)])
+            elif isinstance(t, Place):
+                self._hand(site, t, use, passed)
+
+    def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
+        value = t.value
+        if is_array(value):
+            self.seen.used(site, t, use)
+            return
+        key = (t, use, site) if isinstance(value, (dict, list, tuple)) else t
+        if key in self._handed:
+            return
+        self._handed.add(key)
+        if isinstance(value, types.FunctionType):
+            if is_known_code(value.__globals__):
+                self.run(site, self._frame_of(value), (), {}, passed)
+        elif isinstance(value, types.CodeType):
+            pass
+        elif self.is_container(value):
+            self.hand(site, [self.elements(site, only(t), values=True)], use)
+            self.open(t)
+        elif (inner := self.inside(t)) is not None:
+            for function in inner[0]:
+                self.call(site, function, (), {}, passed - {t})
+        else:
+            self.seen.whole(t)
+            self.open(t)
+
+    def open(self, place: Place) -> None:
+        """What is loaded by name of anything may be loaded of this."""
+        value: Any = place.value
+        cls = value if isinstance(value, type) else type(value)
+        plain = isinstance(value, types.ModuleType) or not is_known_code(
+            sys.modules.get(getattr(cls, "__module__", ""))
+        )
+        if not plain and place not in self._open:
+            self._open[place] = set()

@@ -1,0 +1,301 @@
+"""What was found of captured state while code was followed: guards, arrays, and what is to be told.
+
+Scalars and functions become guards, arrays hidden arguments. Of each use of an array it is noted
+whether a trace takes it or NumPy computes with it.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# What is looked at here are objects of any kind.
+
+from __future__ import annotations
+
+import array
+import enum
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import Origin
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.methods import WeakMethod
+from dlvm.ir import Array
+
+from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
+from .places import Attribute, Derived, Read, standing
+from .things import Place, Site
+
+Scalar = (
+    bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
+)
+_BUFFERS = (bytearray, memoryview, array.array)
+_UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [
+    ((set, frozenset), frozenset),
+    (_BUFFERS, bytes),
+]
+_IDENTICAL = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    type,
+    np.ufunc,
+    WeakMethod,
+)
+SOURCES = {
+    "time": "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time "
+    "process_time_ns thread_time thread_time_ns localtime gmtime ctime asctime strftime",
+    "datetime": "datetime.now datetime.utcnow datetime.today date.today",
+    "posix": "urandom getpid listdir getcwd times getrandom",
+    "nt": "urandom getpid listdir getcwd times",
+    "os": "getenv",
+    "uuid": "uuid1 uuid4",
+    "secrets": "token_bytes token_hex token_urlsafe choice randbelow randbits",
+    "random": "SystemRandom SystemRandom.random",
+    "builtins": "input open eval exec",
+    "_io": "open",
+    "numpy.random._generator": "default_rng",
+    "numpy.random": "default_rng",
+}
+"""Functions that give something else at each call, by module."""
+_SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
+_SEEDED = {"default_rng", "Random"}
+
+
+class Use(enum.IntEnum):
+    """What becomes of an array: it goes into the trace, perhaps, or NumPy computes with it."""
+
+    STAGED = 0
+    MAYBE = 1
+    READ = 2
+
+
+class Seen:
+    """Captured state that some functions read."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Found] = {}
+        self.held: list[Array] = []
+        self.unwatched: dict[str, str] = {}
+        self.writes: dict[str, Guard] = {}
+        """Variables, attributes and items that the code gives another value."""
+        self.changes: dict[str, Origin] = {}
+        """Where an object is changed in place, by its path."""
+        self.sources: dict[str, Origin] = {}
+        self.generators: dict[str, tuple[Any, str]] = {}
+        self.uses: dict[Any, Use] = {}
+        self._guards: dict[Any, Guard] = {}
+        self.missed: set[str] = set()
+        """Attributes and items that the code loads and that are not there."""
+        self._loaded: set[Place] = set()
+        self._whole: set[Place] = set()
+
+    @property
+    def guards(self) -> list[Guard]:
+        """All guards."""
+        return [*self._guards.values()]
+
+    def guard(self, path: str, read: Read, value: Any, by_identity: bool = False) -> None:
+        """Something that must stay as it is."""
+        self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
+
+    # -- loads -------------------------------------------------------------------------------------
+
+    def loaded(self, place: Place) -> None:
+        """The code loads what stands somewhere."""
+        if place in self._loaded:
+            return
+        self._loaded.add(place)
+        value = place.value
+        self._generator(place)
+        if is_array(value):
+            self._array(place)
+        if place.known or not place.path or isinstance(value, Tensor):
+            return
+        unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
+        if isinstance(value, Scalar):
+            self.guard(place.path, place.read, value)
+        elif isinstance(value, types.MethodType):
+            self.guard(place.path, Attribute(place.read, "__func__"), value.__func__, True)
+        elif isinstance(value, _IDENTICAL) or _is_ours(value):
+            self.guard(place.path, place.read, value, by_identity=True)
+        elif unpack is not None:
+            self.guard(place.path, Derived(place.read, unpack), unpack(value))
+        elif _is_value(value):
+            self.guard(place.path, place.read, value)
+        elif callable(value) and not hasattr(value, "__dict__"):
+            self.guard(place.path, place.read, value, by_identity=True)
+
+    def _array(self, place: Place) -> None:
+        value = place.value
+        first = self.arrays.setdefault(id(value), Found(place.path, place.read))
+        if first.read is place.read:
+            self.held.append(value)
+        elif first.path != place.path:
+            same = Derived(place.read, lambda found: found is first.read())
+            self.guard(f"whether {place.path} is {first.path}", same, True)
+
+    def entered(self, place: Place) -> None:
+        """Something inside of an object or a container is asked for."""
+        self._generator(place)
+
+    def structure(self, place: Place) -> list[tuple[Any, Any]]:
+        """All of a container is read; what is not compared here stands somewhere by itself."""
+        found = pairs(place.value)
+        plain = [k for k, x in found if isinstance(x, Scalar)]
+        if not place.known:
+            shape = Derived(place.read, structure)
+            self.guard(f"the structure of {place.path}", shape, structure(place.value))
+        if len(plain) < FEW:
+            return found
+        if not place.known:
+            now = entries(plain, place.read)
+            self.guard(f"the entries of {place.path}", now, now())
+        return [(k, x) for k, x in found if not isinstance(x, Scalar)]
+
+    def length(self, place: Place) -> None:
+        """Only the length of a container is read."""
+        if not place.known:
+            self.guard(f"the length of {place.path}", Derived(place.read, len), len(place.value))
+
+    def typed(self, place: Place) -> None:
+        """Only what kind of object it is is read; of an array, its elements' type and its shape."""
+        value, read = place.value, place.read
+        if is_array(value) and place.depth >= 0:
+            kind = Derived(read, lambda x: (x.dtype, x.shape, x.strides))
+            self.guard(f"the type of {place.path}", kind, (value.dtype, value.shape, value.strides))
+        elif not is_array(value) and place.path:
+            cls = Attribute(read, "__class__")
+            self.guard(f"the type of {place.path}", cls, type(value), by_identity=True)
+
+    def identity(self, place: Place) -> None:
+        """Whether it is this very object is read."""
+        self.guard(
+            f"which object {place.path} is", place.read, weakly(place.value), by_identity=True
+        )
+
+    def whole(self, place: Place) -> None:
+        """An object is handed to code that is not read."""
+        value = place.value
+        if isinstance(value, Tensor):
+            return
+        if place in self._whole or place.known or isinstance(value, (*_IDENTICAL, type(None))):
+            return
+        self._whole.add(place)
+        if (
+            isinstance(value, Scalar)
+            or _is_value(value)
+            or isinstance(value, (set, frozenset, *_BUFFERS))
+        ):
+            return
+        self.typed(place)
+        if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+            self.guard(f"the elements of {place.path}", Derived(place.read, _bytes), _bytes(value))
+        elif not hasattr(value, "__dict__") and not _has_slots(value):
+            cls: Any = type(value)
+            kind = f"{cls.__module__}.{cls.__qualname__}"
+            self.unwatched[place.path] = (
+                f"what a {kind} holds is known to C only, so it isn't compared"
+            )
+
+    # -- uses of arrays ----------------------------------------------------------------------------
+
+    def used(self, site: Site, place: Place, use: Use) -> None:
+        """What becomes of an array at some step."""
+        key = (place.read, site.frame.code, site.step)
+        self.uses[key] = max(use, self.uses.get(key, use))
+
+    # -- what changes ------------------------------------------------------------------------------
+
+    def written(self, site: Site, path: str, read: Read) -> None:
+        """The code gives a variable, an attribute or an item another value."""
+        if path not in self.writes:
+            value = present(read)
+            plain = isinstance(value, Scalar)
+            before = value if plain else weakly(value)
+            self.writes[path] = Guard(path, read, before, by_identity=not plain)
+            self.changes[path] = _origin(site)
+
+    def touched(self, site: Site, place: Place) -> None:
+        """The code may change an object in place."""
+        self.changes.setdefault(place.path, _origin(site))
+
+    def _generator(self, place: Place) -> None:
+        found = generator_of(place.value)
+        if found is not None:
+            self.generators.setdefault(place.path or "random", (found, state_of(found)))
+
+    def named(self, site: Site, place: Place, given: bool) -> None:
+        """A function of Python's own is called: one that gives something else each time is told."""
+        fn = place.value
+        module = getattr(fn, "__module__", None)
+        owner = getattr(fn, "__self__", None)
+        if module is None and isinstance(owner, type):
+            module = owner.__module__
+        self.source_of(site, place.path, f"{module}.{getattr(fn, '__qualname__', '')}", given)
+
+    def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
+        """The same by the full name of the function."""
+        if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
+            self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
+
+    def source(self, site: Site, place: Place, name: str) -> None:
+        """An attribute of a module of Python's own is loaded."""
+        if place.value.__name__ == "os" and name in ("environ", "environb"):
+            self.sources.setdefault(f"os.{name}", _origin(site))
+
+
+def _origin(site: Site) -> Origin:
+    return Origin(site.frame.code.co_filename, site.line)
+
+
+def _is_ours(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "dlvm"
+
+
+def _has_slots(value: Any) -> bool:
+    return any("__slots__" in vars(k) for k in type(value).__mro__ if k is not object)
+
+
+def _is_value(value: Any) -> bool:
+    """Whether something of a library is equal by what it holds, such as a date or a fraction."""
+    top = type(value).__module__.partition(".")[0]
+    return top in sys.stdlib_module_names and not isinstance(value, tuple) and comparable(value)
+
+
+def _bytes(value: Any) -> Any:
+    found = np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    return (found.dtype, found.shape, found.tobytes())
+
+
+def generator_of(value: Any) -> Any:
+    """The generator of random numbers that an object is or asks."""
+    if isinstance(value, types.ModuleType):
+        if value.__name__ == "numpy.random":
+            return value.mtrand._rand
+        return value._inst if value.__name__ == "random" and hasattr(value, "_inst") else None
+    if isinstance(value, types.BuiltinMethodType | types.MethodType):
+        value = value.__self__
+    module = type(value).__module__
+    if module.startswith("numpy.random") and not isinstance(value, type):
+        return value
+    random = sys.modules.get("random")
+    return value if random is not None and isinstance(value, random.Random) else None
+
+
+def state_of(generator: Any) -> str:
+    """The state of a generator of random numbers, to be compared."""
+    if hasattr(generator, "get_state"):
+        return repr(generator.get_state(legacy=False))
+    if hasattr(generator, "getstate"):
+        try:
+            return repr(generator.getstate())
+        except NotImplementedError:  # the system's
+            return ""
+    inner = getattr(generator, "bit_generator", None) or getattr(
+        generator, "_bit_generator", generator
+    )
+    return repr(getattr(inner, "state", ""))
