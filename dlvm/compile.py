@@ -68,7 +68,9 @@ class Options:
         from dlvm.target import Target
 
         threads = self.threads or _threads_of_the_environment()
-        return Target.host() if threads is None else replace(Target.host(), threads=threads)
+        if threads is None:
+            return replace(Target.host(), adaptive=True)
+        return replace(Target.host(), threads=threads)
 
 
 def _threads_of_the_environment() -> int | None:

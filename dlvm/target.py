@@ -6,7 +6,7 @@ Schedules, emission and cost read it; nothing else in dlvm asks the machine what
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from dlvm.base.errors import UserError
@@ -31,7 +31,7 @@ class Target:
     """A triple, a CPU with its features, and the sizes that schedules depend on.
 
     ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
-    cores may be used.
+    cores may be used, and ``adaptive`` whether a call may use fewer where that is faster.
     """
 
     triple: str
@@ -40,6 +40,7 @@ class Target:
     vector_bits: int
     registers: int
     threads: int
+    adaptive: bool = field(default=False, repr=False)
 
     @staticmethod
     def host() -> Target:

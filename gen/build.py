@@ -76,7 +76,8 @@ def build(
         keep(interface, report, objects)
     checker = Checker.of(program, arena) if check else None
     threads = 1 if check else target.threads
-    return Executable(interface, library, module, texts, report, threads, checker)
+    adaptive = target.adaptive and threads > 1
+    return Executable(interface, library, module, texts, report, threads, checker, adaptive)
 
 
 def planned_bytes(module: Module) -> Dim:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from enum import IntEnum, auto
 
 from . import blocks, tape
+from .choice import BUSY, Head
 from .emit import Text, Writer
 from .sizes import ARENA, BYTES, WORK
 from .status import WORDS as STATUS
 
 ENTER = "enter"
-BUSY = 100_000
-"""Work, in bytes and operations, from which on others may run Python meanwhile."""
 
 
 class Api(IntEnum):
@@ -71,6 +70,7 @@ class Table(IntEnum):
     RESULTS_COUNT = auto()
     BARE = auto()  # whether the only result is given as it is
     TAPE = auto()  # where the largest tape so far is noted, in bytes
+    CHOICE = auto()  # the words by which calls choose their threads, or 0
 
 
 class Param(IntEnum):
@@ -441,10 +441,31 @@ class Enter:
             self.context,
         )
         main = self.of_table(Table.MAIN, "ptr")
+        started = self.begin(work)
         self.w.do(f"call void {main}({', '.join(f'ptr {t}' for t in tables)})")
+        self.end(work, started)
         with self.w.when(long):
             self.python(Api.RESTORE_THREAD, "void", f"ptr {state}")
         self.give(arena)
+
+    def begin(self, work: str) -> str:
+        """Choose on how many threads the call runs; the time, or 0 where it is not taken."""
+        self.choice = self.of_table(Table.CHOICE, "ptr")
+        self.chooses = self.w.value(f"icmp ne ptr {self.choice}, null")
+
+        def chosen() -> str:
+            begin = self.word(self.choice, Head.BEGIN, "ptr")
+            given = f"ptr {self.choice}, i64 {work}, ptr {self.context}"
+            return self.w.value(f"call i64 {begin}({given})")
+
+        return self.w.maybe(self.chooses, "i64", "0", chosen)
+
+    def end(self, work: str, started: str) -> None:
+        """Note how long it took."""
+        with self.w.when(self.chooses):
+            end = self.word(self.choice, Head.END, "ptr")
+            given = f"ptr {self.choice}, i64 {work}, ptr {self.context}, i64 {started}"
+            self.w.do(f"call void {end}({given})")
 
     def note_tape(self) -> None:
         """The most that the tape of a call has taken."""

@@ -46,22 +46,25 @@ def entry(
     kinds: Sequence[type] = (),
     *,
     bare: bool = False,
+    choice: Array | None = None,
 ) -> Callable[..., Any] | None:
     """The entry for arguments of these types, arrays by default, or None where there is none.
 
     A call starts with the words of ``context``, and notes in ``tape`` how much its tape took.
-    With ``bare`` the only result is given as it is, else there is a tuple of them.
+    With ``bare`` the only result is given as it is, else there is a tuple of them. By ``choice``
+    calls choose their threads.
     """
     serves = not interface.prints and bound_by(interface) is not None
     if not serves or len(row(interface)) > MOST or (found := enter()) is None:
         return None
-    writer = _Writer(library, interface, context, tape)
+    writer = _Writer(library, interface, context, tape, choice)
     words = {
         Table.API: found.api,
         Table.MAIN: library.address(ENTRY),
         Table.CONSTANTS: writer.row(a.ctypes.data for a in interface.constants),
         Table.CONTEXT: context.ctypes.data,
         Table.TAPE: tape.ctypes.data,
+        Table.CHOICE: 0 if choice is None else choice.ctypes.data,
         Table.BARE: int(bare and len(interface.results) == 1),
         **writer.sizes(),
         **writer.arguments(kinds or [np.ndarray] * len(interface.params)),

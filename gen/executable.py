@@ -71,6 +71,7 @@ class Executable:
     """A compiled function; ``run`` calls it.
 
     ``module`` is where the ordinals of errors are looked up: the traced module, or one made of it.
+    An ``adaptive`` one uses all its ``threads`` only while that is faster than one.
     """
 
     interface: Interface
@@ -80,12 +81,18 @@ class Executable:
     report: Report
     threads: int = 1
     checker: Checker | None = None
+    adaptive: bool = False
     _arenas: Arenas = field(default_factory=Arenas)
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
     @lazy
     def _call(self) -> Callable[..., None]:
         return Call(self.library.address(ENTRY))
+
+    @lazy
+    def _choice(self) -> Array | None:
+        """The words by which calls choose their threads."""
+        return pool.choice(self.threads) if self.adaptive and self.interface.forks else None
 
     @lazy
     def _contexts(self) -> dict[int, Array]:
@@ -125,7 +132,8 @@ class Executable:
 
         def made(budget: int) -> Entry | None:
             context = self._context(budget)
-            return entry(self.interface, self.library, context, self._tape, kinds, bare=bare)
+            given = (self.interface, self.library, context, self._tape, kinds)
+            return entry(*given, bare=bare, choice=self._choice)
 
         here = self._budget()
         first = made(here)
@@ -258,7 +266,9 @@ class Executable:
                 ctypes.memset(arena, SOIL, room)
             own = (tables[0], tables[1], arena, sizes, tables[2], words, context)
             if self.checker is None:
-                self._call(*own)
+                work = evaluate(self.interface.work, symbols)
+                with pool.chosen(self._choice, work, context):
+                    self._call(*own)
             else:
                 self._checked(self.checker, arrays, results, symbols, own)
         self._tape[0] = max(self.tape_bytes, context[tape.HELD])

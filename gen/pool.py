@@ -20,13 +20,21 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from dlvm.base.locks import Order, held_at_fork
+from dlvm.ir import Array
 from dlvm.target import Target, cores
 
 from . import floating
 from . import pool_code as words
+from .choice import WORDS as CHOICE
+from .choice import Head
 from .emit import Text
 from .interrupts import include_ask
 from .llvm import Library, object_code
@@ -120,6 +128,34 @@ def address(threads: int) -> int:
         return _pool()
 
 
+def choice(threads: int) -> Array | None:
+    """The words by which a program chooses between one thread and so many; see ``choice``."""
+    pool = address(threads)
+    if not pool:
+        return None
+    made = np.zeros(CHOICE, np.int64)
+    made[Head.MANY], made[Head.POOL] = threads, pool
+    library = _library()
+    made[Head.BEGIN], made[Head.END] = map(library.address, ("choice_begin", "choice_end"))
+    clock = ctypes.CDLL(None).clock_gettime
+    made[Head.CLOCK] = ctypes.cast(clock, ctypes.c_void_p).value or 0
+    return made
+
+
+@contextmanager
+def chosen(words: Array | None, work: int, context: Any) -> Generator[None]:
+    """Inside, a call of this much work runs on as many threads as its context was given."""
+    if words is None:
+        yield
+        return
+    at, own = words.ctypes.data, ctypes.addressof(context)
+    started = BEGIN(int(words[Head.BEGIN]))(at, work, own)
+    yield
+    END(int(words[Head.END]))(at, work, own, started)
+
+
+BEGIN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+END = ctypes.CFUNCTYPE(None, *BEGIN._argtypes_, ctypes.c_int64)
 _making = held_at_fork(threading.Lock(), Order.POOL)
 _keep = ctypes.pythonapi.Py_IncRef
 _keep.argtypes, _keep.restype = [ctypes.py_object], None
@@ -149,6 +185,7 @@ def _pool() -> int:
     return start
 
 
+@cache
 def _library() -> Library:
     from .cpu import attributes
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import choice
+
 MOST = 256
 """Threads at most."""
 PARTS = 4
@@ -57,11 +59,11 @@ def system(triple: str) -> System | None:
 
 
 def code(how: System, modes: str, attributes: str) -> str:
-    """The module: ``pool_run``, ``pool_worker`` and, to measure it, ``pool_pause``."""
-    pieces = (modes, _RUN, _HIRE, _WORK, _worker(how), _close(how), _pause(how))
-    least = "declare i64 @llvm.umin.i64(i64, i64)"
+    """The module: ``pool_run``, ``pool_worker``, to measure it ``pool_pause``, and ``choice``."""
+    pieces = (modes, choice.functions(), _RUN, _HIRE, _WORK)
+    pieces += (_worker(how), _close(how), _pause(how))
     ends = f"attributes #0 = {{ {attributes} }}"
-    return "\n".join((how.declaration, least, *pieces, ends)) + "\n"
+    return "\n".join((how.declaration, *pieces, ends)) + "\n"
 
 
 _RUN = f"""

@@ -60,7 +60,8 @@ def compiled(
     cold = cache(lambda: build(kernels(), target).texts)
     texts = Texts(**{stage: _later(cold, stage) for stage in STAGES})
     warm = {"load": time.perf_counter() - start}
-    return Executable(interface, library, traced, texts, report(warm), target.threads)
+    how = (target.threads, None, target.adaptive)
+    return Executable(interface, library, traced, texts, report(warm), *how)
 
 
 def _later(texts: Callable[[], Any], stage: str) -> Callable[[], str]:
