@@ -63,6 +63,11 @@ class Options:
                 remedy="leave it out to use every core",
             )
 
+    def said(self) -> str:
+        """What a program depends on besides its trace and its processor; nothing by default."""
+        memory = "" if self.memory is None else f"memory={self.memory}"
+        return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
+
     def machine(self) -> Target:
         """The processor that these options mean."""
         from dlvm.target import Target
@@ -136,8 +141,8 @@ class Road:
 
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-            said = f"memory={self.options.memory} numerics={self.options.numerics}"
-            return compiled(self.traced, self.options.machine(), lambda: self.kernels, said)
+            said, machine = self.options.said(), self.options.machine()
+            return compiled(self.traced, machine, lambda: self.kernels, said)
 
     @property
     def report(self) -> Report:

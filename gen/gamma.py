@@ -37,7 +37,7 @@ def _lgamma(v: Lanes, x: str) -> str:
     other = v.sub(log(v, v.div(v.number(math.pi), v.mul(y, sine))), found)
     far = v.is_("oge", y, v.number(2.0**52))  # a whole number, so a pole
     other = v.select(far, v.number(math.inf), other)
-    near_zero = v.is_("olt", y, v.number(2.0**-100))  # where y * sin(pi*y) vanishes, both are -log(y)
+    near_zero = v.is_("olt", y, v.number(2.0**-100))  # y * sin(pi*y) vanishes
     other = v.select(near_zero, found, other)
     return v.add(v.select(v.is_("olt", x, zero), other, found), zero)  # no -0 at 1 and 2
 

@@ -1,4 +1,4 @@
-"""Where a law that ``numerics="fast"`` licenses would help a program that is compiled without it."""
+"""Where a law of the class ``FAST`` would help a program that is compiled without such laws."""
 
 from __future__ import annotations
 

@@ -13,21 +13,21 @@ X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 
 def counted(f):
     """A loop over the rows of x, with what one trip does with x, its number and what was."""
-    return lambda x: dlvm.fori_loop(0, x.shape[0], lambda i, c: f(x, i, c), x[0] * 0)
+    return lambda x: dlvm.fori_loop(0, x.shape[0], lambda i, c: f(x, i, c), dlvm.zeros(3, x.dtype))
 
 
 def backwards(x):
     def step(c, i):
         return c * 0.5 + x[i], x[i].sum()
 
-    return dlvm.scan(step, x[0] * 0, dlvm.arange(x.shape[0]), reverse=True)
+    return dlvm.scan(step, dlvm.zeros(3, x.dtype), dlvm.arange(x.shape[0]), reverse=True)
 
 
 def nested(x):
     def row(i, c):
         return c + dlvm.fori_loop(0, 3, lambda j, d: d + x[i][j] * 2, x[i, 0] * 0)
 
-    return dlvm.fori_loop(0, x.shape[0], row, x[0] * 0)
+    return dlvm.fori_loop(0, x.shape[0], row, dlvm.zeros(3, x.dtype))
 
 
 def unrolled(x):

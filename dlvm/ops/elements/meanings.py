@@ -57,8 +57,8 @@ def with_zeros_in_order(
         return found
     sign = np.signbit(x) if word == "min" else ~np.signbit(x)
     winner, other = (-0.0, 0.0) if word == "min" else (0.0, -0.0)
-    zeros = np.where(anywhere((x == 0) & sign), found.dtype.type(winner), found.dtype.type(other))
-    return np.where(found == 0, zeros, found)
+    wins: Array = anywhere((x == 0) & sign)
+    return np.where(found == 0, np.where(wins, winner, other).astype(found.dtype), found)
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
