@@ -8,7 +8,7 @@ from . import values
 from .forms import Form, leaves
 from .meanings import MEANINGS
 from .slopes import is_float
-from .table import DIFFERS
+from .table import BESIDE_ONE, DIFFERS
 
 
 def called(form: Form) -> list[np.ndarray]:
@@ -37,4 +37,6 @@ def judged(form: Form, found: list[np.ndarray]) -> list[str]:
     dtype = floats[0] if floats else given[0] if given else np.dtype(float)
     middle = values.exact(form)
     allowed = values.bounds(form, middle, values.exact, dtype)
+    if form.name in BESIDE_ONE:
+        allowed = [a + values.SAFETY * values.last_place(dtype) for a in allowed]
     return values.faults(found, middle, allowed) + values.dtype_fault(form, found)

@@ -297,8 +297,10 @@ NO_SLOPE = {
 BESIDE_ONE = {
     **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
     "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
+    "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
+    "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }
-"""Functions whose derivative has an error that is small beside 1 and not beside itself, and why."""
+"""Functions that, or whose derivatives, have an error small beside 1 and not beside themselves, and why."""
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
