@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm import linalg as linalg
 from dlvm import ops as ops
+from dlvm.base import errors
 from dlvm.base.debugging import debug
 from dlvm.base.errors import CompilerError, DlvmError, UserError
 from dlvm.dsl.call.staging import function, trace
@@ -113,7 +114,13 @@ LATER = {
 """Rooms that are entered when they, or what they give, are first named."""
 
 
+ERRORS = {n for n, x in vars(errors).items() if isinstance(x, type) and issubclass(x, Exception)}
+"""Kinds of errors: ``dlvm.ShapeError`` and the like."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in ERRORS:
+        return getattr(errors, name)
     if name in LATER:
         return importlib.import_module(f"dlvm.{name}")
     for room, gives in LATER.items():
@@ -137,4 +144,4 @@ def _unknown(name: str) -> AttributeError:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "testing", *NAMES, *CONSTANTS, *every_name()})
+    return sorted({*__all__, "testing", *ERRORS, *NAMES, *CONSTANTS, *every_name()})

@@ -2,7 +2,7 @@
 
 The folders stand in the order of the road; each imports only from those before it:
 
-- ``words``: public names, lines of users, subscripts, signatures; nothing here knows a staged value.
+- ``words``: public names, lines of users, subscripts, signatures; it knows no staged value.
 - ``trace``: scopes in which operations are written, the staged value, its operands, sizes and
   trees, and what is said of Python that can't be staged.
 - ``elements``: public functions of single elements, reductions, statistics, element types.
@@ -17,6 +17,7 @@ Importing this package registers the public names.
 """
 
 from .arrays import contraction as contraction
+from .arrays import counting as counting
 from .arrays import creation as creation
 from .arrays import diagonals as diagonals
 from .arrays import joining as joining
@@ -27,11 +28,13 @@ from .arrays import placing as placing
 from .arrays import products as products
 from .arrays import random_bits as random_bits
 from .arrays import running as running
+from .arrays import windows as windows
 from .elements import arithmetic as arithmetic
 from .elements import comparison as comparison
 from .elements import curves as curves
 from .elements import datatypes as datatypes
 from .elements import numpy_dispatch as numpy_dispatch
+from .elements import polynomials as polynomials
 from .elements import powers as powers
 from .elements import quantiles as quantiles
 from .elements import reductions as reductions

@@ -48,23 +48,22 @@ def run_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], **giv
     return space
 
 
-def test_the_examples_of_the_readme_run_and_print_what_it_shows(
+def test_the_example_of_the_readme_runs_as_it_stands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
-    w, x = np.full((3, 2), 0.1, np.float32), np.ones((5, 3), np.float32)
-    y = np.zeros((5, 2), np.float32)
-    space = run_page(ROOT / "README.md", tmp_path, capsys, w=w, x=x, y=y)
-    t = np.tanh(0.3)
-    np.testing.assert_allclose(space["value"], t**2, rtol=1e-5)
-    np.testing.assert_allclose(space["gradient"], np.full((3, 2), t * (1 - t**2)), rtol=1e-5)
+    run_page(ROOT / "README.md", tmp_path, capsys)
 
 
-@pytest.mark.parametrize("page", ["guide", "testing"])
+def test_the_readme_fits_on_one_screen():
+    assert len((ROOT / "README.md").read_text("utf8").splitlines()) <= 80
+
+
+@pytest.mark.parametrize("page", ["guide", "testing", "language"])
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(
     page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     path = ROOT / "docs" / f"{page}.md"
-    assert len(python_examples(path)) > 6
+    assert len(python_examples(path)) >= 3
     run_page(path, tmp_path, capsys)
 
 
@@ -75,7 +74,7 @@ def test_the_reference_is_what_its_tool_writes():
 def test_the_reference_explains_every_public_name():
     text = reference.PAGE.read_text("utf8")
     modules = ("linalg", "nn", "ops", "random", "testing", "tree")
-    named = set(re.findall(r"`dlvm\.(?:errors\.)?(\w+)", text))
+    named = set(re.findall(r"`dlvm\.(\w+)", text))
     assert {n for n in dir(dlvm) if n not in modules} - named == set()
     assert [line for line in text.splitlines() if line.startswith("- ") and line[-2:] == ": "] == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.forbidden import found_in, violations
-from tools.size_budget import too_long
+from tools.size_budget import code_lines, too_long
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("dlvm", "dsl", "ad", "opt", "gen")
@@ -22,6 +22,13 @@ def importers(name: str) -> set[str]:
 
 def test_no_file_is_too_long_to_read():
     assert too_long(ROOT) == []
+
+
+def test_lines_of_code_are_those_that_hold_code():
+    text = (
+        '"""What it is.\n\nMore."""\n\n# why\nx = (\n    1,\n)  # one\n\n\ndef f():\n    """F."""\n'
+    )
+    assert code_lines(text) == 4
 
 
 def test_every_room_says_what_it_is_for():

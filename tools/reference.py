@@ -33,9 +33,9 @@ SUBJECTS = {
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
-    "Reductions and statistics": "reductions statistics quantiles",
-    "Along an axis": "running ordering curves",
-    "Shapes and moving": "shapes moving joining diagonals",
+    "Reductions and statistics": "reductions statistics quantiles counting",
+    "Along an axis": "running ordering curves polynomials",
+    "Shapes and moving": "shapes moving joining diagonals windows",
     "Picking and placing": "picking placing",
     "Products": "products contraction",
 }
@@ -114,7 +114,7 @@ def page() -> str:
     words = ", ".join(f"`dlvm.{n}`" for n in (*datatypes.NAMES, *datatypes.CONSTANTS))
     names = section("Types and numbers", f"{words}.")
     kinds = [x for x in vars(errors).values() if inspect.isclass(x) and issubclass(x, Exception)]
-    lines = [f"- `dlvm.base.errors.{x.__name__}`: {first_line(x)}\n" for x in kinds]
+    lines = [f"- `dlvm.{x.__name__}`: {first_line(x)}\n" for x in kinds]
     return "".join([TOP, *by_subject(), names, *rooms(), *objects(), section("Errors", "", lines)])
 
 

@@ -1,4 +1,4 @@
-"""Functions of sampled curves: values between samples, areas, slopes, sliding sums, polynomials.
+"""Functions of sampled curves: values between samples, areas, slopes, sliding sums.
 
 All are compositions; a curve lies along one axis, and its sizes may be symbols.
 """
@@ -9,12 +9,10 @@ import builtins
 import functools
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.trace.operands import element, fresh, staged
-from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F64
@@ -160,17 +158,6 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
     return v, a, True
 
 
-@public("polyval")
-def polyval(p: Any, x: Any) -> Any:
-    """The polynomial with these coefficients, highest power first, at ``x``, by Horner's rule."""
-    coefficients: Sequence[Any] = p if is_sequence(p) else [*staged(p)]
-    x = staged(x)
-    found: Any = xp.zeros_like(x)
-    for c in coefficients:
-        found = found * x + c
-    return found
-
-
 @public("sinc")
 def sinc(x: Any) -> Any:
     """``sin(pi x) / (pi x)``, and 1 at 0, where its derivatives are those of its power series."""
@@ -178,4 +165,4 @@ def sinc(x: Any) -> Any:
     near = xp.abs(x) < NEAR
     angle = math.pi * xp.where(near, 1, x)
     turn = math.pi * xp.where(near, x, 0)
-    return xp.where(near, polyval(SINC, turn * turn), xp.sin(angle) / angle)
+    return xp.where(near, xp.polyval(SINC, turn * turn), xp.sin(angle) / angle)

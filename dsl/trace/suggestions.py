@@ -34,6 +34,7 @@ RENAMED = {
     "fix": "trunc",
     "cross": "linalg.cross",
     "trapz": "trapezoid",
+    "lib.stride_tricks.sliding_window_view": "sliding_window_view",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
 """Functions of NumPy that the array API standard calls by other names."""
@@ -72,10 +73,8 @@ CALLED = {
 """What other libraries call what we have."""
 
 MASKED = "how many there are is not known while tracing: keep the mask, dlvm.where(mask, x, 0)"
-COUNTED = "for n bins: dlvm.zeros(n, int).at[bins].add(1)"
 UNSIZED = {
     **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
-    **dict.fromkeys(("bincount", "histogram"), COUNTED),
     **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
 }
 """What to write for functions whose results have sizes that depend on elements."""

@@ -68,7 +68,7 @@ def test_a_nan_of_infinities_tells_where_those_came_from():
     error = told(dlvm.function(f), np.array([1.0, 1000.0]))
     assert error.message == "sub made a NaN out of infinities"
     line = f.__code__.co_firstlineno + 1
-    assert f"the first infinity came from exp at test_debug.py:{line}" in error.notes
+    assert f"the first infinity came from exp at test_looking.py:{line}" in error.notes
 
 
 def test_what_a_where_leaves_out_is_nobodys_business():
@@ -94,7 +94,7 @@ def test_trips_branches_and_calls_are_named():
 
     error = told(f, 2.0)
     assert error.message.startswith("log made a NaN")
-    assert any(n.startswith("in trip 3 of the loop at test_debug.py") for n in error.notes)
+    assert any(n.startswith("in trip 3 of the loop at test_looking.py") for n in error.notes)
     assert any("in the branch that is taken where the condition holds" in n for n in error.notes)
     assert "in inner" in error.notes
     assert "operand 0, f64: from -1.60944 to -1.60944" in error.notes

@@ -45,7 +45,7 @@ def transposed_product(x):
     ShapeError,
     r"rows of f32\[4,2\]",
     r"params\['w'\]",
-    r"made at test_errors\.py:\d+: h = x \* 2",
+    r"made at test_mistakes\.py:\d+: h = x \* 2",
     args=({"w": Y}, X),
 )
 def product_with_a_parameter(params, x):
@@ -347,8 +347,8 @@ def test_a_value_used_after_its_trace_says_where_both_happened():
     with pytest.raises(TraceError) as caught:
         LEAKED.pop() + 1
     text = str(caught.value)
-    assert re.search(r"made at test_errors\.py:\d+", text)
-    assert re.search(r"--> test_errors\.py:\d+\n +\| LEAKED\.pop\(\) \+ 1", text)
+    assert re.search(r"made at test_mistakes\.py:\d+", text)
+    assert re.search(r"--> test_mistakes\.py:\d+\n +\| LEAKED\.pop\(\) \+ 1", text)
 
 
 def test_a_value_of_one_region_used_in_another_is_an_error():
@@ -384,7 +384,7 @@ def test_a_dynamic_index_out_of_range_names_the_line():
     assert np.array_equal(f(X, -1), X[-1])
     with pytest.raises(IndexOutOfRange, match="index 7 is out of range for an axis of size 3") as e:
         f(X, 7)
-    assert re.search(r"test_errors\.py:\d+\n +\| return x\[i\]", str(e.value))
+    assert re.search(r"test_mistakes\.py:\d+\n +\| return x\[i\]", str(e.value))
 
 
 def test_an_assertion_names_the_line():

@@ -169,7 +169,7 @@ def test_widening_to_f64_is_listed():
     listed = f.explain().widenings
     assert len(listed) == 2
     assert "mul of f32, f64" in listed[0]
-    assert "test_promotion.py" in listed[0]
+    assert "test_operands.py" in listed[0]
 
 
 def test_whole_numbers_are_compared_as_numbers():

@@ -86,7 +86,7 @@ def a_method_of_another_module(x):
 def test_names_of_others_lead_to_ours(name: str, said: str):
     with pytest.raises(AttributeError) as caught:
         getattr(dlvm, name)
-    assert said in str(caught.value) and "--> test_newcomers.py" in str(caught.value)
+    assert said in str(caught.value) and "--> test_suggestions.py" in str(caught.value)
     assert not hasattr(dlvm, name)
 
 
@@ -133,7 +133,7 @@ def test_calls_that_do_not_fit_say_how_the_function_is_called():
     for call, said, remedy in calls:
         with pytest.raises(CallError, match=said) as caught:
             call()
-        with pytest.raises(CallError, match=rf"(?s)--> test_newcomers.py.*help: .*{remedy}"):
+        with pytest.raises(CallError, match=rf"(?s)--> test_suggestions.py.*help: .*{remedy}"):
             raise caught.value
         assert isinstance(caught.value, TypeError)
 
@@ -154,7 +154,7 @@ def takes_one(c):
 @wrong(
     CallError,
     r"scan: the body is called with \(carry, x\): too many",
-    r"it is takes_one\(c\), written at test_newcomers\.py:\d+",
+    r"it is takes_one\(c\), written at test_suggestions\.py:\d+",
     r"def takes_one\(carry, x\)",
 )
 def a_scan_of_one(x):
@@ -251,7 +251,7 @@ def a_rule_of_one(x):
 def test_outside_a_trace_it_is_the_same(call: Callable[[], Any]):
     with pytest.raises(CallError, match="is called with") as caught:
         call()
-    assert "--> test_newcomers.py" in str(caught.value)
+    assert "--> test_suggestions.py" in str(caught.value)
 
 
 def test_what_a_body_itself_calls_wrongly_stays_pythons_error():
@@ -403,7 +403,7 @@ def test_a_line_of_a_library_comes_with_the_line_that_called_it(tmp_path: Path):
         return library["check"](x)
 
     with pytest.raises(
-        TraceError, match=r"(?s)--> library.py:2.*\n  called at test_newcomers"
+        TraceError, match=r"(?s)--> library.py:2.*\n  called at test_suggestions"
     ) as e:
         dlvm.function(program)(VECTOR)
     assert 'library["check"](x)' in str(e.value) and str(e.value).count("called at") == 1
@@ -445,7 +445,7 @@ def test_calls_of_ours_that_do_not_fit_are_faults(
 @pytest.mark.parametrize("seed", [0.5, np.float32(1), np.array(2.0)])
 def test_a_seed_is_a_whole_number(seed: Any):
     with pytest.raises(
-        DTypeError, match=r"(?s)expected a whole number as seed.*--> test_newcomers"
+        DTypeError, match=r"(?s)expected a whole number as seed.*--> test_suggestions"
     ):
         dlvm.random.key(seed)
     with pytest.raises(DTypeError, match="whole number as data"):

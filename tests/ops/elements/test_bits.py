@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.test_elementwise import edges_of, wrapped
 
 from dlvm.ir import NUMBERS, DType
 from dlvm.ops import And, IntegerPower, Not, Or, ShiftLeft, ShiftRight, Xor
+from tests.ops.elements.test_elementwise import edges_of, wrapped
 from tests.ops.running import run_op, same_bits
 
 INTEGERS = [t for t in NUMBERS if t.is_integer]
