@@ -82,8 +82,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
 def exported(name: str) -> Callable[[F], F]:
     """Register a function as ``public`` does, and give what users call, to be a module's own name.
 
-    Outside of a trace the whole function runs as one: the arrays that it makes on the way are staged
-    values, so that its operators promote as ours do, and not as NumPy's.
+    Outside of a trace the whole function runs as one: the arrays that it makes on the way are
+    staged values, so that its operators promote as ours do, and not as NumPy's.
     """
 
     def register(fn: F) -> F:

@@ -34,7 +34,8 @@ def drawn(rng: random.Random) -> tuple[Form, bool]:
     form = rng.choice(forms_of(rng.choice(NAMES)))
     sizes = {d: rng.choice((d, *SIZES)) for a in form.arrays for d in a.shape}
     ordinary, dtype = rng.random() < 0.4, rng.choice((FLOATS[0], *FLOATS))
-    dice, scale = np.random.default_rng(rng.getrandbits(32)), 10.0 ** rng.choice((0, 0, -3, -1, 1, 3))
+    dice = np.random.default_rng(rng.getrandbits(32))
+    scale = rng.choice((1.0, 1.0, 1e-3, 0.1, 10.0, 1e3))
     special = SPECIAL if form.name in FINITE or rng.random() < 0.5 else (*SPECIAL, *BEYOND)
 
     def new(a: np.ndarray) -> np.ndarray:
