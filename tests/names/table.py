@@ -300,9 +300,9 @@ IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
 
 FINITE = {
     **{n: "NumPy's operator takes a square root, which is NaN at -inf" for n in ("pow", "power")},
-    "linalg.matrix_power": "the order in which operands are multiplied decides what infinities give",
-    "einsum": "the order in which three operands are multiplied decides what infinities give",
-    "linalg.multi_dot": "the order in which operands are multiplied decides what infinities give",
+    "linalg.matrix_power": "the order in which operands are multiplied says what infinities give",
+    "einsum": "the order in which three operands are multiplied says what infinities give",
+    "linalg.multi_dot": "the order in which operands are multiplied says what infinities give",
 }
 """Functions whose values at infinities are not determined, and why."""
 
@@ -319,7 +319,7 @@ BESIDE_ONE = {
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
     "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }
-"""Functions with an error, of theirs or their derivatives, that is small beside 1 alone, and why."""
+"""Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
