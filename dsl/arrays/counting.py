@@ -92,4 +92,5 @@ def _edges(a: Tensor, bins: Any, range: Any) -> Tensor:
     low, high = ((0.0, 1.0) if empty else (xp.min(a), xp.max(a))) if range is None else range
     low, high = (xp.astype(staged(x), float) for x in (low, high))
     same = low == high
-    return xp.linspace(xp.where(same, low - 0.5, low), xp.where(same, high + 0.5, high), bins + 1)
+    found = xp.linspace(xp.where(same, low - 0.5, low), xp.where(same, high + 0.5, high), bins + 1)
+    return xp.astype(found, a.dtype) if a.element.is_float else found

@@ -29,6 +29,7 @@ def polyval(p: Any, x: Any) -> Any:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """The matrix whose columns are powers of a vector: ``x**(N-1) ... x**1, x**0``."""
     x = _vector(x, "vander")
+    x = xp.astype(x, xp.promote_types(x.dtype, int))  # as NumPy does
     count = x.type.shape[0] if N is None else N
     if not isinstance(count, int):
         raise ShapeError(

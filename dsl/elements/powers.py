@@ -28,7 +28,7 @@ SQUARED = 16  # a whole power of floats up to here is a product, which rounds at
 
 
 def root(x: Any) -> Any:
-    """The square root of a sum of squares, with derivative 0 at 0: the least of its slopes there."""
+    """The square root of a sum of squares; its derivative at 0 is 0, the least slope there."""
     return xp.where(xp.equal(x, 0), 0, xp.sqrt(x))
 
 

@@ -34,7 +34,8 @@ def drawn(rng: random.Random) -> tuple[Form, bool]:
     form = rng.choice(forms_of(rng.choice(NAMES)))
     sizes = {d: rng.choice((d, *SIZES)) for a in form.arrays for d in a.shape}
     ordinary, dtype = rng.random() < 0.4, rng.choice((FLOATS[0], *FLOATS))
-    dice, scale = np.random.default_rng(rng.getrandbits(32)), 10.0 ** rng.randint(-3, 3)
+    dice = np.random.default_rng(rng.getrandbits(32))
+    scale = rng.choice((1.0, 1.0, 1e-3, 0.1, 10.0, 1e3))
     special = SPECIAL if form.name in FINITE or rng.random() < 0.5 else (*SPECIAL, *BEYOND)
 
     def new(a: np.ndarray) -> np.ndarray:
@@ -46,7 +47,8 @@ def drawn(rng: random.Random) -> tuple[Form, bool]:
         return np.asarray(dice.choice(special, shape))
 
     form = form.of([new(a) for a in form.arrays])
-    return form.each(lambda a: a.astype(dtype)), ordinary and dtype == np.float64
+    inside = ordinary and dtype == np.float64 and scale == 1.0  # of every domain
+    return form.each(lambda a: a.astype(dtype)), inside
 
 
 def judge(seed: int, current: Path) -> None:

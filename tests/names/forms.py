@@ -50,7 +50,7 @@ class Form:
 
     @property
     def meaning(self) -> Call:
-        """What says its values from outside of the package: NumPy's function, or one in its words."""
+        """What says its values from outside of the package: a function of or in NumPy."""
         found = MEANINGS.get(self.name)
         return functools.reduce(getattr, self.name.split("."), np) if found is None else found
 

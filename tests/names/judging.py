@@ -1,4 +1,4 @@
-"""Whether what a call gave is what its meaning says: the one judge of the sweep and of the fuzzer."""
+"""Whether a call gave what its meaning says: the one judge of the sweep and of the fuzzer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import values
 from .forms import Form, leaves
 from .meanings import MEANINGS
 from .slopes import is_float
-from .table import DIFFERS
+from .table import BESIDE_ONE, DIFFERS, SHAPED
 
 
 def called(form: Form) -> list[np.ndarray]:
@@ -37,4 +37,8 @@ def judged(form: Form, found: list[np.ndarray]) -> list[str]:
     dtype = floats[0] if floats else given[0] if given else np.dtype(float)
     middle = values.exact(form)
     allowed = values.bounds(form, middle, values.exact, dtype)
+    if form.name in BESIDE_ONE:
+        allowed = [a + values.SAFETY * values.last_place(dtype) for a in allowed]
+    if form.name in SHAPED and [a.shape for a in found] != [b.shape for b in middle]:
+        return []
     return values.faults(found, middle, allowed) + values.dtype_fault(form, found)

@@ -90,11 +90,11 @@ def _logsumexp(
 
 
 def _least(dtype: Any) -> Any:
-    return False if dtype == bool else np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+    return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
 def _most(dtype: Any) -> Any:
-    return True if dtype == bool else np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
+    return True if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
 
 
 def _running(ufunc: Any, start: Any) -> Call:
@@ -244,6 +244,8 @@ MEANINGS: dict[str, Call] = {
     "argsort": _sorted(np.argsort),
     "partition": lambda x, kth, axis=-1: np.sort(x, axis),
     "argpartition": lambda x, kth, axis=-1: np.argsort(x, axis, kind="stable"),
+    "bincount": lambda x, w=None, minlength=0, length=None: np.bincount(x, w, minlength),
+    "sliding_window_view": np.lib.stride_tricks.sliding_window_view,
     "unstack": _unstack,
     "flatten": np.ravel,
     "expand_dims": lambda x, axis=0: np.expand_dims(x, axis),

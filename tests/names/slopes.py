@@ -48,7 +48,7 @@ def total(results: Sequence[Any]) -> Any:
 
 def gradient(form: Form, order: int) -> Callable[[Form], list[np.ndarray]]:
     """The gradient of the weighted results, or of its own weighted elements, at other operands."""
-    call, floats = of_floats(form)
+    call, _ = of_floats(form)
 
     def first(*xs: Any) -> Any:
         wrt = tuple(range(len(xs)))

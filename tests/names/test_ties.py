@@ -1,8 +1,8 @@
 """Where elements are equal: one convention for every function that puts elements in order.
 
-The derivative at a tie is the mean over all orders in which the tied elements can be told apart. So
-equal elements share a cotangent evenly, whichever function asks for the largest of them. Differences
-of the NumPy function, at points that differ from the tie by a little, say what it is.
+The derivative at a tie is the mean over all orders in which the tied elements can be told apart.
+So equal elements share a cotangent evenly, whichever function asks for the largest of them. The
+differences of NumPy's function, at points a little beside the tie, say what it is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import dlvm
 
 Call = Callable[[Any, Any], Any]
 APART, STEP = 2.0**-12, 2.0**-24
-"""How far tied elements are moved apart, and how far one is moved for a difference: powers of two, so
-that both are exact."""
+"""How far tied elements are moved apart, and how far one is moved for a difference.
+
+Both are powers of two, so that nothing is rounded.
+"""
 TIED = [np.array([1.0, 3, 3, 2, 3]), np.array([2.0, 2, 2, 2]), np.array([0.0, -0.0, 1, 0])]
 ORDERED: dict[str, tuple[Call, Call]] = {
     "max": (lambda d, x: d.max(x), lambda d, x: d.max(x)),
