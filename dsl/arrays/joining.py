@@ -130,7 +130,13 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     """Without the elements at some places, which are known, along an axis."""
     x = ravel(x) if axis is None else staged(x)
     (axis,) = axes_of(x, 0 if axis is None else axis)
-    kept: Array = np.delete(np.arange(operator.index(x.type.shape[axis])), obj)
+    size = operator.index(x.type.shape[axis])
+    if np.asarray(obj).dtype == bool and np.shape(obj) != (size,):
+        raise ShapeError(
+            f"delete: a mask of the shape {np.shape(obj)} for axis {axis} of {x.type}",
+            remedy=f"give a mask of {size} truths, or positions",
+        )
+    kept: Array = np.delete(np.arange(size), obj)
     return xp.take(x, kept, axis=axis)
 
 

@@ -72,11 +72,13 @@ def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
 OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
 INDEX = Kind("a whole number", "1", _is_index)
 AXIS = _or(INDEX, _are(_is_index), " or a tuple of such")
+AXES = Kind("a tuple of whole numbers", "(1, 0)", _are(_is_index))
 SHAPE = Kind("a tuple of sizes", "(2, 3)", AXIS.holds)
 DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
+ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
 COUNTS = Kind(
     "a whole number or whole numbers that are known while tracing",
     "2",
@@ -112,7 +114,8 @@ ANNOTATED = {
     "Sequence[str] | str": TEXTS,
     "Positions": NAMES,
     "Spec": TREE,
-    "Sequence[int]": AXIS,
+    "Sequence[int]": AXES,
+    "float | str": ORDER,
     "int | Sequence[int]": AXIS,
 }
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
@@ -126,7 +129,9 @@ NAMED = {
     **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
     **dict.fromkeys(("indices_or_sections", "pad_width", "obj", "repeats"), COUNTS),
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
+    **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "casting": TEXT,
+    "ord": ORDER,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("primals", "tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),
