@@ -21,6 +21,7 @@ from typing import Any
 from dlvm.base.errors import CompilerError
 
 from .arrays import contraction as contraction
+from .arrays import counting as counting
 from .arrays import creation as creation
 from .arrays import diagonals as diagonals
 from .arrays import joining as joining
@@ -31,11 +32,13 @@ from .arrays import placing as placing
 from .arrays import products as products
 from .arrays import random_bits as random_bits
 from .arrays import running as running
+from .arrays import windows as windows
 from .elements import arithmetic as arithmetic
 from .elements import comparison as comparison
 from .elements import curves as curves
 from .elements import datatypes as datatypes
 from .elements import numpy_dispatch as numpy_dispatch
+from .elements import polynomials as polynomials
 from .elements import powers as powers
 from .elements import quantiles as quantiles
 from .elements import reductions as reductions

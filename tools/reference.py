@@ -33,9 +33,9 @@ SUBJECTS = {
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
-    "Reductions and statistics": "reductions statistics quantiles",
-    "Along an axis": "running ordering curves",
-    "Shapes and moving": "shapes moving joining diagonals",
+    "Reductions and statistics": "reductions statistics quantiles counting",
+    "Along an axis": "running ordering curves polynomials",
+    "Shapes and moving": "shapes moving joining diagonals windows",
     "Picking and placing": "picking placing",
     "Products": "products contraction",
 }

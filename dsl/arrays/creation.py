@@ -143,6 +143,28 @@ def linspace(
     return (found, step) if retstep else found
 
 
+@public("logspace")
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, axis: int = 0
+) -> Any:
+    """``num`` numbers from ``base**start`` to ``base**stop``, whose exponents are evenly apart."""
+    return staged(base) ** linspace(start, stop, num, endpoint, axis=axis)
+
+
+@public("geomspace")
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, axis: int = 0) -> Any:
+    """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before."""
+    start, stop = staged(start), staged(stop)
+    sign, log = named("sign")(start), named("log")
+    low, high = (log(named("abs")(v)) for v in (start, stop))
+    found = named("exp")(linspace(low, high, num, endpoint, axis=0))
+    found = sign * found
+    first = named("arange")(num)[(slice(None), *(None,) * (found.ndim - 1))]
+    found = named("where")(first == 0, start, found)
+    found = named("where")((first == num - 1) & (first > 0), stop, found) if endpoint else found
+    return found if axis == 0 else named("moveaxis")(found, 0, axis)
+
+
 @public("eye")
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on the diagonal that lies ``k`` right of the main one, zeros elsewhere."""

@@ -54,6 +54,12 @@ def diag(x: Any, k: int = 0) -> Any:
     return where(_right_of(size, size) == k, fresh(repeated), fresh(zeros(repeated.type)))
 
 
+@public("diagflat")
+def diagflat(x: Any, k: int = 0) -> Any:
+    """The matrix that has the elements of ``x``, flattened, on a diagonal and zeros elsewhere."""
+    return diag(named("ravel")(x), k)
+
+
 @public("tril")
 def tril(x: Any, k: int = 0) -> Any:
     """Zeros right of the diagonal that lies ``k`` right of the main one."""

@@ -150,6 +150,29 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     return xp.take(x, kept, axis=axis)
 
 
+@public("insert")
+def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """``x`` with ``values`` before the elements at some places, which are known, along an axis."""
+    x = ravel(x) if axis is None else staged(x)
+    (axis,) = axes_of(x, 0 if axis is None else axis)
+    size = operator.index(x.type.shape[axis])
+    spots: Array = (
+        np.arange(size)[obj]
+        if isinstance(obj, slice)
+        else np.asarray(obj, None if np.size(obj) else int)
+    )
+    added = fresh(element(plain(values), x.element))
+    if spots.ndim == 0:  # as NumPy: the first axis of the values lies along the axis
+        added = reshape(added, (*(1,) * (x.ndim - added.ndim), *added.type.shape))
+        added = xp.moveaxis(added, 0, axis)
+        spots = np.full(operator.index(added.type.shape[axis]), int(spots))
+    shape = (*x.type.shape[:axis], len(spots), *x.type.shape[axis + 1 :])
+    added = xp.broadcast_to(added, shape)
+    marks = np.insert(np.arange(size), spots, -1 - np.arange(len(spots)))
+    order = np.where(marks < 0, size - 1 - marks, marks)
+    return xp.take(concat([x, added], axis), order, axis=axis)
+
+
 @public("hstack")
 def hstack(arrays: Sequence[Any]) -> Any:
     """Arrays beside one another: along the second axis, vectors along their only one."""

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from dlvm.base.errors import ShapeError
+from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.facing import facing_users
@@ -22,7 +22,7 @@ from dlvm.dsl.trace.operands import (
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
-from dlvm.dsl.words.names import PUBLIC
+from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import Reordered, Reshaped
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
@@ -249,3 +249,40 @@ def atleast_3d(*arrays: Any) -> Any:
 
 def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return (*(1,) * (len(shape) < 2), *shape, 1, 1)[: max(3, len(shape))]
+
+
+@public("unravel_index")
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """The place along each axis of ``shape`` of elements that are counted in row-major order."""
+    rest, places = staged(indices), list[Any]()
+    for size in reversed(sizes(shape)):
+        places.append(rest % size)
+        rest = rest // size
+    return tuple(reversed(places))
+
+
+@public("ravel_multi_index")
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Any:
+    """The number of an element in row-major order, from its place along each axis of ``dims``.
+
+    ``mode`` says what becomes of places outside of their axis: ``"wrap"`` or ``"clip"``; with
+    ``"raise"`` the result for them means nothing, as no error can be raised while tracing.
+    """
+    if order != "C" or mode not in ("raise", "wrap", "clip"):
+        raise UserError(f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported")
+    found: Any = 0
+    for place, size in zip(multi_index, sizes(dims), strict=True):
+        index = staged(place)
+        if mode == "wrap":
+            index = index % size
+        elif mode == "clip":
+            index = named("clip")(index, 0, size - 1)
+        found = found * size + index
+    return found
+
+
+@public("ediff1d")
+def ediff1d(x: Any) -> Any:
+    """The differences of neighbours in an array taken as flat."""
+    flat = ravel(staged(x))
+    return flat[1:] - flat[:-1]

@@ -168,3 +168,15 @@ def isin(x: Any, elements: Any, *, invert: bool = False) -> Any:
     x, among = xp.asarray(x), xp.ravel(xp.asarray(elements))
     found = xp.any(xp.equal(xp.expand_dims(x, -1), among), axis=-1)
     return xp.logical_not(found) if invert else found
+
+
+@public("isposinf")
+def isposinf(x: Any) -> Any:
+    """Whether each element is plus infinity."""
+    return xp.isinf(x) & (xp.asarray(x) > 0)
+
+
+@public("isneginf")
+def isneginf(x: Any) -> Any:
+    """Whether each element is minus infinity."""
+    return xp.isinf(x) & (xp.asarray(x) < 0)

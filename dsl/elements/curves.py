@@ -1,4 +1,4 @@
-"""Functions of sampled curves: values between samples, areas, slopes, sliding sums, polynomials.
+"""Functions of sampled curves: values between samples, areas, slopes, sliding sums.
 
 All are compositions; a curve lies along one axis, and its sizes may be symbols.
 """
@@ -9,12 +9,10 @@ import builtins
 import functools
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.trace.operands import staged
-from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir.dims import at_least, unequal
@@ -142,17 +140,6 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
             remedy='the sizes must be known, one of them for mode="full"',
         )
     return v, a, True
-
-
-@public("polyval")
-def polyval(p: Any, x: Any) -> Any:
-    """The polynomial with these coefficients, highest power first, at ``x``, by Horner's rule."""
-    coefficients: Sequence[Any] = p if is_sequence(p) else [*staged(p)]
-    x = staged(x)
-    found: Any = xp.zeros_like(x)
-    for c in coefficients:
-        found = found * x + c
-    return found
 
 
 @public("sinc")

@@ -14,6 +14,7 @@ import numpy as np
 
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import UserError
+from dlvm.base.floating import standard_mode
 from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
@@ -67,7 +68,7 @@ def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     captured = list(trace.arrays.values())
     params = tuple(c.param for c in captured)
     function = Function("eager", params, tuple(scope.builder.ops), results)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), standard_mode():
         module, given = Module((function,)), [c.array for c in captured]
         arrays = _interpreted(module, given)
         if contexts and (looked := looks()).at_numbers:

@@ -36,6 +36,13 @@ class Kind:
     example: str
     holds: Callable[[Any], bool]
 
+    def fits(self, x: Any) -> bool:
+        """Whether something is of this kind; what can't be asked is not."""
+        try:
+            return self.holds(x)
+        except Exception:
+            return False
+
 
 def _is_operand(x: Any) -> bool:
     given = plain(x)
@@ -66,7 +73,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
-    return Kind(f"{first.said}{said}", first.example, lambda x: _is(first, x) or holds(x))
+    return Kind(f"{first.said}{said}", first.example, lambda x: first.fits(x) or holds(x))
 
 
 OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
@@ -152,7 +159,7 @@ def unlike(
     """The error for the first argument that is not of the kind that its parameter declares."""
     for parameter, x in _pairs(fn, args, kwargs):
         kind = _kind_of(name, parameter)
-        if kind is not None and x is not parameter.default and not _is(kind, x):
+        if kind is not None and x is not parameter.default and not kind.fits(x):
             return CallError(
                 f"{name}: {parameter.name}: expected {kind.said}, found {shown(x)}",
                 remedy=f"give {parameter.name} {kind.said}, such as {kind.example}",
@@ -182,14 +189,6 @@ def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
     if kind is None and name not in TREES:
         kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
     return kind
-
-
-def _is(kind: Kind, x: Any) -> bool:
-    """Whether something is of a kind; what can't be asked is not."""
-    try:
-        return kind.holds(x)
-    except Exception:
-        return False
 
 
 def shown(x: Any) -> str:

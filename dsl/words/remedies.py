@@ -25,6 +25,7 @@ OURS = {
     "fix": "trunc",
     "cross": "linalg.cross",
     "trapz": "trapezoid",
+    "lib.stride_tricks.sliding_window_view": "sliding_window_view",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
     **dict.fromkeys(("array", "asanyarray", "ascontiguousarray", "tensor"), "asarray"),
     **dict.fromkeys(("jit", "njit", "compile"), "function"),
@@ -61,10 +62,8 @@ MASKED = (
     "how many there are is not known while tracing: keep the mask, and give it to what reduces: "
     "x.sum(where=mask)"
 )
-COUNTED = "for n bins: dlvm.zeros(n, int).at[bins].add(1)"
 UNSIZED = {
     **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
-    **dict.fromkeys(("bincount", "histogram"), COUNTED),
     **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
 }
 """What to write for functions whose results have sizes that depend on elements."""
