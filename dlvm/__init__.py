@@ -15,12 +15,13 @@ from dlvm import linalg as linalg
 from dlvm import ops as ops
 from dlvm.base import errors
 from dlvm.base.debugging import debug
-from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UserError
+from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName, UserError
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
 from dlvm.dsl.words.names import every_name, lookup
+from dlvm.dsl.words.origins import user_origin
 from dlvm.ir import Module
 from dlvm.ir import parse as _parse
 from dlvm.ir.taps import taps
@@ -143,7 +144,8 @@ def __getattr__(name: str) -> Any:
 def _unknown(name: str) -> AttributeError:
     """The error for a name that there is not; Python asks for some that start with ``_``."""
     if name.startswith("_"):
-        return AttributeError(f"module 'dlvm' has no attribute {name!r}")
+        said = f"module 'dlvm' has no attribute {name!r}"
+        return UnknownName(said, origin=user_origin(), remedy="dir(dlvm) lists the names there are")
     return importlib.import_module("dlvm.dsl.trace.suggestions").unknown("dlvm", name, __dir__())
 
 

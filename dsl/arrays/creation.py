@@ -95,6 +95,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     begin, end, step = sizes((begin, end, step))
     sign = 1 if step > 0 else -1
     count = maximum(floordiv(end - begin + step - sign, step), 0)
+    (count,) = sizes((count,))
     target: DType = I64 if dtype is None else known_dtype(dtype)
     counted = fresh(Iota(count, target))
     scaled = counted if step == 1 else counted * step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from dlvm.base.errors import ShapeError
@@ -24,6 +25,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = staged(x)
     axes_of(x, (axis1, axis2))
     rows, columns = x.type.shape[axis1], x.type.shape[axis2]
+    offset = operator.index(offset)
     right, down = max(offset, 0), max(-offset, 0)
     size = maximum(minimum(rows - down, columns - right), 0)
     x = moveaxis(x, (axis1, axis2), (-2, -1))

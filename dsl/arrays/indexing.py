@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
 from dlvm.dsl.trace.mistakes import of_unknown_size
-from dlvm.dsl.trace.operands import shape_of, staged
+from dlvm.dsl.trace.operands import array_of, shape_of, staged
 from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
 from dlvm.dsl.trace.tensor import Step, Tensor
 from dlvm.dsl.words.views import Block, Picked
@@ -117,7 +117,7 @@ def items_of(index: Any) -> list[Any]:
 
 
 def _array_of(item: Any) -> Any:
-    found = np.asarray(item)
+    found = array_of(item)
     return found if found.size else found.astype(np.int64)
 
 

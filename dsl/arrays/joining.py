@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,21 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
 def block(arrays: Any) -> Any:
     """Nested lists of blocks as one array: the innermost beside, the others above one another."""
     depth = _depth(arrays)
+    if not all(_filled(arrays)):
+        raise ShapeError("block: found an empty list", remedy="leave out empty lists")
     return _blocks(arrays, depth, max(depth, *_ranks(arrays)))
 
 
 def _depth(arrays: Any) -> int:
     return 1 + _depth(arrays[0]) if isinstance(arrays, list) and arrays else 0  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _filled(arrays: Any) -> Iterator[bool]:
+    """Whether each of nested lists holds something."""
+    if isinstance(arrays, list):
+        yield bool(arrays)
+        for row in arrays:  # pyright: ignore[reportUnknownVariableType]
+            yield from _filled(row)
 
 
 def _ranks(arrays: Any) -> list[int]:
@@ -130,7 +140,13 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     """Without the elements at some places, which are known, along an axis."""
     x = ravel(x) if axis is None else staged(x)
     (axis,) = axes_of(x, 0 if axis is None else axis)
-    kept: Array = np.delete(np.arange(operator.index(x.type.shape[axis])), obj)
+    size = operator.index(x.type.shape[axis])
+    if np.asarray(obj).dtype == bool and np.shape(obj) != (size,):
+        raise ShapeError(
+            f"delete: a mask of the shape {np.shape(obj)} for axis {axis} of {x.type}",
+            remedy=f"give a mask of {size} truths, or positions",
+        )
+    kept: Array = np.delete(np.arange(size), obj)
     return xp.take(x, kept, axis=axis)
 
 

@@ -11,6 +11,7 @@ from dlvm.base.errors import ShapeError, TraceError, UserError
 from dlvm.dsl.elements.arithmetic import where
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import element, fresh, plain, shape_of, spread, staged
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.tensor import Tensor
@@ -227,7 +228,7 @@ def _pairs(given: Any, rank: int, name: str) -> list[tuple[Any, Any]]:
     rows = [[*i] * (3 - len(i)) if is_sequence(i) else [i, i] for i in items]
     rows = rows * rank if len(rows) == 1 else rows
     if len(rows) != rank or any(len(r) != 2 for r in rows):
-        raise ShapeError(f"pad: {name} {given} is no pair for each of {rank} axes")
+        raise ShapeError(f"pad: {name} {shown(given)} is no pair for each of {rank} axes")
     return [(a, b) for a, b in rows]
 
 

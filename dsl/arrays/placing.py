@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.base.errors import DTypeError, ShapeError, TraceError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     element,
@@ -23,6 +24,7 @@ from dlvm.dsl.trace.operands import (
     shown_shape,
     staged,
 )
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted
@@ -125,6 +127,13 @@ def change_at(x: Any, index: Any, new: Any, mode: str, law: str) -> Any:
 @public("put_along_axis")
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> None:
     """Assign at one position along an axis for each position along the others."""
+    if not isinstance(x, Tensor):
+        raise TraceError(
+            f"put_along_axis: expected a staged array, found {shown(x)}",
+            origin=user_origin(),
+            remedy="write x = dlvm.copy(x) before, in a staged function; np.put_along_axis changes "
+            "a NumPy array outside of one",
+        )
     x.check_assignable()
     perm, moved, index = aligned(x, indices, axis)
     if moved.type.shape != tuple(x.type.shape[i] for i in perm):

@@ -102,7 +102,7 @@ def transpose(x: Any, *axes: Any) -> Any:
     x = staged(x)
     if not axes or axes == (None,):
         return permute_dims(x, tuple(reversed(range(x.ndim))))
-    return permute_dims(x, axes if isinstance(axes[0], int) else axes[0])
+    return permute_dims(x, axes[0] if is_sequence(axes[0]) else axes)
 
 
 @public("matrix_transpose")
@@ -206,7 +206,14 @@ def ndim(x: Any) -> int:
 def size(x: Any, axis: int | None = None) -> Shown:
     """How many elements there are, or how many along an axis."""
     sizes = shape_of(plain(x))
-    return shown(product(sizes) if axis is None else sizes[axis])
+    if axis is None:
+        return shown(product(sizes))
+    if not -len(sizes) <= axis < len(sizes):
+        raise ShapeError(
+            f"size: axis {axis} is out of range for {len(sizes)} axes",
+            remedy="leave the axis out for the number of all elements",
+        )
+    return shown(sizes[axis])
 
 
 PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})

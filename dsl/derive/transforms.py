@@ -14,6 +14,8 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.trace.kinds import INDEX
+from dlvm.dsl.trace.kinds import shown as shown_argument
 from dlvm.dsl.trace.operands import fit, here, staged
 from dlvm.dsl.trace.provenance import arisen
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
@@ -384,6 +386,13 @@ def prefix(axes: Any, value: Any) -> list[Any]:
 def _within(axis: Any, x: Tensor, label: str) -> int | None:
     if axis is None:
         return None
+    if not INDEX.fits(axis):
+        raise UserError(
+            f"vmap: expected a whole number or None as axis of {label}, "
+            f"found {shown_argument(axis)}",
+            origin=user_origin(),
+            remedy="give an axis for each argument, such as in_axes=(0, None)",
+        )
     if not -x.ndim <= axis < x.ndim:
         raise ShapeError(
             f"vmap: {label} is {x.type}, it has no axis {axis}",

@@ -108,9 +108,9 @@ def _variance(x: Tensor, axis: Any, where: Any, keepdims: bool, correction: Any)
 
 
 @public("std")
-def std(x: Any, axis: Any = None, **options: Any) -> Any:
+def std(*args: Any, **options: Any) -> Any:
     """The square root of the variance; see ``var``. Its derivative is 0 where all are equal."""
-    return root(var(x, axis, **options))
+    return root(var(*args, **options))
 
 
 std.__signature__ = inspect.signature(var)  # type: ignore[attr-defined]
@@ -189,14 +189,17 @@ def _known(x: Any) -> tuple[Tensor, Any]:
 
 
 def _skipping(name: str) -> Callable[..., Any]:
-    def call(x: Any, axis: Any = None, **options: Any) -> Any:
-        x, known = _known(x)
-        if known is not None:
-            given = options.get("where")
-            options["where"] = known if given is None else known & given
-        return named(name)(x, axis, **options)
+    signature = inspect.signature(named(name))
 
-    call.__signature__ = inspect.signature(named(name))  # type: ignore[attr-defined]
+    def call(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options).arguments
+        given["x"], known = _known(given["x"])
+        if known is not None:
+            where = given.get("where")
+            given["where"] = known if where is None else known & where
+        return named(name)(given.pop("x"), **given)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = f"``{name}`` of the elements that are not NaN; see ``{name}``."
     return call
 

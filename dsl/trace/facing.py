@@ -39,6 +39,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Told = Callable[[Exception, str, Sequence[Any], Mapping[str, Any], "Module | None"], CompilerError]
 ANYBODYS = MemoryError | RecursionError | OSError | Warning
 """Errors that are nobody's fault in particular, or come from a user's object in C."""
+DECIDED = "_raised_by_user"
+"""The mark of an error of which an inner entry found that the user's code raised it."""
 ENTRIES: set[CodeType] = set()
 """The code of all public entries."""
 RECORDERS: list[Told] = []
@@ -83,20 +85,23 @@ def faced(
         return error
     if isinstance(error, UserError):
         return _told(error, name, fn, args)
-    if isinstance(error, CompilerError) and error.reproducer is not None:
-        return error
+    if hasattr(error, DECIDED):
+        return _of_the_user(error)
     if not isinstance(error, CompilerError):
         if fn is not None and (wrong := _wrong_call(error, name, fn, args, kwargs)) is not None:
             return _told(wrong, name, None, args)
         innermost = _innermost(error)
         if innermost is not None and not is_ours(innermost):
-            return (of_numpy(error) or error).with_traceback(frames_of_user(error))
+            return _of_the_user(of_numpy(error) or error)
         if isinstance(error, DlvmError | ANYBODYS):
             return error
-        if fn is not None and (wrong := unlike(name, fn, args, kwargs)) is not None:
-            return _told(wrong, name, None, args)
         if innermost is not None and innermost.f_code in BOUNDARIES:
-            return error.with_traceback(frames_of_user(error))
+            wrong = fn and unlike(name, fn, args, kwargs)
+            return _told(wrong, name, None, args) if wrong else _of_the_user(error)
+    if fn is not None and (wrong := unlike(name, fn, args, kwargs)) is not None:
+        return _told(wrong, name, None, args)
+    if isinstance(error, CompilerError) and error.reproducer is not None:
+        return error
     (record,) = RECORDERS
     return record(error, name, args, kwargs, program).with_traceback(frames_of_user(error))
 
@@ -108,6 +113,13 @@ def _inside_another(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _of_the_user(error: Exception) -> Exception:
+    """What the user's code raised, with its own frames; entries around this one leave it so."""
+    found = error.with_traceback(frames_of_user(error))
+    setattr(found, DECIDED, True)
+    return found
 
 
 def _innermost(error: Exception) -> FrameType | None:

@@ -36,6 +36,13 @@ class Kind:
     example: str
     holds: Callable[[Any], bool]
 
+    def fits(self, x: Any) -> bool:
+        """Whether something is of this kind; what can't be asked is not."""
+        try:
+            return self.holds(x)
+        except Exception:
+            return False
+
 
 def _is_operand(x: Any) -> bool:
     given = plain(x)
@@ -66,17 +73,19 @@ def _is_number(x: Any) -> bool:
 
 
 def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
-    return Kind(f"{first.said}{said}", first.example, lambda x: _is(first, x) or holds(x))
+    return Kind(f"{first.said}{said}", first.example, lambda x: first.fits(x) or holds(x))
 
 
 OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
 INDEX = Kind("a whole number", "1", _is_index)
 AXIS = _or(INDEX, _are(_is_index), " or a tuple of such")
+AXES = Kind("a tuple of whole numbers", "(1, 0)", _are(_is_index))
 SHAPE = Kind("a tuple of sizes", "(2, 3)", AXIS.holds)
 DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
+ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
 COUNTS = Kind(
     "a whole number or whole numbers that are known while tracing",
     "2",
@@ -112,7 +121,8 @@ ANNOTATED = {
     "Sequence[str] | str": TEXTS,
     "Positions": NAMES,
     "Spec": TREE,
-    "Sequence[int]": AXIS,
+    "Sequence[int]": AXES,
+    "float | str": ORDER,
     "int | Sequence[int]": AXIS,
 }
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
@@ -126,7 +136,9 @@ NAMED = {
     **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
     **dict.fromkeys(("indices_or_sections", "pad_width", "obj", "repeats"), COUNTS),
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
+    **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "casting": TEXT,
+    "ord": ORDER,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("primals", "tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),
@@ -147,7 +159,7 @@ def unlike(
     """The error for the first argument that is not of the kind that its parameter declares."""
     for parameter, x in _pairs(fn, args, kwargs):
         kind = _kind_of(name, parameter)
-        if kind is not None and x is not parameter.default and not _is(kind, x):
+        if kind is not None and x is not parameter.default and not kind.fits(x):
             return CallError(
                 f"{name}: {parameter.name}: expected {kind.said}, found {shown(x)}",
                 remedy=f"give {parameter.name} {kind.said}, such as {kind.example}",
@@ -177,14 +189,6 @@ def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
     if kind is None and name not in TREES:
         kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
     return kind
-
-
-def _is(kind: Kind, x: Any) -> bool:
-    """Whether something is of a kind; what can't be asked is not."""
-    try:
-        return kind.holds(x)
-    except Exception:
-        return False
 
 
 def shown(x: Any) -> str:

@@ -177,6 +177,15 @@ OF_ARRAYS = frozenset([*dir(np.ndarray), "at", "mT"])
 """What users know of arrays: a staged one has names of its own, which no one means."""
 
 
+def no_protocol(x: Tensor, name: str) -> StagedAttributeError:
+    """A method between underscores, by which Python asks what an object can do."""
+    return StagedAttributeError(
+        f"a staged array has no {name!r}",
+        origin=user_origin(),
+        remedy="use it as an array: dir(dlvm) lists the functions there are",
+    )
+
+
 def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
     """A method or attribute that staged arrays do not have."""
     near = closest(name, [n for n in known if n[0] != "_" and n in OF_ARRAYS])

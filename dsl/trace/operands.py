@@ -68,7 +68,7 @@ def plain(x: Any) -> Any:
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
-        return _array_of(items)
+        return array_of(items)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     try:
@@ -77,7 +77,7 @@ def plain(x: Any) -> Any:
         raise _no_operand(x) from None
 
 
-def _array_of(items: list[Any]) -> Array:
+def array_of(items: Any) -> Array:
     """The array that lists of numbers are."""
     try:
         return np.asarray(items)

@@ -25,7 +25,8 @@ def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
 
     def __getattr__(name: str) -> Any:
         if name.startswith("_"):  # Python and its tools ask what protocols there are
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            said = f"module {module!r} has no attribute {name!r}"
+            raise UnknownName(said, origin=user_origin(), remedy=f"dir({module}) lists its names")
         raise unknown(module, name, has)
 
     return __getattr__

@@ -21,6 +21,7 @@ from dlvm.ir import Dim, DType, TensorType, Value
 from .mistakes import (
     no_attribute,
     no_number,
+    no_protocol,
     no_truth,
     not_assignable,
     not_in_place,
@@ -324,7 +325,7 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Python and NumPy ask what protocols there are
-            raise AttributeError(name)
+            raise no_protocol(self, name)
         if name not in METHODS:
             raise no_attribute(self, name, sorted({*METHODS, *dir(type(self))}))
         return functools.partial(named(name), self)
