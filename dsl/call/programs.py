@@ -89,9 +89,10 @@ class Programs:
                     if (arrays := made.state.current()) is not None:
                         self._remember(key, made)
                         return made, arrays
-                self._compile(signature, arguments)
+                latest = self._compile(signature, arguments)
         raise TraceError(
-            f"what {self.source.label} captures changes faster than it can be traced",
+            f"what {self.source.label} captures changes faster than it can be traced: "
+            f"{latest.state.changed()}",
             remedy="keep other threads from changing it, or pass it as an argument",
         )
 

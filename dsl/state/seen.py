@@ -14,6 +14,7 @@ import array
 import enum
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,7 @@ SOURCES = {
     "_io": "open",
     "numpy.random._generator": "default_rng",
     "numpy.random": "default_rng",
+    "numpy": "load loadtxt genfromtxt fromfile",
 }
 """Functions that give something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
@@ -242,6 +244,10 @@ class Seen:
         if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
             self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
 
+    def consumed(self, site: Site, place: Place) -> None:
+        """What an iterator gives next is read, which it will not give again."""
+        self.sources.setdefault(f"the next of {place.path}", _origin(site))
+
     def source(self, site: Site, place: Place, name: str) -> None:
         """An attribute of a module of Python's own is loaded."""
         if place.value.__name__ == "os" and name in ("environ", "environb"):
@@ -263,6 +269,8 @@ def _has_slots(value: Any) -> bool:
 def _is_value(value: Any) -> bool:
     """Whether something of a library is equal by what it holds, such as a date or a fraction."""
     top = type(value).__module__.partition(".")[0]
+    if isinstance(value, weakref.ref):  # what it refers to is read where it is called
+        return False
     return top in sys.stdlib_module_names and not isinstance(value, tuple) and comparable(value)
 
 
