@@ -183,7 +183,7 @@ class Paths(Calls):
 
     def module(self, name: str, names: Value) -> Value:
         """A module that is imported inside a function."""
-        inner = any(t.value for t in names if isinstance(t, Place))
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
         found = sys.modules.get(name if inner else name.partition(".")[0])
         return UNKNOWN if found is None else only(self.held(found, name))
 

@@ -115,8 +115,8 @@ class Seen:
         self._generator(place)
         if is_array(value):
             self._array(place)
-        if place.known or not place.path or isinstance(value, Tensor):
-            return
+        if place.known or not place.path or isinstance(value, Tensor | weakref.ref):
+            return  # what a weak reference refers to is read where it is called
         unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
         if isinstance(value, Scalar):
             self.guard(place.path, place.read, value)
@@ -269,8 +269,6 @@ def _has_slots(value: Any) -> bool:
 def _is_value(value: Any) -> bool:
     """Whether something of a library is equal by what it holds, such as a date or a fraction."""
     top = type(value).__module__.partition(".")[0]
-    if isinstance(value, weakref.ref):  # what it refers to is read where it is called
-        return False
     return top in sys.stdlib_module_names and not isinstance(value, tuple) and comparable(value)
 
 
