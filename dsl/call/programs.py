@@ -82,6 +82,7 @@ class Programs:
     def _choose(self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
+            latest = None
             for _ in range(ROUNDS):
                 candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
                 candidates += [] if self.source.dynamic else self._open(signature)
@@ -89,9 +90,10 @@ class Programs:
                     if (arrays := made.state.current()) is not None:
                         self._remember(key, made)
                         return made, arrays
-                self._compile(signature, arguments)
+                latest = self._compile(signature, arguments)
         raise TraceError(
-            f"what {self.source.label} captures changes faster than it can be traced",
+            f"what {self.source.label} captures changes faster than it can be traced: "
+            f"{latest and latest.state.changed()}",
             remedy="keep other threads from changing it, or pass it as an argument",
         )
 

@@ -293,6 +293,9 @@ class Attributes(ABC):
 
     def _of_object(self, site: Site, place: Place, name: str) -> Value:
         cls: Any = type(place.value)
+        if isinstance(cls.__getattribute__, types.FunctionType):  # anything may happen there
+            method = only(self.held(cls.__getattribute__))
+            self.call(site, method, (only(place), self.constant(name)), {})
         home = next((k for k in cls.__mro__ if name in k.__dict__), None)
         static = home.__dict__[name] if home is not None else None
         if home is None or not hasattr(type(static), "__set__"):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
+import sys
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +23,7 @@ from dlvm.dsl.words.methods import WeakMethod
 from .attributes import UNKNOWN, UNREAD
 from .items import Items
 from .places import Attribute, Derived, Item
-from .seen import Use
+from .seen import Scalar, Use
 from .things import (
     HOST,
     NOTHING,
@@ -39,6 +41,7 @@ from .things import (
 
 _ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
 _OF_TYPE = {type, isinstance, issubclass, callable, id}
+_IMPORTS = {importlib.import_module, builtins.__import__}
 _EVERY = {builtins.vars, builtins.dir}
 _VIEWS = {"transpose", "swapaxes", "squeeze"}
 _ORDERED = {"reshape", "ravel"}
@@ -105,10 +108,19 @@ class Calls(Items):
                 else:
                     self.hand(site, [only(t)])
             return only(HOST) if self.kinds(args[0]) != {"a"} else UNKNOWN
+        if fn is type and len(args) == 1:
+            return union(self._class_of(t) for t in args[0])
+        if fn is next and args:
+            self.elements(site, args[0])
+            return UNKNOWN
+        if fn in _IMPORTS and args:
+            names = [t.value for t in args[0] if isinstance(t, Place)]
+            found = [sys.modules.get(n) for n in names if isinstance(n, str)]
+            return UNKNOWN | frozenset(self.held(m, m.__name__) for m in found if m is not None)
         if fn in _OF_TYPE and args:
             for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
                 self.seen.typed(t)
-            return only(HOST) if fn is not type else UNKNOWN
+            return only(HOST)
         if fn is globals:
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
@@ -123,6 +135,13 @@ class Calls(Items):
             self.hand(site, [self.everything(site, args[0])])
             return UNKNOWN
         return None
+
+    def _class_of(self, t: Any) -> Value:
+        """The class of something."""
+        if not isinstance(t, Place) or isinstance(t.value, Scalar) or is_array(t.value):
+            return UNKNOWN
+        read = Attribute(t.read, "__class__")
+        return self.under(t, f"the type of {t.path}", read, "class", type(t.value))
 
     def _by_name(self, site: Site, args: Sequence[Value]) -> Value:
         names = [t.value for t in args[1] if isinstance(t, Place) and isinstance(t.value, str)]
@@ -139,7 +158,7 @@ class Calls(Items):
             self.hand(site, [only(t)])
             slots = (n for k in type(t.value).__mro__ for n in getattr(k, "__slots__", ()))
             own = getattr(t.value, "__dict__", {})
-            if isinstance(own, dict):
+            if isinstance(own, dict) and hasattr(t.value, "__dict__") and not t.known:
                 keys = Derived(t.read, lambda v: tuple(v.__dict__))
                 self.seen.guard(f"the attributes of {t.path}", keys, tuple(own))
             out += [self.attribute(site, only(t), n) for n in [*own, *slots]]

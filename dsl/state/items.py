@@ -155,6 +155,8 @@ class Items(Attributes):
             if hasattr(value, "items") and not values:
                 return only(HOST)
             return union([only(HOST), *(self.item(t, k, v) for k, v in rest)])
+        if hasattr(value, "__next__"):
+            self.seen.consumed(site, t)
         self.hand(site, [only(t)])
         return UNKNOWN
 

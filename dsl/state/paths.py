@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from dlvm.dsl.trace.scopes import is_array
 
 from .attributes import is_known_code, know_package
 from .calls import Calls
-from .places import Attribute, Held, Item
+from .places import Attribute, Derived, Held, Item
 from .seen import Seen, Use
 from .things import (
     ANY,
@@ -182,7 +183,7 @@ class Paths(Calls):
 
     def module(self, name: str, names: Value) -> Value:
         """A module that is imported inside a function."""
-        inner = any(t.value for t in names if isinstance(t, Place))
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
         found = sys.modules.get(name if inner else name.partition(".")[0])
         return UNKNOWN if found is None else only(self.held(found, name))
 
@@ -402,7 +403,10 @@ class Paths(Calls):
             raw = getattr(value, "__module__", "") == "dlvm.tree"
             self.hand(site, given, Use.MAYBE if raw else Use.STAGED, staged=not raw)
             return UNKNOWN
-        own = type(value).__mro__[0]
+        if isinstance(value, weakref.ref):
+            referent = Derived(t.read, lambda ref: ref())
+            return self.under(t, f"{t.path}()", referent, "referent", value())
+        own = type(value)
         if "__call__" in dir(own) and is_known_code(sys.modules.get(own.__module__)):
             called = self.attribute(site, only(t), "__call__")
             return self.call(site, called, args, named, rest) | UNKNOWN

@@ -14,6 +14,7 @@ import array
 import enum
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,7 @@ SOURCES = {
     "_io": "open",
     "numpy.random._generator": "default_rng",
     "numpy.random": "default_rng",
+    "numpy": "load loadtxt genfromtxt fromfile",
 }
 """Functions that give something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
@@ -113,8 +115,8 @@ class Seen:
         self._generator(place)
         if is_array(value):
             self._array(place)
-        if place.known or not place.path or isinstance(value, Tensor):
-            return
+        if place.known or not place.path or isinstance(value, Tensor | weakref.ref):
+            return  # what a weak reference refers to is read where it is called
         unpack = next((of for kinds, of in _UNPACKED if isinstance(value, kinds)), None)
         if isinstance(value, Scalar):
             self.guard(place.path, place.read, value)
@@ -241,6 +243,10 @@ class Seen:
         """The same by the full name of the function."""
         if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
             self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
+
+    def consumed(self, site: Site, place: Place) -> None:
+        """What an iterator gives next is read, which it will not give again."""
+        self.sources.setdefault(f"the next of {place.path}", _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
         """An attribute of a module of Python's own is loaded."""

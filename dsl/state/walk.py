@@ -280,7 +280,8 @@ class Walk:
         names, self._names = self._names, ()
         if step.name == "CALL_KW":
             *rest, given = stack
-            names = next((t.value for t in given), ())
+            parts = next((t.parts for t in given if isinstance(t, Built)), ())
+            names = tuple(next(iter(part)).value for part in parts)
             stack = tuple(rest)
         rest, args = _split(stack, step.arg)
         *rest, first, second = rest

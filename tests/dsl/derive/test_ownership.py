@@ -103,3 +103,24 @@ def test_writing_over_one_array_changes_no_other(name: str, kind: str):
             assert all(np.array_equal(a, b) for a, b in zip(again, known, strict=True)), i
     finally:
         W[...] = saved
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["vjp", "linearize"])
+def test_a_map_outlives_donated_arguments(name: str, kind: str):
+    """What was donated later belongs to another result; the map has its own."""
+    step = dlvm.function(lambda x: x * 100, donate=("x",))
+    x = np.array([1.1, 1.2, 1.3])
+    _, later = TRANSFORMED[kind](FUNCTIONS[name], x)
+    before = [np.array(a) for a in leaves(later())]
+    out = step(x)
+    assert out is x
+    assert all(np.array_equal(a, b) for a, b in zip(leaves(later()), before, strict=True))
+
+
+@pytest.mark.parametrize("name", ["captured", "loop", "recursion"])
+def test_a_captured_array_may_not_be_donated_beside_it(name: str):
+    """A donated argument whose memory is also captured is an error, not a wrong answer."""
+    f = dlvm.function(lambda w: FUNCTIONS[name](w), donate=("w",))
+    with pytest.raises(dlvm.UserError, match="overlaps with"):
+        f(W)

@@ -6,9 +6,11 @@ import argparse
 import collections
 import fractions
 import functools
+import importlib
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -154,6 +156,30 @@ def test_every_entry_of_a_long_container():
     table = {f"k{i}": float(i) for i in range(600)}
     f = agrees(lambda x: x * table["k500"], putting(table, "k500", 1.5), putting(table, "k500", 1))
     assert not f.explain().unwatched
+
+
+class Guarded:
+    rate = 2.0
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, "inner_" + name if name == "w" else name)
+
+
+def test_what_python_looks_up_by_itself():
+    made, other = Child(), Guarded()
+    other.inner_w = 2.0
+    agrees(lambda x: x * type(made).rate, setting(Base, "rate", 3.0), setting(Base, "rate", 2.0))
+    agrees(lambda x: x * made.__class__.rate, setting(Child, "rate", 3.0))
+    ref = weakref.ref(made)
+    agrees(lambda x: x * ref().rate, setting(made, "rate", 9.0))
+    agrees(lambda x: x * other.w, setting(other, "inner_w", 9.0))
+    agrees(lambda x: x * globals()["RATE"], lambda: globals().update(RATE=5.0))
+    module = importlib.import_module(__name__)
+    agrees(lambda x: x * importlib.import_module(__name__).RATE, setting(module, "RATE", 7.0))
+    del Child.rate
+
+
+RATE = 2.0
 
 
 def test_sets_and_values():

@@ -267,6 +267,13 @@ def test_clocks_and_the_like_are_told_once(read: Any):
         f(np.ones(4))
 
 
+@pytest.mark.parametrize("make", [lambda: iter([1.0, 2.0]), lambda: (float(i) for i in range(9))])
+def test_an_iterator_that_is_consumed_is_told(make: Any):
+    values = make()
+    with pytest.warns(TraceWarning, match=r"reads the next of values at test_told\.py"):
+        dlvm.function(lambda x: x * next(values))(X)
+
+
 # -- what a call costs -------------------------------------------------------------------------
 
 
