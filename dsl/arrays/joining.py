@@ -117,7 +117,7 @@ def _depth(arrays: Any) -> int:
 def _filled(arrays: Any) -> Iterator[bool]:
     """Whether each of nested lists holds something."""
     if isinstance(arrays, list):
-        yield bool(arrays)
+        yield bool(arrays)  # pyright: ignore[reportUnknownArgumentType]
         for row in arrays:  # pyright: ignore[reportUnknownVariableType]
             yield from _filled(row)
 

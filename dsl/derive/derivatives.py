@@ -77,7 +77,7 @@ def linear_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]
 def frozen_wrt(name: str, wrt: Any) -> Hashable:
     """What names arguments, as a key; arguments themselves are refused."""
     if NAMES.fits(wrt):
-        return tuple(wrt) if isinstance(wrt, list | tuple) else wrt
+        return tuple(wrt) if is_sequence(wrt) else wrt
     raise UserError(
         f"dlvm.{name}: wrt: expected {NAMES.said}, found {shown_argument(wrt)}",
         origin=user_origin(),

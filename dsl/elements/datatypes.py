@@ -150,6 +150,7 @@ def iinfo(dtype: Any) -> Any:
     return np.iinfo(found.numpy)
 
 
-for _question in (result_type, can_cast, isdtype, finfo, iinfo):
+_QUESTIONS: tuple[Any, ...] = (result_type, can_cast, isdtype, finfo, iinfo)
+for _question in _QUESTIONS:
     PUBLIC[_question.__name__] = facing_users(_question)
 PUBLIC["promote_types"] = PUBLIC["result_type"]

@@ -4,7 +4,8 @@ Levels are how much of the pipeline ran: none of it, laws only, kernels too. Eac
 machine code in ways that the seed of the case draws: how hard LLVM tries, how wide vectors are,
 whether accesses are checked. The code runs on one thread and on two, which must agree to the bit;
 whole numbers must be equal, floats as near as rounding explains (``dlvm.trust.answers``), and so
-what is printed and tapped, in its order.
+what is printed and tapped, in its order. On arguments with special values among them, NaN,
+infinities and signs of zeros must be the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run
 from dlvm.target import Target
 from dlvm.testing.drawing.random_programs import Program
-from dlvm.trust.answers import Answer, Question, answered, differ
+from dlvm.trust.answers import Answer, Question, answered, differ, unlike
+from dlvm.trust.inputs import with_special_values
 from tests.gen.values import same_bits
 
 from .case import Case
@@ -68,6 +70,8 @@ def judged(program: Program) -> Iterator[Module]:
     question = Question(program.module, program.arrays, program.seed)
     if question.too_long:
         return
+    every = with_special_values(program.arrays, program.seed)
+    special = [Question(program.module, arrays, program.seed) for arrays in every]
     for level, passes in LEVELS.items():
         module = run(program.module, passes, verify=True)
         other = None if level == "plain" else Question(module, program.arrays)
@@ -75,6 +79,8 @@ def judged(program: Program) -> Iterator[Module]:
             code, name = way.build(module), f"{level} {way}"
             one = outcome(code, program, 1)
             compare(question, one, other, name)
+            for asked in special:
+                compare_special(asked, code, name)
             if not way.check:
                 compare_threads(one, outcome(code, program, 2), name)
         yield module
@@ -96,6 +102,16 @@ def compare(question: Question, found: Answer, other: Question | None, level: st
     difference = differ(question, found, other)
     if difference is not None:
         raise Wrong(f"{level}: {difference}")
+
+
+def compare_special(question: Question, code: Executable, level: str) -> None:
+    """NaN, infinities and the signs of zeros are those of the interpreter."""
+    if question.answer.error is not None:
+        return
+    arrays = [np.array(a) for a in question.arrays]
+    found = answered(lambda write: replace(code, threads=1).run(arrays, write))
+    if (difference := unlike(question, found)) is not None:
+        raise Wrong(f"{level}, special values: {difference}")
 
 
 def compare_threads(one: Answer, two: Answer, level: str) -> None:
