@@ -39,7 +39,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any
     """
     given = staged(x), staged(xp), staged(fp)
     note_widening("interp", given, (F64,) * 3)
-    return _between(*(fresh(element(v, F64)) for v in given), left, right)
+    x, xp, fp = (fresh(element(v, F64)) for v in given)
+    return _between(x, xp, fp, left, right)
 
 
 def _between(x: Tensor, knots: Tensor, values: Tensor, left: Any, right: Any) -> Any:
