@@ -323,7 +323,7 @@ BESIDE_ONE = {
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
-CONSTANT |= {"histogram", "histogram(float64[3, 4], 4, [-2.0, 2.0])"}
+CONSTANT |= {"histogram(float64[3, 4], 4, [-2.0, 2.0])"}
 CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical"}
 """Functions that are constant between jumps: their derivative is exactly 0."""
 
