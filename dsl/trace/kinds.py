@@ -132,7 +132,7 @@ ANNOTATED = {
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
 NAMED = {
     **dict.fromkeys(("axis", "axes", "axis1", "axis2", "source", "destination", "shift"), AXIS),
-    **dict.fromkeys(("shape", "repetitions"), SHAPE),
+    **dict.fromkeys(("shape", "repetitions", "dims", "window_shape"), SHAPE),
     **dict.fromkeys(("dtype", "from_", "to"), DTYPE),
     **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
     **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
