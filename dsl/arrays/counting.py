@@ -64,6 +64,11 @@ def histogram(
     """
     a = xp.ravel(staged(a))
     edges = _edges(a, bins, range)
+    if edges.ndim != 1:
+        raise ShapeError(
+            f"histogram: bins: expected a whole number or borders, found {edges.type}",
+            remedy="write bins=10, or a vector of borders",
+        )
     last: Dim = edges.type.shape[0] - 1
     above = xp.searchsorted(edges, a, side="right") - 1
     place = xp.where(a == edges[-1], last - 1, above)

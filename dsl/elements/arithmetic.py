@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import ShapeError
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     common,
@@ -60,6 +61,11 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 @public("select")
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     """From each place the choice of the first condition that holds there, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ShapeError(
+            f"select: {len(condlist)} conditions for {len(choicelist)} choices",
+            remedy="give a choice for each condition",
+        )
     found = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         found = where(condition, choice, found)

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from dlvm.base.errors import ShapeError
 from dlvm.dsl.trace.operands import element, fresh, known_dtype, spread, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
@@ -126,7 +127,12 @@ def average(
         weights = named("ones")(x.type.shape, _target(x, None))
     weights = staged(weights)
     if weights.ndim < x.ndim:
-        (at,) = axes_of(x, axis)
+        at, *others = axes_of(x, axis)
+        if others:
+            raise ShapeError(
+                f"average: weights {weights.type} do not say along which axis of {x.type} they lie",
+                remedy="write axis=0, or another axis",
+            )
         weights = named("reshape")(
             weights, [d if i == at else 1 for i, d in enumerate(x.type.shape)]
         )

@@ -78,7 +78,11 @@ def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
 
 OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
 INDEX = Kind("a whole number", "1", _is_index)
-AXIS = _or(INDEX, _are(_is_index), " or a tuple of such")
+AXIS = _or(
+    INDEX,
+    _are(lambda a: _is_index(a) if not isinstance(a, list | tuple) else _are(_is_index)(a)),
+    " or a tuple of such",
+)
 AXES = Kind("a tuple of whole numbers", "(1, 0)", _are(_is_index))
 SHAPE = Kind("a tuple of sizes", "(2, 3)", AXIS.holds)
 DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
@@ -128,7 +132,7 @@ ANNOTATED = {
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
 NAMED = {
     **dict.fromkeys(("axis", "axes", "axis1", "axis2", "source", "destination", "shift"), AXIS),
-    **dict.fromkeys(("shape", "repetitions"), SHAPE),
+    **dict.fromkeys(("shape", "repetitions", "dims", "window_shape"), SHAPE),
     **dict.fromkeys(("dtype", "from_", "to"), DTYPE),
     **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
     **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
@@ -140,7 +144,7 @@ NAMED = {
     "casting": TEXT,
     "ord": ORDER,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
-    **dict.fromkeys(("primals", "tangents"), TUPLE),
+    **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),
     **dict.fromkeys(("where", "condition", "elements", "indices", "weights", "bins"), OPERAND),
     **dict.fromkeys(("logits", "labels", "initial", "fill_value", "key", "pred"), OPERAND),

@@ -253,7 +253,8 @@ def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
         return any(isinstance(n, ast.Name) for n in ast.walk(bound["i"]))
     if "T" in bound:
         return bound["T"] in {t.numpy.name for t in NUMBERS}
-    if (name := bound.get("F")) is None:
+    name: Any = bound.get("F")
+    if name is None:
         return True
     if "where=" in pattern.remedy:
         return name in REDUCTIONS
