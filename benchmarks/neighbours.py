@@ -58,7 +58,8 @@ def step(batch: int, width: int, threads: int | None) -> Callable[[], Any]:
 
     params = {"w": normal(width, width), "b": normal(width), "v": normal(width, width)}
     x, y = normal(batch, width), normal(batch, width)
-    run: Callable[..., Any] = dlvm.function(update, threads=threads)
+    said: dict[str, Any] = {"threads": threads}
+    run = dlvm.function(update, **said)
     run(params, x, y)  # compiled here
     return lambda: run(params, x, y)
 

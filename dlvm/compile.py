@@ -60,7 +60,7 @@ class Options:
         if threads is not None and not (isinstance(threads, int) and threads >= 1):
             raise UserError(
                 f"threads={threads!r}: expected a whole number of at least 1",
-                remedy="leave it out to use every core",
+                remedy="leave it out, and calls choose between one thread and every core",
             )
 
     def said(self) -> str:
@@ -84,7 +84,7 @@ def _threads_of_the_environment() -> int | None:
     if found and not (found.isdecimal() and int(found)):
         raise UserError(
             f"DLVM_THREADS={found!r}: expected a whole number of at least 1",
-            remedy="unset it to use every core",
+            remedy="unset it, and calls choose between one thread and every core",
         )
     return int(found) if found else None
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.__main__ import line
 from benchmarks.cases import cases
+from benchmarks.neighbours import CONTENDERS, measure, row
 from benchmarks.peers import with_dlvm, with_numpy
 from benchmarks.picture import ratios
 from benchmarks.race import Effort, check, race
@@ -45,3 +46,10 @@ def test_pictures_are_drawings():
     assert "2.00" in line(races[0], ["dlvm"])
     for text in (ratios(races), curve([3.0, 2.0, 1.0], "loss <"), difference("a\n%1 b", "a\n%2 c")):
         assert xml.fromstring(text).tag.endswith("svg")
+
+
+def test_a_step_is_timed_on_one_thread_on_two_and_as_it_chooses(capsys):
+    seconds = measure(2, 8, rounds=1)
+    assert list(seconds) == list(CONTENDERS) and all(s > 0 for s in seconds.values())
+    found = row("a step", "none", {"1 thread": 2e-6, "2 threads": 1e-6, "default": 3e-6})
+    assert found["ratio"] == pytest.approx(3) and "3.00" in capsys.readouterr().out

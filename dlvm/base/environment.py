@@ -19,7 +19,8 @@ VARIABLES = {
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_REPRO": "the folder of the reproducers of failures of dlvm itself, instead of one in the "
     "user's cache directory; `0` writes none",
-    "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else every core",
+    "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else one or "
+    "every core, whichever a call finds faster",
     "DLVM_VERIFY": "`ir` (or `1`) checks the program after every pass; `passes` also compares what "
     "it means before and after, down to machine code, on random arguments",
     "NO_COLOR": "set to anything, the command `dlvm` uses no colour",

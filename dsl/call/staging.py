@@ -49,15 +49,16 @@ def function(
 ) -> Any:
     """Stage a Python function: traced at its first call, compiled, and fast from then on.
 
-    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory
-    the results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all
-    leading ones. ``threads`` is on how many threads a call may run, every core where it is left
-    out; ``target`` is the processor, of which there is ``"host"``. ``debug`` names what is looked
-    at in every call, as by ``dlvm.debug``: ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"``
-    is how much a call may take beside its arguments and results: what does not fit is computed
-    again instead of kept. ``numerics`` says which laws may rewrite arithmetic: ``"default"``, laws
-    of linear algebra that change rounding; ``"strict"``, none but exact ones; ``"fast"``, also
-    those of the real numbers that are wrong for some floats (docs/numerics.md).
+    ``static`` names or positions are part of the code; ``donate`` names arguments whose memory the
+    results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all leading
+    ones. ``threads`` is on how many threads calls run; where it is left out, they time themselves
+    and use every core only while that is faster than one; ``target`` is the processor, of which
+    there is ``"host"``. ``debug`` names what is looked at in every call, as by ``dlvm.debug``:
+    ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"`` is how much a call may take beside its
+    arguments and results: what does not fit is computed again instead of kept. ``numerics`` says
+    which laws may rewrite arithmetic: ``"default"``, laws of linear algebra that change rounding;
+    ``"strict"``, none but exact ones; ``"fast"``, also those of the real numbers that are wrong
+    for some floats (docs/numerics.md).
     """
 
     if not isinstance(debug, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]

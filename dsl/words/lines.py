@@ -261,7 +261,7 @@ def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
     of_numpy = pattern.code == "np.F(args)"
     takes_staged = of_numpy and isinstance(getattr(np, name, None), np.ufunc)
     makes_arrays = of_numpy and OURS.get(name, name) == "asarray"
-    return not takes_staged and not makes_arrays and lookup(OURS.get(name, name)) is not None
+    return not takes_staged and not makes_arrays and lookup(str(OURS.get(name, name))) is not None
 
 
 class _Joined(ast.NodeTransformer):
