@@ -59,7 +59,7 @@ def outer(x: Any, y: Any) -> Any:
     return xp.outer(x, y)
 
 
-@exported("linalg.matrix_transpose")
+@exported("linalg.matrix_transpose", views=True)
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return xp.matrix_transpose(x)

@@ -205,7 +205,7 @@ def append(x: Any, values: Any, axis: int | None = None) -> Any:
     return _joined("append", [x, values], axis)
 
 
-@public("unstack")
+@public("unstack", views=True)
 def unstack(x: Any, axis: int = 0) -> Any:
     """The slices along an axis of known size, as a tuple."""
     x = staged(x)
@@ -216,7 +216,7 @@ def unstack(x: Any, axis: int = 0) -> Any:
     return tuple(getitem(x, (*(slice(None),) * axis, i)) for i in range(size))
 
 
-@public("split")
+@public("split", views=True)
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Equal parts along an axis, as many as given, or parts that end at the positions given."""
     x = staged(x)
@@ -234,7 +234,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return _cut(x, axis, [part * i for i in range(1, indices_or_sections)])
 
 
-@public("array_split")
+@public("array_split", views=True)
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis, of which the first are longer by one where they can't be equal."""
     x = staged(x)
@@ -255,13 +255,13 @@ def _cut(x: Tensor, axis: int, stops: Sequence[Any]) -> list[Tensor]:
     return [getitem(x, (*full, slice(a, b))) for a, b in zip((0, *ends), ends, strict=False)]
 
 
-@public("vsplit")
+@public("vsplit", views=True)
 def vsplit(x: Any, indices_or_sections: Any) -> Any:
     """Parts below one another."""
     return split(x, indices_or_sections, 0)
 
 
-@public("hsplit")
+@public("hsplit", views=True)
 def hsplit(x: Any, indices_or_sections: Any) -> Any:
     """Parts beside one another."""
     x = staged(x)

@@ -27,7 +27,7 @@ from .shapes import ravel, reshape, sizes, swapaxes
 # -- turning over, shifting ------------------------------------------------------------------------
 
 
-@public("flip")
+@public("flip", views=True)
 def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     """The elements in reverse order along the axes; along all without ``axis``."""
     x = staged(x)
@@ -36,19 +36,19 @@ def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     return getitem(x, tuple(backwards if a in axes else forwards for a in range(x.ndim)))
 
 
-@public("flipud")
+@public("flipud", views=True)
 def flipud(x: Any) -> Any:
     """The rows in reverse order."""
     return flip(x, 0)
 
 
-@public("fliplr")
+@public("fliplr", views=True)
 def fliplr(x: Any) -> Any:
     """The columns in reverse order."""
     return flip(x, 1)
 
 
-@public("rot90")
+@public("rot90", views=True)
 def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """The plane of two axes turned by ``k`` quarters from the first axis towards the second."""
     x = staged(x)

@@ -28,7 +28,7 @@ Positions = Sequence[tuple[int, Tensor]]
 Shape = tuple[Dim, ...]
 
 
-@public("_getitem")
+@public("_getitem", views=True)
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a value for an element or arrays."""
     x = staged(x)

@@ -43,7 +43,7 @@ def sizes(shape: Any) -> tuple[Dim, ...]:
     return found
 
 
-@public("reshape")
+@public("reshape", views=True)
 def reshape(x: Any, *shape: Any) -> Any:
     """The elements in row-major order in another shape; one size may be -1."""
     x = staged(x)
@@ -74,7 +74,7 @@ def _another_shape(size: Dim, wanted: tuple[Dim, ...]) -> str:
     return f"write a shape of {size} elements, such as ({size},)"
 
 
-@public("ravel")
+@public("ravel", views=True)
 def ravel(x: Any) -> Any:
     """All elements in row-major order as a vector."""
     return reshape(x, -1)
@@ -86,7 +86,7 @@ def flatten(x: Any) -> Any:
     return fresh(ravel(x).read())
 
 
-@public("permute_dims")
+@public("permute_dims", views=True)
 def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     """Axis ``i`` of the result is axis ``axes[i]`` of ``x``."""
     x = staged(x)
@@ -96,7 +96,7 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     return x.part(Reordered(tuple(a % x.ndim for a in axes)))
 
 
-@public("transpose")
+@public("transpose", views=True)
 def transpose(x: Any, *axes: Any) -> Any:
     """All axes in reverse order, or in the order given."""
     x = staged(x)
@@ -105,7 +105,7 @@ def transpose(x: Any, *axes: Any) -> Any:
     return permute_dims(x, axes[0] if is_sequence(axes[0]) else axes)
 
 
-@public("matrix_transpose")
+@public("matrix_transpose", views=True)
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     x = staged(x)
@@ -114,7 +114,7 @@ def matrix_transpose(x: Any) -> Any:
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-@public("swapaxes")
+@public("swapaxes", views=True)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     x = staged(x)
@@ -123,7 +123,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return permute_dims(x, [exchanged.get(a, a) for a in range(x.ndim)])
 
 
-@public("moveaxis")
+@public("moveaxis", views=True)
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Axes moved to other places; the others stay in order."""
     x = staged(x)
@@ -143,7 +143,7 @@ def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
     return [a % x.ndim for a in given]
 
 
-@public("broadcast_to")
+@public("broadcast_to", views=True, frozen=True)
 def broadcast_to(x: Any, shape: Any) -> Any:
     """``x`` stretched to a shape."""
     x, wanted = staged(x), sizes(shape)
@@ -152,7 +152,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return fresh(spread(x.read(), wanted))
 
 
-@public("broadcast_arrays")
+@public("broadcast_arrays", views=True)
 def broadcast_arrays(*arrays: Any) -> Any:
     """Arrays stretched to one shape."""
     xs = [staged(a) for a in arrays]
@@ -160,7 +160,7 @@ def broadcast_arrays(*arrays: Any) -> Any:
     return tuple(fresh(spread(x.read(), shape)) for x in xs)
 
 
-@public("expand_dims")
+@public("expand_dims", views=True)
 def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     """New axes of size 1, at these places of the result."""
     x = staged(x)
@@ -173,7 +173,7 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
 
-@public("squeeze")
+@public("squeeze", views=True)
 def squeeze(x: Any, axis: Any = None) -> Any:
     """Without axes of size 1: those given, or all whose size is 1 for certain."""
     x = staged(x)
@@ -227,13 +227,13 @@ def _single(xs: list[Tensor]) -> Any:
     return xs[0] if len(xs) == 1 else tuple(xs)
 
 
-@public("atleast_1d")
+@public("atleast_1d", views=True)
 def atleast_1d(*arrays: Any) -> Any:
     """Scalars as vectors of one element."""
     return _single([_at_least(x, x.type.shape or (1,)) for x in map(staged, arrays)])
 
 
-@public("atleast_2d")
+@public("atleast_2d", views=True)
 def atleast_2d(*arrays: Any) -> Any:
     """Vectors as one row, scalars as one of one element."""
     return _single(
@@ -241,7 +241,7 @@ def atleast_2d(*arrays: Any) -> Any:
     )
 
 
-@public("atleast_3d")
+@public("atleast_3d", views=True)
 def atleast_3d(*arrays: Any) -> Any:
     """Vectors and matrices with new axes, as NumPy places them: ``(1, n, 1)``, ``(m, n, 1)``."""
     return _single([_at_least(x, _as_three(x.type.shape)) for x in map(staged, arrays)])

@@ -202,11 +202,12 @@ def radians(x: Any) -> Any:
 
 @public("positive")
 def positive(x: Any) -> Any:
-    """``+x``: x itself."""
-    return staged(x)
+    """``+x``: a copy of x."""
+    x = staged(x)
+    return fresh(x.read(), x.weak)
 
 
-@public("real")
+@public("real", views=True)
 def real(x: Any) -> Any:
     """The real part: x itself."""
     return staged(x)
@@ -221,8 +222,9 @@ def imag(x: Any) -> Any:
 
 @public("conj")
 def conj(x: Any) -> Any:
-    """The complex conjugate: x itself."""
-    return staged(x)
+    """The complex conjugate: a copy of x, which is real."""
+    x = staged(x)
+    return fresh(x.read(), x.weak)
 
 
 # -- nearness ------------------------------------------------------------------------------------

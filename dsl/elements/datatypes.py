@@ -53,22 +53,39 @@ def constant(name: str) -> Any:
 # -- conversion ----------------------------------------------------------------------------------
 
 
-@public("astype")
+@public("astype", views="copy")
 def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
-    """``x`` in another element type; out of range saturates, NaN becomes 0."""
-    return fresh(element(plain(x), known_dtype(dtype)))
+    """``x`` in another element type; out of range saturates, NaN becomes 0.
 
-
-@public("asarray")
-def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
-    """Any operand as a staged array, also a symbolic size; a staged one stays as it is."""
-    x = staged(x)
-    if dtype is None and not x.weak:
+    The result is a copy; ``x`` itself where it has that type already and ``copy`` is False.
+    """
+    x, target = plain(x), known_dtype(dtype)
+    if not copy and isinstance(x, Tensor) and x.element is target and not x.weak:
         return x
-    return fresh(element(x, x.element if dtype is None else known_dtype(dtype)))
+    return fresh(element(x, target))
 
 
-@public("from_dlpack")
+@public("asarray", views="copy")
+def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    """Any operand as an array, also a symbolic size; an array stays as it is.
+
+    ``copy`` is True for an array that shares no memory with ``x``, and False for an error where
+    a copy would have to be made.
+    """
+    given, x = plain(x), staged(x)
+    target = x.element if dtype is None else known_dtype(dtype)
+    same = isinstance(given, Tensor) or is_array(given)
+    if copy is False and not (same and x.element is target):
+        raise DTypeError(
+            f"asarray: {x.type} can't become an array of {target} without a copy",
+            remedy="leave out copy=False",
+        )
+    if not copy and x.element is target and not x.weak:
+        return x
+    return fresh(element(x, target))
+
+
+@public("from_dlpack", views=True)
 def from_dlpack(x: Any) -> Any:
     """An array of another library on the processor, without a copy."""
     if isinstance(x, Tensor) or not hasattr(x, "__dlpack__"):

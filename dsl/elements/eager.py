@@ -7,6 +7,7 @@ interpreter runs them by the references, so that both ways have one meaning.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -27,8 +28,13 @@ from dlvm.ir.interpret import Interpreter
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def public(name: str, method: str = "") -> Callable[[F], F]:
-    """Register a function that writes operations under the name that users know it by."""
+def public(name: str, views: bool | str = False, frozen: bool = False) -> Callable[[F], F]:
+    """Register a function that writes operations under the name that users know it by.
+
+    Its results own their memory unless it ``views``: always, or unless the parameter of this name
+    is true. A view shares memory with an operand where NumPy's function of the name does; one that
+    is ``frozen`` can't be assigned into.
+    """
 
     def register(fn: F) -> F:
         @entry
@@ -40,7 +46,8 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
                 return fn(*args, **kwargs)
             try:
                 if scope is None:
-                    return compute(fn, args, kwargs)
+                    found = compute(fn, args, kwargs, _gives_views(fn, views, args, kwargs))
+                    return _frozen(found) if frozen else found
                 scope.builder.origin = user_origin()
                 try:
                     return fn(*args, **kwargs)
@@ -56,7 +63,7 @@ def public(name: str, method: str = "") -> Callable[[F], F]:
     return register
 
 
-def exported(name: str) -> Callable[[F], F]:
+def exported(name: str, views: bool = False) -> Callable[[F], F]:
     """Register a function as ``public`` does, and give what users call, to be a module's own name.
 
     Outside of a trace the whole function runs as one: the arrays that it makes on the way are
@@ -64,14 +71,37 @@ def exported(name: str) -> Callable[[F], F]:
     """
 
     def register(fn: F) -> F:
-        public(name)(fn)
+        public(name, views)(fn)
         return cast("F", PUBLIC[name])
 
     return register
 
 
-def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a public function on plain arrays: its operations, run by their references."""
+def _frozen(array: Array) -> Array:
+    """A view of an array that can't be assigned into."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _gives_views(
+    fn: Callable[..., Any], views: bool | str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    """Whether results of a call may share memory with its operands."""
+    if not isinstance(views, str):
+        return views
+    bound = inspect.signature(fn).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return not bound.arguments[views]
+
+
+def compute(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], views: bool = False
+) -> Any:
+    """Call a public function on plain arrays: its operations, run by their references.
+
+    Results are copied where they share memory with an operand, unless they may be ``views``.
+    """
     import optree
 
     trace = Trace(fn.__name__, find=lambda array: "x")
@@ -88,7 +118,7 @@ def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         if contexts and (looked := looks()).at_numbers:
             names = [f"argument {i}" for i, _ in enumerate(params)]
             look((lambda: module, lambda: module), given, names, arrays, looked)
-    return tree.unflatten([_writable(a) for a in arrays])
+    return tree.unflatten([a if views else _owned(a, given) for a in arrays])
 
 
 def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
@@ -103,5 +133,7 @@ def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
         raise reported(module, "interpret", error, lambda: None, arrays) from error
 
 
-def _writable(array: Array) -> Array:
-    return array if array.flags.writeable else array.copy()
+def _owned(array: Array, operands: Sequence[Array]) -> Array:
+    """The array, or a copy where it is read-only or may share memory with an operand."""
+    free = array.flags.writeable and not any(np.may_share_memory(array, x) for x in operands)
+    return array if free else array.copy()
