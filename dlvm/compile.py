@@ -19,6 +19,7 @@ from dlvm import passes
 from dlvm.base import environment
 from dlvm.base.debugging import Looks, looks
 from dlvm.base.errors import CompilerError, IRError, UserError
+from dlvm.base.floating import standard_mode
 from dlvm.base.lazy import lazy
 from dlvm.budget import fitted
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
@@ -128,7 +129,7 @@ class Road:
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated
-        with self._guarded("emit"):
+        with self._guarded("emit"), standard_mode():
             said = "" if self.options.memory is None else f"memory={self.options.memory}"
             return compiled(self.traced, self.options.machine(), lambda: self.kernels, said)
 
@@ -148,7 +149,7 @@ class Road:
 
     def _timed(self, phase: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
-        with self._guarded(phase):
+        with self._guarded(phase), standard_mode():
             out = run()
         self.seconds[phase] = time.perf_counter() - start
         return out
@@ -168,7 +169,7 @@ def expand(module: Module) -> Module:
     """The module with every declaration filled in."""
     from dlvm.ad.expand import expand
 
-    with guard.guarded(module, "differentiate"):
+    with guard.guarded(module, "differentiate"), standard_mode():
         return expand(module)
 
 
@@ -225,7 +226,7 @@ def passed(
 ) -> Module:
     """The module, expanded, after these passes; a fault of ours is told with a reproducer."""
     full = expand(module)
-    with guard.guarded(module, "optimize", pipeline=pipeline):
+    with guard.guarded(module, "optimize", pipeline=pipeline), standard_mode():
         return passes.run(full, pipeline, watch, verify)
 
 

@@ -33,7 +33,8 @@ SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8} | {
     f"i{n}": n // 8 for n in (8, 16, 32, 64)
 }
 RUNTIME = re.compile(
-    r"^(activation|ask$|block_|dlvm_|fork|function\.|head_of$|numpy_|pool_|release|tape_|tell$)"
+    r"^(activation|ask(_|$)|block_|dlvm_|fork|function\.|head_of$|mode_|numpy_|pool_|release|tape_|"
+    r"tell$)"
 )
 """Functions that know how memory is held; what they copy is checked, and no more."""
 

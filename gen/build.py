@@ -87,7 +87,7 @@ def planned_bytes(module: Module) -> Dim:
 
 def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
-    text = Text(attributes(target))
+    text = Text(attributes(target), triple=target.triple)
     shared: dict[LoopKernel, frozenset[str]] = defaultdict(frozenset)
     for step in program.walk():
         if isinstance(step, Launch):

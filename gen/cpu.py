@@ -58,7 +58,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
 
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
-    text = Text(attributes(target), hides_masks(target))
+    text = Text(attributes(target), hides_masks(target), target.triple)
     w = Writer(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol
 
-from . import activations, interrupts, tape, trips
+from . import activations, floating, interrupts, tape, trips
 from .emit import Text, Writer
 from .memory import Arena, plan
 from .offsets import Offsets
@@ -41,6 +41,8 @@ from .report import step_work
 from .status import WORDS
 
 ENTRY = "dlvm_main"
+BODY = "dlvm_program"
+"""What the entry calls; it is not inlined, so that none of its arithmetic leaves our mode."""
 
 
 def emit_driver(program: Program, arena: Arena, text: Text) -> None:
@@ -48,7 +50,9 @@ def emit_driver(program: Program, arena: Arena, text: Text) -> None:
     driver = Driver(program, arena, text, program)
     driver.open()
     driver.block(program.steps)
-    text.functions[ENTRY] = driver.finish(f"void @{ENTRY}", driver.close)
+    floating.include_modes(text)
+    text.functions[BODY] = driver.finish(f"internal void @{BODY}", driver.close, " noinline")
+    text.functions[ENTRY] = _entry()
     for callee in program.callees:
         inner = Driver(callee, plan(callee), text, program)
         if callee.trip:
@@ -62,6 +66,19 @@ def emit_driver(program: Program, arena: Arena, text: Text) -> None:
     if program.callees:
         text.functions["activation"] = activations.FUNCTIONS
         text.declarations.update(activations.DECLARATIONS)
+
+
+def _entry() -> str:
+    """The function that callers enter: the program in our floating-point mode."""
+    tables = ", ".join(f"ptr %{name}" for name in trips.TABLES)
+    return f"""
+define void @{ENTRY}({tables}) #0 {{
+entry:
+  call void @mode_return(ptr %context)
+  call void @{BODY}({tables})
+  call void @mode_leave(ptr %context)
+  ret void
+}}"""
 
 
 def symbol_of(name: str) -> str:
@@ -200,7 +217,7 @@ class Driver:
 
     def show(self, index: int, x: View) -> None:
         """Give a value to Python."""
-        self.text.functions["tell"] = interrupts.TELL
+        interrupts.include_tell(self.text)
         sizes = self.table("sizes", "i64", [self.size(d) for d in x.type.shape])
         given = f"i64 {index}, ptr {self.address(x)}, ptr {sizes}"
         self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
@@ -322,15 +339,15 @@ class Driver:
     def spend(self, work: Dim) -> None:
         """Count work; where enough is done, ask whether the call is to end."""
         at = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.LEFT}")
-        left = self.w.value(f"load i64, ptr {at}")
+        left = self.w.value(f"load atomic i64, ptr {at} monotonic, align 8")
         rest = self.w.value(f"sub i64 {left}, {self.size(work)}")
-        self.w.do(f"store i64 {rest}, ptr {at}")
+        self.w.do(f"store atomic i64 {rest}, ptr {at} monotonic, align 8")
         with self.w.when(self.w.value(f"icmp slt i64 {rest}, 0")):
             self.ask()
 
     def ask(self) -> None:
         """Let Python run what signals ask for, if some time has passed; leave if that raises."""
-        self.text.functions["ask"] = interrupts.ASK
+        interrupts.include_ask(self.text)
         self.w.do("call void @ask(ptr %context, ptr %status)")
         self.leave_if_failed()
 
@@ -349,7 +366,7 @@ class Driver:
 
     def leave_if_halted(self) -> None:
         """Leave the call where Python has raised in the midst of a kernel or fork."""
-        with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.w)}, true")):
+        with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.text, self.w)}, true")):
             halt = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.HALT}")
             self.copy("%status", halt, str(8 * WORDS))
             self.w.jump("leave")

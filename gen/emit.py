@@ -28,6 +28,8 @@ class Text:
     attributes: str = "nounwind"
     hides_masks: bool = False
     """Whether LLVM must not know that memory is touched in the lanes that others run in."""
+    triple: str = ""
+    """The target's name, on which the control register of its floating-point mode depends."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])

@@ -91,7 +91,7 @@ def _fork(outer: Emitter, loop: Loop, row: str) -> None:
         words = "".join(f"{type_} {value}, " for type_, value, _ in captured.words)
         w.do(f"call void @{name}.turns({words}i64 0, i64 {count})")
         if any(isinstance(s, Product) for s in statements(loop.body)):
-            return_if_halted(w)  # others ask for nothing in so few turns
+            return_if_halted(w.text, w)  # others ask for nothing in so few turns
         otherwise()
         for i, (type_, value, _) in enumerate(captured.words):
             slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
@@ -100,7 +100,7 @@ def _fork(outer: Emitter, loop: Loop, row: str) -> None:
             open_errors(w, environment)
         shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
         w.do(f"call void @fork(ptr %context, {shared})")
-        return_if_halted(w)
+        return_if_halted(w.text, w)
 
 
 def _turns(outer: Emitter, loop: Loop, name: str, row: str) -> Captured:

@@ -25,6 +25,7 @@ from dlvm.ir import Array, Dim
 from dlvm.ir.dims import maximum
 
 from .emit import Text, Writer
+from .floating import include_modes
 from .program import For, If, Launch, Step, While
 from .report import step_work
 from .status import INTERRUPTED
@@ -75,6 +76,7 @@ QUESTION = f"""\
   %check = load ptr, ptr %check.at
   %release.at = getelementptr i64, ptr %table, i64 {RELEASE}
   %release = load ptr, ptr %release.at
+  call void @mode_leave(ptr %context)
   %state = call i32 %ensure()
   %found = call i32 %check()
   %nothing = icmp eq i32 %found, 0
@@ -86,14 +88,14 @@ raised:
   %value.at = getelementptr i64, ptr %status, i64 2
   %traceback.at = getelementptr i64, ptr %status, i64 3
   call void %fetch(ptr %type.at, ptr %value.at, ptr %traceback.at)
-  store i64 {INTERRUPTED}, ptr %status
+  store atomic i64 {INTERRUPTED}, ptr %status release, align 8
 """
 
 ASK = f"""
 define internal void @ask(ptr %context, ptr %status) #0 {{
 entry:
   %left.at = getelementptr i64, ptr %context, i64 {LEFT}
-  store i64 {BUDGET}, ptr %left.at
+  store atomic i64 {BUDGET}, ptr %left.at monotonic, align 8
   %table.at = getelementptr i64, ptr %context, i64 {SIGNALS}
   %table = load ptr, ptr %table.at
   %none = icmp eq ptr %table, null
@@ -126,6 +128,7 @@ question:
 {QUESTION}  br label %go
 go:
   call void %release(i32 %state)
+  call void @mode_return(ptr %context)
   br label %done
 done:
   ret void
@@ -153,9 +156,12 @@ bad:
   br label %release.now
 release.now:
   call void %release(i32 %state)
+  call void @mode_return(ptr %context)
   br label %done
 alone:
+  call void @mode_leave(ptr %context)
   %told.alone = call i64 %printer(i64 %index, ptr %x, ptr %sizes)
+  call void @mode_return(ptr %context)
   %good.alone = icmp eq i64 %told.alone, 0
   br i1 %good.alone, label %done, label %bad.alone
 bad.alone:
@@ -168,16 +174,56 @@ done:
 would find on entering a callback would be lost. An exception there ends the call."""
 
 
-def halted(w: Writer) -> str:
-    """Whether the call is to end, as a kernel may ask anywhere."""
-    at = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-    return w.value(f"icmp ne i64 {w.value(f'load i64, ptr {at}, align 8')}, 0")
+def include_ask(text: Text) -> None:
+    """Put ``@ask``, and what it calls, into a module."""
+    include_modes(text)
+    text.functions["ask"] = ASK
+    text.functions["ask_after"] = COUNT
 
 
-def return_if_halted(w: Writer) -> None:
+def include_tell(text: Text) -> None:
+    """Put ``@tell``, and what it calls, into a module."""
+    include_modes(text)
+    text.functions["tell"] = TELL
+
+
+COUNT = f"""
+define internal void @ask_after(ptr %context, i64 %work) #0 {{
+entry:
+  %left.at = getelementptr i64, ptr %context, i64 {LEFT}
+  %left = load atomic i64, ptr %left.at monotonic, align 8
+  %rest = sub i64 %left, %work
+  store atomic i64 %rest, ptr %left.at monotonic, align 8
+  %spent = icmp slt i64 %rest, 0
+  br i1 %spent, label %look, label %done
+look:
+  %halt.at = getelementptr i64, ptr %context, i64 {HALT}
+  call void @ask(ptr %context, ptr %halt.at)
+  br label %done
+done:
+  ret void
+}}
+define internal i1 @ask_halted(ptr %context) #0 {{
+entry:
+  %halt.at = getelementptr i64, ptr %context, i64 {HALT}
+  %halt = load atomic i64, ptr %halt.at monotonic, align 8
+  %halted = icmp ne i64 %halt, 0
+  ret i1 %halted
+}}"""
+"""What kernels call while other threads may do the same: work is counted, roughly where several
+threads count at once, and the word that ends the call is read."""
+
+
+def halted(text: Text, w: Writer) -> str:
+    """Whether the call is to end, as code may ask anywhere."""
+    include_ask(text)
+    return w.value("call i1 @ask_halted(ptr %context)")
+
+
+def return_if_halted(text: Text, w: Writer) -> None:
     """End a function without a result: what comes next must not use what is half done."""
     gone, going = w.name("halted"), w.name("go")
-    w.branch(halted(w), gone, going)
+    w.branch(halted(text, w), gone, going)
     w.label(gone)
     w.do("ret void")
     w.label(going)
@@ -185,14 +231,9 @@ def return_if_halted(w: Writer) -> None:
 
 def ask_in_kernel(text: Text, w: Writer, work: str) -> None:
     """Count work in a kernel; where enough is done, ask, and return if that raises."""
-    text.functions["ask"] = ASK
-    at = w.value(f"getelementptr i64, ptr %context, i64 {LEFT}")
-    rest = w.value(f"sub i64 {w.value(f'load i64, ptr {at}, align 8')}, {work}")
-    w.do(f"store i64 {rest}, ptr {at}, align 8")
-    with w.when(w.value(f"icmp slt i64 {rest}, 0")):
-        halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-        w.do(f"call void @ask(ptr %context, ptr {halt})")
-    return_if_halted(w)
+    include_ask(text)
+    w.do(f"call void @ask_after(ptr %context, i64 {work})")
+    return_if_halted(text, w)
 
 
 def table() -> int:

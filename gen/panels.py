@@ -217,7 +217,7 @@ class Panels:
         ):
             rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
             left = self.least(w, w.value(f"sub i64 %k, {p.index}"), str(plan.depth))
-            going = w.value(f"xor i1 {halted(w)}, true")
+            going = w.value(f"xor i1 {halted(self.text, w)}, true")
             with w.when(going):
                 self.copy_x(w, r.index, p.index, rows, left, room)
             with w.loop("%cols.start", "%cols.end", plan.width) as c:

@@ -31,11 +31,12 @@ from dlvm.base.locks import Order, held_at_fork
 from dlvm.ir import Array
 from dlvm.target import Target, cores
 
+from . import floating
 from . import pool_code as words
 from .choice import WORDS as CHOICE
 from .choice import Head
 from .emit import Text
-from .interrupts import ASK
+from .interrupts import include_ask
 from .llvm import Library, object_code
 from .tape import HALT, POOL, THREADS
 
@@ -95,7 +96,7 @@ entry:
   br label %look
 look:
   %start = phi i64 [ %begin, %entry ], [ %stop, %ask ]
-  %halt = load i64, ptr %halt.at
+  %halt = load atomic i64, ptr %halt.at acquire, align 8
   %halted = icmp ne i64 %halt, 0
   br i1 %halted, label %done, label %run
 run:
@@ -115,7 +116,7 @@ done:
 
 def include_fork(text: Text) -> None:
     """Put ``@fork`` into a module."""
-    text.functions["ask"] = ASK
+    include_ask(text)
     text.functions["fork"] = FORK
 
 
@@ -191,7 +192,9 @@ def _library() -> Library:
     host = Target.host()
     how = words.system(host.triple)
     assert how is not None
-    return Library(object_code(words.code(how, attributes(host)), host), host)
+    return Library(
+        object_code(words.code(how, floating.functions(host.triple), attributes(host)), host), host
+    )
 
 
 def _reset(pool: ctypes.Array[ctypes.c_int64]) -> None:

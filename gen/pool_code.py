@@ -26,7 +26,7 @@ LOCK, SLEEPERS = 8, 16
 STATE, BODY, ENV, COUNT, GRAIN, GRAINS, CUT, THREADS = range(24, 32)
 SIGNALS = 32  # the signals that workers don't take: 128 bytes
 SEATS, SEAT = 48, 8
-NEXT, END, NUMBER, POOL, THREAD, SPINS = range(6)
+NEXT, END, NUMBER, POOL, THREAD, SPINS, MODE = range(7)
 SIZE = SEATS + SEAT * MOST
 
 OPEN = 1 << 31
@@ -58,9 +58,10 @@ def system(triple: str) -> System | None:
     return SYSTEMS.get(triple.split("-")[0]) if "linux" in triple else None
 
 
-def code(how: System, attributes: str) -> str:
+def code(how: System, modes: str, attributes: str) -> str:
     """The module: ``pool_run``, ``pool_worker``, to measure it ``pool_pause``, and ``choice``."""
-    pieces = (choice.functions(), _RUN, _HIRE, _WORK, _worker(how), _close(how), _pause(how))
+    run = (_RUN, _HIRE, _WORK, _worker(how), _close(how), _pause(how))
+    pieces = (choice.functions(), modes, *run)
     ends = f"attributes #0 = {{ {attributes} }}"
     return "\n".join((how.declaration, *pieces, ends)) + "\n"
 
@@ -85,14 +86,14 @@ size:
   %grains = udiv i64 %last, %grain
   %wanted = call i64 @llvm.umin.i64(i64 %limit, i64 %grains)
   %started.at = getelementptr i64, ptr %pool, i64 {STARTED}
-  %started = load i64, ptr %started.at
+  %started = load atomic i64, ptr %started.at monotonic, align 8
   %enough = icmp ule i64 %wanted, %started
   br i1 %enough, label %ready, label %hire
 hire:
   call void @pool_hire(ptr %pool, i64 %wanted)
   br label %ready
 ready:
-  %exist = load i64, ptr %started.at
+  %exist = load atomic i64, ptr %started.at monotonic, align 8
   %threads = call i64 @llvm.umin.i64(i64 %wanted, i64 %exist)
   %alone = icmp ult i64 %threads, 2
   br i1 %alone, label %unlock, label %cut
@@ -115,24 +116,24 @@ seat:
   %next.at = getelementptr i64, ptr %pool, i64 %next.index
   %end.at = getelementptr i64, ptr %pool, i64 %end.index
   store atomic i64 %first, ptr %next.at monotonic, align 8
-  store i64 %end, ptr %end.at
+  store atomic i64 %end, ptr %end.at monotonic, align 8
   %more = icmp ult i64 %t.next, %threads
   br i1 %more, label %seat, label %publish
 publish:
   %body.at = getelementptr i64, ptr %pool, i64 {BODY}
-  store ptr %body, ptr %body.at
+  store atomic ptr %body, ptr %body.at monotonic, align 8
   %env.at = getelementptr i64, ptr %pool, i64 {ENV}
-  store ptr %env, ptr %env.at
+  store atomic ptr %env, ptr %env.at monotonic, align 8
   %count.at = getelementptr i64, ptr %pool, i64 {COUNT}
-  store i64 %count, ptr %count.at
+  store atomic i64 %count, ptr %count.at monotonic, align 8
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
-  store i64 %grain, ptr %grain.at
+  store atomic i64 %grain, ptr %grain.at monotonic, align 8
   %grains.at = getelementptr i64, ptr %pool, i64 {GRAINS}
-  store i64 %grains, ptr %grains.at
+  store atomic i64 %grains, ptr %grains.at monotonic, align 8
   %cut.at = getelementptr i64, ptr %pool, i64 {CUT}
-  store i64 %parts, ptr %cut.at
+  store atomic i64 %parts, ptr %cut.at monotonic, align 8
   %threads.at = getelementptr i64, ptr %pool, i64 {THREADS}
-  store i64 %threads, ptr %threads.at
+  store atomic i64 %threads, ptr %threads.at monotonic, align 8
   call void @pool_open(ptr %pool)
   call void @pool_work(ptr %pool, i64 0)
   call void @pool_close(ptr %pool)
@@ -144,14 +145,14 @@ _HIRE = f"""
 define internal void @pool_hire(ptr %pool, i64 %wanted) #0 {{
 entry:
   %create.at = getelementptr i64, ptr %pool, i64 {CREATE}
-  %create = load ptr, ptr %create.at
+  %create = load atomic ptr, ptr %create.at monotonic, align 8
   %worker.at = getelementptr i64, ptr %pool, i64 {WORKER}
-  %worker = load ptr, ptr %worker.at
+  %worker = load atomic ptr, ptr %worker.at monotonic, align 8
   %started.at = getelementptr i64, ptr %pool, i64 {STARTED}
   %most = call i64 @llvm.umin.i64(i64 %wanted, i64 {MOST})
   br label %one
 one:
-  %t = load i64, ptr %started.at
+  %t = load atomic i64, ptr %started.at monotonic, align 8
   %more = icmp ult i64 %t, %most
   br i1 %more, label %start, label %done
 start:
@@ -164,7 +165,7 @@ start:
   br i1 %good, label %count, label %done
 count:
   %t.next = add i64 %t, 1
-  store i64 %t.next, ptr %started.at
+  store atomic i64 %t.next, ptr %started.at monotonic, align 8
   br label %one
 done:
   ret void
@@ -174,19 +175,19 @@ _WORK = f"""
 define internal void @pool_work(ptr %pool, i64 %me) #0 {{
 entry:
   %body.at = getelementptr i64, ptr %pool, i64 {BODY}
-  %body = load ptr, ptr %body.at
+  %body = load atomic ptr, ptr %body.at monotonic, align 8
   %env.at = getelementptr i64, ptr %pool, i64 {ENV}
-  %env = load ptr, ptr %env.at
+  %env = load atomic ptr, ptr %env.at monotonic, align 8
   %count.at = getelementptr i64, ptr %pool, i64 {COUNT}
-  %count = load i64, ptr %count.at
+  %count = load atomic i64, ptr %count.at monotonic, align 8
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
-  %grain = load i64, ptr %grain.at
+  %grain = load atomic i64, ptr %grain.at monotonic, align 8
   %grains.at = getelementptr i64, ptr %pool, i64 {GRAINS}
-  %grains = load i64, ptr %grains.at
+  %grains = load atomic i64, ptr %grains.at monotonic, align 8
   %parts.at = getelementptr i64, ptr %pool, i64 {CUT}
-  %parts = load i64, ptr %parts.at
+  %parts = load atomic i64, ptr %parts.at monotonic, align 8
   %threads.at = getelementptr i64, ptr %pool, i64 {THREADS}
-  %threads = load i64, ptr %threads.at
+  %threads = load atomic i64, ptr %threads.at monotonic, align 8
   %invited = icmp ult i64 %me, %threads
   br i1 %invited, label %visit, label %done
 visit:
@@ -200,7 +201,7 @@ visit:
   %end.index = add i64 %at, {SEATS + END}
   %next.at = getelementptr i64, ptr %pool, i64 %next.index
   %end.at = getelementptr i64, ptr %pool, i64 %end.index
-  %end = load i64, ptr %end.at
+  %end = load atomic i64, ptr %end.at monotonic, align 8
   br label %look
 look:
   %seen = load atomic i64, ptr %next.at monotonic, align 8
@@ -233,18 +234,20 @@ def _worker(how: System) -> str:
     return f"""
 define ptr @pool_worker(ptr %seat) #0 {{
 entry:
+  %mode.at = getelementptr i64, ptr %seat, i64 {MODE}
+  call void @mode_set(ptr %mode.at)
   %pool.at = getelementptr i64, ptr %seat, i64 {POOL}
-  %pool = load ptr, ptr %pool.at
+  %pool = load atomic ptr, ptr %pool.at monotonic, align 8
   %number.at = getelementptr i64, ptr %seat, i64 {NUMBER}
-  %number = load i64, ptr %number.at
+  %number = load atomic i64, ptr %number.at monotonic, align 8
   %spins.at = getelementptr i64, ptr %seat, i64 {SPINS}
-  %spins = load i64, ptr %spins.at
+  %spins = load atomic i64, ptr %spins.at monotonic, align 8
   %mask.at = getelementptr i64, ptr %pool, i64 {MASK}
-  %mask = load ptr, ptr %mask.at
+  %mask = load atomic ptr, ptr %mask.at monotonic, align 8
   %signals = getelementptr i64, ptr %pool, i64 {SIGNALS}
   %masked = call i32 %mask(i32 2, ptr %signals, ptr null)
   %syscall.at = getelementptr i64, ptr %pool, i64 {SYSCALL}
-  %syscall = load ptr, ptr %syscall.at
+  %syscall = load atomic ptr, ptr %syscall.at monotonic, align 8
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
   %job.at = getelementptr i8, ptr %state.at, i64 4
   %sleepers.at = getelementptr i64, ptr %pool, i64 {SLEEPERS}
@@ -303,7 +306,7 @@ entry:
   br i1 %awake, label %done, label %wake
 wake:
   %syscall.at = getelementptr i64, ptr %pool, i64 {SYSCALL}
-  %syscall = load ptr, ptr %syscall.at
+  %syscall = load atomic ptr, ptr %syscall.at monotonic, align 8
   %job.at = getelementptr i8, ptr %state.at, i64 4
   %woken = call i64 (i64, ...) %syscall(i64 {how.futex}, ptr %job.at, i64 129, i32 2147483647)
   br label %done
@@ -328,7 +331,7 @@ long:
   br i1 %tired, label %rest, label %wait
 rest:
   %syscall.at = getelementptr i64, ptr %pool, i64 {SYSCALL}
-  %syscall = load ptr, ptr %syscall.at
+  %syscall = load atomic ptr, ptr %syscall.at monotonic, align 8
   %rested = call i64 (i64, ...) %syscall(i64 {how.rest})
   br label %wait
 wait:

@@ -102,7 +102,7 @@ def code(piece: Piece, target: Target) -> str:
     """The module of a piece of a product."""
     from .cpu import attributes
 
-    text = Text(attributes(target))
+    text = Text(attributes(target), triple=target.triple)
     y_transposed = isinstance(piece, Generic) and piece.y_transposed
     plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target)
     match piece:

@@ -21,12 +21,14 @@ from .status import WORDS as STATUS
 FIRST_CHUNK = 1 << 16
 HEAD = 16
 
-POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE, STACK, FLOOR, HALT = range(12)
+(POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE, STACK, FLOOR, MODE, HALT) = (
+    range(13)
+)
 """Words of a call's context: the pool of threads and how many of them the call may use, the
 printer, the current chunk, the first chunk, bytes held; how Python is asked for signals, how much
 work may pass until then, and when that was last done; how many bytes of the processor's stack the
-call may take, and the address below which it has taken them; a status of what Python raised in the
-midst of a kernel, which then ends as soon as it can."""
+call may take, and the address below which it has taken them; the caller's floating-point mode; a
+status of what Python raised in the midst of a kernel, which then ends as soon as it can."""
 WORDS = HALT + STATUS
 
 

@@ -58,7 +58,7 @@ def product(e: Emitter, s: Product) -> None:
     )
     function = use(e.w.text, generic, e.target)
     e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
-    return_if_halted(e.w)
+    return_if_halted(e.w.text, e.w)
 
 
 def _address(e: Emitter, side: Operand) -> tuple[str, str]:

@@ -38,6 +38,7 @@ METHODS = {
 """Calls on these modules; ``np.load`` reads pickles where it is told to."""
 
 ALLOWED: dict[tuple[str, str], str] = {
+    ("dlvm/base/floating.py", "ctypes"): "the floating-point mode of the C library",
     ("dlvm/cli/doctor.py", "subprocess"): "asks tools that it names for their versions",
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",
     ("dlvm/cli/naming.py", "np.load()"): "arguments that the user names; allow_pickle=False",

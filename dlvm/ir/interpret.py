@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dlvm.base.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
+from dlvm.base.floating import standard_mode
 
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate
@@ -89,7 +90,8 @@ class Interpreter:
         if self.depth == MAX_DEPTH:
             raise too_deep(name)
         inner = replace(self, symbols=bind(types, arrays, names), depth=self.depth + 1)
-        return inner.call(fn, arrays)
+        with nullcontext() if self.depth else standard_mode():
+            return inner.call(fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
         """Run one operation and check what it gave."""

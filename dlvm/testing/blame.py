@@ -11,11 +11,11 @@ from itertools import islice
 
 import numpy as np
 
-from dlvm.base.errors import DlvmError
+from dlvm.base.errors import DlvmError, Origin
 from dlvm.ir import Array, Module, Op
 from dlvm.ops import Call
 from dlvm.ops.families import Control, Creation, Effect, Movement
-from dlvm.ops.flow.custom import Custom
+from dlvm.ops.flow.custom import Custom, CustomJvp, CustomVjp
 from dlvm.trust.alone import alone
 from dlvm.trust.rounding import Run
 
@@ -26,8 +26,13 @@ MOST = 200
 """How many operations are looked at."""
 
 
-def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWrong) -> Blame | None:
-    """The first operation whose derivative, of this order or below, is wrong by itself."""
+def guilty(
+    module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWrong, of_values: bool
+) -> Blame | None:
+    """The first operation whose derivative, of this order or below, is wrong by itself.
+
+    ``of_values`` says that it is the value that a derivative comes with which is wrong.
+    """
     machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):
@@ -36,10 +41,24 @@ def guilty(module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWron
             wrt = varied(op)
             single = alone(op, operands, module) if wrt else None
             if single is not None and is_wrong(single, operands, wrt, order):
-                return Blame(op.callee.name if isinstance(op, Call) else op.name, op.origin)
+                said = op.callee.name if isinstance(op, Call) else op.name
+                return Blame(said, op.origin, rule_line(op, module, of_values))
     except DlvmError:  # the error that is being explained matters more
         return None
     return None
+
+
+def rule_line(op: Op, module: Module, of_values: bool) -> Origin | None:
+    """Where the rule that a user wrote for an operation starts to compute."""
+    match op:
+        case CustomVjp():
+            rule = op.forward if of_values else op.backward
+        case CustomJvp():
+            rule = op.rule
+        case _:
+            return None
+    written = (inner.origin for inner in module.function(rule.name).ops)
+    return next((at for at in written if at is not None), None)
 
 
 def varied(op: Op) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ Records only, and how they are written; nothing here computes a derivative.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dlvm.base.errors import Origin, UserError
 
@@ -124,6 +124,11 @@ class Fault:
     of: int = 1
     kinked: tuple[float, float] | None = None
 
+    @property
+    def of_values(self) -> bool:
+        """Whether it is the value that a derivative comes with which is wrong."""
+        return self.mode.startswith("value")
+
 
 class GradientError(UserError):
     """A derivative that is not the derivative; ``fault`` holds the numbers."""
@@ -153,12 +158,14 @@ class Blame:
 
     op: str = ""
     origin: Origin | None = None
-    notes: list[str] = field(default_factory=list[str])
+    rule: Origin | None = None
+    """The line of the rule that the user wrote for it, if there is one."""
 
 
 def error_of(name: str, fault: Fault, blame: Blame | None) -> GradientError:
     """The error that a fault is told by."""
-    expected = f"{fault.expected:.9g} ± {fault.error:.1g} by differences"
+    by = "by the function" if fault.of_values else "by differences"
+    expected = f"{fault.expected:.9g} ± {fault.error:.1g} {by}"
     if fault.kinked is not None:
         expected = "a kink where the slopes are {:.9g} and {:.9g}".format(*fault.kinked)
     notes = [f"{fault.element}: found {fault.found:.9g}, {expected}"]
@@ -167,13 +174,18 @@ def error_of(name: str, fault: Fault, blame: Blame | None) -> GradientError:
     if fault.cause:
         notes.append(f"likely cause: {fault.cause}")
     if blame is not None:
-        notes.append(f"the derivative of {blame.op} is wrong by itself")
+        at = f", written at {blame.rule}," if blame.rule else ""
+        what = "value in the rule" if fault.of_values else "derivative"
+        notes.append(f"the {what} of {blame.op}{at} is wrong by itself")
+    said = f"{ordinal(fault.order)} of {name} with respect to {fault.argument} is wrong"
+    if fault.of_values:
+        said = f"{ordinal(fault.order)} of {name} comes with a wrong value of {fault.argument}"
     return GradientError(
-        f"{ordinal(fault.order)} of {name} by {fault.argument} is wrong ({fault.mode})",
+        f"{said} ({fault.mode})",
         origin=blame.origin if blame else None,
         notes=tuple(notes),
         fault=fault,
-        remedy="mend the rule of that operation and check again"
+        remedy="fix the rule of that operation and check again"
         if blame
         else "check the parts of the function one by one, beginning with rules of your own",
     )

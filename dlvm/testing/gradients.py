@@ -27,7 +27,7 @@ from .blame import guilty
 from .causes import Evidence, cause
 from .differences import CLEAR, Slope, agreed
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of
-from .levels import Levels, flat
+from .levels import Levels, Mapping, flat
 from .look import OTHER, Leaf, Look
 
 ELEMENTS = 64
@@ -142,6 +142,7 @@ class Check:
         adjoint = self.levels.adjoint(level, [*below, *seeds])
         tangent = self.levels.tangent(level, below, v)
         self.meant += [adjoint, tangent]
+        self._values(level, below, function, v)
         look = Look(
             function, level + 1, flat(seeds), flat(adjoint.answer.results), flat(adjoint.allowed)
         )
@@ -150,6 +151,28 @@ class Check:
         self._transposed(look, flat(v), tangent)
         if level:
             self._symmetric(look, level, below, v, tangent)
+
+    # -- the values that the derivatives come with -------------------------------------------------
+
+    def _values(self, level: int, below: list[Array], function: Mapping, v: list[Array]) -> None:
+        """Each derivative comes with a value of the function, which must be the function's."""
+        question = function.question
+        for mode, found in self.levels.values(level, below, self.seeds[level], v):
+            off = differ(question, Answer(tuple(found), question.answer.told))
+            if off is not None:
+                at = list(off.index) if off.index else ""
+                raise self._error(
+                    Fault(
+                        off.value,
+                        f"{off.value}{at}",
+                        level + 1,
+                        f"value, {mode}",
+                        float(off.found),
+                        float(off.expected),
+                        off.allowed,
+                        "the rule gives another value than the function",
+                    )
+                )
 
     # -- the adjoint, element by element ---------------------------------------------------------
 
@@ -269,7 +292,8 @@ class Check:
 
     def _error(self, fault: Fault) -> GradientError:
         levels = self.levels
-        blame = guilty(levels.module, levels.arrays, fault.order, is_wrong) if self.name else None
+        given = (levels.module, levels.arrays, fault.order, is_wrong, fault.of_values)
+        blame = guilty(*given) if self.name else None
         return error_of(self.name, fault, blame)
 
     def _nothing(self) -> GradientError:

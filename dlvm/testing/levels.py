@@ -6,7 +6,7 @@ checked. All of them stand in one module, run by the references, and in one comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import UserError
-from dlvm.compile import Options, Road, expand
+from dlvm.compile import Options, Road, at_a_point, expand
 from dlvm.ir import Array, Builder, Declaration, Function, FunctionRef, Module, Param
 from dlvm.ir.interpret import Interpreter
 from dlvm.ops import Call
@@ -28,6 +28,8 @@ class Names:
     of: str
     adjoint: str
     tangent: str
+    with_adjoint: str
+    with_tangent: str
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Levels:
         out: list[Names] = []
         of, taken = self.module.main.name, {e.name for e in self.module.entries}
         for k in range(1, self.order + 1):
-            adjoint, tangent = (_free(f"{kind}_{k}", taken) for kind in ("adjoint", "tangent"))
-            out.append(Names(of, adjoint, tangent))
-            of = adjoint
+            kinds = ("adjoint", "tangent", "with_adjoint", "with_tangent")
+            out.append(Names(of, *(_free(f"{kind}_{k}", taken) for kind in kinds)))
+            of = out[-1].adjoint
         return tuple(out)
 
     @cached_property
@@ -57,6 +59,10 @@ class Levels:
         for n in self.names:
             declared.append(Declaration("adjoint", n.adjoint, n.of, self.wrt, seeded=True))
             declared.append(Declaration("tangent", n.tangent, n.of, self.wrt))
+            all_ = tuple(range(self._count(len(declared) // 4)))
+            kept = {"keep": all_, "wrt": self.wrt}
+            declared.append(Declaration("adjoint", n.with_adjoint, n.of, **kept, seeded=True))
+            declared.append(Declaration("tangent", n.with_tangent, n.of, **kept))
         return expand(Module((*self.module.entries, *declared)))
 
     def function(self, level: int, seeds: Sequence[Array]) -> Mapping:
@@ -70,6 +76,28 @@ class Levels:
     def tangent(self, level: int, seeds: Sequence[Array], v: Sequence[Array]) -> Question:
         """The tangents of the results along ``v``."""
         return asked(self.expanded, self.names[level].tangent, (*self.arrays, *seeds, *v))
+
+    def _count(self, level: int) -> int:
+        """How many results the function of a level has."""
+        return len(self.module.main.results) if level == 0 else len(self.wrt)
+
+    def values(
+        self, level: int, below: Sequence[Array], seeds: Sequence[Array], v: Sequence[Array]
+    ) -> Iterator[tuple[str, Sequence[Array]]]:
+        """The results of the function of a level as each mode of its derivatives gives them."""
+        n, count = self.names[level], self._count(level)
+        reverse = asked(self.expanded, n.with_adjoint, (*self.arrays, *below, *seeds))
+        yield "reverse mode", reverse.answer.results[-count:]
+        forward = asked(self.expanded, n.with_tangent, (*self.arrays, *below, *v))
+        yield "forward mode", forward.answer.results[:count]
+        fn = self.expanded.function(n.of)
+        wrt = [i in self.wrt for i in range(len(fn.params))]
+        seeded = [r.dtype.is_float for r in fn.results]
+        found = at_a_point(self.expanded, n.of, wrt, seeded, True, None)
+        if found is not None:
+            alone = Module((found.ahead, *found.made))
+            linear = asked(alone, found.ahead.name, (*self.arrays, *below))
+            yield "linearised", linear.answer.results[:count]
 
     # -- machine code ----------------------------------------------------------------------------
 

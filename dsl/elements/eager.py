@@ -15,6 +15,7 @@ import numpy as np
 
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import CallError, UserError
+from dlvm.base.floating import standard_mode
 from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.provenance import explained
@@ -113,7 +114,7 @@ def compute(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     captured = list(trace.arrays.values())
     params = tuple(c.param for c in captured)
     function = Function("eager", params, tuple(scope.builder.ops), results)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), standard_mode():
         module, given = Module((function,)), [c.array for c in captured]
         arrays = Interpreter(module).call(function, given)
         if contexts and (looked := looks()).at_numbers:

@@ -68,7 +68,7 @@ class Compiled:
     def __init__(self, op, schedule=None, target=None):
         self.op, self.target = op, target or Target.host()
         self.lowered = loops(op, schedule)
-        text = Text(attributes(self.target))
+        text = Text(attributes(self.target), triple=self.target.triple)
         text.include(emit_kernel(self.lowered, self.target))
         text.functions["entry"] = _entry(self.lowered)
         self.text = str(text)

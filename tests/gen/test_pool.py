@@ -18,7 +18,7 @@ import pytest
 
 from dlvm.base.errors import UserError
 from dlvm.compile import Options
-from dlvm.gen import pool, pool_code, tape
+from dlvm.gen import floating, pool, pool_code, tape
 from dlvm.gen.cpu import attributes
 from dlvm.gen.emit import Text
 from dlvm.gen.llvm import Library, object_code
@@ -89,7 +89,7 @@ class Forking:
 
     def __init__(self):
         host = Target.host()
-        text = Text(attributes(host))
+        text = Text(attributes(host), triple=host.triple)
         pool.include_fork(text)
         text.functions["bodies"] = BODIES
         self.library = Library(object_code(str(text), host), host)
@@ -252,7 +252,9 @@ def test_there_is_code_for_every_system_that_has_a_pool(triple):
     how = pool_code.system(triple)
     assert how is not None
     target = Target(triple, "generic" if "aarch64" in triple else "x86-64", "", 128, 32, 2)
-    found = object_code(pool_code.code(how, "nounwind"), target, jit=False)
+    found = object_code(
+        pool_code.code(how, floating.functions(triple), "nounwind"), target, jit=False
+    )
     assert found[:4] == b"\x7fELF"
 
 
