@@ -148,8 +148,8 @@ def _now(w: Writer) -> str:
     time = w.array("[2 x i64]", 16)
     clock = w.value(f"inttoptr i64 {_Words(w, '%choice').get(Head.CLOCK)} to ptr")
     w.value(f"call i32 {clock}(i32 1, ptr {time})")
-    seconds = w.value(f"load i64, ptr {time}")
-    rest = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr {time}, i64 1')}")
+    found = _Words(w, time)
+    seconds, rest = found.get(0), found.get(1)
     return w.value(f"add i64 {w.value(f'mul i64 {seconds}, 1000000000')}, {rest}")
 
 
