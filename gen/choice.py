@@ -2,11 +2,12 @@
 
 A program that was compiled without a ``threads=`` starts on all threads. Each call is timed. A few
 calls are made on all threads and a few on one, the medians of the last five are compared, and the
-faster way is kept: all threads only where they save more than a sixteenth. After a while the other
-way is tried again; the pause doubles each time the choice is confirmed. A call that takes a quarter
-longer than its score says that something has changed, such as another program that came to one of
-the cores, and the other way is tried soon. A call of less work than ``BUSY`` runs on one thread
-and is not timed. Results have the same bits either way, so a choice is never wrong, only slow.
+faster way is kept: all threads only where they save more than a sixteenth. After a pause the other
+way is tried again; the pause starts short and doubles each time the choice is confirmed, up to a
+limit. When calls take a quarter longer than their score, something has changed, such as another
+program that came to one of the cores, and the other way is tried at once. A call of less work than
+``BUSY`` runs on one thread and is not timed. Results have the same bits either way, so a choice is
+never wrong, only slow.
 
 A program has one block of words (``Head``), then a record for each power of two of work, as
 calls of different sizes may prefer different ways. Python threads that call at once share the
@@ -26,12 +27,12 @@ SMALLEST, RECORDS = 16, 26
 """The logarithm of the least work that has a record, and the number of records."""
 SKIPPED = 2
 """Calls of a trial that are never counted: caches are cold and the worker may be asleep."""
-WARM_UP = 100_000
+WARM_UP = 200_000
 """Nanoseconds of a trial that are never counted, for the same reason."""
 SAMPLES = 5
 """Calls whose median is a score."""
-PATIENCE = 16
-"""Calls after which a median that is a quarter above the score is believed."""
+PATIENCE = 8
+"""Calls in a row after which a median that is a quarter above the score is believed."""
 LONGEST = 32
 """The longest pause between two trials, in multiples of the time that the last one took."""
 
@@ -51,7 +52,8 @@ class Record(IntEnum):
 
     ``WAY`` is how calls run now. ``SEEN`` calls took ``SPENT`` nanoseconds since that began, and
     the last ``COUNTED`` of them are samples. ``SCORE`` is the median of the way that ``WAY`` is
-    compared with, or of ``WAY`` itself once a choice is made.
+    compared with, or of ``WAY`` itself once a choice is made; for the last ``SLOWER`` calls the
+    median has been a quarter above it.
     """
 
     WAY = 0
@@ -62,6 +64,7 @@ class Record(IntEnum):
     SCORE = auto()
     PAUSE = auto()
     FACTOR = auto()
+    SLOWER = auto()
     SAMPLE = auto()  # the first of SAMPLES words
 
 
@@ -145,8 +148,8 @@ def _now(w: Writer) -> str:
     time = w.array("[2 x i64]", 16)
     clock = w.value(f"inttoptr i64 {_Words(w, '%choice').get(Head.CLOCK)} to ptr")
     w.value(f"call i32 {clock}(i32 1, ptr {time})")
-    seconds = w.value(f"load i64, ptr {time}")
-    rest = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr {time}, i64 1')}")
+    found = _Words(w, time)
+    seconds, rest = found.get(0), found.get(1)
     return w.value(f"add i64 {w.value(f'mul i64 {seconds}, 1000000000')}, {rest}")
 
 
@@ -172,10 +175,11 @@ def _note(text: Text) -> str:
     with w.either(w.value(f"icmp eq i64 {state}, {TRYING}")) as otherwise:
         _judge(w, record, median, spent)
         otherwise()
-        _reconsider(w, record, median, (state, spent, counted))
+        _reconsider(w, record, median, (state, spent))
     record.set(Record.SEEN, "0")
     record.set(Record.SPENT, "0")
     record.set(Record.COUNTED, "0")
+    record.set(Record.SLOWER, "0")
     return w.function("void @choice_note(ptr %record, i64 %way, i64 %took)")
 
 
@@ -191,7 +195,7 @@ def _judge(w: Writer, record: _Words, median: str, spent: str) -> None:
     confirmed = w.value(f"icmp ne i64 {best}, %way")
     double = w.value(f"shl i64 {record.get(Record.FACTOR)}, 1")
     longer = w.value(f"select i1 {confirmed}, i64 {double}, i64 0")
-    least = w.value(f"call i64 @llvm.umax.i64(i64 {longer}, i64 2)")
+    least = w.value(f"call i64 @llvm.umax.i64(i64 {longer}, i64 1)")
     factor = w.value(f"call i64 @llvm.umin.i64(i64 {least}, i64 {LONGEST})")
     record.set(Record.FACTOR, factor)
     record.set(Record.PAUSE, w.value(f"mul i64 {spent}, {factor}"))
@@ -200,19 +204,19 @@ def _judge(w: Writer, record: _Words, median: str, spent: str) -> None:
     record.set(Record.STATE, f"{SETTLED}")
 
 
-def _reconsider(w: Writer, record: _Words, median: str, now: tuple[str, str, str]) -> None:
+def _reconsider(w: Writer, record: _Words, median: str, now: tuple[str, str]) -> None:
     """Try the other way if neither was tried, the pause is over, or calls have become slower."""
-    state, spent, counted = now
+    state, spent = now
     first = w.value(f"icmp eq i64 {state}, {FIRST}")
     due = w.value(f"icmp uge i64 {spent}, {record.get(Record.PAUSE)}")
     score = record.get(Record.SCORE)
     high = w.value(f"add i64 {score}, {w.value(f'lshr i64 {score}, 2')}")
     slower = w.value(f"icmp ugt i64 {median}, {high}")
-    sure = w.value(f"icmp uge i64 {counted}, {PATIENCE}")
-    changed = w.value(f"and i1 {slower}, {sure}")
+    row = w.value(f"add i64 {record.get(Record.SLOWER)}, 1")
+    times = w.value(f"select i1 {slower}, i64 {row}, i64 0")
+    record.set(Record.SLOWER, times)
+    changed = w.value(f"icmp uge i64 {times}, {PATIENCE}")
     _leave_unless(w, w.value(f"or i1 {first}, {w.value(f'or i1 {due}, {changed}')}"))
-    factor = w.value(f"select i1 {changed}, i64 0, i64 {record.get(Record.FACTOR)}")
-    record.set(Record.FACTOR, factor)
     record.set(Record.SCORE, median)
     record.set(Record.WAY, w.value(f"xor i64 %way, {ONE}"))
     record.set(Record.STATE, f"{TRYING}")

@@ -92,12 +92,9 @@ def test_the_median_is_the_middle_one_of_the_last_five():
 
 @HERE
 def test_words_that_calls_share_are_atomic():
-    """All but constants of the head, a call's own words, and two on the stack."""
-    text = choice.functions()
-    touched = re.findall(r"^.*(?:= load|store) (?!atomic).*$", text, re.MULTILINE)
-    assert {re.sub(r".*ptr %(?:t)?\d+.*", "", line).strip() for line in touched} == {""}
-    assert len(touched) == 4  # seconds and nanoseconds of the clock, in both functions
-    assert len(re.findall("(?:load|store) atomic i64", text)) > 20
+    accesses = re.findall(r"^.*(?:= load|  store) .*$", choice.functions(), re.MULTILINE)
+    assert len(accesses) > 20
+    assert [line for line in accesses if "atomic i64" not in line] == []
 
 
 def of_exp(x):
