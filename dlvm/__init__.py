@@ -16,6 +16,7 @@ from dlvm import ops as ops
 from dlvm.base import errors
 from dlvm.base.debugging import debug
 from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName, UserError
+from dlvm.base.interpreter import check_interpreter
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.trace.facing import facing_users
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
 
 parse = facing_users(_parse)
+check_interpreter()
+
 __version__ = "0.1.0"
 
 __all__ = [

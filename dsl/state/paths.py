@@ -289,7 +289,18 @@ class Paths(Calls):
         rest: Value | None = None,
     ) -> Value:
         """What a call may give."""
+        if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
+            self._source(site, next(iter(callee)), bool(args or named or rest))
         return union(self._call(site, t, args, named, rest) for t in callee)
+
+    def _source(self, site: Site, t: Any, given: bool) -> None:
+        """A function that gives something else each time is called."""
+        if isinstance(t, Place):
+            self.seen.named(site, t, given)
+        elif isinstance(t, Method) and isinstance(t.of, Place) and isinstance(t.of.value, type):
+            cls: Any = t.of.value
+            name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+            self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
     def _call(
         self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
@@ -301,17 +312,12 @@ class Paths(Calls):
             return self.call(site, only(t.function), (*first, *args), dict(t.named) | named, rest)
         given = [*args, *named.values(), *([rest] if rest else [])]
         if isinstance(t, Method):
-            if isinstance(t.of, Place) and isinstance(t.of.value, type):
-                cls: Any = t.of.value
-                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
-                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, bool(given))
             return self.method(site, t, args, given)
         if not isinstance(t, Place):
             self.hand(site, given, Use.MAYBE if t in (ANY, STAGED) else Use.READ)
             whole = t is HOST and all(self.kinds(x) <= {"h"} for x in given)
             return only(HOST) if whole else only(STAGED) if t is STAGED else UNKNOWN
         value = t.value
-        self.seen.named(site, t, bool(given))
         if value is super:
             return self._super(site, args)
         if isinstance(value, types.FunctionType) and is_known_code(value.__globals__):
