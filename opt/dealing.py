@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlvm.ir import I64, Dim, Function, Op, Param, Value
 from dlvm.ir.rewrite import Env, mapped, transform
-from dlvm.ops import Gather, Iota, Scan
+from dlvm.ops import Gather, Iota, Maximum, Scan, is_splat
 from dlvm.passes import function_pass
 
 from .regions import widened
@@ -35,7 +35,7 @@ def _dealt(op: Scan, env: Env) -> Iterable[Value] | None:
     elements: dict[Value, Param] = {}
     instead: Env = {}
     for g in op.body.ops:
-        if not (isinstance(g, Gather) and g.axis == 0 and g.indices in numbers):
+        if not (isinstance(g, Gather) and g.axis == 0 and _clipped(g.indices) in numbers):
             continue
         if g.x in whole and g.x.shape[0] == op.length:
             name = f"element{len(elements)}"
@@ -47,6 +47,15 @@ def _dealt(op: Scan, env: Env) -> Iterable[Value] | None:
     xs = (*op.xs, *(whole[x] for x in elements))
     init, xs, captured = (tuple(mapped(values, env)) for values in (op.init, xs, op.captured))
     return Scan(init, xs, captured, body, op.length, op.reverse, op.unroll).results
+
+
+def _clipped(index: Value) -> Value:
+    """The number n of ``maximum(n, 0)``, which is n where n counts from 0; else the index."""
+    match index:
+        case Maximum(x=n, y=zero) if is_splat(zero, 0):
+            return n
+        case _:
+            return index
 
 
 def _counts(x: Value, length: Dim) -> bool:

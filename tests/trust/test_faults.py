@@ -144,7 +144,7 @@ def test_so_is_a_call_of_machine_code(monkeypatch: pytest.MonkeyPatch):
     staged = dlvm.function(middle_of_sines).compile(X)
     monkeypatch.setattr(executable.Executable, "run", fault)
     monkeypatch.setattr(compiled, "entered", lambda code: None)
-    file, kept = failed(lambda: staged.run([X]), "machine")
+    file, kept = failed(lambda: staged.run([X], ()), "machine")
     assert kept.module == staged.module
     assert kept.arrays is not None
     assert main(["repro", file]) == 3

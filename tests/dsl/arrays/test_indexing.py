@@ -247,7 +247,7 @@ def test_machine_code_reads_and_writes_the_same(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_mask_of_unknown_elements_is_not_read():
-    with pytest.raises(TraceError, match=r"(?s)size is not known while tracing.*where\(mask"):
+    with pytest.raises(TraceError, match=r"(?s)size is not known while tracing.*where=mask"):
         dlvm.function(lambda x: x[x > 0])(np.ones(3))
 
 
