@@ -115,7 +115,7 @@ def test_a_view_across_a_region_is_refused():
 
         return dlvm.fori_loop(0, 3, body, x[0])
 
-    with pytest.raises(UserError, match="copy"):
+    with pytest.raises(UserError, match="make w part of what the body takes and returns"):
         bad(normal(3))
 
 
