@@ -143,7 +143,7 @@ def expand(module: Module) -> Module:
 
 
 def differentiate(module: Module) -> Module:
-    """The pass that replaces every declared adjoint, tangent and batched function by its code."""
+    """Replaces every declared adjoint, tangent and batched function by its code."""
     return expand(module)
 
 

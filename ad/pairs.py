@@ -73,7 +73,7 @@ class Pair:
     seeds: dict[int, Param]
     masks: dict[int, Param]
     result_masks: tuple[Value | None, ...]
-    """For each cotangent, a mask of where it may be nonzero, or None; empty without masked seeds."""
+    """For each cotangent, where it may be nonzero, or None; empty without masked seeds."""
     sums: dict[int, Param]
     tape: Param
     tape_after: Value

@@ -370,7 +370,7 @@ def test_rules_whose_transpose_is_wanted_must_be_linear():
         return x * x
 
     square.defjvp(lambda p, t: (square(p[0]), t[0] * t[0]))
-    with pytest.raises(dlvm.UserError, match="linear in the tangents; its operation mul is not linear"):
+    with pytest.raises(dlvm.UserError, match="the tangents; its operation mul is not linear"):
         dlvm.grad(lambda x: square(x).sum())(X)
 
 
