@@ -282,7 +282,7 @@ def given_bad(arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserE
             which = bad(x)
             index = tuple(int(n) for n in np.argwhere(which)[0])
             return NotFinite(
-                f"{label} contains {'a NaN' if np.isnan(x[which]).any() else 'an infinity'} already",
+                f"{label} contains {"a NaN" if np.isnan(x[which]).any() else "an infinity"} already",
                 notes=(f"{_count(which)}{_place(index, 0)}", described(x)),
                 remedy="look at the code that computed this argument",
             )

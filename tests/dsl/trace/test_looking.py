@@ -153,7 +153,7 @@ def test_a_function_can_be_looked_at_in_every_call():
         assert f(np.array(1.0)) == 0.0
         with pytest.raises(NotFinite):
             f(np.array(-1.0))
-    with pytest.raises(UserError, match="nothing called 'nan'"):
+    with pytest.raises(UserError, match="found 'nan'"):
         dlvm.function(debug="nan")(lambda x: x)
 
 
