@@ -1,4 +1,4 @@
-"""Derivatives and batching: every declared function is filled in by ``expand``."""
+"""Differentiation and batching: ``expand`` replaces every declared function by its code."""
 
 from .expand import expand
 

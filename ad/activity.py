@@ -1,10 +1,10 @@
-"""Which values matter to a derivative: those that vary with an input and are useful to a result.
+"""Activity analysis: which values vary with an input, and which are useful to a result.
 
-Both questions are answered for a whole body at once, regions included; a loop asks them again
-until its carried values agree. The answers are remembered by body and flags, so that loops
-nested to any depth cost no more than their text; a function that calls itself is asked until its
-answer agrees with what its own calls were taken to be. A tape is always active: what is pushed and
-popped must stay in step, whether or not a value on it matters.
+Both questions are answered for a whole body, its regions included; a loop is analysed again until
+the flags of its carried values reach a fixed point. Answers are remembered by body and flags, so
+nested loops cost time proportional to the size of their text. A recursive function is analysed
+until its result agrees with the result that was assumed for its own calls. A tape is always active:
+pushes and pops must stay paired, whether or not a value on the tape matters.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ Known = dict[Key, set[Value]]
 
 
 def is_tape(t: TensorType) -> bool:
-    """Whether values of a type are tapes."""
+    """Whether values of the type are tapes."""
     return t.dtype.kind == "t"
 
 
 def flows(t: TensorType) -> bool:
-    """Whether derivatives flow through values of a type: floats, and tapes of them."""
+    """Whether derivatives flow through values of the type: through floats, and tapes of them."""
     return t.dtype.is_float or is_tape(t)
 
 
 def both(a: Sequence[bool], b: Sequence[bool]) -> Flags:
-    """The flags that are set in both."""
+    """The flags that are set in both sequences."""
     return tuple(x and y for x, y in zip(a, b, strict=True))
 
 
-def arguments(op: Op) -> slice:
-    """Which operands of an operation are the arguments of its regions."""
+def region_arguments(op: Op) -> slice:
+    """The slice of an operation's operands that are the arguments of its regions."""
     if isinstance(op, Cond):
         return slice(1, None)
     return slice(0, len(op.xs)) if isinstance(op, Recompute) else slice(None)
 
 
-def carried(op: Op) -> int:
-    """How many results of a region are carried round to its first parameters."""
+def carried_count(op: Op) -> int:
+    """How many leading results of a loop body become its first parameters on the next trip."""
     return len(op.init) if isinstance(op, While | Scan) else 0
 
 
 class Activity:
-    """What varies and what is useful, in every body that was asked about."""
+    """The varying and the useful values of every body that was analysed."""
 
     def __init__(self, function: Callable[[str], Function]) -> None:
         self._function = function
@@ -59,19 +59,19 @@ class Activity:
     # -- what is followed ------------------------------------------------------------------------
 
     def always(self, t: TensorType) -> bool:
-        """Whether values of a type count in any case."""
+        """Whether values of the type are active regardless of their uses."""
         return is_tape(t)
 
     def follows(self, t: TensorType) -> bool:
-        """Whether values of a type can count."""
+        """Whether values of the type can be active."""
         return flows(t)
 
     def stops(self, op: Op) -> bool:
-        """Whether an operation leads nowhere."""
+        """Whether no dependence passes through the operation."""
         return bool(op.nondifferentiable)
 
     def bodies(self, op: Op) -> tuple[Function, ...]:
-        """The functions whose results an operation gives."""
+        """The functions whose results the operation returns: its regions or its callee."""
         if isinstance(op, Call):
             return (self._function(op.callee.name),)
         return tuple(r for name, r in op.regions.items() if name != "condition")
@@ -79,7 +79,7 @@ class Activity:
     # -- from inputs to results ----------------------------------------------------------------
 
     def varied(self, fn: Function, params: Flags) -> set[Value]:
-        """The values that depend on the parameters flagged."""
+        """The values of the function that depend on the flagged parameters."""
         key = (fn, params)
         if key not in self._varied:
             flagged = zip(fn.params, params, strict=True)
@@ -93,22 +93,22 @@ class Activity:
         return self._varied[key]
 
     def results_varied(self, op: Op, operands: Flags) -> Flags:
-        """Which results of an operation depend on the operands flagged."""
+        """Which results of an operation depend on its flagged operands."""
         if any(operands) and not self.stops(op):
             entering = self.entering(op, operands)
             bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
             if not bodies or (isinstance(op, Custom) and any(operands[: len(op.xs)])):
                 return tuple(self.follows(t) for t in op.result_types)
             found = [self.through(op, body, entering) for body in bodies]
-            loop = entering[: carried(op)]
+            loop = entering[: carried_count(op)]
             flags = tuple(any(f) for f in zip(*found, strict=True))
             return (*loop, *flags[len(loop) :])
         return tuple(self.always(t) for t in op.result_types)
 
     def entering(self, op: Op, operands: Flags) -> Flags:
-        """Which parameters of the regions of an operation vary, after any number of trips."""
-        flags = operands[arguments(op)]
-        while n := carried(op):
+        """Which parameters of the operation's regions vary after any number of trips."""
+        flags = operands[region_arguments(op)]
+        while n := carried_count(op):
             (body,) = self.bodies(op)
             out = self.through(op, body, flags)
             grown = (*(a or b for a, b in zip(flags[:n], out[:n], strict=True)), *flags[n:])
@@ -118,7 +118,7 @@ class Activity:
         return flags
 
     def through(self, op: Op, body: Function, params: Flags) -> Flags:
-        """Which results of a body of an operation depend on the parameters flagged."""
+        """Which results of a body depend on its flagged parameters."""
 
         def look() -> Flags:
             found = self.varied(body, params)
@@ -129,7 +129,7 @@ class Activity:
     # -- from results to inputs ----------------------------------------------------------------
 
     def useful(self, fn: Function, results: Flags) -> set[Value]:
-        """The values that the results flagged depend on."""
+        """The values of the function on which the flagged results depend."""
         key = (fn, results)
         if key not in self._useful:
             flagged = zip(fn.results, results, strict=True)
@@ -145,7 +145,7 @@ class Activity:
         return self._useful[key]
 
     def operands_useful(self, op: Op, results: Flags) -> Flags:
-        """Which operands of an operation the results flagged depend on."""
+        """On which operands of an operation its flagged results depend."""
         bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
         flows_in = [flows(v.type) and not op.nondifferentiable for v in op.operands]
         if not bodies:
@@ -153,16 +153,18 @@ class Activity:
         leaving = self.leaving(op, results)
         found = [self._back(op, body, leaving) for body in bodies]
         flags = [any(f) for f in zip(*found, strict=True)]
-        flags[: carried(op)] = leaving[: carried(op)]
-        if isinstance(op, Custom):  # whose rule may say another derivative than zero
+        flags[: carried_count(op)] = leaving[: carried_count(op)]
+        if isinstance(
+            op, Custom
+        ):  # the user's rule may depend on operands that the function ignores
             flags[: len(op.xs)] = (any(results),) * len(op.xs)
-        where = range(len(op.operands))[arguments(op)]
+        where = range(len(op.operands))[region_arguments(op)]
         inside = dict(zip(where, flags, strict=True))
         return tuple(f and inside.get(i, False) for i, f in enumerate(flows_in))
 
     def leaving(self, op: Op, results: Flags) -> Flags:
-        """Which results of the regions of an operation are useful, after any number of trips."""
-        while n := carried(op):
+        """Which results of the operation's regions are useful after any number of trips."""
+        while n := carried_count(op):
             (body,) = self.bodies(op)
             needed = self._back(op, body, results)
             grown = (*(a or b for a, b in zip(results[:n], needed[:n], strict=True)), *results[n:])
@@ -181,10 +183,10 @@ class Activity:
     def _settled(
         self, op: Op, key: Key, ends: Sequence[Value], known: Known, look: Callable[[], Flags]
     ) -> Flags:
-        """What ``look`` says of a body; of a function that calls itself, asked until it agrees.
+        """The flags that ``look`` computes for a body; for a call, a fixed point of recursion.
 
-        At first nothing counts in it but what always does; what was remembered on a guess that
-        turned out too small is forgotten.
+        The iteration starts from the flags that are always set. Results that were remembered under
+        an assumption which proved too small are forgotten.
         """
         if not isinstance(op, Call) or key in known:
             return look()
@@ -208,24 +210,25 @@ class Activity:
 class Dependence(Activity):
     """Which values are computed from some parameters at all, whatever their type.
 
-    A tape is not followed value by value: floats that are popped are taken not to depend, as
-    those that do are there for second derivatives; what decides is taken to depend if any does.
+    Values on a tape are not tracked one by one. A float that is popped counts as independent, since
+    the floats that do depend are pushed for second derivatives; an integer or boolean that is
+    popped counts as dependent if the tape does.
     """
 
     def always(self, t: TensorType) -> bool:
-        """None does."""
+        """No value depends on the parameters regardless of its uses."""
         return False
 
     def follows(self, t: TensorType) -> bool:
-        """All can."""
+        """Values of every type can depend on the parameters."""
         return True
 
     def stops(self, op: Op) -> bool:
-        """None does."""
+        """Every operation passes dependence on."""
         return False
 
     def results_varied(self, op: Op, operands: Flags) -> Flags:
-        """All results depend on what decides between branches."""
+        """As in ``Activity``; in addition every result of a cond depends on its predicate."""
         if isinstance(op, Cond) and operands[0]:
             return (True,) * len(op.results)
         if isinstance(op, Pop):

@@ -1,9 +1,10 @@
-"""Batching: the same function on many inputs at once, along a new first axis.
+"""Batching: one function on many inputs at once, along a new first axis.
 
-One rule for each family. What depends on no batched input stays as it is; a leaf operation
-gives its operands a first axis each and asks its class which attributes change (``batched``).
-Products, gathers and scatters have rules that leave an unbatched operand alone where they can.
-Control operations have theirs next door. A tape counts as batched: all that is pushed is.
+There is one rule for each family of operations. An operation that depends on no batched input is
+unchanged; a leaf operation gets a first axis on every operand, and its class says which attributes
+change (``batched``). Products, gathers and scatters have rules that leave an unbatched operand
+alone if they can. Control operations have their rules in ``batch_control`` and ``lanes``. A tape
+counts as batched, because everything that is pushed is.
 """
 
 from __future__ import annotations
@@ -64,12 +65,11 @@ BATCHED: dict[type[Op], Rule] = {}
 
 @dataclass(frozen=True)
 class Batch:
-    """How many lanes there are, and how code is written for all of them.
+    """The number of lanes, and the writing of code for all of them.
 
-    Where lanes go different ways, ``mask`` says which of them are on the way being written:
-    loops and functions that call themselves ask, which may never end in a lane that is
-    elsewhere, operations that can end the
-    call with an error, and effects.
+    If the lanes take different branches, ``mask`` says which lanes are active in the code being
+    written. The mask matters to loops and recursive calls, which might never end in an inactive
+    lane, to operations that can raise an error, and to effects.
     """
 
     engine: Engine
@@ -77,7 +77,7 @@ class Batch:
     mask: Value | None = None
 
     def guard(self, op: Op) -> tuple[Value, ...]:
-        """The mask, where a control operation must hand it on to its regions."""
+        """The mask, if the regions of the control operation need it; else nothing."""
         return (self.mask,) if self.mask is not None and needs_mask(self.engine, (op,)) else ()
 
     def type(self, t: TensorType) -> TensorType:
@@ -85,17 +85,17 @@ class Batch:
         return t if is_tape(t) else t.with_shape((self.size, *t.shape))
 
     def spread(self, x: Value, batched: bool = False) -> Value:
-        """The same value in every lane, if it is not batched yet."""
+        """The value broadcast to all lanes, unless it is batched already."""
         if batched or is_tape(x.type):
             return x
         return Broadcast(x, (self.size, *x.shape), tuple(range(1, x.type.rank + 1)))
 
-    def every(self, xs: Sequence[Value], flags: Flags) -> list[Value]:
-        """All values batched."""
+    def spread_all(self, xs: Sequence[Value], flags: Flags) -> list[Value]:
+        """The values, all batched."""
         return [self.spread(x, f) for x, f in zip(xs, flags, strict=True)]
 
     def write(self, fn: Function, xs: Sequence[Value], flags: Flags) -> Lanes:
-        """Write a body here on these arguments; its results, and which of them are batched."""
+        """Writes a body here on these arguments; returns results, and which are batched."""
         env: Env = dict(zip(fn.params, xs, strict=True))
         lanes: set[Value] = set()
         lanes.update(p for p, f in zip(fn.params, flags, strict=True) if f or is_tape(p.type))
@@ -114,9 +114,9 @@ class Batch:
         return rule(self, op, xs, flags)
 
     def body(self, fn: Function, flags: Flags, masked: bool = False) -> Body:
-        """A region for all lanes, written once for each choice of what is batched.
+        """A region for all lanes, written once for each choice of batched parameters.
 
-        A masked one has a last parameter that says which lanes are on this way.
+        A masked region has a last parameter, the mask of the lanes that are active in it.
         """
 
         def make() -> Body:
@@ -133,8 +133,8 @@ class Batch:
 
         return self.engine.once(("batched", fn, flags, self.size, masked), make)
 
-    def demand(self, body: Body, wanted: Flags) -> Function:
-        """The region with the results flagged batched in any case."""
+    def spread_results(self, body: Body, wanted: Flags) -> Function:
+        """The region with its wanted results batched in any case."""
         fn = body.fn
         with Builder(fn.ops) as builder:
             rows = zip(fn.results, body.batched, wanted, strict=True)
@@ -143,7 +143,7 @@ class Batch:
 
 
 def inside(engine: Engine, ops: Iterable[Op]) -> Iterator[Op]:
-    """Operations and all that they hold or call."""
+    """The operations, and all operations in their regions and callees."""
     pending, seen = list(ops), set[str]()
     while pending:
         op = pending.pop()
@@ -152,7 +152,7 @@ def inside(engine: Engine, ops: Iterable[Op]) -> Iterator[Op]:
         if isinstance(op, Call):
             refs = {v.name for v in op.attributes.values() if isinstance(v, FunctionRef)} - seen
             seen |= refs
-            bodies = [engine.lent(name) for name in sorted(refs)]
+            bodies = [engine.without_donation(name) for name in sorted(refs)]
         pending += (inner for body in bodies for inner in body.ops)
 
 
@@ -162,7 +162,7 @@ def can_raise(op: Op) -> bool:
 
 
 def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
-    """Whether anything inside must know which lanes are on its way."""
+    """Whether any operation, nested ones included, must know which lanes are active."""
     found = inside(engine, ops)
     return any(
         isinstance(op, While | Effect)
@@ -174,7 +174,7 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
 
 
 def enters_again(engine: Engine, op: Op) -> bool:
-    """Whether the operation itself calls a function that calls itself."""
+    """Whether the operation itself calls a recursive function."""
     return isinstance(op, Call) and engine.recursive(op.callee.name)
 
 
@@ -187,8 +187,8 @@ class Body:
 
 
 def leaf(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """All operands get the axis; the class of the operation knows the rest."""
-    return _all(op.rebuild(b.every(xs, flags), **op.batched(b.size)))
+    """Every operand gets the batch axis; the class of the operation knows its new attributes."""
+    return _all(op.rebuild(b.spread_all(xs, flags), **op.batched(b.size)))
 
 
 def _all(op: Op) -> Lanes:
@@ -200,10 +200,10 @@ def _whole(y: Value) -> Lanes:
 
 
 def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """One effect for each lane that comes there, from the first lane to the last."""
+    """Performs the effect once for each active lane, from the first lane to the last."""
     if b.mask is None and not any(flags):
         return _all(op.rebuild(xs))
-    slices = b.every(xs, flags)
+    slices = b.spread_all(xs, flags)
     if b.mask is not None:
         slices.append(b.mask)
     params = tuple(Param(x.type.with_shape(x.shape[1:]), "x") for x in slices)
@@ -214,7 +214,7 @@ def effect(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def _on_its_way(op: Op, xs: Sequence[Value]) -> None:
-    """The effect of one lane; a last value, if there is one more, says whether it comes there."""
+    """The effect of one lane, under the condition that may follow the operands."""
     count = len(op.operands)
     if len(xs) == count:
         op.rebuild(xs)
@@ -227,7 +227,7 @@ def _on_its_way(op: Op, xs: Sequence[Value]) -> None:
 
 
 def check(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """One check that every lane which comes there passes."""
+    """One assertion for all active lanes."""
     assert isinstance(op, Assert)
     failed = Not(b.spread(xs[0], flags[0]))
     if b.mask is not None:
@@ -243,7 +243,7 @@ def _permuted(x: Value, order: tuple[int, ...]) -> Value:
 
 
 def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Lanes of one operand only are more rows, or more columns, of one product."""
+    """Lanes of one operand only become more rows, or more columns, of a single product."""
     assert isinstance(op, Matmul)
     if all(flags):
         return leaf(b, op, xs, flags)
@@ -264,7 +264,7 @@ def matmul(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def indexed(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Only lanes that are on this way can be out of range: in the others indices are 0."""
+    """Only active lanes can be out of range: the indices of the others are set to 0."""
     assert isinstance(op, Gather | Scatter)
     if b.mask is None or op.mode != "error":
         return moved(b, op, xs, flags)
@@ -276,7 +276,7 @@ def indexed(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def _if_any_lane(b: Batch, op: Gather | Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """An axis that may be empty has no index 0: it is read only if some lane comes here."""
+    """An axis that may be empty has no index 0, so it is read only if some lane is active."""
     assert b.mask is not None
     params = [tuple(Param(v.type, f"x{i}") for i, v in enumerate(xs)) for _ in range(2)]
     with Builder() as there:
@@ -291,17 +291,17 @@ def _if_any_lane(b: Batch, op: Gather | Scatter, xs: Sequence[Value], flags: Fla
 
 
 def moved(b: Batch, op: Gather | Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """What the indices name is moved, with a batch axis only where it must have one."""
+    """Gathers or scatters, with a batch axis only on operands that need one."""
     return gather(b, op, xs, flags) if isinstance(op, Gather) else scatter(b, op, xs, flags)
 
 
 def any_of(lanes: Value) -> Value:
-    """Whether there is a lane."""
+    """Whether any lane is set."""
     return Less(zeros(TensorType(I32)), Max(Cast(lanes, I32), (0,)))
 
 
 def gather(b: Batch, op: Gather, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Lanes of one operand only move along: no batch axis is needed."""
+    """Lanes of one operand only need no batch axis in the gather."""
     x, indices = xs
     if op.batch or all(flags):
         return leaf(b, op, xs, flags)
@@ -313,7 +313,7 @@ def gather(b: Batch, op: Gather, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def scatter(b: Batch, op: Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """The same indices in every lane are one scatter, one axis further."""
+    """If all lanes share the indices, one scatter on the next axis serves them all."""
     if op.batch or flags[1]:
         return leaf(b, op, xs, flags)
     x, updates = b.spread(xs[0], flags[0]), b.spread(xs[2], flags[2])
@@ -324,7 +324,7 @@ def scatter(b: Batch, op: Scatter, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def searched(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """One row for all lanes is searched for all their elements."""
+    """A sorted row that all lanes share is searched once for the elements of all lanes."""
     assert isinstance(op, SearchSorted)
     if flags[0] or op.a.type.rank > 1:
         return leaf(b, op, xs, flags)
@@ -340,12 +340,12 @@ def empty_tape(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def push(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """All that is pushed is batched."""
-    return _all(op.rebuild(b.every(xs, flags)))
+    """Everything that is pushed is batched."""
+    return _all(op.rebuild(b.spread_all(xs, flags)))
 
 
 def pop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """All that is popped is batched."""
+    """Everything that is popped is batched."""
     assert isinstance(op, Pop)
     return _all(Pop(xs[0], tuple(b.type(t) for t in op.types)))
 
@@ -366,8 +366,8 @@ BATCHED.update(
 
 
 def batched(engine: Engine, d: Declaration) -> Function:
-    """The function that a declaration of a batched form asks for."""
-    fn = engine.lent(d.of)
+    """The function that the declaration of a batched form stands for."""
+    fn = engine.without_donation(d.of)
     b = Batch(engine, d.size)
     flags = tuple(axis is not None for axis in d.axes)
     params: list[Param] = []
@@ -388,8 +388,9 @@ def batched(engine: Engine, d: Declaration) -> Function:
 def _check_same(d: Declaration, i: int, batched: bool) -> None:
     if batched:
         raise UserError(
-            f"vmap of {d.of}: result {i} differs from lane to lane, so its out_axes can't be None",
-            remedy="give the axis that is to hold the batch, such as out_axes=0",
+            f"vmap of {d.of}: result {i} depends on a batched argument; out_axes=None for it "
+            "means that it is the same in every lane",
+            remedy="give the position of its batch axis instead, such as out_axes=0",
         )
 
 

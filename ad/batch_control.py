@@ -1,6 +1,6 @@
-"""Batching of calls, scans and recomputation; what lanes decide for themselves is next door.
+"""Batching of calls, scans and recomputations.
 
-A loop is asked again until it is settled which carried values are batched.
+A loop body is batched repeatedly until the set of batched carried values reaches a fixed point.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .batch import BATCHED, Batch, Lanes
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function of the module for all lanes: its types, and which results are batched."""
+    """The batched form of a function of the module: its types, and which results are batched."""
 
     params: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
@@ -36,11 +36,11 @@ class Callee:
 
 
 def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """A call of the batched callee, which has a symbol of its own for an unknown size."""
+    """A call of the batched callee; an unknown number of lanes gets a symbol of its own there."""
     assert isinstance(op, Call)
-    fn = b.engine.lent(op.callee.name)
+    fn = b.engine.without_donation(op.callee.name)
     size = b.size if isinstance(b.size, int) else fresh_size(fn)
-    guard = b.guard(op) or _told(b, xs, flags)
+    guard = b.guard(op) or _size_carrier(b, xs, flags)
     callee = _callee(Batch(b.engine, size), op.callee.name, flags, bool(guard))
     given = (*xs, *guard)
     sizes = unify(callee.params, types_of(given))
@@ -48,10 +48,10 @@ def call(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     return Call(given, callee.ref, types).results, callee.batched
 
 
-def _told(b: Batch, xs: Sequence[Value], flags: Flags) -> tuple[Value, ...]:
-    """All lanes as a mask, where nothing else tells a callee how many there are.
+def _size_carrier(b: Batch, xs: Sequence[Value], flags: Flags) -> tuple[Value, ...]:
+    """A mask of all lanes, if no other argument tells the callee an unknown number of lanes.
 
-    A tape does not.
+    A tape does not tell it.
     """
     told = any(f and not is_tape(x.type) for x, f in zip(xs, flags, strict=True))
     if told or isinstance(b.size, int):
@@ -60,8 +60,8 @@ def _told(b: Batch, xs: Sequence[Value], flags: Flags) -> tuple[Value, ...]:
 
 
 def _callee(b: Batch, name: str, flags: Flags, masked: bool) -> Callee:
-    """The function for all lanes; every result of one that calls itself is batched."""
-    fn, key = b.engine.lent(name), ("callee", name, flags, b.size, masked)
+    """The batched callee; if it is recursive, all of its results are batched."""
+    fn, key = b.engine.without_donation(name), ("callee", name, flags, b.size, masked)
 
     def make() -> Callee:
         ref = b.engine.reserve(f"{name}_batched")
@@ -70,25 +70,25 @@ def _callee(b: Batch, name: str, flags: Flags, masked: bool) -> Callee:
             b.engine.fill(ref, body.fn)
             signature = body.fn.signature
             return Callee(signature.params, signature.results, body.batched, ref)
-        every = (True,) * len(fn.results)
+        spread_all = (True,) * len(fn.results)
         pairs = zip(fn.params, flags, strict=True)
         params = [b.type(p.type) if f else p.type for p, f in pairs]
         params += [TensorType(BOOL, (b.size,))] if masked else []
         results = tuple(b.type(r.type) for r in fn.results)
-        b.engine.assume(key, callee := Callee(tuple(params), results, every, ref))
-        b.engine.fill(ref, b.demand(b.body(fn, flags, masked), every))
+        b.engine.assume(key, callee := Callee(tuple(params), results, spread_all, ref))
+        b.engine.fill(ref, b.spread_results(b.body(fn, flags, masked), spread_all))
         return callee
 
     return b.engine.once(key, make)
 
 
 def fresh_size(fn: Function) -> Dim:
-    """A symbol for the number of lanes that a function does not use yet."""
+    """A symbol for the number of lanes that the function does not use yet."""
     taken = {s for p in fn.params for d in p.type.shape for s in symbols(d)}
     return symbol(next(n for i in range(len(taken) + 1) if (n := f"L{i or ''}") not in taken))
 
 
-def settle(b: Batch, body: Function, flags: Flags, n: int, masked: bool) -> Flags:
+def batched_parameters(b: Batch, body: Function, flags: Flags, n: int, masked: bool) -> Flags:
     """Which parameters of a loop's body are batched after any number of trips."""
     while True:
         out = b.body(body, flags, masked).batched
@@ -99,15 +99,15 @@ def settle(b: Batch, body: Function, flags: Flags, n: int, masked: bool) -> Flag
 
 
 def scan(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Lanes are the second axis of what is sliced and stacked."""
+    """Lanes are the second axis of the arrays that the scan slices and stacks."""
     assert isinstance(op, Scan)
     n, m = len(op.init), len(op.init) + len(op.xs)
     flags = tuple(f or is_tape(v.type) for f, v in zip(flags, xs, strict=True))
     guard = b.guard(op)
-    settled = settle(b, op.body, flags, n, bool(guard))
+    settled = batched_parameters(b, op.body, flags, n, bool(guard))
     body = b.body(op.body, settled, bool(guard))
     batched = (*settled[:n], *body.batched[n:])
-    step = b.demand(body, batched)
+    step = b.spread_results(body, batched)
     init = [b.spread(x, f) if s else x for x, f, s in zip(xs, flags, settled[:n], strict=False)]
     slices = [_swapped(x) if f else x for x, f in zip(xs[n:m], flags[n:m], strict=True)]
     groups = tuple(init), tuple(slices), (*xs[m:], *guard)

@@ -1,7 +1,7 @@
-"""Adjoints of calls and branches; loops and checkpoints are next door.
+"""Adjoints of calls and branches.
 
-A call is split into two functions of the module, a branch into two branches with a slot for the
-residuals of each side.
+A call is split into two functions of the module. A branch is split into two branches, with slots
+for the residuals that both sides share.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dlvm.ops import Call, Cond
 from .activity import Flags
 from .cotangents import added, mask_of, under_cover
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
+from .reverse import ADJOINTS, Cotangents, Engine, Forwarded, Sweep, or_zeros
 
 
 def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
-    """Sums after the cotangents of the operands at some positions came."""
+    """The sums of cotangents after ``parts`` were added for the operands at positions ``where``."""
     sums = list(so_far)
     for i, part in zip(where, parts, strict=True):
         sums[i] = added(so_far[i], part)
@@ -40,12 +40,12 @@ def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> 
 
 
 def picked(flags: Flags) -> tuple[int, ...]:
-    """The positions that are set."""
+    """The positions of the flags that are set."""
     return tuple(i for i, f in enumerate(flags) if f)
 
 
 def seed_values(split: Pair, dy: Cotangents) -> list[Value]:
-    """What came for the seeds of a pair, zeros where nothing did."""
+    """The cotangents for the seeds of a pair, zeros for those that received none."""
     return [or_zeros(dy[i], p.type) for i, p in split.seeds.items()]
 
 
@@ -53,13 +53,13 @@ def seed_values(split: Pair, dy: Cotangents) -> list[Value]:
 
 
 def written_out(engine: Engine, fn: Function, wanted: Callable[[Call], bool]) -> Function:
-    """The function with some of its calls written out, at any depth."""
+    """The function with its wanted calls inlined, nested regions and callees included."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         assert isinstance(op, Call)
         if not wanted(op):
             return None
-        callee = written_out(engine, engine.lent(op.callee.name), wanted)
+        callee = written_out(engine, engine.without_donation(op.callee.name), wanted)
         sizes = unify(types_of(callee.params), types_of(op.operands))
         return inline(callee, mapped(op.operands, env), sizes)
 
@@ -68,7 +68,7 @@ def written_out(engine: Engine, fn: Function, wanted: Callable[[Call], bool]) ->
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The two functions of a differentiated callee."""
+    """The forward and backward functions of a differentiated callee."""
 
     pair: Pair
     active: Flags
@@ -76,11 +76,11 @@ class Split:
     backward: FunctionRef
     witness: tuple[Param, ...]
     under: Callable[[tuple[int, ...]], Split | None]
-    """The same where some seeds come masked, if that reads no more of the way forward."""
+    """The split for masked seeds, or None if its backward pass needs other residuals."""
 
 
 def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
-    """The pair of a function of the module, made once for each activity."""
+    """The split of a function of the module, made once for each activity."""
     engine = sweep.engine
 
     def make() -> Split:
@@ -93,26 +93,28 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
         )
 
         def under(masked: tuple[int, ...]) -> Split | None:
-            return engine.once((key, masked), lambda: _under(engine, fn, found, seeded, masked))
+            return engine.once(
+                (key, masked), lambda: _masked_split(engine, fn, found, seeded, masked)
+            )
 
         found = Split(split, wrt, *refs, witness, under)
         return found
 
-    key = ("split", name, wrt, seeded, engine.often)
+    key = ("split", name, wrt, seeded, engine.pullbacks_reused)
     return engine.once(key, make)
 
 
 def _pair(
     engine: Engine, fn: Function, wrt: Flags, seeded: Flags, masked: tuple[int, ...] = ()
 ) -> Pair:
-    lent, shown = range(len(fn.params)), range(len(fn.results))
-    return pair(engine, fn, wrt, seeded, lent=lent, shown=shown, masked=masked)
+    reread, returned = range(len(fn.params)), range(len(fn.results))
+    return pair(engine, fn, wrt, seeded, reread=reread, returned=returned, masked=masked)
 
 
-def _under(
+def _masked_split(
     engine: Engine, fn: Function, plain: Split, seeded: Flags, masked: tuple[int, ...]
 ) -> Split | None:
-    """The way back of a callee for masked seeds, which reads what is kept for the plain one."""
+    """The split for masked seeds, if its backward pass reads the residuals of the plain one."""
     split = _pair(engine, fn, plain.active, seeded, masked)
     if _reads(split) != _reads(plain.pair):
         return None
@@ -122,80 +124,84 @@ def _under(
 
 
 def _reads(split: Pair) -> object:
-    """Which values of the way forward are kept, by their places in it, and which are lent."""
+    """What the backward pass reads, as positions of values in the forward code."""
     made = [*split.params, *(r for op in split.ops for r in op.results)]
     place = {v: i for i, v in enumerate(made)}
-    return [place[r] for r in split.residuals], split.lent, len(split.ops)
+    return [place[r] for r in split.residuals], split.reread, len(split.ops)
 
 
 def _backward(fn: Function, split: Pair) -> tuple[Function, tuple[Param, ...]]:
     kept = [Param(r.type, f"kept_{i}") for i, r in enumerate(split.residuals)]
     tape = (split.tape_back,) if split.taped else ()
-    params = (*kept, *split.lent_params, *split.seeds.values(), *split.masks.values())
+    params = (*kept, *split.reread_params, *split.seeds.values(), *split.masks.values())
     witness = witness_of(fn, params)
     with Builder() as builder:
-        cotangents = split.write_back(kept)
+        cotangents = split.write_pullback(kept)
     params = (*params, *witness, *tape)
     return Function(fn.name, params, tuple(builder.ops), tuple(cotangents)), witness
 
 
 def witness_of(fn: Function, params: Sequence[Param]) -> tuple[Param, ...]:
-    """A parameter without elements that tells the sizes which the others don't."""
+    """A parameter without elements whose shape tells the sizes that no other parameter tells."""
     names = sorted({s for p in fn.params for d in p.type.shape for s in symbols(d)})
     told = {d for p in params for d in p.type.shape}
     missing = tuple(symbol(s) for s in names if symbol(s) not in told)
     return (Param(TensorType(BOOL, (0, *missing)), "sizes"),) if missing else ()
 
 
-def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+def call_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
     """``y = f(x)`` becomes ``y, kept = f_forward(x)`` and ``dx = f_backward(kept, x, dy)``."""
     assert isinstance(op, Call)
-    return way_of(sweep, split_callee(sweep, op.callee.name, *sweep.wanted(op)), operands)
+    return forward_call(sweep, split_callee(sweep, op.callee.name, *sweep.wanted(op)), operands)
 
 
-def way_of(sweep: Sweep, split: Split, operands: Sequence[Value]) -> Way:
-    """The way of a call of a function that has been split."""
+def forward_call(sweep: Sweep, split: Split, operands: Sequence[Value]) -> Forwarded:
+    """A call of the forward function, whose pullback calls the backward function."""
     parts, active = split.pair, split.active
     sizes = unify(types_of(parts.params), types_of(operands))
     given = [r.type.substitute(sizes) for r in parts.results]
-    tape = sweep.threaded(parts.taped)
+    tape = sweep.tape_operand(parts.taped)
     types = (*given, *(r.type.substitute(sizes) for r in parts.extra), *types_of(tape))
     forward = Call((*operands, *tape), split.forward, types).results
-    results, kept = parts.unpacked(sweep.untied(forward, parts.taped))
+    results, kept = parts.unpacked(sweep.without_tape(forward, parts.taped))
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         seeds = {i: or_zeros(dy[i], given[i]) for i in parts.seeds}
         found = {i: mask for i, seed in seeds.items() if (mask := mask_of(seed)) is not None}
         masked = split.under(tuple(found)) if found else None
-        way, masks = masked or split, found if masked else {}
+        chosen, masks = masked or split, found if masked else {}
         seeds |= {i: seed for i, (_, seed) in masks.items()}
-        witness = [zeros(p.type.substitute(sizes)) for p in way.witness]
-        tape = sweep.threaded(parts.taped)
-        again = (operands[i] for i in parts.lent)
+        witness = [zeros(p.type.substitute(sizes)) for p in chosen.witness]
+        tape = sweep.tape_operand(parts.taped)
+        again = (operands[i] for i in parts.reread)
         held = (*kept, *again, *seeds.values(), *(mask for mask, _ in masks.values()))
         where = picked(active)
-        covered = [i for i, c in zip(where, way.pair.covers, strict=False) if c is not None]
-        covers = (operands[i].type.with_dtype(BOOL) for i in covered)
-        types = (*(operands[i].type for i in where), *covers, *types_of(tape))
-        out = sweep.untied(Call((*held, *witness, *tape), way.backward, types).results, parts.taped)
+        covered = [
+            i for i, c in zip(where, chosen.pair.result_masks, strict=False) if c is not None
+        ]
+        result_masks = (operands[i].type.with_dtype(BOOL) for i in covered)
+        types = (*(operands[i].type for i in where), *result_masks, *types_of(tape))
+        out = sweep.without_tape(
+            Call((*held, *witness, *tape), chosen.backward, types).results, parts.taped
+        )
         cover = dict(zip(covered, out[len(where) :], strict=True))
         pairs = zip(where, out, strict=False)
         return placed([under_cover(cover.get(i), x) for i, x in pairs], where, so_far)
 
-    return Way(results, back)
+    return Forwarded(results, pullback)
 
 
 # -- cond ------------------------------------------------------------------------------------------
 
 
-def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """Each branch keeps what it needs in slots that both share; the way back is a cond, too."""
+def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
+    """Each branch keeps its residuals in shared slots; the pullback is a cond as well."""
     assert isinstance(op, Cond)
     active, seeded = sweep.wanted(op)
     active = active[1:]
     every = range(len(op.captured))
     sides = [
-        pair(sweep.engine, fn, active, seeded, lent=every, summed=every)
+        pair(sweep.engine, fn, active, seeded, reread=every, summed=every)
         for fn in (op.then, op.otherwise)
     ]
     slots, places = shared_slots([types_of(side.residuals) for side in sides])
@@ -203,32 +209,33 @@ def cond_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     then, otherwise = (
         _forward_branch(*row, slots, taped) for row in zip(sides, places, strict=True)
     )
-    captured = (*operands[1:], *sweep.threaded(taped))
+    captured = (*operands[1:], *sweep.tape_operand(taped))
     new = Cond(operands[0], captured, then, otherwise, op.otherwise_first)
-    forward = sweep.untied(new.results, taped)
+    forward = sweep.without_tape(new.results, taped)
     results, kept = forward[: len(op.results)], forward[len(op.results) :]
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         where = [i + 1 for i in picked(active)]
         sums = {i: total for i in sides[0].sums if (total := so_far[i + 1]) is not None}
-        lent = sorted({i for side in sides for i in side.lent})
-        again = (operands[i + 1] for i in lent)
-        given = (*kept, *again, *seed_values(sides[0], dy), *sums.values(), *sweep.threaded(taped))
+        reread = sorted({i for side in sides for i in side.reread})
+        again = (operands[i + 1] for i in reread)
+        tape = sweep.tape_operand(taped)
+        given = (*kept, *again, *seed_values(sides[0], dy), *sums.values(), *tape)
         pairs = zip(sides, places, strict=True)
-        ways = (_backward_branch(side, own, slots, lent, [*sums], taped) for side, own in pairs)
+        ways = (_backward_branch(side, own, slots, reread, [*sums], taped) for side, own in pairs)
         out = Cond(operands[0], given, *ways, otherwise_first=not op.otherwise_first)
         totals = list(so_far)
-        for i, total in zip(where, sweep.untied(out.results, taped), strict=True):
+        for i, total in zip(where, sweep.without_tape(out.results, taped), strict=True):
             totals[i] = total
         return totals
 
-    return Way(results, back)
+    return Forwarded(results, pullback)
 
 
 def shared_slots(
     sides: Sequence[Sequence[TensorType]],
 ) -> tuple[list[TensorType], list[list[int]]]:
-    """The fewest slots that hold the residuals of any one side, and where each side has its own."""
+    """The fewest slots that hold the residuals of either side, and each side's slot numbers."""
     slots: list[TensorType] = []
     places: list[list[int]] = []
     for types in sides:
@@ -260,7 +267,7 @@ def _backward_branch(
     side: Pair,
     own: Sequence[int],
     slots: Sequence[TensorType],
-    lent: Sequence[int],
+    reread: Sequence[int],
     sums: Sequence[int],
     taped: bool,
 ) -> Function:
@@ -268,12 +275,13 @@ def _backward_branch(
     kept = [Param(t, "kept") for t in slots]
     tape = (side.tape_back,) if taped else ()
     with Builder() as builder:
-        out = side.write_back([kept[k] for k in own], empty=[i for i in side.sums if i not in sums])
+        empty = [i for i in side.sums if i not in sums]
+        out = side.write_pullback([kept[k] for k in own], empty=empty)
     if taped and not side.taped:
         out.append(side.tape_back)
     params = (
         *kept,
-        *(side.params[i] for i in lent),
+        *(side.params[i] for i in reread),
         *side.seeds.values(),
         *(side.sums[i] for i in sums),
         *tape,

@@ -1,10 +1,10 @@
-"""Arithmetic of cotangents: sums that stay sparse where they can, and masks that stay outside.
+"""Addition of cotangents, which keeps sparse sums sparse and masks outermost.
 
 A *deposit* is a cotangent that is zero but for what was written into it, ``scatter_add(0, i, u)``
-or ``update(0, y)``; adding one to ``a`` writes into ``a``. A *mask* is ``select(c, g, 0)``; it is
-kept outermost while it passes through element-wise adjoints, so that a derivative that is
-infinite where it is not selected never meets the zero. Moves and sums of what is masked leave
-the mask where it is: it is moved with the elements when an element-wise adjoint asks for it.
+or ``update(0, y)``; adding a deposit to ``a`` writes into ``a``. A *mask* is ``select(c, g, 0)``. A
+mask stays outermost when an element-wise adjoint is applied to it, so a derivative that is infinite
+where the mask is false is never multiplied by the zero there. Moves and sums do not disturb a mask
+below them: the mask is moved along with the elements when an element-wise adjoint asks for it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Move = Callable[[Value | None], Value | None]
 
 
 def added(old: Value | None, new: Value | None) -> Value | None:
-    """The sum of two cotangents, None being zero."""
+    """The sum of two cotangents; None stands for zero."""
     if old is None or new is None:
         return new if old is None else old
     return accumulate(old, new)
 
 
 def accumulate(old: Value, new: Value) -> Value:
-    """``old + new``: zeros vanish, and deposits are written into the other."""
+    """``old + new``: zeros are dropped, and a deposit is written into the other summand."""
     if is_splat(old, 0):
         return new
     if is_splat(new, 0):
@@ -64,7 +64,7 @@ def accumulate(old: Value, new: Value) -> Value:
 
 
 def accumulate_masked(old: Value, new: Value) -> Value:
-    """``old + new`` under the mask of either, for what an element-wise adjoint may read."""
+    """``old + new`` under the union of their masks, for an element-wise adjoint to read."""
     if is_splat(old, 0) or is_splat(new, 0):
         return accumulate(old, new)
     one = mask_of(old)
@@ -96,7 +96,7 @@ def _large_window(dy: Update) -> bool:
 
 
 def poured(base: Value, deposit: Value) -> Value | None:
-    """``base`` with a deposit written into it; None where it is no deposit."""
+    """``base`` with a deposit written into it, or None if ``deposit`` is not a deposit."""
     if isinstance(deposit, Update) and is_splat(deposit.x, 0):
         y, starts, steps = deposit.y, deposit.starts, deposit.steps
         if _cleared(base, deposit):
@@ -122,7 +122,7 @@ def _cleared(base: Value, deposit: Update) -> TypeGuard[Update]:
 
 
 def mask_of(dy: Value) -> Mask | None:
-    """Where a cotangent may differ from zero, and a value that it has there."""
+    """Where a cotangent may differ from zero, and a value equal to it there; else None."""
     inner, move = _below(dy) or (None, None)
     if inner is None or move is None:
         return None
@@ -182,7 +182,7 @@ def _never(like: Value) -> Value:
 
 
 def masked(condition: Value, x: Value) -> Value:
-    """``select(condition, x, 0)``, with a mask that ``x`` has already joined to it."""
+    """``select(condition, x, 0)``; a mask that ``x`` has is merged into the condition."""
     inner = mask_of(x)
     if inner is None:
         return Select(condition, x, zeros(x.type))
@@ -192,5 +192,5 @@ def masked(condition: Value, x: Value) -> Value:
 
 
 def under_cover(cover: Value | None, x: Value) -> Value:
-    """A cotangent that came out of a callee, under the mask that came with it."""
+    """A cotangent that a callee returned, under the mask that the callee returned with it."""
     return x if cover is None else Select(cover, x, zeros(x.type))

@@ -1,9 +1,8 @@
-"""Calls with a derivative of their own: the rules that users give, in either mode and batched.
+"""Calls with custom derivatives: the users' rules in reverse mode, forward mode and batched.
 
-Reverse mode calls ``forward`` and later ``backward``; of a rule for forward mode it takes the
-transpose, which exists as the rule is linear in the tangents. Forward mode calls the rule; of a
-``backward`` function it takes the transpose in its turn. That what is transposed is linear is
-asked before.
+Reverse mode calls ``forward`` and later ``backward``; from a rule for forward mode it takes the
+transpose, which exists because the rule is linear in the tangents. Forward mode calls the rule;
+from a ``backward`` function it takes the transpose. Linearity is checked before transposing.
 """
 
 from __future__ import annotations
@@ -21,51 +20,51 @@ from dlvm.ops import Call, Custom, CustomJvp, CustomVjp, Sum
 from .activity import Flags, flows
 from .batch import BATCHED, Batch, Lanes
 from .batch_control import fresh_size
-from .control import call_adjoint, split_callee, way_of
+from .control import call_adjoint, forward_call, split_callee
 from .cotangents import added
 from .forward import TANGENTS, Tangents, transposed
 from .linearity import not_linear
-from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
+from .reverse import ADJOINTS, Cotangents, Engine, Forwarded, Sweep, or_zeros
 from .tangents import Moved
 
 
 def floats(values: Sequence[Value]) -> list[int]:
-    """The positions through which derivatives flow."""
+    """The positions of the values through which derivatives flow."""
     return [i for i, v in enumerate(values) if flows(v.type)]
 
 
 def _results_of(engine: Engine, ref: FunctionRef, operands: Sequence[Value]) -> list[TensorType]:
-    fn = engine.lent(ref.name)
+    fn = engine.without_donation(ref.name)
     sizes = unify(types_of(fn.params), types_of(operands))
     return [r.type.substitute(sizes) for r in fn.results]
 
 
 def _check_captured(op: Custom, moving: Iterable[int]) -> None:
-    """No derivative flows to what is not passed: it would be lost without a word."""
+    """Refuses a derivative with respect to a captured value, which the user's rule would lose."""
     for i in moving:
         if i >= len(op.xs):
             value = op.operands[i]
             name = f"%{value.name}, " if isinstance(value, Param) else ""
             raise UserError(
-                f"{op.callee} has a derivative of its own, and uses {name}{value.type} from "
-                "outside, by which it is differentiated",
+                f"{op.callee} has a custom derivative and captures {name}{value.type} from "
+                "outside; the rule gives no derivative with respect to a captured value",
                 origin=op.origin,
-                remedy="pass it as an argument, or take dlvm.stop_gradient of it",
+                remedy="pass the value as an argument, or apply dlvm.stop_gradient to it",
             )
 
 
 def demand_linear(
     engine: Engine, fn: Function, moving: Flags, wanted: Flags | None, said: tuple[str, str, str]
 ) -> None:
-    """Refuse to transpose what is not linear: ``said`` are a mode, a rule and a remedy.
+    """Refuses to transpose a function that is not linear; the error is reported at the culprit.
 
-    The rule is named with what it is to be linear in; the error stands at the culprit.
+    ``said`` is the mode, the rule with what it should be linear in, and the remedy.
     """
     culprit = not_linear(engine, fn, moving, wanted)
     if culprit is not None:
         mode, rule, remedy = said
         raise UserError(
-            f"{mode} takes the transpose of {rule}, in which {culprit.name} is not",
+            f"{mode} takes the transpose of {rule}; its operation {culprit.name} is not linear",
             origin=culprit.origin,
             remedy=remedy,
         )
@@ -74,7 +73,7 @@ def demand_linear(
 # -- reverse mode ----------------------------------------------------------------------------------
 
 
-def custom_vjp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+def custom_vjp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
     """``y, kept = forward(x)`` and ``dx = backward(kept, dy)``."""
     assert isinstance(op, CustomVjp)
     active, _ = sweep.wanted(op)
@@ -84,7 +83,7 @@ def custom_vjp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     out = Call(tuple(operands), op.forward, tuple(types)).results
     captured = operands[n:]
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         seeds = [or_zeros(dy[i], op.types[i]) for i in floats(out[:k])]
         given = (*out[k:], *seeds, *captured)
         places = floats(op.xs)
@@ -94,21 +93,21 @@ def custom_vjp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
             sums[i] = added(so_far[i], part)
         return sums
 
-    return Way(out[:k], back)
+    return Forwarded(out[:k], pullback)
 
 
-def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """The transpose of the rule, which is linear in the tangents: they stand as zeros in it."""
+def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
+    """The transpose of the rule, in which the tangents themselves are written as zeros."""
     assert isinstance(op, CustomJvp)
     active, seeded = sweep.wanted(op)
     _check_captured(op, (i for i, f in enumerate(active) if f))
     n, k, places = len(op.xs), len(op.types), floats(op.xs)
-    still = [zeros(operands[i].type) for i in places]
-    given = (*operands[:n], *still, *operands[n:])
+    unused = [zeros(operands[i].type) for i in places]
+    given = (*operands[:n], *unused, *operands[n:])
     moving = (*(False,) * n, *(active[i] for i in places), *(False,) * len(op.captured))
     results = floats(op.results)
-    if op.rule in sweep.engine.transposing:  # the rule applies the function to a tangent,
-        return call_adjoint(sweep, op, operands)  # in which it must be linear by itself
+    if op.rule in sweep.engine.transposing:  # the rule applies the function to a tangent:
+        return call_adjoint(sweep, op, operands)  # so the function itself must be linear
     seeds = (*(False,) * k, *(seeded[i] for i in results))
     sweep.engine.transposing.add(op.rule)
     rule = sweep.engine.function(op.rule.name)
@@ -126,24 +125,24 @@ def custom_jvp_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     )
     split = split_callee(sweep, op.rule.name, moving, seeds)
     sweep.engine.transposing.discard(op.rule)
-    way = way_of(sweep, split, given)
+    forwarded = forward_call(sweep, split, given)
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         came = [*(None,) * k, *(dy[i] for i in results)]
-        parts = way.back(came, (None,) * len(given))
+        parts = forwarded.pullback(came, (None,) * len(given))
         sums = list(so_far)
         for i, part in zip(places, parts[n:], strict=False):
             sums[i] = added(so_far[i], part)
         return sums
 
-    return Way(way.results[:k], back)
+    return Forwarded(forwarded.results[:k], pullback)
 
 
 # -- forward mode ----------------------------------------------------------------------------------
 
 
 def forward_demands(rule: object) -> tuple[str, str, str]:
-    """What forward mode says of a rule for reverse mode."""
+    """The words of ``demand_linear`` for forward mode through a rule for reverse mode."""
     return (
         "forward mode",
         f"{rule}, which must be linear in the cotangents",
@@ -171,7 +170,7 @@ def custom_jvp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
 
 
 def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """``dy`` by the transpose of ``dy' -> backward(kept, dy')``."""
+    """``dy`` as the transpose of ``dy' -> backward(kept, dy')``."""
     assert isinstance(op, CustomVjp)
     _flagged(engine, op, dx)
     n, k, places = len(op.xs), len(op.types), floats(op.xs)
@@ -193,8 +192,8 @@ def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
     )
     demand_linear(engine, linear, (True,) * len(seeds), None, forward_demands(op.backward))
     ops, found = transposed(engine, linear, [d for _, d in known if d is not None])
-    still = {seed: zeros(seed.type) for seed in seeds.values()}
-    out_of = inline(Function("tangent", tuple(still), tuple(ops), tuple(found)), still.values())
+    unused = {seed: zeros(seed.type) for seed in seeds.values()}
+    out_of = inline(Function("tangent", tuple(unused), tuple(ops), tuple(found)), unused.values())
     by_result = dict(zip(results, out_of, strict=True))
     return out[:k], [by_result.get(i) for i in range(k)]
 
@@ -204,18 +203,20 @@ def custom_vjp_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents
 
 @dataclass
 class Named:
-    """The batched functions of a call; they may call each other, so names come first."""
+    """The names of the batched functions of a call, reserved first: they may call each other."""
 
     refs: dict[str, FunctionRef]
     written: bool = False
 
 
 def batched(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """The same call for all lanes: every function batched, cotangents of what is shared summed."""
+    """The same call for all lanes; cotangents of operands that the lanes share are summed."""
     assert isinstance(op, Custom)
     engine, guard = b.engine, b.guard(op)
     old = {k: v for k, v in op.attributes.items() if isinstance(v, FunctionRef)}
-    size = b.size if isinstance(b.size, int) else fresh_size(engine.lent(op.callee.name))
+    size = (
+        b.size if isinstance(b.size, int) else fresh_size(engine.without_donation(op.callee.name))
+    )
     key = ("custom", tuple(old.values()), flags, size, bool(guard))
     named = engine.once(
         key, lambda: Named({k: engine.reserve(f"{v.name}_batched") for k, v in old.items()})
@@ -234,24 +235,24 @@ def _for_lanes(b: Batch, op: Custom, flags: Flags, masked: bool) -> dict[str, Fu
     n, places = len(op.xs), floats(op.xs)
     captured = flags[n:]
 
-    def every(ref: FunctionRef, flags: Flags) -> Function:
-        fn = b.engine.lent(ref.name)
-        return b.demand(b.body(fn, flags, masked), (True,) * len(fn.results))
+    def all_lanes(ref: FunctionRef, flags: Flags) -> Function:
+        fn = b.engine.without_donation(ref.name)
+        return b.spread_results(b.body(fn, flags, masked), (True,) * len(fn.results))
 
-    found = {"callee": every(op.callee, flags)}
+    found = {"callee": all_lanes(op.callee, flags)}
     if isinstance(op, CustomJvp):
         moving = tuple(flags[i] for i in places)
-        found["rule"] = every(op.rule, (*flags[:n], *moving, *captured))
+        found["rule"] = all_lanes(op.rule, (*flags[:n], *moving, *captured))
     if isinstance(op, CustomVjp):
-        found["forward"] = every(op.forward, flags)
-        count = len(b.engine.lent(op.backward.name).params) - len(captured)
-        back = every(op.backward, (*(True,) * count, *captured))
-        found["backward"] = _summed(back, [flags[i] for i in places])
+        found["forward"] = all_lanes(op.forward, flags)
+        count = len(b.engine.without_donation(op.backward.name).params) - len(captured)
+        backward = all_lanes(op.backward, (*(True,) * count, *captured))
+        found["backward"] = _summed(backward, [flags[i] for i in places])
     return found
 
 
 def _summed(fn: Function, by_lane: Sequence[bool]) -> Function:
-    """The cotangent of what all lanes share is the sum of theirs."""
+    """The function with the cotangents of values that all lanes share summed over the lanes."""
     with Builder(fn.ops) as builder:
         rows = zip(fn.results, by_lane, strict=True)
         out = tuple(r if lane else Sum(r, (0,)) for r, lane in rows)

@@ -1,7 +1,8 @@
-"""Filling declarations in: adjoint, tangent and batched forms of the functions of a module.
+"""Expansion of declarations into the adjoint, tangent and batched functions that they name.
 
-A declaration is expanded when it, or a derivative of something that calls it, is asked for, so
-that second derivatives are adjoints of adjoints. Pairs of callees become functions of the module.
+A declaration is expanded when it is asked for, directly or by a derivative of a caller, so second
+derivatives are adjoints of adjoints. The forward and backward functions of callees become functions
+of the module.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from . import tangents as tangents
 from .activity import Activity
 from .batch import batched
 from .forward import tangent
-from .opening import lent, opened
-from .reverse import Made, Mark, adjoint, once_only
+from .opening import differentiable_form, without_donation
+from .reverse import Made, Mark, adjoint, pullbacks_used_once
 
 
 class Expansion:
-    """One module being expanded."""
+    """The state of the expansion of one module: the functions derived so far."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.activity = Activity(self.function)
         self.transposing: set[FunctionRef] = set()
-        self.often = False
+        self.pullbacks_reused = False
         self._new: dict[str, Function] = {}
         self._reserved: set[str] = set()
         self._once: dict[Hashable, Any] = {}
         self._opened: set[str] = set()
 
     def function(self, name: str) -> Function:
-        """A function of the module as derivatives see it: expanded and opened."""
-        return self.once(("opened", name), lambda: opened(self.lent(name)))
+        """The named function in the form that is differentiated (``differentiable_form``)."""
+        return self.once(("opened", name), lambda: differentiable_form(self.without_donation(name)))
 
-    def lent(self, name: str) -> Function:
-        """A function of the module, expanded, that does not own its arguments."""
-        return self.once(("lent", name), lambda: lent(self.expanded(name)))
+    def without_donation(self, name: str) -> Function:
+        """The named function, expanded, with no parameter donated."""
+        return self.once(("lent", name), lambda: without_donation(self.expanded(name)))
 
     def expanded(self, name: str) -> Function:
-        """A function of the module, a declared one filled in."""
+        """The named function; a declaration is expanded first."""
         if name in self._new:
             return self._new[name]
         entry = self.module.entry(name)
@@ -64,30 +65,30 @@ class Expansion:
     def _derived(self, entry: Declaration) -> Function:
         if entry.name in self._opened:
             raise UserError(
-                f"@{entry.of} calls a derivative of itself: there is no end to its derivatives",
-                remedy="differentiate a function that does not",
+                f"@{entry.of} calls a derivative of itself, so expanding it would never end",
+                remedy="differentiate a function that does not call its own derivative",
             )
         self._opened.add(entry.name)
-        with once_only(self):
+        with pullbacks_used_once(self):
             found = _DERIVED[entry.kind](self, entry)
         self._opened.discard(entry.name)
         return found
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` gives, made once for each key."""
+        """The result of ``make``, computed once for each key."""
         if key not in self._once:
-            made = make()  # which may assume what it is to be
+            made = make()  # make() may call assume() for this key
             self._once[key] = made
         return self._once[key]
 
     def define(self, name: str, fn: Function) -> FunctionRef:
-        """Add a function to the module, under this name or one like it."""
+        """Adds a function to the module under this name, with a suffix if the name is taken."""
         ref = self.reserve(name)
         self.fill(ref, fn)
         return ref
 
     def reserve(self, name: str) -> FunctionRef:
-        """This name or one like it, for a function that may call itself."""
+        """Reserves this name, with a suffix if it is taken, for a function that may call itself."""
         unique, n = name, 2
         while unique in self.module or unique in self._reserved:
             unique, n = f"{name}_{n}", n + 1
@@ -95,36 +96,36 @@ class Expansion:
         return FunctionRef(unique)
 
     def fill(self, ref: FunctionRef, fn: Function) -> None:
-        """Add the function that a name was reserved for."""
+        """Adds the function for which a name was reserved."""
         self._new[ref.name] = replace(fn, name=ref.name)
 
     def recursive(self, name: str) -> bool:
-        """Whether a function of the module calls itself, directly or through others."""
+        """Whether the named function calls itself, directly or through other functions."""
         return self.once(("recursive", name), lambda: calls_itself(name, self._entry))
 
     def _entry(self, name: str) -> Entry:
         return self._new[name] if name in self._new else self.module.entry(name)
 
     def assume(self, key: Hashable, made: object) -> None:
-        """What ``once`` gives for a key while it is being made."""
+        """Sets the provisional result that ``once`` returns to recursive requests for a key."""
         self._once[key] = made
 
     def mark(self) -> Mark:
-        """All that was made so far, to come back to."""
+        """A snapshot of what was derived so far, for ``reset``."""
         return dict(self._once), dict(self._new)
 
     def reset(self, mark: Mark) -> None:
-        """Forget what was made since."""
+        """Restores a snapshot: whatever was derived after it is forgotten."""
         self._once, self._new = dict(mark[0]), dict(mark[1])
 
     def finish(self) -> Module:
-        """The module without declarations."""
+        """The module with every declaration expanded."""
         for entry in self.module.entries:
             self.expanded(entry.name)
         return Module(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
-        """All functions as they are now, expanded where that was asked for, and new ones."""
+        """The module's entries, as far as they are expanded, followed by the new functions."""
         known = (self._once.get(("expanded", e.name), e) for e in self.module.entries)
         return (*known, *self._new.values())
 
@@ -137,12 +138,12 @@ _DERIVED: dict[str, Callable[[Expansion, Declaration], Function]] = {
 
 
 def expand(module: Module) -> Module:
-    """Fill in every declared adjoint, tangent and batched function."""
+    """Replaces every declared adjoint, tangent and batched function by its code."""
     return Expansion(module).finish() if module.declarations else module
 
 
 def differentiate(module: Module) -> Module:
-    """Fill in every declared adjoint, tangent and batched function, in the order of their need."""
+    """Replaces every declared adjoint, tangent and batched function by its code."""
     return expand(module)
 
 

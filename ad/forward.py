@@ -1,9 +1,9 @@
-"""Forward mode: a body with its tangents beside it, and no tape.
+"""Forward mode: a body that computes its tangents as it goes, without a tape.
 
-A leaf operation needs no rule: its adjoint is linear in ``dy``, so the transpose of that is its
-tangent. The adjoint is written for a symbolic seed and pulled back in its turn; the seed then
-stands nowhere, which is checked. Control operations have rules in ``TANGENTS`` that run the
-tangents in the same region as the primal.
+A leaf operation needs no rule: its adjoint is linear in ``dy``, so the transpose of the adjoint is
+the tangent. The adjoint is written for a symbolic seed and pulled back in turn; the seed must not
+occur in the result, which is checked. Control operations have rules in ``TANGENTS``, which compute
+the tangents in the same region as the primal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from dlvm.ops import EmptyTape
 
 from .activity import Flags, flows
 from .live import live
-from .reverse import Cotangents, Engine, Sweep, cotangent, derived, sow, stated
+from .reverse import (
+    Cotangents,
+    Engine,
+    Sweep,
+    cotangent,
+    leaf_adjoint,
+    origin_of_derivative,
+    seed_results,
+)
 
 Tangents = Cotangents
 Rule = Callable[[Engine, Op, Sequence[Value], Tangents], tuple[Sequence[Value], Tangents]]
@@ -26,8 +34,8 @@ TANGENTS: dict[type[Op], Rule] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A body and its tangents: those of the flagged parameters in, those that are not zero out."""
+class TangentBody:
+    """A body with tangents: of the parameters that vary (input), and of the results (output)."""
 
     params: tuple[Param, ...]
     tangents: dict[int, Param]
@@ -36,13 +44,13 @@ class Beside:
     out: tuple[Value | None, ...]
 
     def tangent_of(self, i: int) -> Value:
-        """The tangent of a result, zeros where it does not vary; written here if need be."""
+        """The tangent of result ``i``; zeros, written here, if the result does not vary."""
         found = self.out[i]
         return zeros(self.results[i].type) if found is None else found
 
 
-def beside(engine: Engine, fn: Function, wrt: Flags) -> Beside:
-    """Write the tangents of a body next to its operations."""
+def tangent_body(engine: Engine, fn: Function, wrt: Flags) -> TangentBody:
+    """A body that computes the tangents right after the operations that they belong to."""
     varied = engine.activity.varied(fn, wrt)
     params = {i: Param(p.type, f"d_{p.name}") for i, p in enumerate(fn.params) if p in varied}
     tangents: dict[Value, Value] = {fn.params[i]: d for i, d in params.items()}
@@ -56,7 +64,7 @@ def beside(engine: Engine, fn: Function, wrt: Flags) -> Beside:
             place(builder, op, env)
     results = tuple(mapped(fn.results, env))
     out = tuple(tangents.get(r) for r in results)
-    return Beside(fn.params, params, tuple(builder.ops), results, out)
+    return TangentBody(fn.params, params, tuple(builder.ops), results, out)
 
 
 def _step(engine: Engine, builder: Builder, op: Op, env: Env, tangents: dict[Value, Value]) -> None:
@@ -66,7 +74,7 @@ def _step(engine: Engine, builder: Builder, op: Op, env: Env, tangents: dict[Val
     if rule is None:
         new = place(builder, op, env)
         results: Sequence[Value] = new.results
-        builder.origin = derived(op, "tangent")
+        builder.origin = origin_of_derivative(op, "tangent")
         with builder:
             dy = tangent_of_leaf(engine, new, dx)
     else:
@@ -77,11 +85,11 @@ def _step(engine: Engine, builder: Builder, op: Op, env: Env, tangents: dict[Val
 
 
 def tangent_of_leaf(engine: Engine, op: Op, dx: Tangents) -> Tangents:
-    """The transpose of the adjoint: ``dy = (dy' -> dx')' dx``."""
+    """The tangent of a leaf: ``dx`` applied to the transpose of its adjoint ``dy -> dx``."""
     flowing = [r for r in op.results if flows(r.type)]
     seeds = {r: Param(r.type, "seed") for r in flowing}
     with Builder() as formula:
-        parts = stated(op, [seeds.get(r) or zeros(r.type) for r in op.results])
+        parts = leaf_adjoint(op, [seeds.get(r) or zeros(r.type) for r in op.results])
     known = [(p, d) for p, d in zip(parts, dx, strict=True) if p is not None and d is not None]
     ends = tuple(p for p, _ in known)
     linear = Function(f"adjoint of {op.name}", tuple(seeds.values()), tuple(formula.ops), ends)
@@ -99,7 +107,7 @@ def tangent_of_leaf(engine: Engine, op: Op, dx: Tangents) -> Tangents:
 def transposed(
     engine: Engine, linear: Function, dx: Sequence[Value]
 ) -> tuple[Sequence[Op], Sequence[Value]]:
-    """The transpose of a linear function of its parameters, applied to ``dx``."""
+    """The transpose of a linear function, applied to ``dx``: its operations and its results."""
     every = (True,) * len(linear.params)
     builder = Builder()
     with builder:
@@ -107,7 +115,7 @@ def transposed(
     ends = sweep.forward(builder)
     cotangents: dict[Value, Value] = {}
     with builder:
-        sow(ends, dict(enumerate(dx)), cotangents)
+        seed_results(ends, dict(enumerate(dx)), cotangents)
     sweep.backward(builder, cotangents)
     with builder:
         out = [cotangent(cotangents, seed) for seed in linear.params]
@@ -115,9 +123,9 @@ def transposed(
 
 
 def tangent(engine: Engine, d: Declaration) -> Function:
-    """The function that a declaration of a tangent asks for."""
+    """The function that the declaration of a tangent stands for."""
     fn = engine.function(d.of)
-    body = beside(engine, fn, tuple(i in d.wrt for i in range(len(fn.params))))
+    body = tangent_body(engine, fn, tuple(i in d.wrt for i in range(len(fn.params))))
     with Builder(body.ops) as builder:
         out = [body.tangent_of(i) for i, r in enumerate(body.results) if r.type.dtype.is_float]
     results = (*(body.results[i] for i in d.keep), *out)

@@ -1,9 +1,10 @@
-"""Batching of branches and loops whose lanes may decide for themselves.
+"""Batching of branches and loops in which each lane decides for itself.
 
-Where a predicate is batched, both branches run and each lane selects; a while runs until every
-lane is done, and lanes that are done keep their values. All lanes share one tape: a loop that
-pushes adds which lanes ran to each of its trips, and the loop that pops takes its lanes from
-there, so that the way back is in step with the way forward in every lane.
+If a predicate is batched, both branches run and each lane selects its result. If the condition of a
+while is batched, the loop runs until every lane is done, and lanes that are done keep their values.
+All lanes share one tape: a loop that pushes also pushes which lanes were idle in the trip, and the
+loop that pops reads from there which lanes run, so the backward pass stays in step with the forward
+pass in every lane.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ from dlvm.ops import (
     While,
 )
 
-from .activity import Flags, arguments, carried, is_tape
+from .activity import Flags, carried_count, is_tape, region_arguments
 from .batch import BATCHED, Batch, Body, Lanes, any_of, enters_again, inside, needs_mask
-from .batch_control import settle
+from .batch_control import batched_parameters
 from .live import live
 from .reverse import Engine
 
 
 def cond(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """One predicate for all lanes stays a cond; one for each lane selects."""
+    """A predicate shared by all lanes stays a cond; with one per lane each lane selects."""
     assert isinstance(op, Cond)
     guard = b.guard(op)
     if flags[0]:
         return _both(b, op, xs, flags)
     bodies = [b.body(fn, flags[1:], bool(guard)) for fn in (op.then, op.otherwise)]
     batched = tuple(any(f) for f in zip(*(body.batched for body in bodies), strict=True))
-    then, otherwise = (b.demand(body, batched) for body in bodies)
+    then, otherwise = (b.spread_results(body, batched) for body in bodies)
     return Cond(xs[0], (*xs[1:], *guard), then, otherwise).results, batched
 
 
 def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """Both branches, one after the other on the same tapes, for the lanes that go there."""
+    """Runs both branches in sequence on the same tapes, each under the mask of its lanes."""
     tapes = [i for i, v in enumerate(op.captured) if is_tape(v.type)]
     ends = {i: _end_of(b.engine, op, i) for i in tapes}
     given = list(xs[1:])
@@ -70,7 +71,7 @@ def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
             sides[k] = found = list(_if_any(b, body, held, ends))
         else:
             found = inline(body.fn, held)
-            sides[k] = b.every(found, body.batched)
+            sides[k] = b.spread_all(found, body.batched)
         for i, end in ends.items():
             given[i] = found[end]
     out = [_choose(xs[0], x, y) for x, y in zip(*sides, strict=True)]
@@ -80,8 +81,8 @@ def _both(b: Batch, op: Cond, xs: Sequence[Value], flags: Flags) -> Lanes:
 
 
 def _if_any(b: Batch, body: Body, held: Sequence[Value], ends: dict[int, int]) -> Sequence[Value]:
-    """A branch that enters a function again does so only while a lane goes there."""
-    then = b.demand(body, (True,) * len(body.batched))
+    """A branch that calls a recursive function, run only if some lane takes the branch."""
+    then = b.spread_results(body, (True,) * len(body.batched))
     params = tuple(Param(p.type, p.name) for p in then.params)
     tapes = {end: params[i] for i, end in ends.items()}
     with Builder() as builder:
@@ -91,7 +92,7 @@ def _if_any(b: Batch, body: Body, held: Sequence[Value], ends: dict[int, int]) -
 
 
 def _end_of(engine: Engine, op: Cond, i: int) -> int:
-    """Which result of a branch is the tape that comes in as its parameter ``i``."""
+    """The result of a branch that is the tape which came in as parameter ``i``."""
     found = (_tape_of(engine, fn, fn.params[i])[1] for fn in (op.then, op.otherwise))
     return next(end for end in found if end is not None)
 
@@ -104,15 +105,15 @@ def _choose(lanes: Value, x: Value, y: Value) -> Value:
 
 
 def while_loop(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
-    """One condition for all lanes stays a while; else it runs until every lane is done."""
+    """A condition that all lanes share stays a while; else it runs until every lane is done."""
     assert isinstance(op, While)
     n, guard = len(op.init), b.guard(op)
-    settled = settle(b, op.body, flags, n, masked=False)
+    settled = batched_parameters(b, op.body, flags, n, masked=False)
     by_lane = bool(guard) or b.body(op.condition, settled).batched[0]
     if by_lane:
         settled = (*(True,) * n, *settled[n:])
     condition = b.body(op.condition, settled, bool(guard))
-    test = b.demand(condition, (by_lane,))
+    test = b.spread_results(condition, (by_lane,))
     step = _trip(b, op, test, settled, by_lane)
     if by_lane:
         test = _any_lane(test, guard)
@@ -128,13 +129,16 @@ def _any_lane(condition: Function, guard: Sequence[Value]) -> Function:
 
 
 def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) -> Function:
-    """One trip for the lanes that run; which were idle is pushed after it, or popped before it."""
+    """One trip for the lanes that run.
+
+    Which lanes were idle is pushed after the trip if the body pushes, popped before it if it pops.
+    """
     n, count = len(op.init), len(settled)
     uses = [
         _tape_of(b.engine, op.body, p)[0] if is_tape(p.type) else None for p in op.body.params[:n]
     ]
     masked = by_lane and needs_mask(b.engine, op.body.ops)
-    step = b.demand(b.body(op.body, settled, masked), settled[:n])
+    step = b.spread_results(b.body(op.body, settled, masked), settled[:n])
     lanes = TensorType(BOOL, (b.size,))
     params = [Param(p.type, p.name) for p in step.params[:count]]
     guard = [Param(lanes, "lanes")] if b.guard(op) else []
@@ -159,9 +163,9 @@ def _trip(b: Batch, op: While, test: Function, settled: Flags, by_lane: bool) ->
 def _tape_of(
     engine: Engine, fn: Function, tape: Value, open_: frozenset[str] = frozenset()
 ) -> tuple[type[Op] | None, int | None]:
-    """What a body first does with a tape, push or pop if anything, and where it returns it.
+    """What a body does first with a tape, push or pop or None, and the result that returns it.
 
-    Where only a function that is being looked at could tell, that is not known here.
+    None stands for what only a function under examination, one that calls itself, could tell.
     """
     first: type[Op] | None = None
     for op in fn.ops:
@@ -171,7 +175,7 @@ def _tape_of(
         if isinstance(op, Push | Pop):
             first = first or type(op)
         else:
-            place = op.operands[arguments(op)].index(tape)
+            place = op.operands[region_arguments(op)].index(tape)
             use, end = _through(engine, op, place, open_)
             first = first or use
         if end is None:
@@ -183,7 +187,7 @@ def _tape_of(
 def _through(
     engine: Engine, op: Op, place: int, open_: frozenset[str]
 ) -> tuple[type[Op] | None, int | None]:
-    """The same for the bodies that an operation holds or calls."""
+    """The same as ``_tape_of`` for the bodies that an operation holds or calls."""
     if isinstance(op, Call):
         if op.callee.name in open_:
             return None, None
@@ -191,7 +195,7 @@ def _through(
     bodies = engine.activity.bodies(op)
     found = [_tape_of(engine, body, body.params[place], open_) for body in bodies]
     use = next((use for use, _ in found if use), None)
-    if place < carried(op):
+    if place < carried_count(op):
         return use, place
     return use, next((end for _, end in found if end is not None), None)
 

@@ -1,9 +1,10 @@
-"""A function at a point: its results, what is kept there, and a linear map from there.
+"""Linearisation: a function at a point as its results, its residuals and a linear map.
 
-``ahead`` computes the results and the residuals, once. ``map`` takes residuals and cotangents of
-results to cotangents of parameters, or, being the transpose of that, residuals and tangents of
-parameters to tangents of results. What of it does not depend on those is computed ahead, but for
-moves and plain arithmetic. A tape, which is read only once, becomes a stack if its room is known.
+``ahead`` computes the results and the residuals once. ``map`` takes residuals and cotangents of the
+results to cotangents of the parameters; or, transposed, residuals and tangents of the parameters to
+tangents of the results. Whatever part of the map does not depend on the cotangents or tangents is
+computed in ``ahead``, except for cheap operations. A tape, which can be read only once, becomes a
+stack if its capacity is given.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from .control import witness_of
 from .custom import demand_linear, forward_demands
 from .expand import Expansion
 from .forward import transposed
-from .live import apart, free, live
+from .live import free_values, live, partition
 from .pairs import Pair, pair, residuals
 from .stacking import CannotStack, Stacking, most, without_handing_on
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Point:
-    """Two functions, and those of the module that they may call.
+    """The functions ``ahead`` and ``map``, and the functions of the module that they may call.
 
-    ``map`` takes residuals, what it is applied to, then arrays without elements that tell sizes,
-    of the types ``witness``.
+    The parameters of ``map`` are the residuals, then what the map is applied to, then arrays
+    without elements, of the types ``witness``, whose shapes tell sizes.
     """
 
     ahead: Function
@@ -41,39 +42,40 @@ class Point:
 
 
 def point(
-    module: Module, name: str, wrt: Flags, seeded: Flags, forward: bool, room: int | None = None
+    module: Module, name: str, wrt: Flags, seeded: Flags, forward: bool, capacity: int | None = None
 ) -> Point | None:
-    """A function of a module with its map by the parameters and from the results flagged.
+    """Linearises a function with respect to the parameters and from the results flagged.
 
-    With ``room`` tapes become stacks of that many slots, and the last result of ``ahead`` says how
-    many were wanted. None where a tape is left that would be read more than once.
+    If ``capacity`` is given, tapes become stacks with that number of slots, and the last result of
+    ``ahead`` is the number of slots that were needed. The answer is None if a tape remains that
+    would have to be read more than once.
     """
     engine = Expansion(module)
     fn = engine.function(name)
-    engine.often = True
-    split = pair(engine, fn, wrt, seeded, lent=())
-    if split.taped and room is None:
+    engine.pullbacks_reused = True
+    split = pair(engine, fn, wrt, seeded, reread=())
+    if split.taped and capacity is None:
         return None
     label = engine.reserve(f"{name}_{'along' if forward else 'back'}").name
     try:
-        there = _there(engine, split, label, room, forward)
+        linearised = _linearise(engine, split, label, capacity, forward)
         if forward:
             moving = [p for p, f in zip(fn.params, wrt, strict=True) if f]
-            there = _along(engine, there, moving, room)
+            linearised = _transposed_map(engine, linearised, moving, capacity)
     except CannotStack:
         return None
-    known, rest = apart(there.linear.ops, there.linear.params)
+    known, rest = partition(linearised.linear.ops, linearised.linear.params)
     late = {r for op in rest for r in op.results}
-    if any(v in late for v in there.filled):
+    if any(v in late for v in linearised.filled):
         return None
-    each = dict.fromkeys((*there.ops, *known))  # the way back computes constants again
+    each = dict.fromkeys((*linearised.ops, *known))  # both passes define the constants
     with Builder(tuple(each)) as builder:
-        wanted = () if room is None else (most(there.filled),)
-    ops, linear = tuple(builder.ops), there.linear
-    kept, again = residuals(split.params, ops, (), free(rest, linear.results, linear.params))
-    if any(v.dtype is TAPE for v in kept):  # that of a function which is called
+        wanted = () if capacity is None else (most(linearised.filled),)
+    ops, linear = tuple(builder.ops), linearised.linear
+    kept, again = residuals(split.params, ops, (), free_values(rest, linear.results, linear.params))
+    if any(v.dtype is TAPE for v in kept):  # the tape of a recursive callee
         return None
-    results = (*there.results, *kept, *wanted)
+    results = (*linearised.results, *kept, *wanted)
     first = engine.reserve(f"{name}_ahead").name
     ahead = Function(first, split.params, live(ops, results), results)
     applied, witness = _map(fn, linear, kept, (*again, *rest))
@@ -81,38 +83,38 @@ def point(
 
 
 @dataclass(frozen=True, slots=True)
-class There:
-    """What is computed at a point: the function, and a linear one that reads what that made."""
+class Linearised:
+    """The operations that run at the point, and the linear function that reads their values."""
 
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     linear: Function
     filled: tuple[Value, ...] = ()
-    """Pointers into stacks, after what was pushed."""
+    """The stack pointers after each push: how far the stacks were filled."""
 
 
-def _there(
-    engine: Expansion, split: Pair, label: str, room: int | None, transposed_later: bool
-) -> There:
-    """The function and its way back, whose own tapes stay until it has been transposed."""
+def _linearise(
+    engine: Expansion, split: Pair, label: str, capacity: int | None, transposed_later: bool
+) -> Linearised:
+    """The forward pass and the pullback; tapes inside the pullback stay until it was transposed."""
     seeds = tuple(split.seeds.values())
-    if room is None:
+    if capacity is None:
         with Builder() as builder:
-            ends = split.write_back(split.residuals)
+            ends = split.write_pullback(split.residuals)
         linear = Function(label, seeds, tuple(builder.ops), tuple(ends))
-        return There(split.ops, split.results, linear)
+        return Linearised(split.ops, split.results, linear)
     kept = [Param(r.type, "kept") for r in split.residuals]
     with Builder() as builder:
-        ends = split.write_back(kept)
+        ends = split.write_pullback(kept)
     tape = (split.tape_back,) if split.taped else ()
     back = Function(label, (*kept, *seeds, *tape), tuple(builder.ops), tuple(ends))
     codes = [without_handing_on(engine, code) for code in (split.forward(label), back)]
-    return _stacked(split, codes, room, not transposed_later)
+    return _stacked(split, codes, capacity, not transposed_later)
 
 
-def _stacked(split: Pair, codes: Sequence[Function], room: int, whole: bool) -> There:
+def _stacked(split: Pair, codes: Sequence[Function], capacity: int, whole: bool) -> Linearised:
     ahead, back = codes
-    stacking, env = Stacking(room, codes), Env()
+    stacking, env = Stacking(capacity, codes), Env()
     with Builder() as builder:
         if split.taped:
             stacking.tapes[ahead.params[-1]] = stacking.empty()
@@ -124,25 +126,27 @@ def _stacked(split: Pair, codes: Sequence[Function], room: int, whole: bool) -> 
     results, kept = split.unpacked(found)
     env.update(zip(back.params, kept, strict=False))
     seeds = back.params[len(kept) : len(kept) + len(split.seeds)]
-    with Builder() as undo:
+    with Builder() as backward_ops:
         stacking.write(back.ops, env, outermost=whole)
     ends = mapped((r for r in back.results if r.type.dtype != TAPE), env)
-    linear = Function(back.name, seeds, tuple(undo.ops), tuple(ends))
-    return There(tuple(builder.ops), tuple(results), linear, tuple(stacking.filled))
+    linear = Function(back.name, seeds, tuple(backward_ops.ops), tuple(ends))
+    return Linearised(tuple(builder.ops), tuple(results), linear, tuple(stacking.filled))
 
 
-def _along(engine: Expansion, there: There, moving: Sequence[Param], room: int | None) -> There:
-    """The same with the transpose of its linear function."""
-    linear, filled = _transpose(engine, there.linear, moving), there.filled
-    if room is not None:
+def _transposed_map(
+    engine: Expansion, linearised: Linearised, moving: Sequence[Param], capacity: int | None
+) -> Linearised:
+    """The same point with the linear function transposed."""
+    linear, filled = _transpose(engine, linearised.linear, moving), linearised.filled
+    if capacity is not None:
         linear = without_handing_on(engine, linear)
-        stacking, env = Stacking(room, (linear,)), Env()
+        stacking, env = Stacking(capacity, (linear,)), Env()
         with Builder() as builder:
             stacking.write(linear.ops, env, outermost=True)
         ends = tuple(mapped(linear.results, env))
         linear = Function(linear.name, linear.params, tuple(builder.ops), ends)
         filled = (*filled, *stacking.filled)
-    return There(there.ops, there.results, linear, filled)
+    return Linearised(linearised.ops, linearised.results, linear, filled)
 
 
 def _map(
@@ -167,6 +171,6 @@ def _transpose(engine: Expansion, linear: Function, moving: Sequence[Param]) -> 
         demand_linear(engine, linear, (True,) * len(linear.params), None, demands)
     ops, found = transposed(engine, linear, tangents)
     with Builder() as builder:
-        still = [zeros(seed.type) for seed in linear.params]
-        out = inline(Function(linear.name, linear.params, tuple(ops), tuple(found)), still)
+        unused = [zeros(seed.type) for seed in linear.params]
+        out = inline(Function(linear.name, linear.params, tuple(ops), tuple(found)), unused)
     return Function(linear.name, tuple(tangents), tuple(builder.ops), out)

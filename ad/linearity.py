@@ -1,11 +1,11 @@
-"""Whether code is linear in some of its inputs, asked before it is transposed.
+"""Checks that code is linear in some of its inputs, before the code is transposed.
 
-What depends on these inputs *moves*. An operation is linear in its moving operands if the
-cotangents that its adjoint gives them read neither these nor its results; nothing that moves may
-decide between branches or end a loop. Regions and callees are asked in their turn, loops until it
-is known which carried values move, so what a loop multiplies by itself is found however many trips
-it makes. A tape is followed by what was pushed: a value that is popped moves if whatever was
-pushed on that tape with those types moved.
+A value that depends on these inputs *moves*. An operation is linear in its moving operands if the
+cotangents that its adjoint gives for them read neither moving operands nor results. A moving value
+may not choose a branch or end a loop. Regions and callees are checked recursively, and loops until
+the set of carried values that move reaches a fixed point, so a product of a carried value with
+itself is found however many trips the loop makes. Tapes are tracked: a popped value moves if every
+value pushed in that position, with those types, on one of the tapes moved.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dlvm.ops import (
     While,
 )
 
-from .activity import Dependence, Flags, arguments, carried, flows
-from .live import free, live
-from .reverse import Engine, stated
+from .activity import Dependence, Flags, carried_count, flows, region_arguments
+from .live import free_values, live
+from .reverse import Engine, leaf_adjoint
 
 Tapes = frozenset[Op]
-"""The tapes that a value of that type may be: where they were empty."""
+"""The tapes that a value may be, each named by the ``EmptyTape`` that began it."""
 Pushed = tuple[Op, tuple[TensorType, ...]]
 State = tuple[bool, Tapes]
 STILL: State = (False, frozenset())
@@ -42,21 +42,21 @@ STILL: State = (False, frozenset())
 def not_linear(
     engine: Engine, fn: Function, moving: Flags, wanted: Flags | None = None
 ) -> Op | None:
-    """The operation for which the wanted results of a function are not linear in some parameters.
+    """The operation that makes the wanted results nonlinear in the moving parameters, or None.
 
-    None where they are; where a result itself should not depend on them, ask ``moves``.
+    A result that should not depend on these parameters at all is a question for ``Dependence``.
     """
-    look = Look(engine)
+    check = LinearityCheck(engine)
     flags = wanted or (True,) * len(fn.results)
     ends = [r for r, f in zip(fn.results, flags, strict=True) if f]
     asked = Function(fn.name, fn.params, live(fn.ops, ends), tuple(ends))
-    look.settled(asked, [(f, frozenset[Op]()) for f in moving])
-    return look.culprit
+    check.settled(asked, [(f, frozenset[Op]()) for f in moving])
+    return check.culprit
 
 
 @dataclass(slots=True)
-class Look:
-    """What was found so far: the first culprit, and what moved of what was pushed."""
+class LinearityCheck:
+    """The state of a check: the first culprit, and which pushed values moved."""
 
     engine: Engine
     culprit: Op | None = None
@@ -66,7 +66,7 @@ class Look:
     )
 
     def settled(self, fn: Function, params: Sequence[State]) -> tuple[State, ...]:
-        """What moves of the results, asked until it is known what moves on tapes."""
+        """The states of the results, iterated until the states on tapes reach a fixed point."""
         while True:
             before = {k: [set(s) for s in v] for k, v in self.moved.items()}
             self.culprit = None
@@ -76,7 +76,7 @@ class Look:
                 return found
 
     def through(self, fn: Function, params: Sequence[State]) -> tuple[State, ...]:
-        """What moves of the results of a body."""
+        """The states of the results of a body, given the states of its parameters."""
         states: dict[Value, State] = dict(zip(fn.params, params, strict=True))
         for op in fn.ops:
             operands = [states.get(v, STILL) for v in op.operands]
@@ -85,7 +85,7 @@ class Look:
         return tuple(states.get(r, STILL) for r in fn.results)
 
     def results(self, op: Op, operands: Sequence[State]) -> Sequence[State]:
-        """What moves of the results of an operation."""
+        """The states of the results of an operation."""
         if isinstance(op, EmptyTape):
             return [(False, frozenset((op,)))]
         if not any(moves or tapes for moves, tapes in operands):
@@ -113,22 +113,22 @@ class Look:
         return [(True, frozenset[Op]())] * len(op.results)
 
     def _is_linear(self, op: Op, moves: Sequence[bool]) -> bool:
-        """Whether no cotangent of a moving operand reads one, or a result."""
+        """Whether no cotangent of a moving operand reads a moving operand or a result."""
         if op.nondifferentiable:
             return not op.results
         with Builder() as formula:
             seeds = [Param(r.type, "seed") for r in op.results]
-            parts = stated(op, seeds)
+            parts = leaf_adjoint(op, seeds)
         wanted = [p for p, m in zip(parts, moves, strict=True) if m]
         if None in wanted:
             return False
         ends = [p for p in wanted if p is not None]
-        read = free(live(formula.ops, ends), ends, ())
+        read = free_values(live(formula.ops, ends), ends, ())
         moving = {*(v for v, m in zip(op.operands, moves, strict=True) if m), *op.results}
         return moving.isdisjoint(read)
 
     def _regions(self, op: Op, operands: Sequence[State]) -> Sequence[State]:
-        entering = list(operands[arguments(op)])
+        entering = list(operands[region_arguments(op)])
         if isinstance(op, Cond) and operands[0][0]:
             self._blame(op)
         if isinstance(op, While | Scan):
@@ -138,11 +138,11 @@ class Look:
         bodies = [r for name, r in op.regions.items() if name != "condition"]
         found = [self.through(body, entering) for body in bodies]
         joined = [_joined(row) for row in zip(*found, strict=True)]
-        n = carried(op)
+        n = carried_count(op)
         return [*entering[:n], *joined[n:]]
 
     def _entering(self, op: Op, entering: list[State]) -> list[State]:
-        n, body = carried(op), op.regions["body"]
+        n, body = carried_count(op), op.regions["body"]
         while True:
             out = self.through(body, entering)
             pairs = zip(entering[:n], out[:n], strict=True)
@@ -152,7 +152,7 @@ class Look:
             entering = grown
 
     def _call(self, name: str, operands: Sequence[State]) -> Sequence[State]:
-        """One that calls itself is taken to give nothing that moves, until it does."""
+        """The states of a callee's results; recursive calls start from results at rest."""
         key = (name, tuple(operands))
         fn = self.engine.function(name)
         if key in self.calls:
@@ -163,7 +163,7 @@ class Look:
         return found
 
     def _custom(self, op: Custom, operands: Sequence[State]) -> Sequence[State]:
-        """One is linear if its derivative, as the user says it, is the same at every point."""
+        """A call with a custom derivative is linear if that derivative is constant."""
         moves = tuple(moves for moves, _ in operands)
         if isinstance(op, CustomJvp) and op.rule in self.engine.transposing:
             return self._call(op.callee.name, operands)
@@ -213,7 +213,7 @@ def _joined(states: Sequence[State]) -> State:
 
 
 def _reached(dependence: Dependence, fn: Function, params: Flags, zero: Collection[Value]) -> Flags:
-    """Which results depend on the parameters flagged, through what is not zero."""
+    """Which results depend on the flagged parameters, ignoring paths through values in ``zero``."""
     found: set[Value] = {p for p, f in zip(fn.params, params, strict=True) if f}
     for op in fn.ops:
         flags = dependence.results_varied(op, tuple(v in found for v in op.operands))

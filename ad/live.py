@@ -1,4 +1,4 @@
-"""What a piece of straight-line code needs, and what it reads from outside."""
+"""Analyses of straight-line code: what is live, what depends on given values, what is free."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlvm.ir import TAPE, Op, Value
 
 
 def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
-    """The operations that the results need, and those with effects, in order."""
+    """The operations that the results need and those with effects, in program order."""
     needed = set(results)
     kept: list[Op] = []
     for op in reversed(ops):
@@ -18,10 +18,11 @@ def live(ops: Sequence[Op], results: Iterable[Value]) -> tuple[Op, ...]:
     return tuple(reversed(kept))
 
 
-def apart(ops: Sequence[Op], sources: Iterable[Value]) -> tuple[list[Op], list[Op]]:
-    """The operations that do not depend on the sources, and those that do, or touch a tape.
+def partition(ops: Sequence[Op], sources: Iterable[Value]) -> tuple[list[Op], list[Op]]:
+    """Splits operations into those that do not depend on the sources, and the rest.
 
-    A tape is read once, so it can't be made once for readers that run often.
+    Operations that give a tape are always in the rest: a tape can be read only once, so a tape made
+    once could not serve several readers.
     """
     moving = set(sources)
     known: list[Op] = []
@@ -36,8 +37,13 @@ def apart(ops: Sequence[Op], sources: Iterable[Value]) -> tuple[list[Op], list[O
     return known, rest
 
 
-def free(ops: Sequence[Op], results: Iterable[Value], bound: Collection[Value]) -> list[Value]:
-    """The values from outside that operations and results read, in order of their first use."""
+def free_values(
+    ops: Sequence[Op], results: Iterable[Value], bound: Collection[Value]
+) -> list[Value]:
+    """The free values of the code: those it reads but does not define, in order of first use.
+
+    Values in ``bound`` are left out.
+    """
     made = {r for op in ops for r in op.results}
     read = dict.fromkeys(v for op in ops for v in op.operands)
     read.update(dict.fromkeys(results))

@@ -1,10 +1,10 @@
 """Adjoints of loops.
 
-``scan`` goes back as a scan the other way over stacked residuals; it carries the cotangents of
-the carried values and a sum for each captured value, and stacks those of the slices. ``while``
-pushes its residuals on the tape and counts its trips; it goes back as a while that pops until
-the count is zero. An inner loop pushes on the same tape before its trip's own residuals are
-pushed, so that all is popped in exactly the opposite order.
+The adjoint of ``scan`` is a scan in the other direction over the stacked residuals. It carries the
+cotangents of the carried values and a sum for each captured value, and stacks the cotangents of the
+slices. ``while`` pushes its residuals on the tape and counts its trips; its adjoint is a while that
+pops until the count is zero. An inner loop pushes on the same tape before the outer trip pushes its
+own residuals, so everything is popped in exactly the opposite order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .activity import both
 from .control import picked
 from .cotangents import added
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Sweep, Way, or_zeros
+from .reverse import ADJOINTS, Cotangents, Forwarded, Sweep, or_zeros
 
 COUNT = TensorType(I64)
 TAPE_TYPE = TensorType(TAPE)
@@ -40,19 +40,19 @@ TAPE_TYPE = TensorType(TAPE)
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """One trip of a loop, split; positions are those of the body's parameters."""
+    """The pair of one trip of a loop; positions are those of the body's parameters."""
 
     pair: Pair
     carries: tuple[int, ...]
     slices: tuple[int, ...]
     captured: tuple[int, ...]
 
-    def lent(self, first: int, last: int) -> list[int]:
-        """Which parameters between two positions the way back reads again."""
-        return [i for i in self.pair.lent if first <= i < last]
+    def reread(self, first: int, last: int) -> list[int]:
+        """The parameters from ``first`` up to ``last`` that the backward pass reads again."""
+        return [i for i in self.pair.reread if first <= i < last]
 
     def start(self, dy: Cotangents, so_far: Cotangents, types: Sequence[TensorType]) -> list[Value]:
-        """What the way back carries at first: cotangents of carried values, then sums."""
+        """The initial carry of the backward loop: cotangents of carried values, then sums."""
         captured = self.params(self.captured)
         return [
             *(or_zeros(dy[i], types[i]) for i in self.carries),
@@ -60,7 +60,11 @@ class Trip:
         ]
 
     def totals(self, out: Sequence[Value], so_far: Cotangents) -> list[Value | None]:
-        """What the operands have after it: the sums came from the sums so far, the rest adds."""
+        """The new sums of the operands, from the results of the backward loop.
+
+        The backward loop of a captured value started from the sum so far; for a carried value its
+        result is added.
+        """
         found = list(so_far)
         for i, total in zip((*self.carries, *self.captured), out, strict=True):
             found[i] = total if i in self.captured else added(so_far[i], total)
@@ -72,7 +76,7 @@ class Trip:
 
 
 def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
-    """The pair of a loop's body: all but the carried values may be read again on the way back."""
+    """The pair of a loop's body; the backward pass may reread all but the carried values."""
     activity = sweep.engine.activity
     n, count = len(op.init), len(op.body.params)
     leaving = activity.leaving(op, sweep.active(op.results))
@@ -86,10 +90,10 @@ def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
         op.body,
         wanted,
         seeded,
-        lent=range(n, count),
+        reread=range(n, count),
         summed=range(n + slices, count),
-        shown=range(n, len(seeded)),
-        still=range(n + slices, count),
+        returned=range(n, len(seeded)),
+        invariant=range(n + slices, count),
     )
     active = picked(wanted)
     return Trip(
@@ -103,39 +107,39 @@ def split_trip(sweep: Sweep, op: While | Scan, slices: int) -> Trip:
 # -- scan ------------------------------------------------------------------------------------------
 
 
-def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """Forward with stacked residuals; the way back is a scan in the other direction."""
+def scan_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
+    """Runs the scan with stacked residuals; the pullback is a scan in the other direction."""
     assert isinstance(op, Scan)
     n, m = len(op.init), len(op.init) + len(op.xs)
     trip = split_trip(sweep, op, len(op.xs))
     split = trip.pair
     init, xs, captured = operands[:n], operands[n:m], operands[m:]
-    init, body = (*init, *sweep.threaded(split.taped)), _scan_forward(split, n)
+    init, body = (*init, *sweep.tape_operand(split.taped)), _scan_forward(split, n)
     groups, how = (init, tuple(xs), tuple(captured)), (op.length, op.reverse, op.unroll)
     forward = Scan(*groups, body, *how).results
-    carried = sweep.untied(forward[: len(init)], split.taped)
+    carried = sweep.without_tape(forward[: len(init)], split.taped)
     results, kept = split.unpacked((*carried, *forward[len(init) :]))
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        start = (*trip.start(dy, so_far, op.result_types), *sweep.threaded(split.taped))
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        start = (*trip.start(dy, so_far, op.result_types), *sweep.tape_operand(split.taped))
         seeds = [or_zeros(dy[i], op.result_types[i]) for i in split.seeds if i >= n]
-        again = [operands[i] for i in trip.lent(n, m)]
+        again = [operands[i] for i in trip.reread(n, m)]
         reread = (
-            *(operands[i] for i in trip.lent(m, len(operands))),
-            *split.write_before(operands, _reached(op.length)),
+            *(operands[i] for i in trip.reread(m, len(operands))),
+            *split.write_hoisted(operands, _reached(op.length)),
         )
         body, xs = _scan_backward(trip, n, m), (*kept, *again, *seeds)
         out = Scan(start, xs, reread, body, op.length, not op.reverse, op.unroll).results
-        sums = trip.totals(sweep.untied(out[: len(start)], split.taped), so_far)
+        sums = trip.totals(sweep.without_tape(out[: len(start)], split.taped), so_far)
         for i, part in zip(trip.slices, out[len(start) :], strict=True):
             sums[i] = added(so_far[i], part)
         return sums
 
-    return Way(results, back)
+    return Forwarded(results, pullback)
 
 
 def _reached(length: Dim) -> Value | None:
-    """Whether a step is made; None where it surely is."""
+    """Whether the scan makes a step; None if it is known to."""
     if isinstance(length, int):
         return None if length else splat(False, TensorType(BOOL))
     return Less(zeros(COUNT), DimSize(length))
@@ -152,9 +156,9 @@ def _scan_forward(split: Pair, n: int) -> Function:
 def _scan_backward(trip: Trip, n: int, m: int) -> Function:
     split = trip.pair
     kept = [Param(r.type, "kept") for r in split.residuals]
-    steady = split.steady_params()
+    hoisted = split.hoisted_params()
     with Builder() as builder:
-        out = split.write_back(kept, steady)
+        out = split.write_pullback(kept, hoisted)
     active = (*trip.carries, *trip.slices, *trip.captured)
     found = dict(zip(active, out, strict=False))
     carried = [found[i] for i in (*trip.carries, *trip.captured)]
@@ -163,10 +167,10 @@ def _scan_backward(trip: Trip, n: int, m: int) -> Function:
         *(split.sums[i] for i in trip.captured),
         *((split.tape_back,) if split.taped else ()),
         *kept,
-        *trip.params(trip.lent(n, m)),
+        *trip.params(trip.reread(n, m)),
         *(p for i, p in split.seeds.items() if i >= n),
-        *trip.params(trip.lent(m, len(split.params))),
-        *steady.values(),
+        *trip.params(trip.reread(m, len(split.params))),
+        *hoisted.values(),
     )
     after = out[len(active) :]
     results = (*carried, *after, *(found[i] for i in trip.slices))
@@ -176,29 +180,29 @@ def _scan_backward(trip: Trip, n: int, m: int) -> Function:
 # -- while -----------------------------------------------------------------------------------------
 
 
-def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """Forward counts trips and pushes residuals; the way back pops until the count is zero."""
+def while_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
+    """Counts the trips and pushes residuals; the pullback pops until the count is zero."""
     assert isinstance(op, While)
     n = len(op.init)
     trip = split_trip(sweep, op, 0)
     split = trip.pair
     taped = split.taped or bool(split.residuals)
-    start = (*operands[:n], splat(0, COUNT), *sweep.threaded(taped))
+    start = (*operands[:n], splat(0, COUNT), *sweep.tape_operand(taped))
     condition, body = _while_forward(op, split, taped)
     forward = While(start, tuple(operands[n:]), condition, body).results
-    *results, count = sweep.untied(forward, taped)
+    *results, count = sweep.without_tape(forward, taped)
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
-        start = (count, *trip.start(dy, so_far, op.result_types), *sweep.threaded(taped))
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+        start = (count, *trip.start(dy, so_far, op.result_types), *sweep.tape_operand(taped))
         reread = (
-            *(operands[i] for i in trip.lent(n, len(operands))),
-            *split.write_before(operands, Less(zeros(COUNT), count) if split.steady else None),
+            *(operands[i] for i in trip.reread(n, len(operands))),
+            *split.write_hoisted(operands, Less(zeros(COUNT), count) if split.hoisted else None),
         )
         condition, body = _while_backward(trip, n, taped)
-        out = sweep.untied(While(start, reread, condition, body).results, taped)
+        out = sweep.without_tape(While(start, reread, condition, body).results, taped)
         return trip.totals(out[1:], so_far)
 
-    return Way(results, back)
+    return Forwarded(results, pullback)
 
 
 def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Function]:
@@ -221,11 +225,11 @@ def _while_forward(op: While, split: Pair, taped: bool) -> tuple[Function, Funct
 def _while_backward(trip: Trip, n: int, taped: bool) -> tuple[Function, Function]:
     split = trip.pair
     count, tape = Param(COUNT, "count"), Param(TAPE_TYPE, "tape")
-    steady = split.steady_params()
+    hoisted = split.hoisted_params()
     with Builder() as builder:
         less = count + -1
         rest, kept = _popped(tape, split)
-        out = split.write_back(kept, {split.tape_back: rest, **steady})
+        out = split.write_pullback(kept, {split.tape_back: rest, **hoisted})
     active = (*trip.carries, *trip.captured)
     after = (out[len(active)] if split.taped else rest,) if taped else ()
     params = (
@@ -233,8 +237,8 @@ def _while_backward(trip: Trip, n: int, taped: bool) -> tuple[Function, Function
         *(split.seeds[i] for i in trip.carries),
         *(split.sums[i] for i in trip.captured),
         *((tape,) if taped else ()),
-        *trip.params(trip.lent(n, len(split.params))),
-        *steady.values(),
+        *trip.params(trip.reread(n, len(split.params))),
+        *hoisted.values(),
     )
     results = (less, *out[: len(active)], *after)
     return _until_zero(params), Function("body", params, tuple(builder.ops), results)

@@ -1,7 +1,7 @@
-"""What is differentiated in other words: kernels are inlined, general folds become scans.
+"""The form of a function that is differentiated: kernels are inlined, general folds become scans.
 
-A fold is a scan over the flattened reduced axes with the state carried along: the meaning that
-its reference gives it. Reductions with an adjoint of their own stay as they are.
+A fold is rewritten as a scan over the flattened reduced axes that carries the fold's state, which
+is how the fold's reference computes it. Reductions that state an adjoint of their own are kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform
 from dlvm.ops import Broadcast, Fold, Kernel, Permute, Reshape, Scan
 
 
-def lent(fn: Function) -> Function:
-    """The function without donation: a derived function does not own its arguments."""
+def without_donation(fn: Function) -> Function:
+    """The function with no parameter donated: a derived function does not own its arguments."""
     if not any(p.donated for p in fn.params):
         return fn
     params = tuple(replace(p, donated=False) for p in fn.params)
@@ -24,8 +24,8 @@ def lent(fn: Function) -> Function:
     return replace(same, params=params)
 
 
-def opened(fn: Function) -> Function:
-    """The function without kernels and general folds, at any depth."""
+def differentiable_form(fn: Function) -> Function:
+    """The function without kernels and general folds, nested regions included."""
     if not any(isinstance(op, Kernel | Fold) for op in fn.walk()):
         return fn
     return everywhere(fn, lambda body: transform(body, _open))
@@ -40,7 +40,7 @@ def _open(op: object, env: Env) -> Iterable[Value] | None:
 
 
 def _scan(op: Fold, xs: list[Value]) -> tuple[Value, ...]:
-    """fold(xs) = scan over the reduced axes, in row-major order, from the identities."""
+    """``fold(xs)`` as a scan over the reduced axes in row-major order, from the identities."""
     kept = tuple(i for i in range(xs[0].type.rank) if i not in op.axes)
     states = [x.type.with_shape(tuple(x.shape[i] for i in kept)) for x in xs]
     count = product(tuple(xs[0].shape[a] for a in op.axes))
@@ -57,7 +57,7 @@ def _scan(op: Fold, xs: list[Value]) -> tuple[Value, ...]:
 def _on_tensors(
     region: Function, arguments: Iterable[Value], like: TensorType
 ) -> tuple[Value, ...]:
-    """A region of scalars, written on tensors of one shape."""
+    """Writes a region of scalar operations on tensors that all have the shape of ``like``."""
     env: Env = dict(zip(region.params, arguments, strict=True))
     for op in region.ops:
         new = op.rebuild(mapped(op.operands, env))

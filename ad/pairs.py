@@ -1,15 +1,15 @@
 """Pairs: the derivative of a region as two pieces of code with explicit residuals between them.
 
-``forward`` gives the results and the residuals; the way back is written wherever a rule wants
-it, from the residuals, the seeds and those parameters that it may read again (*lent*: captured
-values, slices). Residuals are minimal: only values that the way back reads, and of these only
-what can't be computed again cheaply from other residuals and lent parameters. What a loop
-computes from parameters that no trip changes is computed again, not kept for each trip: hoisting
-moves it in front of the loop, where it is shared with its first computation.
+``forward`` gives the results and the residuals. The backward pass is written wherever a rule needs
+it, from the residuals, the seeds and those parameters that it may read again (``reread``: captured
+values and slices). Residuals are minimal: only values that the backward pass reads, and of those
+only the ones that cannot be recomputed cheaply from other residuals and reread parameters. A
+loop-invariant value is recomputed rather than kept for each trip: hoisting moves it out of the
+backward loop, where it is shared with its first computation.
 
-For a way back that is to run many times, all of it that does not depend on the cotangents is part
-of the way forward, and residuals are what the rest reads; what no trip of a loop changes is
-*steady*, and handed to its way back.
+If the backward pass is to run many times, all of it that does not depend on the cotangents moves
+into the forward pass, and the residuals are what the rest reads. Loop-invariant values are then
+*hoisted*: computed before the backward loop and captured by it.
 """
 
 from __future__ import annotations
@@ -52,94 +52,95 @@ from dlvm.ops import (
 
 from .activity import Flags, is_tape
 from .cotangents import mask_of
-from .live import apart, free, live
-from .reverse import Engine, Sweep, cotangent, seeds_for, sow, under
+from .live import free_values, live, partition
+from .reverse import Engine, Sweep, cotangent, masked_seeds, seed_results, seeds_for
 
-_ROOTED = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
-"""What stays where it is written, and whatever holds it."""
+_IMMOVABLE = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
+"""Operations that are never hoisted, and neither is any operation that contains one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A region forward, and its way back."""
+    """The forward code of a region, and its backward code."""
 
     params: tuple[Param, ...]
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     residuals: tuple[Value, ...]
-    shown: dict[Value, int]
-    lent: tuple[int, ...]
-    before: tuple[Op, ...]
-    steady: tuple[Value, ...]
+    returned: dict[Value, int]
+    reread: tuple[int, ...]
+    hoisted_ops: tuple[Op, ...]
+    hoisted: tuple[Value, ...]
     seeds: dict[int, Param]
     masks: dict[int, Param]
-    covers: tuple[Value | None, ...]
-    """For each cotangent, where it may differ from zero, if masks came in and that is known."""
+    result_masks: tuple[Value | None, ...]
+    """For each cotangent, where it may be nonzero, or None; empty without masked seeds."""
     sums: dict[int, Param]
     tape: Param
     tape_after: Value
     tape_back: Param
-    undo: tuple[Op, ...]
+    backward_ops: tuple[Op, ...]
     cotangents: tuple[Value, ...]
 
     @property
     def taped(self) -> bool:
-        """Whether it pushes on the tape."""
+        """Whether the forward code pushes on the tape."""
         return self.tape_after is not self.tape
 
     @property
     def extra(self) -> tuple[Value, ...]:
-        """The residuals that are not results anyway."""
-        return tuple(r for r in self.residuals if r not in self.shown)
+        """The residuals that are not results of the region as well."""
+        return tuple(r for r in self.residuals if r not in self.returned)
 
     def forward(self, name: str) -> Function:
-        """Parameters and tape to results, the residuals that are not among them, and tape."""
+        """The function from parameters and tape to results, extra residuals and tape."""
         tape, after = ((self.tape,), (self.tape_after,)) if self.taped else ((), ())
         return Function(name, (*self.params, *tape), self.ops, (*self.results, *self.extra, *after))
 
     def unpacked(self, found: Sequence[Value]) -> tuple[Sequence[Value], list[Value]]:
-        """The results, and all residuals, from what ``forward`` gave without its tape."""
+        """The results and all residuals, from what ``forward`` returned before its tape."""
         results, extra = found[: len(self.results)], iter(found[len(self.results) :])
-        kept = [results[self.shown[r]] if r in self.shown else next(extra) for r in self.residuals]
+        kept = [
+            results[self.returned[r]] if r in self.returned else next(extra) for r in self.residuals
+        ]
         return results, kept
 
     @property
-    def lent_params(self) -> tuple[Param, ...]:
-        """The parameters that the way back reads again."""
-        return tuple(self.params[i] for i in self.lent)
+    def reread_params(self) -> tuple[Param, ...]:
+        """The parameters that the backward pass reads again."""
+        return tuple(self.params[i] for i in self.reread)
 
-    def steady_params(self) -> dict[Value, Param]:
-        """A parameter for each value that is steady."""
-        return {v: Param(v.type, "steady") for v in self.steady}
+    def hoisted_params(self) -> dict[Value, Param]:
+        """A parameter for each hoisted value."""
+        return {v: Param(v.type, "steady") for v in self.hoisted}
 
-    def write_before(self, operands: Sequence[Value], reached: Value | None) -> list[Value]:
-        """Write here what is steady; where no trip is made, no derivative flows to it."""
+    def write_hoisted(self, operands: Sequence[Value], reached: Value | None) -> list[Value]:
+        """Writes the hoisted values here, as zeros unless the loop is ``reached``."""
         env: Env = dict(zip(self.params, operands, strict=True))
         builder = current_builder()
         assert builder is not None
-        for op in self.before:
+        for op in self.hoisted_ops:
             place(builder, op, env)
-        found = mapped(self.steady, env)
-        return found if reached is None else [_where(reached, v) for v in found]
+        found = mapped(self.hoisted, env)
+        return found if reached is None else [_zero_unless(reached, v) for v in found]
 
-    def write_back(
+    def write_pullback(
         self,
         kept: Sequence[Value],
         env: Mapping[Value, Value] | None = None,
         empty: Collection[int] = (),
     ) -> list[Value]:
-        """Write the way back here: the cotangents asked for, then what covers them, then the tape.
+        """Writes the backward pass here; returns cotangents, then their masks, then the tape.
 
-        ``kept`` stand for the residuals; ``env`` for seeds, lent parameters, sums and tape,
-        where they are not parameters of the function being written. The sums at the positions
-        ``empty`` start from nothing: the first cotangent that comes is the sum, and nothing is
-        added to a zero.
+        ``kept`` are the residuals. ``env`` maps seeds, reread parameters, sums and the tape to
+        values, unless they are parameters of the function that is being written. The sums at the
+        positions ``empty`` are zero: the first cotangent that is added to one becomes the sum.
         """
         nothing = {self.sums[i]: zeros(self.sums[i].type) for i in empty}
         found: Env = {**(env or {}), **nothing, **dict(zip(self.residuals, kept, strict=True))}
         builder = current_builder()
         assert builder is not None
-        for op in self.undo:
+        for op in self.backward_ops:
             if isinstance(op, Add) and (op.x in nothing or op.y in nothing):
                 first = op.y if op.x in nothing else op.x
                 found[op] = found.get(first, first)
@@ -153,17 +154,18 @@ def pair(
     fn: Function,
     wrt: Flags,
     seeded: Flags,
-    lent: Iterable[int],
+    reread: Iterable[int],
     summed: Iterable[int] = (),
-    shown: Iterable[int] = (),
-    still: Iterable[int] = (),
+    returned: Iterable[int] = (),
+    invariant: Iterable[int] = (),
     masked: Collection[int] = (),
 ) -> Pair:
-    """Split the derivative of ``fn`` by the parameters flagged ``wrt``, where results are seeded.
+    """Splits the derivative of ``fn`` with respect to parameters ``wrt`` from results ``seeded``.
 
-    Positions say which parameters are *lent* to the way back, for which the cotangent starts
-    from a sum so far, which results are *shown* to the way back anyway, and which of the lent
-    parameters stand *still*: a loop has them the same on every trip; and which seeds come *masked*.
+    The other arguments are positions: ``reread`` of the parameters that the backward pass may read
+    again, ``summed`` of those whose cotangent starts from a sum so far, ``returned`` of the results
+    that the backward pass may read in any case, ``invariant`` of the reread parameters that are the
+    same on every trip of a loop, and ``masked`` of the seeds that come with a mask.
     """
     tape = Param(TensorType(TAPE), "tape")
     forward = Builder()
@@ -171,45 +173,45 @@ def pair(
     results = sweep.forward(forward)
     tape_after = sweep.tape
     back = _way_back(sweep, results, wrt, seeded, summed, masked)
-    lendable = {fn.params[i] for i in lent}
-    fixed = [fn.params[i] for i in still]
-    early, rest = apart(back.ops, back.sources) if engine.often else ((), back.ops)
-    ops = tuple(dict.fromkeys((*forward.ops, *early)))  # constants of a body written both ways
+    lendable = {fn.params[i] for i in reread}
+    fixed = [fn.params[i] for i in invariant]
+    early, rest = partition(back.ops, back.sources) if engine.pullbacks_reused else ((), back.ops)
+    ops = tuple(dict.fromkeys((*forward.ops, *early)))  # both passes define the constants
     kept, again = residuals(fn.params, ops, lendable, back.reads(rest), fixed)
-    before, steady, again = (
-        _steady(again, fixed, back.reads(rest)) if engine.often else ((), (), again)
+    hoisted_ops, hoisted, again = (
+        _hoisted(again, fixed, back.reads(rest)) if engine.pullbacks_reused else ((), (), again)
     )
-    undo = tuple(dict.fromkeys((*again, *rest)))
-    read = set(back.reads(undo))
-    seen = {results[i]: i for i in shown}
+    backward_ops = tuple(dict.fromkeys((*again, *rest)))
+    read = set(back.reads(backward_ops))
+    seen = {results[i]: i for i in returned}
     return Pair(
         params=fn.params,
         ops=live(ops, (*results, *kept, tape_after)),
         results=results,
         residuals=tuple(kept),
-        shown={r: i for r, i in seen.items() if r in kept},
-        lent=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
-        before=before,
-        steady=steady,
+        returned={r: i for r, i in seen.items() if r in kept},
+        reread=tuple(i for i, p in enumerate(fn.params) if p in read and p in lendable),
+        hoisted_ops=hoisted_ops,
+        hoisted=hoisted,
         seeds=back.seeds,
         masks=back.masks,
-        covers=back.covers,
+        result_masks=back.result_masks,
         sums=back.sums,
         tape=tape,
         tape_after=tape_after,
         tape_back=back.tape,
-        undo=undo,
+        backward_ops=backward_ops,
         cotangents=back.out,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _WayBack:
-    """The way back before it is known what is kept for it."""
+    """The backward pass before its residuals are chosen."""
 
     seeds: dict[int, Param]
     masks: dict[int, Param]
-    covers: tuple[Value | None, ...]
+    result_masks: tuple[Value | None, ...]
     sums: dict[int, Param]
     tape: Param
     ops: tuple[Op, ...]
@@ -217,12 +219,12 @@ class _WayBack:
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """What comes in with the way back."""
+        """The values that come in with the backward pass."""
         return (*self.seeds.values(), *self.masks.values(), *self.sums.values(), self.tape)
 
     def reads(self, ops: Sequence[Op]) -> list[Value]:
-        """What code for the way back reads of the way forward."""
-        return free(ops, self.out, set(self.sources))
+        """The values of the forward pass that this code of the backward pass reads."""
+        return free_values(ops, self.out, set(self.sources))
 
 
 def _way_back(
@@ -234,7 +236,7 @@ def _way_back(
     masked: Collection[int],
 ) -> _WayBack:
     params = sweep.fn.params
-    taped = not isinstance(sweep.tape, Param)  # a push has made another value of it
+    taped = not isinstance(sweep.tape, Param)  # each push returns a new tape
     sweep.tape = tape = Param(TensorType(TAPE), "tape")
     seeds = seeds_for(sweep.fn, seeded)
     masks = {i: Param(seeds[i].type.with_dtype(BOOL), f"mask_{i}") for i in seeds if i in masked}
@@ -246,29 +248,29 @@ def _way_back(
     builder = Builder()
     with builder:
         cotangents: dict[Value, Value] = {params[i]: total for i, total in sums.items()}
-        sow(results, under(seeds, masks), cotangents)
+        seed_results(results, masked_seeds(seeds, masks), cotangents)
     sweep.backward(builder, cotangents)
     with builder:
         out = [cotangent(cotangents, p) for p, f in zip(params, wrt, strict=True) if f]
-        covers = [(mask_of(dx) or (None,))[0] for dx in out] if masks else []
-    out += [c for c in covers if c is not None]
+        result_masks = [(mask_of(dx) or (None,))[0] for dx in out] if masks else []
+    out += [c for c in result_masks if c is not None]
     out += [sweep.tape] if taped else []
     ops = live(builder.ops, out)
-    return _WayBack(seeds, masks, tuple(covers), sums, tape, ops, tuple(out))
+    return _WayBack(seeds, masks, tuple(result_masks), sums, tape, ops, tuple(out))
 
 
 def residuals(
     params: Sequence[Param],
     ops: Sequence[Op],
-    lent: Collection[Value],
+    reread: Collection[Value],
     wanted: Sequence[Value],
-    still: Iterable[Value] = (),
+    invariant: Iterable[Value] = (),
 ) -> tuple[list[Value], list[Op]]:
-    """What must be kept so that ``wanted`` are there again, and the operations that make them."""
-    fixed = _fixed(ops, still)
+    """The residuals that ``wanted`` needs, and the operations that recompute the rest."""
+    fixed = _fixed(ops, invariant)
     needed = _sources(ops, wanted)
-    kept: list[Value] = [p for p in params if p in needed and p not in lent]
-    known = {*lent, *kept}
+    kept: list[Value] = [p for p in params if p in needed and p not in reread]
+    known = {*reread, *kept}
     cheap: list[Op] = []
     for op in ops:
         if op in fixed or (_is_cheap(op) and all(v in known for v in op.operands)):
@@ -281,48 +283,48 @@ def residuals(
     return kept, list(live(cheap, wanted))
 
 
-def _fixed(ops: Sequence[Op], still: Iterable[Value]) -> set[Op]:
-    """The operations that compute the same on every trip and may stand in front of the loop."""
-    same = set(still)
+def _fixed(ops: Sequence[Op], invariant: Iterable[Value]) -> set[Op]:
+    """The operations that are loop-invariant and may be hoisted out of the loop."""
+    same = set(invariant)
     found: set[Op] = set()
     if same:
         for op in ops:
-            if all(v in same for v in op.operands) and _is_movable(op):
+            if all(v in same for v in op.operands) and _is_hoistable(op):
                 found.add(op)
                 same.update(op.results)
     return found
 
 
-def _steady(
-    again: Sequence[Op], still: Sequence[Value], wanted: Sequence[Value]
+def _hoisted(
+    again: Sequence[Op], invariant: Sequence[Value], wanted: Sequence[Value]
 ) -> tuple[tuple[Op, ...], tuple[Value, ...], list[Op]]:
-    """What stands in front of a loop, the values of it that a trip reads, and what a trip makes.
+    """The operations to hoist, the hoisted values that a trip reads, and the operations of a trip.
 
-    That is what is more than moves and plain arithmetic of what no trip changes.
+    Cheap operations on loop-invariant values are not hoisted but repeated on every trip.
     """
-    fixed = _fixed(again, still)
+    fixed = _fixed(again, invariant)
     same = [op for op in again if op in fixed]
     varied = [op for op in again if op not in fixed]
     made = {r for op in same for r in op.results}
-    read = [v for v in free(varied, wanted, ()) if v in made]
-    steady, cheap = residuals((), same, still, read)
-    return live(same, steady), tuple(steady), [*cheap, *varied]
+    read = [v for v in free_values(varied, wanted, ()) if v in made]
+    hoisted, cheap = residuals((), same, invariant, read)
+    return live(same, hoisted), tuple(hoisted), [*cheap, *varied]
 
 
-def _where(condition: Value, x: Value) -> Value:
+def _zero_unless(condition: Value, x: Value) -> Value:
     if not x.dtype.is_float:
         return x
     return Select(Broadcast(condition, x.shape, ()), x, zeros(x.type))
 
 
-def _is_movable(op: Op) -> bool:
-    """Whether it neither acts nor raises, and surely ends."""
-    held = any(has(region, _ROOTED) for region in op.regions.values())
-    return not (op.may_raise or held or isinstance(op, _ROOTED))
+def _is_hoistable(op: Op) -> bool:
+    """Whether the operation has no effect, cannot raise and is certain to terminate."""
+    held = any(has(region, _IMMOVABLE) for region in op.regions.values())
+    return not (op.may_raise or held or isinstance(op, _IMMOVABLE))
 
 
 def _sources(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
-    """The wanted values, or what they are made of where that is no larger."""
+    """The wanted values, each traced back through operations whose operands are no larger."""
     made = {r: op for op in ops for r in op.results}
     found: set[Value] = set()
     pending = list(wanted)
@@ -337,12 +339,12 @@ def _sources(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
 
 
 def _is_no_smaller(op: Op) -> bool:
-    """Whether a result holds no less than what it is made of, and no more information."""
+    """Whether the result takes at least as much memory as its operands and adds no information."""
     if isinstance(op, Cast):
         return op.x.dtype.bits <= op.dtype_to.bits
     return isinstance(op, Creation | Broadcast | Reshape | Permute)
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether computing it again costs no more than keeping it: moves and plain arithmetic."""
+    """Whether recomputing costs no more than keeping: moves and correctly rounded arithmetic."""
     return isinstance(op, Creation | Movement) or (isinstance(op, Elementwise) and op.ulp <= 0.5)

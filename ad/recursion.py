@@ -1,10 +1,10 @@
-"""Adjoints of functions that call themselves: every activation keeps its residuals on the tape.
+"""Adjoints of recursive functions: every activation keeps its residuals on the tape.
 
-The way forward gives the results and pushes what the way back needs, after all that the
-activations inside have pushed; the way back pops it before it goes back through them. So the two
-functions have nothing between them but the tape, and their types are known before they are
-written. Which parameters the way back reads again is found by writing it until it agrees with
-what its own calls pass. Sums of cotangents are handed down and written in place.
+The forward function returns the results and pushes its residuals, after everything that the calls
+inside it have pushed; the backward function pops its residuals before it goes back through those
+calls. So only the tape passes between the two functions, and their types are known before they are
+written. Which parameters the backward function reads again is found by writing it until it agrees
+with what its own recursive calls pass. Sums of cotangents are passed down and updated in place.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from .activity import Flags, is_tape
 from .control import call_adjoint, picked, witness_of
 from .cotangents import added
 from .pairs import Pair, pair
-from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way, or_zeros
+from .reverse import ADJOINTS, Cotangents, Engine, Forwarded, Sweep, or_zeros
 
 TAPE_TYPE = TensorType(TAPE)
 
 
 @dataclass(frozen=True, slots=True)
 class Recursive:
-    """The two functions of a callee that calls itself; positions are those of its parameters."""
+    """The forward and backward functions of a recursive callee, and positions of its parameters."""
 
     params: tuple[TensorType, ...]
     forward: FunctionRef
     backward: FunctionRef
     active: tuple[int, ...]
     seeds: tuple[int, ...]
-    lent: tuple[int, ...] = ()
+    reread: tuple[int, ...] = ()
     witness: tuple[TensorType, ...] = ()
 
     @property
     def sums(self) -> tuple[int, ...]:
-        """For which of them the sum so far comes in."""
+        """The positions of the parameters for which the backward function takes the sum so far."""
         return tuple(i for i in self.active if not is_tape(self.params[i]))
 
 
 def recursive_split(engine: Engine, name: str, wrt: Flags, seeded: Flags) -> Recursive:
-    """The two functions, written until their own calls agree with them."""
-    fn, key = engine.function(name), ("recursive", name, wrt, seeded, engine.often)
+    """The forward and backward functions, rewritten until their own calls match them."""
+    fn, key = engine.function(name), ("recursive", name, wrt, seeded, engine.pullbacks_reused)
 
     def make() -> Recursive:
         refs = engine.reserve(f"{name}_forward"), engine.reserve(f"{name}_backward")
@@ -55,7 +55,7 @@ def recursive_split(engine: Engine, name: str, wrt: Flags, seeded: Flags) -> Rec
         mark = engine.mark()
         while True:
             engine.assume(key, assumed)
-            parts = pair(engine, fn, wrt, seeded, lent=every, summed=every)
+            parts = pair(engine, fn, wrt, seeded, reread=every, summed=every)
             backward, made = _backward(fn, parts, assumed)
             if made == assumed:
                 break
@@ -69,7 +69,7 @@ def recursive_split(engine: Engine, name: str, wrt: Flags, seeded: Flags) -> Rec
 
 
 def _forward(fn: Function, parts: Pair) -> Function:
-    """Parameters and tape to results and tape."""
+    """The function from parameters and tape to results and tape."""
     with Builder(parts.ops) as builder:
         after = parts.tape_after
         if parts.residuals:
@@ -80,19 +80,19 @@ def _forward(fn: Function, parts: Pair) -> Function:
 
 
 def _backward(fn: Function, parts: Pair, assumed: Recursive) -> tuple[Function, Recursive]:
-    """What is read again, seeds, sums so far and tape to the new sums and tape."""
+    """The function from reread parameters, seeds, sums so far and tape to new sums and tape."""
     tape = Param(TAPE_TYPE, "tape")
     with Builder() as builder:
         rest, kept = _popped(tape, parts.residuals)
-        out = parts.write_back(kept, {parts.tape_back: rest})
+        out = parts.write_pullback(kept, {parts.tape_back: rest})
     if not parts.taped:
         out.append(rest)
     for total in parts.sums.values():
         total.donated = True
-    params = (*parts.lent_params, *parts.seeds.values(), *parts.sums.values())
+    params = (*parts.reread_params, *parts.seeds.values(), *parts.sums.values())
     witness = witness_of(fn, params)
     every = (*params, *witness, tape)
-    made = replace(assumed, lent=parts.lent, witness=types_of(witness))
+    made = replace(assumed, reread=parts.reread, witness=types_of(witness))
     return Function(fn.name, every, tuple(builder.ops), tuple(out)), made
 
 
@@ -103,7 +103,7 @@ def _popped(tape: Value, residuals: Sequence[Value]) -> tuple[Value, Sequence[Va
     return rest, kept
 
 
-def recursive_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
+def recursive_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
     """``y, tape = f_forward(x, tape)`` and ``sum, tape = f_backward(x, dy, sum, tape)``."""
     assert isinstance(op, Call)
     name = op.callee.name
@@ -112,25 +112,25 @@ def recursive_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
     parts = recursive_split(sweep.engine, name, *sweep.wanted(op))
     sizes = unify(parts.params, types_of(operands))
     types = (*op.types, TAPE_TYPE)
-    forward = Call((*operands, *sweep.threaded(True)), parts.forward, types).results
-    results = sweep.untied(forward, True)
+    forward = Call((*operands, *sweep.tape_operand(True)), parts.forward, types).results
+    results = sweep.without_tape(forward, True)
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         given = (
-            *(operands[i] for i in parts.lent),
+            *(operands[i] for i in parts.reread),
             *(or_zeros(dy[i], op.types[i]) for i in parts.seeds),
             *(or_zeros(so_far[i], operands[i].type) for i in parts.sums),
             *(zeros(t.substitute(sizes)) for t in parts.witness),
-            *sweep.threaded(True),
+            *sweep.tape_operand(True),
         )
         types = (*(operands[i].type for i in parts.active), TAPE_TYPE)
-        out = sweep.untied(Call(given, parts.backward, types).results, True)
+        out = sweep.without_tape(Call(given, parts.backward, types).results, True)
         totals = list(so_far)
         for i, total in zip(parts.active, out, strict=True):
             totals[i] = total if i in parts.sums else added(so_far[i], total)
         return totals
 
-    return Way(results, back)
+    return Forwarded(results, pullback)
 
 
 ADJOINTS[Call] = recursive_adjoint

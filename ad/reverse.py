@@ -1,10 +1,10 @@
-"""Reverse mode: one body forward with whatever its way back needs, then the way back.
+"""Reverse mode: the forward pass of a body with its residuals, then the backward pass.
 
-Primal and adjoint are one function: operations and parameters are shared with the primal, and
-what is not needed is dropped at the end. A leaf operation is pulled back by its ``adjoint``
-formula. A control operation goes forward by the rule that ``ADJOINTS`` holds for its class,
-which may give it residuals as further results, and comes back by the way that the rule returns.
-A loop of unknown length pushes its residuals on one tape, threaded through the whole body.
+Primal and adjoint are one function: the adjoint shares operations and parameters with the primal,
+and dead code is removed at the end. A leaf operation is pulled back by its ``adjoint`` formula. A
+control operation is written in the forward pass by the rule that ``ADJOINTS`` holds for its class,
+which may add residuals to its results, and is pulled back by the pullback that this rule returns. A
+loop of unknown length pushes its residuals on one tape, which is threaded through the whole body.
 """
 
 from __future__ import annotations
@@ -38,88 +38,89 @@ from .live import live
 Made = TypeVar("Made")
 Mark = tuple[dict[Hashable, Any], dict[str, Function]]
 Cotangents = Sequence[Value | None]
-Back = Callable[[Cotangents, Cotangents], Cotangents]
+Pullback = Callable[[Cotangents, Cotangents], Cotangents]
 
 
 class Engine(Protocol):
-    """What differentiating a body asks of the module around it."""
+    """What differentiating a body needs from the module around it."""
 
     activity: Activity
     transposing: set[FunctionRef]
-    often: bool
-    """Whether ways back are to run many times for one way forward."""
+    pullbacks_reused: bool
+    """Whether each pullback is to run many times after one forward pass."""
 
     def function(self, name: str) -> Function:
-        """A function of the module as derivatives see it: without kernels and general folds."""
+        """The named function in the form that is differentiated: without kernels and folds."""
         ...
 
-    def lent(self, name: str) -> Function:
-        """A function of the module, expanded, that does not own its arguments."""
+    def without_donation(self, name: str) -> Function:
+        """The named function, expanded, with no parameter donated."""
         ...
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` gives, made once for each key."""
+        """The result of ``make``, computed once for each key."""
         ...
 
     def define(self, name: str, fn: Function) -> FunctionRef:
-        """Add a function to the module, under this name or one like it."""
+        """Adds a function to the module under this name, with a suffix if the name is taken."""
         ...
 
     def reserve(self, name: str) -> FunctionRef:
-        """This name or one like it, for a function that may call itself."""
+        """Reserves this name, with a suffix if it is taken, for a function that may call itself."""
         ...
 
     def fill(self, ref: FunctionRef, fn: Function) -> None:
-        """Add the function that a name was reserved for."""
+        """Adds the function for which a name was reserved."""
         ...
 
     def recursive(self, name: str) -> bool:
-        """Whether a function of the module calls itself, directly or through others."""
+        """Whether the named function calls itself, directly or through other functions."""
         ...
 
     def assume(self, key: Hashable, made: object) -> None:
-        """What ``once`` gives for a key while it is being made."""
+        """Sets the provisional result that ``once`` returns to recursive requests for a key."""
         ...
 
     def mark(self) -> Mark:
-        """All that was made so far, to come back to."""
+        """A snapshot of what was derived so far, for ``reset``."""
         ...
 
     def reset(self, mark: Mark) -> None:
-        """Forget what was made since."""
+        """Restores a snapshot: whatever was derived after it is forgotten."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a control operation went forward: what its results became, and the way back.
+class Forwarded:
+    """A control operation after the forward pass: its results, and its pullback.
 
-    ``back`` takes the cotangents of the results, and for each operand the sum so far (None for
-    zero, or for an operand that stands twice); it gives the new sums, None where nothing comes.
+    ``pullback`` takes the cotangents of the results and, for each operand, the sum of cotangents so
+    far (None for zero, and for the second occurrence of an operand). It returns the new sums, with
+    None for an operand that receives no cotangent.
     """
 
     results: Sequence[Value]
-    back: Back
+    pullback: Pullback
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation that varies, as it went forward."""
+    """One active operation as the forward pass wrote it."""
 
     op: Op
     operands: Sequence[Value]
     results: Sequence[Value]
     varied: Flags
-    way: Way | None
+    forwarded: Forwarded | None
     taped: bool
 
 
-Rule = Callable[["Sweep", Op, Sequence[Value]], Way]
+Rule = Callable[["Sweep", Op, Sequence[Value]], Forwarded]
 ADJOINTS: dict[type[Op], Rule] = {}
 
 
 class Sweep:
-    """One body going forward and coming back."""
+    """The forward and the backward pass of one body."""
 
     def __init__(
         self, engine: Engine, fn: Function, wrt: Flags, seeded: Flags, tape: Value
@@ -132,32 +133,32 @@ class Sweep:
         self.steps: list[Step] = []
 
     def vary(self, values: Sequence[Value]) -> Flags:
-        """Which values of the body vary."""
+        """Which of the values vary with the inputs."""
         return tuple(v in self.varied for v in values)
 
     def active(self, values: Sequence[Value]) -> Flags:
-        """Which values of the body vary and are useful."""
+        """Which of the values vary and are useful."""
         return tuple(v in self.varied and v in self.useful for v in values)
 
     def wanted(self, op: Op) -> tuple[Flags, Flags]:
-        """The operands whose cotangents are wanted, and the results whose cotangents come."""
+        """The operands whose cotangents are wanted, and the results that receive cotangents."""
         seeded = self.active(op.results)
         useful = self.engine.activity.operands_useful(op, seeded)
         return both(self.vary(op.operands), useful), seeded
 
-    def threaded(self, taped: bool) -> tuple[Value, ...]:
-        """The tape as the last operand of its group, for an operation that uses it."""
+    def tape_operand(self, taped: bool) -> tuple[Value, ...]:
+        """The tape as a last operand, for an operation that uses the tape; else nothing."""
         return (self.tape,) if taped else ()
 
-    def untied(self, found: Sequence[Value], taped: bool) -> Sequence[Value]:
-        """What an operation gave, without the tape that stands last: the sweep goes on with it."""
+    def without_tape(self, found: Sequence[Value], taped: bool) -> Sequence[Value]:
+        """The results without the tape, which comes last and becomes the sweep's current tape."""
         if not taped:
             return found
         self.tape = found[-1]
         return found[:-1]
 
     def forward(self, builder: Builder) -> tuple[Value, ...]:
-        """Write the body into the builder, with residuals; its results."""
+        """Writes the forward pass with its residuals into the builder; returns the results."""
         env: Env = {}
         for op in self.fn.ops:
             builder.origin = op.origin
@@ -176,41 +177,42 @@ class Sweep:
             return Step(new, new.operands, new.results, varied, None, taped)
         tape, operands = self.tape, mapped(op.operands, env)
         with builder:
-            way = rule(self, op, operands)
-        env.update(zip(op.results, way.results, strict=True))
+            forwarded = rule(self, op, operands)
+        env.update(zip(op.results, forwarded.results, strict=True))
         taped = taped or self.tape is not tape
-        return Step(op, operands, tuple(way.results), varied, way, taped)
+        return Step(op, operands, tuple(forwarded.results), varied, forwarded, taped)
 
     def backward(self, builder: Builder, cotangents: dict[Value, Value]) -> None:
-        """Write the way back into the builder, from the cotangents of results to all others.
+        """Writes the backward pass into the builder; ``cotangents`` holds the cotangents by value.
 
-        What was pushed on a tape is popped even where no cotangent comes, to stay in step.
+        An operation that pushed on a tape is pulled back even if it receives no cotangent, so that
+        pops stay paired with pushes.
         """
         while self.steps:
             step = self.steps.pop()
             dy = [cotangents.pop(r, None) for r in step.results]
             if step.taped or any(d is not None for d in dy):
-                builder.origin = derived(step.op, "adjoint")
+                builder.origin = origin_of_derivative(step.op, "adjoint")
                 with builder:
-                    _pull(step, dy, cotangents)
+                    _pull_back(step, dy, cotangents)
 
 
-def derived(op: Op, how: str) -> Origin | None:
-    """Where the derivative of an operation stands: at its line, as what it is."""
+def origin_of_derivative(op: Op, how: str) -> Origin | None:
+    """The origin of an operation's derivative: the operation's line, under its own name."""
     at = op.origin
     return at and at.of(f"the {how} of {at.derived or op.name}")
 
 
-def _pull(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:
+def _pull_back(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:
     first = {v: i for i, v in reversed(list(enumerate(step.operands)))}
     so_far: list[Value | None] = [
         cotangents.get(v) if first[v] == i else None for i, v in enumerate(step.operands)
     ]
-    if step.way is None:
-        parts = pulled_back(step.op, dy)
+    if step.forwarded is None:
+        parts = leaf_pullback(step.op, dy)
         sums = [_sum(*row) for row in zip(step.operands, so_far, parts, strict=True)]
     else:
-        sums = step.way.back(dy, so_far)
+        sums = step.forwarded.pullback(dy, so_far)
     for i, (v, dv) in enumerate(zip(step.operands, sums, strict=True)):
         if dv is not None and step.varied[i]:
             total = dv if first[v] == i else _sum(v, cotangents.get(v), dv)
@@ -219,14 +221,14 @@ def _pull(step: Step, dy: Cotangents, cotangents: dict[Value, Value]) -> None:
 
 
 def _sum(x: Value, old: Value | None, new: Value | None) -> Value | None:
-    """The sum of cotangents of ``x``; nothing asks for the mask of a parameter's."""
+    """The sum of two cotangents of ``x``; nobody reads the mask of a parameter's."""
     if old is None or new is None or isinstance(x, Param):
         return added(old, new)
     return accumulate_masked(old, new)
 
 
-def stated(op: Op, dy: Sequence[Value]) -> Cotangents:
-    """The adjoint that the class of a leaf states: for each operand one of its type, or None."""
+def leaf_adjoint(op: Op, dy: Sequence[Value]) -> Cotangents:
+    """The adjoint that a leaf's class states: a cotangent or None per operand, checked."""
     given = cast(object, op.adjoint(*dy))
     parts = cast("tuple[object, ...]", given if isinstance(given, tuple) else (given,))
     found = [p.type if isinstance(p, Value) else p for p in parts]
@@ -244,21 +246,21 @@ def _shown(types: Sequence[object]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
-def pulled_back(op: Op, dy: Cotangents) -> Cotangents:
-    """The cotangents of the operands of a leaf, by its formula; masks stay outermost."""
+def leaf_pullback(op: Op, dy: Cotangents) -> Cotangents:
+    """The cotangents of a leaf's operands by its adjoint; a mask on ``dy`` stays outermost."""
     came = [zeros(r.type) if d is None else d for d, r in zip(dy, op.results, strict=True)]
-    parts = stated(op, came)
+    parts = leaf_adjoint(op, came)
     passed = len(came) == 1 and all(p is None or p is came[0] for p in parts)
     if passed or len(came) > 1 or not isinstance(op, Elementwise):
         return parts
     mask = mask_of(came[0])
     if mask is None:
         return parts
-    return [None if p is None else masked(mask[0], p) for p in stated(op, (mask[1],))]
+    return [None if p is None else masked(mask[0], p) for p in leaf_adjoint(op, (mask[1],))]
 
 
 def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:
-    """A parameter for the cotangent of each result flagged."""
+    """A parameter for the cotangent of each flagged result."""
     return {
         i: Param(r.type, f"seed_{i}")
         for i, (r, f) in enumerate(zip(fn.results, seeded, strict=True))
@@ -266,54 +268,54 @@ def seeds_for(fn: Function, seeded: Flags) -> dict[int, Param]:
     }
 
 
-def under(seeds: Mapping[int, Value], masks: Mapping[int, Value]) -> dict[int, Value]:
-    """Seeds under the masks that came with them."""
+def masked_seeds(seeds: Mapping[int, Value], masks: Mapping[int, Value]) -> dict[int, Value]:
+    """The seeds, those that came with a mask under that mask."""
     return {
         i: Select(masks[i], seed, zeros(seed.type)) if i in masks else seed
         for i, seed in seeds.items()
     }
 
 
-def sow(
+def seed_results(
     results: Sequence[Value], seeds: Mapping[int, Value], cotangents: dict[Value, Value]
 ) -> None:
-    """Add the cotangents that the way back starts from; one value may be returned twice."""
+    """Adds the seeds to the cotangents of the results; one value may be returned more than once."""
     for i, dy in seeds.items():
         old = cotangents.get(results[i])
         cotangents[results[i]] = dy if old is None else accumulate(old, dy)
 
 
 def adjoint(engine: Engine, d: Declaration) -> Function:
-    """The function that a declaration of an adjoint asks for."""
+    """The function that the declaration of an adjoint stands for."""
     fn = engine.function(d.of)
     seeded = tuple(r.type.dtype.is_float for r in fn.results)
     seeds = seeds_for(fn, seeded)
     return differentiate(engine, fn, d.name, d.wrt, d.keep, seeds, unit=not d.seeded)
 
 
-def again(
+def forward_and_adjoint(
     engine: Engine, fn: Function, wrt: Flags, seeded: Flags, masked: Collection[int] = ()
 ) -> Function:
-    """A body forward and back in one, without the effects that it had the first time.
+    """A function that reruns a body without its effects and returns the gradients.
 
-    After the seeds it takes masks of some of them.
+    Its parameters are those of the body, then the seeds, then masks of the seeds in ``masked``.
     """
     positions = tuple(i for i, f in enumerate(wrt) if f)
     silent = everywhere(fn, _without_effects)
     seeds = seeds_for(silent, seeded)
     masks = {i: Param(seeds[i].type.with_dtype(BOOL), f"mask_{i}") for i in masked}
-    with once_only(engine):
+    with pullbacks_used_once(engine):
         return differentiate(engine, silent, "body", positions, (), seeds, masks=masks)
 
 
 @contextmanager
-def once_only(engine: Engine) -> Generator[None]:
-    """While it lasts ways back are written that run once for each way forward."""
-    often, engine.often = engine.often, False
+def pullbacks_used_once(engine: Engine) -> Generator[None]:
+    """While the context lasts, pullbacks are written to run once after each forward pass."""
+    pullbacks_reused, engine.pullbacks_reused = engine.pullbacks_reused, False
     try:
         yield
     finally:
-        engine.often = often
+        engine.pullbacks_reused = pullbacks_reused
 
 
 def differentiate(
@@ -326,7 +328,10 @@ def differentiate(
     unit: bool = False,
     masks: Mapping[int, Param] | None = None,
 ) -> Function:
-    """Parameters, seeds and their masks to gradients and kept results; a unit seed is none."""
+    """A function from parameters, seeds and masks of seeds to gradients and kept results.
+
+    If ``unit`` is set, every seed is 1 and there are no parameters for seeds.
+    """
     masks = masks or {}
     flags = tuple(i in wrt for i in range(len(fn.params)))
     seeded = tuple(i in seeds for i in range(len(fn.results)))
@@ -337,7 +342,7 @@ def differentiate(
     cotangents: dict[Value, Value] = {}
     with builder:
         units = {i: splat(1, p.type) for i, p in seeds.items() if unit}
-        sow(results, units or under(seeds, masks), cotangents)
+        seed_results(results, units or masked_seeds(seeds, masks), cotangents)
     sweep.backward(builder, cotangents)
     with builder:
         gradients = [cotangent(cotangents, fn.params[i]) for i in wrt]
@@ -351,10 +356,10 @@ def _without_effects(fn: Function) -> Function:
 
 
 def cotangent(cotangents: Mapping[Value, Value], x: Value) -> Value:
-    """The cotangent of a value, zero where none came."""
+    """The cotangent of a value, or zeros if it received none."""
     return or_zeros(cotangents.get(x), x.type)
 
 
 def or_zeros(dy: Value | None, t: TensorType) -> Value:
-    """A cotangent that None may stand for."""
+    """The cotangent, or zeros of type ``t`` for None."""
     return zeros(t) if dy is None else dy

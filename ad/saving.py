@@ -1,12 +1,13 @@
-"""What the policy of a checkpoint saves, wherever it stands: in the body, its branches and loops.
+"""What the policy of a checkpoint saves, in the body, its branches and its loops.
 
-Of a body come two: one that gives what is saved as further results, and one that takes it as
-further parameters and computes the rest again. Both go through the regions: a scan stacks what is
-saved of each step and reads it as slices, the branches of a ``cond`` share slots. In a loop of
-unknown length nothing is saved, as what a tape keeps comes back in the opposite order.
+A body is rewritten twice: one version returns the saved values as further results, the other takes
+them as further parameters and computes the rest again. Both rewrites descend into regions: a scan
+stacks what is saved in each step and reads it back as slices, and the branches of a ``cond`` share
+slots. Nothing is saved inside a loop of unknown length, because a tape returns its values in the
+opposite order.
 
-In the second body ``Saved`` stands where a saved value was computed. As soon as it has been
-differentiated, what was saved takes its place, and what would make it again is needed no more.
+In the second version a ``Saved`` operation pairs each recomputed value with the saved one. After
+differentiation the saved value replaces the pair, and the recomputation becomes dead code.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from dlvm.ops import Call, Cond, Contraction, Custom, Named, Saved, Scan
 from .control import shared_slots, written_out
 from .cotangents import added
 from .live import live
-from .reverse import ADJOINTS, Cotangents, Engine, Sweep, Way
+from .reverse import ADJOINTS, Cotangents, Engine, Forwarded, Sweep
 
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """A body that gives what is saved after its results, and one that takes it after its own."""
+    """A body that also returns what is saved, and a body that takes it as further parameters."""
 
     keeping: Function
     again: Function
@@ -36,7 +37,7 @@ class Halves:
 
 
 def is_saved(op: Op, policy: str) -> bool:
-    """Whether a policy saves what an operation gives."""
+    """Whether the policy saves the results of the operation."""
     if policy == "products":
         return isinstance(op, Contraction)
     names = policy.removeprefix("names:").split(",")
@@ -44,34 +45,34 @@ def is_saved(op: Op, policy: str) -> bool:
 
 
 def halves(engine: Engine, body: Function, policy: str) -> Halves:
-    """Both bodies of a checkpoint."""
+    """Both versions of a checkpoint's body under a policy."""
     if policy == "nothing":
         return Halves(body, body, (), ())
     return _halves(written_out(engine, body, partial(_is_open, engine)), policy)
 
 
 def _is_open(engine: Engine, op: Call) -> bool:
-    """Whether what a call computes can be saved, once it is written out."""
+    """Whether a call can be inlined, so that the policy sees the operations of the callee."""
     return not isinstance(op, Custom) and not engine.recursive(op.callee.name)
 
 
 @dataclass(slots=True)
 class _Writing:
-    """Both bodies while they are written."""
+    """Both versions of a body while they are written, with what each maps the old values to."""
 
     keeping: Builder
     again: Builder
-    there: Env
-    here: Env
+    env_keeping: Env
+    env_again: Env
     saved: list[Value]
     given: list[Param]
 
     def both(self, op: Op) -> tuple[Op, Op]:
-        """Place an operation in both."""
-        return place(self.keeping, op, self.there), place(self.again, op, self.here)
+        """Places an operation in both versions."""
+        return place(self.keeping, op, self.env_keeping), place(self.again, op, self.env_again)
 
     def save(self, value: Value) -> Param:
-        """Save a value of the first body: what it is in the second."""
+        """Saves a value of the first version; returns its parameter in the second."""
         self.saved.append(value)
         self.given.append(Param(value.type, "saved"))
         return self.given[-1]
@@ -83,41 +84,43 @@ def _halves(fn: Function, policy: str) -> Halves:
         w.keeping.origin = w.again.origin = op.origin
         if is_saved(op, policy):
             kept, again = w.both(op)
-            known = [w.save(r) for r in kept.results]
+            taken = [w.save(r) for r in kept.results]
             with w.again:
-                pairs = zip(again.results, known, strict=True)
-                w.here.update(zip(op.results, [Saved(x, k, policy) for x, k in pairs], strict=True))
+                pairs = zip(again.results, taken, strict=True)
+                w.env_again.update(
+                    zip(op.results, [Saved(x, k, policy) for x, k in pairs], strict=True)
+                )
         elif isinstance(op, Scan):
             _scan(w, op, policy)
         elif isinstance(op, Cond):
             _cond(w, op, policy)
         else:
             w.both(op)
-    results = mapped(fn.results, w.there)
+    results = mapped(fn.results, w.env_keeping)
     keeping = replace(fn, ops=tuple(w.keeping.ops), results=(*results, *w.saved))
     again = replace(
         fn,
         params=(*fn.params, *w.given),
         ops=tuple(w.again.ops),
-        results=tuple(mapped(fn.results, w.here)),
+        results=tuple(mapped(fn.results, w.env_again)),
     )
     return Halves(keeping, again, tuple(w.saved), tuple(w.given))
 
 
 def _scan(w: _Writing, op: Scan, policy: str) -> None:
-    """What is saved of each step is stacked, then read as slices."""
+    """Stacks what each step saves, and reads it back as slices."""
     inner = _halves(op.body, policy)
     if not inner.saved:
         w.both(op)
         return
     n, m, count = len(op.init), len(op.init) + len(op.xs), len(op.results)
     with w.keeping:
-        found = op.rebuild(mapped(op.operands, w.there), body=inner.keeping).results
-    w.there.update(zip(op.results, found[:count], strict=True))
+        found = op.rebuild(mapped(op.operands, w.env_keeping), body=inner.keeping).results
+    w.env_keeping.update(zip(op.results, found[:count], strict=True))
     stacks = [w.save(r) for r in found[count:]]
     params = inner.again.params
     body = replace(inner.again, params=(*params[:m], *inner.given, *params[m : len(op.operands)]))
-    given = mapped(op.operands, w.here)
+    given = mapped(op.operands, w.env_again)
     with w.again:
         again = Scan(
             tuple(given[:n]),
@@ -128,11 +131,11 @@ def _scan(w: _Writing, op: Scan, policy: str) -> None:
             op.reverse,
             op.unroll,
         )
-    w.here.update(zip(op.results, again.results, strict=True))
+    w.env_again.update(zip(op.results, again.results, strict=True))
 
 
 def _cond(w: _Writing, op: Cond, policy: str) -> None:
-    """Each branch has its own in slots that both share."""
+    """Each branch saves its values in slots that both branches share."""
     sides = [_halves(fn, policy) for fn in (op.then, op.otherwise)]
     slots, places = shared_slots([types_of(side.saved) for side in sides])
     if not slots:
@@ -140,16 +143,16 @@ def _cond(w: _Writing, op: Cond, policy: str) -> None:
         return
     pairs = list(zip(sides, places, strict=True))
     then, otherwise = (_filled(side, own, slots, len(op.results)) for side, own in pairs)
-    given = mapped(op.operands, w.there)
+    given = mapped(op.operands, w.env_keeping)
     with w.keeping:
         found = Cond(given[0], tuple(given[1:]), then, otherwise, op.otherwise_first).results
-    w.there.update(zip(op.results, found, strict=False))
-    known = [w.save(r) for r in found[len(op.results) :]]
-    given = [*mapped(op.operands, w.here), *known]
-    then, otherwise = (_reading(side, own, known) for side, own in pairs)
+    w.env_keeping.update(zip(op.results, found, strict=False))
+    taken = [w.save(r) for r in found[len(op.results) :]]
+    given = [*mapped(op.operands, w.env_again), *taken]
+    then, otherwise = (_reading(side, own, taken) for side, own in pairs)
     with w.again:
         again = Cond(given[0], tuple(given[1:]), then, otherwise, op.otherwise_first)
-    w.here.update(zip(op.results, again.results, strict=True))
+    w.env_again.update(zip(op.results, again.results, strict=True))
 
 
 def _filled(side: Halves, own: Sequence[int], slots: Sequence[TensorType], count: int) -> Function:
@@ -160,9 +163,9 @@ def _filled(side: Halves, own: Sequence[int], slots: Sequence[TensorType], count
     return replace(side.keeping, ops=tuple(builder.ops), results=results)
 
 
-def _reading(side: Halves, own: Sequence[int], known: Sequence[Param]) -> Function:
+def _reading(side: Halves, own: Sequence[int], taken: Sequence[Param]) -> Function:
     held = dict(zip(own, side.given, strict=True))
-    slots = (held.get(k) or Param(p.type, "unread") for k, p in enumerate(known))
+    slots = (held.get(k) or Param(p.type, "unread") for k, p in enumerate(taken))
     params = side.again.params[: len(side.again.params) - len(side.given)]
     return replace(side.again, params=(*params, *slots))
 
@@ -170,22 +173,22 @@ def _reading(side: Halves, own: Sequence[int], known: Sequence[Param]) -> Functi
 # -- once it is differentiated ---------------------------------------------------------------------
 
 
-def _saved_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Way:
-    """What was saved, and the derivative of what made it."""
+def _saved_adjoint(sweep: Sweep, op: Op, operands: Sequence[Value]) -> Forwarded:
+    """The result is the saved value; the cotangent goes to the computation that it replaces."""
     assert isinstance(op, Saved)
     kept = operands[1]
 
-    def back(dy: Cotangents, so_far: Cotangents) -> Cotangents:
+    def pullback(dy: Cotangents, so_far: Cotangents) -> Cotangents:
         return (added(so_far[0], dy[0]), None)
 
-    return Way((kept,), back)
+    return Forwarded((kept,), pullback)
 
 
 ADJOINTS[Saved] = _saved_adjoint
 
 
-def known(fn: Function) -> Function:
-    """What was saved in the place of what would make it, at any depth."""
+def with_saved_values(fn: Function) -> Function:
+    """The function, nested regions included, with each ``Saved`` replaced by its saved value."""
 
     def visit(op: Op, env: Env) -> Iterable[Value]:
         assert isinstance(op, Saved)

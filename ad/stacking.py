@@ -1,9 +1,10 @@
-"""Tapes as stacks of a known room: values that may leave a function, and be read often.
+"""Tapes as stacks of fixed capacity: values that a function can return and that are read often.
 
-A tape becomes, for each list of types that is pushed on it, a pointer and a stack of ``room`` slots
-for each type. What is pushed beyond the room is dropped and counted, so whoever runs the program
-sees that it must be run with more. Loops that only pop carry pointers and capture the stacks. A
-tape that begins and ends inside a region stays one; calls that are handed a tape are written out.
+A tape becomes, for each list of types that is pushed on it, a pointer and a stack of ``capacity``
+slots for each type. A push beyond the capacity is dropped but counted, so the caller sees that the
+program must be rerun with a larger capacity. Loops that only pop carry the pointers and capture the
+stacks. A tape that begins and ends inside a region stays a tape; calls that take a tape are
+inlined.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ Regions = Mapping[str, Function]
 
 
 class CannotStack(Exception):
-    """A tape goes where stacks can't: through a function that calls itself, or a recomputation."""
+    """A tape is used where a stack cannot be: in a recursive function or a recomputation."""
 
 
 def taped(op: Op) -> bool:
-    """Whether a tape goes in or comes out."""
+    """Whether a tape is an operand or a result of the operation."""
     return any(t.dtype == TAPE for t in (*types_of(op.operands), *op.result_types))
 
 
 def without_handing_on(engine: Engine, fn: Function) -> Function:
-    """The function with calls that are handed a tape written out, at any depth."""
+    """The function with its calls that take or return a tape inlined, nested regions included."""
 
     def wanted(op: Call) -> bool:
         if taped(op) and (isinstance(op, Custom) or engine.recursive(op.callee.name)):
@@ -60,29 +61,29 @@ def without_handing_on(engine: Engine, fn: Function) -> Function:
 
 
 class Stacking:
-    """Code whose tapes become stacks: the tapes that are followed, and how far they were filled."""
+    """Rewrites code so that its tapes become stacks; knows the stacks of each tape."""
 
-    def __init__(self, room: int, code: Iterable[Function]) -> None:
+    def __init__(self, capacity: int, code: Iterable[Function]) -> None:
         pushed = (types_of(op.xs) for fn in code for op in fn.walk() if isinstance(op, Push))
         self.lists: tuple[Types, ...] = tuple(dict.fromkeys(pushed))
-        self.room = room
+        self.capacity = capacity
         self.tapes: dict[Value, Stack] = {}
         self.filled: list[Value] = []
 
     # -- what a tape is -------------------------------------------------------------------------
 
     def types(self) -> tuple[Types, Types]:
-        """Those of pointers, and of stacks."""
-        stacks = (t.with_shape((self.room, *t.shape)) for types in self.lists for t in types)
+        """The types of the pointers, and the types of the stacks."""
+        stacks = (t.with_shape((self.capacity, *t.shape)) for types in self.lists for t in types)
         return (POINTER,) * len(self.lists), tuple(stacks)
 
     def empty(self) -> Stack:
-        """An empty tape, written here."""
+        """The stack of an empty tape, written here."""
         pointers, stacks = self.types()
         return (*(splat(0, t) for t in pointers), *(zeros(t) for t in stacks))
 
     def params(self) -> tuple[Param, ...]:
-        """Parameters for a tape."""
+        """Parameters for a tape: its pointers, then its stacks."""
         pointers, stacks = self.types()
         return (*(Param(t, "top") for t in pointers), *(Param(t, "stack") for t in stacks))
 
@@ -94,7 +95,7 @@ class Stacking:
     # -- code -----------------------------------------------------------------------------------
 
     def write(self, ops: Sequence[Op], env: Env, outermost: bool = False) -> None:
-        """Write operations here; tapes that begin in the outermost code are followed."""
+        """Writes operations here; a tape that begins in the outermost code becomes stacks."""
         for op in ops:
             if outermost and isinstance(op, EmptyTape):
                 self.tapes[op] = self.empty()
@@ -131,7 +132,7 @@ class Stacking:
         return tuple(stack)
 
     def _popped(self, op: Pop, env: Env) -> None:
-        """The slots below the pointers; zeros where nothing is left, or was ever pushed."""
+        """Reads the slots below the pointers; gives zeros if the stack is empty."""
         stack = list(self.tapes[op.tape])
         types = op.types[1:]
         if types not in self.lists:
@@ -140,13 +141,13 @@ class Stacking:
             i, places = self._places(types)
             below = stack[i] + -1
             stack[i] = Maximum(below, zeros(POINTER))
-            slot = Select(Equal(stack[i], below), below, splat(self.room, POINTER))
+            slot = Select(Equal(stack[i], below), below, splat(self.capacity, POINTER))
             found = [Gather(stack[place], slot, 0, mode="drop") for place in places]
         self.tapes[op.results[0]] = tuple(stack)
         env.update(zip(op.results[1:], found, strict=True))
 
     def _region(self, op: While | Scan | Cond, env: Env) -> None:
-        """Tapes go in where they stood; stacks that are only read are captured, last."""
+        """Passes stacks into a region in a tape's place; stacks only read are captured."""
         first = 1 if isinstance(op, Cond) else 0
         tape = [i for i, v in enumerate(op.operands) if v in self.tapes]
         steady = len(tape) == 1 and not any(_grows(r, tape[0] - first) for r in op.regions.values())
@@ -212,7 +213,7 @@ class Stacking:
 
 
 def _grows(region: Function, i: int) -> bool:
-    """Whether something is pushed on a tape that comes in as a parameter of a region."""
+    """Whether the region pushes on the tape that comes in as its parameter ``i``."""
     versions: set[Value] = {region.params[i]}
     for op in region.ops:
         places = [j for j, v in enumerate(op.operands) if v in versions]
@@ -229,7 +230,7 @@ def _grows(region: Function, i: int) -> bool:
 
 
 def most(values: Sequence[Value]) -> Value:
-    """The largest of several counts, 0 of none."""
+    """The largest of the counts; 0 if there are none."""
     found = splat(0, POINTER)
     for v in values:
         found = Maximum(found, v)

@@ -1,4 +1,4 @@
-"""Tangents of the control operations: they run in the same call, branch or loop as the primal."""
+"""Tangents of control operations, computed in the same call, branch or loop as the primal."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from dlvm.ir.verify import unify
 from dlvm.ops import Call, Checkpoint, Cond, Recompute, Scan, While
 
 from .activity import Flags
-from .forward import TANGENTS, Beside, Tangents, beside
+from .forward import TANGENTS, TangentBody, Tangents, tangent_body
 from .reverse import Engine
 
 Moved = tuple[Sequence[Value], Tangents]
 
 
 def flags_of(dx: Tangents) -> Flags:
-    """Which values have a tangent."""
+    """Which entries have a tangent."""
     return tuple(d is not None for d in dx)
 
 
 def present(dx: Tangents) -> tuple[Value, ...]:
-    """The tangents that are there."""
+    """The tangents that are not None."""
     return tuple(d for d in dx if d is not None)
 
 
-def sorted_out(found: Sequence[Value], out: Tangents) -> Moved:
-    """Results, and the tangents that follow them where there are any."""
+def results_and_tangents(found: Sequence[Value], out: Tangents) -> Moved:
+    """Splits values into results and their tangents, which are None wherever ``out`` is."""
     rest = iter(found[len(out) :])
     return found[: len(out)], [None if d is None else next(rest) for d in out]
 
 
-def joined(body: Beside, name: str = "body") -> Function:
-    """Parameters, then tangents, to results, then tangents."""
+def tangent_function(body: TangentBody, name: str = "body") -> Function:
+    """A function from parameters and their tangents to results and their tangents."""
     params = (*body.params, *body.tangents.values())
     return Function(name, params, body.ops, (*body.results, *present(body.out)))
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
-    """A function of the module with its tangents, and which results have one."""
+class CalleeTangent:
+    """A callee with its tangents; ``out`` has the type of each result's tangent or None."""
 
     params: tuple[Param, ...]
     out: tuple[TensorType | None, ...]
@@ -51,7 +51,7 @@ class Moving:
 def call_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
     """``y, dy = f_tangent(x, dx)``, one function for each choice of inputs that vary."""
     assert isinstance(op, Call)
-    moving = _moving(engine, op.callee.name, flags_of(dx))
+    moving = _callee_tangent(engine, op.callee.name, flags_of(dx))
     sizes = unify(types_of(moving.params), types_of(xs))
     types = (*op.types, *(t.substitute(sizes) for t in moving.out if t is not None))
     found = Call((*xs, *present(dx)), moving.ref, types).results
@@ -59,20 +59,26 @@ def call_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> M
     return found[: len(op.types)], [None if t is None else next(rest) for t in moving.out]
 
 
-def _moving(engine: Engine, name: str, flags: Flags) -> Moving:
-    """The function with its tangents; a result of one that calls itself varies if it may."""
+def _callee_tangent(engine: Engine, name: str, flags: Flags) -> CalleeTangent:
+    """The tangent function of a callee.
+
+    For a recursive callee, a result that activity analysis says may vary gets a tangent in any
+    case.
+    """
     fn, key = engine.function(name), ("tangent", name, flags)
 
-    def make() -> Moving:
+    def make() -> CalleeTangent:
         ref = engine.reserve(f"{name}_tangent")
         if not engine.recursive(name):
-            body = beside(engine, fn, flags)
-            engine.fill(ref, joined(body))
-            return Moving(fn.params, tuple(None if d is None else d.type for d in body.out), ref)
+            body = tangent_body(engine, fn, flags)
+            engine.fill(ref, tangent_function(body))
+            return CalleeTangent(
+                fn.params, tuple(None if d is None else d.type for d in body.out), ref
+            )
         varied = engine.activity.varied(fn, flags)
         out = tuple(r.type if r in varied else None for r in fn.results)
-        engine.assume(key, moving := Moving(fn.params, out, ref))
-        body = beside(engine, fn, flags)
+        engine.assume(key, moving := CalleeTangent(fn.params, out, ref))
+        body = tangent_body(engine, fn, flags)
         engine.fill(ref, _branch(body, [i for i, t in enumerate(out) if t is not None]))
         return moving
 
@@ -80,10 +86,10 @@ def _moving(engine: Engine, name: str, flags: Flags) -> Moving:
 
 
 def cond_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """A result varies where it does in either branch; the other gives zeros."""
+    """A result has a tangent if it varies in either branch; the other branch gives zeros."""
     assert isinstance(op, Cond)
     flags = flags_of(dx[1:])
-    sides = [beside(engine, fn, flags) for fn in (op.then, op.otherwise)]
+    sides = [tangent_body(engine, fn, flags) for fn in (op.then, op.otherwise)]
     varying = [i for i in range(len(op.results)) if any(s.out[i] is not None for s in sides)]
     branches = [_branch(side, varying) for side in sides]
     given = (*xs[1:], *present(dx))
@@ -93,7 +99,7 @@ def cond_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> M
     return found[:n], [out.get(i) for i in range(n)]
 
 
-def _branch(side: Beside, varying: Sequence[int]) -> Function:
+def _branch(side: TangentBody, varying: Sequence[int]) -> Function:
     with Builder(side.ops) as builder:
         out = [side.tangent_of(i) for i in varying]
     params = (*side.params, *side.tangents.values())
@@ -102,27 +108,27 @@ def _branch(side: Beside, varying: Sequence[int]) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """The body of a loop with its tangents, and what carried tangents start from."""
+    """The body of a loop with its tangents, and the initial values of the carried tangents."""
 
-    body: Beside
+    body: TangentBody
     start: tuple[Value, ...]
     carries: tuple[int, ...]
 
     def tangents(self, first: int, last: int) -> list[Param]:
-        """The tangents of the parameters between two positions."""
+        """The tangents of the parameters from position ``first`` up to ``last``."""
         return [d for i, d in self.body.tangents.items() if first <= i < last]
 
 
 def _trip(engine: Engine, op: While | Scan, xs: Sequence[Value], dx: Tangents) -> Trip:
     flags = engine.activity.entering(op, flags_of(dx))
-    body = beside(engine, op.body, flags)
+    body = tangent_body(engine, op.body, flags)
     carries = tuple(i for i in range(len(op.init)) if i in body.tangents)
     start = tuple(zeros(xs[i].type) if (d := dx[i]) is None else d for i in carries)
     return Trip(body, start, carries)
 
 
 def scan_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """Carried tangents are carried, tangents of slices are slices."""
+    """Tangents of carried values are carried; tangents of slices are slices."""
     assert isinstance(op, Scan)
     n, m, count = len(op.init), len(op.init) + len(op.xs), len(xs)
     trip = _trip(engine, op, xs, dx)
@@ -141,7 +147,7 @@ def scan_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> M
     start = (*xs[:n], *trip.start)
     found = Scan(start, slices, captured, step, op.length, op.reverse, op.unroll).results
     k = len(start)
-    ys, dys = sorted_out(found[k:], body.out[n:])
+    ys, dys = results_and_tangents(found[k:], body.out[n:])
     return (*found[:n], *ys), (*_carried(found[n:k], trip, n), *dys)
 
 
@@ -151,7 +157,7 @@ def _carried(found: Sequence[Value], trip: Trip, n: int) -> Tangents:
 
 
 def while_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """The condition does not look at the tangents."""
+    """The loop carries the tangents as well; its condition ignores them."""
     assert isinstance(op, While)
     n, count = len(op.init), len(xs)
     trip = _trip(engine, op, xs, dx)
@@ -179,20 +185,20 @@ def _unread(params: Sequence[Param]) -> list[Param]:
 
 
 def checkpoint_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """A checkpoint of the body with its tangents."""
+    """A checkpoint of the body that computes the tangents as well."""
     assert isinstance(op, Checkpoint)
-    body = beside(engine, op.body, flags_of(dx))
-    found = Checkpoint((*xs, *present(dx)), joined(body), op.policy).results
-    return sorted_out(found, body.out)
+    body = tangent_body(engine, op.body, flags_of(dx))
+    found = Checkpoint((*xs, *present(dx)), tangent_function(body), op.policy).results
+    return results_and_tangents(found, body.out)
 
 
 def recompute_tangent(engine: Engine, op: Op, xs: Sequence[Value], dx: Tangents) -> Moved:
-    """A recomputation of the body with its tangents, on the same triggers."""
+    """A recomputation of the body that computes the tangents as well, on the same triggers."""
     assert isinstance(op, Recompute)
     n = len(op.xs)
-    body = beside(engine, op.body, flags_of(dx[:n]))
-    found = Recompute((*xs[:n], *present(dx[:n])), tuple(xs[n:]), joined(body)).results
-    return sorted_out(found, body.out)
+    body = tangent_body(engine, op.body, flags_of(dx[:n]))
+    found = Recompute((*xs[:n], *present(dx[:n])), tuple(xs[n:]), tangent_function(body)).results
+    return results_and_tangents(found, body.out)
 
 
 TANGENTS[Call] = call_tangent

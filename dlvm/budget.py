@@ -1,7 +1,7 @@
-"""A budget of memory: what users write, and kernels with recomputation until it holds.
+"""Memory budgets: parsing ``memory=``, and recomputation until a program fits its budget.
 
-What counts is the arena that is planned for the finished program, not an estimate of it: the
-plan is asked after each attempt, and the aim is lowered by what is still too much.
+What counts is the arena that is planned for the finished program, not an estimate: the plan is made
+after each attempt, and the next attempt aims lower by the excess.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS = DECIMAL | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 ATTEMPTS = 6
 CHEAP = 1.1
-"""How many times the operations count as hardly more."""
+"""Ratio of operations to those without recomputation that counts as cheap."""
 
 
 def budget_of(memory: Any) -> int | None:
-    """Bytes, from a number of them or from text such as ``"64MB"`` or ``"1.5GiB"``."""
+    """A number of bytes, from an integer or from text such as ``"64MB"`` or ``"1.5GiB"``."""
     if memory is None or (type(memory) is int and memory >= 0):
         return memory
     found = re.fullmatch(r"\s*([\d.]+)\s*([KMG]i?B|B)\s*", memory) if type(memory) is str else None
     if found is None or found[1].count(".") > 1 or found[1] == ".":
         raise UserError(
-            f"memory={memory!r:.40}: expected bytes, or a number and a unit",
+            f"memory={memory!r:.40}: expected a number of bytes, or text with a number and a unit",
             remedy='write memory="64MB" (or KB, GB, KiB, MiB, GiB)',
         )
     return int(float(found[1]) * UNITS[found[2]])
@@ -37,22 +37,22 @@ def budget_of(memory: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Kernels, and the bytes that are planned for them."""
+    """A module of kernels, and the bytes of memory that are planned for it."""
 
     module: Module
     planned: int
 
     @property
     def work(self) -> int:
-        """Their floating-point operations."""
+        """The floating-point operations of the module; symbolic sizes count as 64."""
         return typical(body_flops(self.module.main))
 
 
 def fitted(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Module:
-    """The kernels of a module with recomputation until the planned memory meets the budget.
+    """The kernels of a module, with as much recomputation as the budget requires.
 
-    Loops keep less, one more at a time, and kernels run again; of what meets the budget that with
-    the fewest operations is taken. ``fuse`` makes kernels.
+    Loops keep less, one more loop at a time, and kernels are recomputed. Among the versions within
+    the budget the one with the fewest operations is chosen. ``fuse`` turns a module into kernels.
     """
     loops = [*_loops(module, budget, fuse)]
     if loops[0].planned <= budget:
@@ -63,19 +63,20 @@ def fitted(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Mod
         return min(met, key=lambda made: (made.work, made.planned)).module
     least = min(made.planned for made in tried)
     error = UserError(
-        f"memory={budget} bytes: this function needs {loops[0].planned} bytes beside its arguments "
-        f"and results, and at least {least} with recomputation",
-        remedy="allow that much, use smaller batches, or checkpoint loops (dlvm.checkpoint)",
+        f"memory={budget} bytes: this function needs {loops[0].planned} bytes besides its "
+        f"arguments and results, and at least {least} bytes with recomputation",
+        remedy="raise memory=, use smaller batches, or checkpoint loops (dlvm.checkpoint)",
     )
     error.refused = True
     raise error
 
 
 def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Iterator[Made]:
-    """The module, then with one more loop in stretches each time, until that meets the budget.
+    """The module, then versions with one more loop in stretches, until one is within the budget.
 
-    The loop is taken that saves most for its operations; one that saves nothing, as planned, is
-    left as it is.
+    A loop *in stretches* keeps its carried values only at the start of each stretch of trips and
+    recomputes the others. The next loop is the one that saves the most memory for its operations; a
+    loop whose plan does not shrink is left unchanged.
     """
     from dlvm.opt.inlining import keep_reachable
     from dlvm.opt.stretching import kept_by_loops, stretched
@@ -98,7 +99,7 @@ def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Ite
 
 
 def _worth(loops: Sequence[Made]) -> list[Made]:
-    """Where kernels may run again: as it was, and with the most loops in stretches, or one less."""
+    """The versions in which kernels may be recomputed: the first one and the last two."""
     return list(dict.fromkeys((loops[0], *loops[-2:])))
 
 
@@ -107,7 +108,7 @@ def _made(module: Module) -> Made:
 
 
 def _attempts(made: Made, budget: int) -> Iterator[Made]:
-    """Recomputation for several aims: lower where too much is planned, then by halving."""
+    """Versions with recomputation for several aims: lower by the excess, then by bisection."""
     from dlvm.opt.recomputing import within
 
     if made.planned <= budget:
@@ -128,7 +129,7 @@ def _attempts(made: Made, budget: int) -> Iterator[Made]:
 
 
 def planned_bytes(module: Module) -> int:
-    """The planned memory of a module of kernels; open sizes count as 64."""
+    """The planned memory of a module of kernels in bytes; symbolic sizes count as 64."""
     from dlvm.gen.build import planned_bytes
 
     return typical(planned_bytes(module))

@@ -1,8 +1,8 @@
-"""The road, on one page: from a traced module to something that runs.
+"""The road through the compiler, on one page: from a traced module to a callable.
 
-Every arrow is a pure function, every stop is made when it is first asked for and can be shown
-as text. With ``DLVM_INTERPRET=1`` the module runs by the references of its operations instead
-of by machine code. Rooms are entered when they are needed: ``import dlvm`` must be quick.
+Every step is a pure function, and every stage is computed on first use and can be shown as text.
+With ``DLVM_INTERPRET=1`` a module runs by the references of its operations instead of as machine
+code. Packages are imported when they are needed, because ``import dlvm`` must be fast.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STAGES = (*MODULES, "loops", "llvm", "asm")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may say about how code is made."""
+    """The options that users give for compiling a function."""
 
     target: str = "host"
     threads: int | None = None
@@ -52,7 +52,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.target != "host":
             raise UserError(
-                f"target={self.target!r}: there is no such target", remedy='it can be "host"'
+                f'target={self.target!r}: expected "host"', remedy='write target="host"'
             )
         Looks.named(self.debug, "debug=")
         mode_named(self.numerics)
@@ -69,7 +69,7 @@ class Options:
         return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
 
     def machine(self) -> Target:
-        """The processor that these options mean."""
+        """The processor that these options describe."""
         from dlvm.target import Target
 
         threads = self.threads or _threads_of_the_environment()
@@ -79,7 +79,7 @@ class Options:
 
 
 def _threads_of_the_environment() -> int | None:
-    """``DLVM_THREADS``: how many threads functions use that don't say so themselves."""
+    """``DLVM_THREADS``: the number of threads of functions without ``threads=``; None if unset."""
     found = environment.value("DLVM_THREADS")
     if found and not (found.isdecimal() and int(found)):
         raise UserError(
@@ -90,7 +90,10 @@ def _threads_of_the_environment() -> int | None:
 
 
 class Road:
-    """traced → differentiated → optimized → kernels → executable, each from the one before."""
+    """The stages of one program, each computed from the one before.
+
+    They are traced → differentiated → optimized → kernels → executable.
+    """
 
     def __init__(self, traced: Module, options: Options) -> None:
         self.traced = traced
@@ -99,7 +102,7 @@ class Road:
 
     @lazy
     def differentiated(self) -> Module:
-        """Every declared derivative and batched form filled in."""
+        """The program with every declared derivative and batched form expanded."""
         if environment.verifying() == "passes":
             with numerics(self.options.numerics):
                 guard.demanded(self.traced, target=self.options.machine())
@@ -107,10 +110,10 @@ class Road:
 
     @lazy
     def optimized(self) -> Module:
-        """Simplified, shared, hoisted: what the program means, said well."""
+        """The program after simplification, common subexpression elimination and hoisting."""
         from dlvm.opt.pipelines import MEANING
 
-        before = self.differentiated  # whose seconds are its own
+        before = self.differentiated  # computed first, as it is timed on its own
         with numerics(self.options.numerics):
             return self._timed("optimize", lambda: passes.run(before, MEANING))
 
@@ -130,7 +133,7 @@ class Road:
     @lazy
     @passes.unhurried()
     def executable(self) -> Executable | Interpreted:
-        """Machine code, from the disk if another process made it; or the interpreter."""
+        """Machine code, from the disk cache if another process compiled it; or the interpreter."""
         if interpreting():
             return Interpreted(self.differentiated)
         if looks(self.options.debug).bounds:
@@ -146,7 +149,7 @@ class Road:
 
     @property
     def report(self) -> Report:
-        """What was made and what it costs, with the time of every phase."""
+        """What was compiled and what it costs, with the seconds of every phase."""
         found = self.executable.report
         return replace(found, seconds={**self.seconds, **found.seconds})
 
@@ -158,12 +161,12 @@ class Road:
         return Road(self.traced, replace(self.options, numerics="strict"))
 
     def text(self, stage: str) -> str:
-        """One stop as text."""
+        """One stage as text."""
         if stage in MODULES:
             return str(getattr(self, stage))
         if stage in self.executable.texts:
             return self.executable.texts[stage]
-        raise IRError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+        raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(STAGES)}")
 
     def _timed(self, phase: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -173,7 +176,7 @@ class Road:
         return out
 
     def failed(self, error: Exception, arrays: Sequence[Array]) -> CompilerError:
-        """The error for a fault of ours in a call of what was made, with a reproducer."""
+        """The error for a bug in dlvm that a call of the program revealed; writes a reproducer."""
         stage = "interpret" if interpreting() else "machine"
         threads = self.options.machine().threads
         with numerics(self.options.numerics):
@@ -185,7 +188,7 @@ class Road:
 
 @passes.unhurried()
 def expand(module: Module) -> Module:
-    """The module with every declaration filled in."""
+    """The module with every declaration expanded into code."""
     from dlvm.ad.expand import expand
 
     with guard.guarded(module, "differentiate"), standard_mode():
@@ -200,9 +203,9 @@ def at_a_point(
     forward: bool,
     room: int | None,
 ) -> Point | None:
-    """A function of a module with a linear map at a point; None where it keeps a tape.
+    """A function of a module with a linear map at a point; None if it would keep a tape.
 
-    With ``room`` that becomes a stack of so many slots.
+    With ``room`` that tape becomes a stack with this number of slots.
     """
     from dlvm.ad.linear import point
 
@@ -215,7 +218,7 @@ def at_a_point(
 
 @passes.unhurried()
 def flops_of(module: Module, name: str) -> Dim:
-    """Floating-point operations of one run of a function of a module, optimised."""
+    """The floating-point operations of one run of a function, after optimisation."""
     from dlvm.cost import body_flops
     from dlvm.opt.inlining import keep_reachable
     from dlvm.opt.pipelines import MEANING
@@ -228,7 +231,7 @@ def flops_of(module: Module, name: str) -> Dim:
 
 
 def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
-    """The module after the passes named, or after the default pipeline."""
+    """The module after the passes with these names, or after the default pipeline."""
     from dlvm.opt.pipelines import DEFAULT
 
     pipeline = DEFAULT if names is None else passes.named(names)
@@ -243,7 +246,7 @@ def passed(
     watch: Watch | None = None,
     verify: bool | None = None,
 ) -> Module:
-    """The module, expanded, after these passes; a fault of ours is told with a reproducer."""
+    """The module, expanded, after these passes; a bug in a pass is reported with a reproducer."""
     full = expand(module)
     with guard.guarded(module, "optimize", pipeline=pipeline), standard_mode():
         return passes.run(full, pipeline, watch, verify)
@@ -253,29 +256,32 @@ hooks.expand = expand
 hooks.optimize = optimize
 
 
-# -- the interpreter in the place of machine code ------------------------------------------------
+# -- the interpreter in place of machine code ----------------------------------------------------
 
 
 interpreting = environment.switch("DLVM_INTERPRET")
-"""Whether staged code is to run by the interpreter."""
+"""Whether staged code runs in the interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """A module that runs by its references; results overwrite the donated arguments they fit."""
+    """A module that runs by its references; donated arguments are overwritten by results."""
 
     module: Module
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def report(self) -> Report:
-        """Nothing was made, so nothing is counted."""
+        """A report in which all counts are zero, since nothing was compiled."""
         from dlvm.gen.report import Report
 
         return Report({}, kernels=0, flops=0, bytes=0, peak_bytes=0, target="interpreter")
 
     def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
-        """Results on arrays in parameter order, none of which shares memory with an argument."""
+        """The results for arrays in parameter order; none shares memory with an argument.
+
+        The exception is a donated argument, which is overwritten by its result and returned.
+        """
         main = self.module.main
         with np.errstate(all="ignore"), deep_enough():
             found = Interpreter(self.module).enter(main.name, arrays)

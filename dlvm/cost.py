@@ -1,9 +1,10 @@
-"""What an operation costs: floating-point operations and bytes of memory, as sizes.
+"""The cost of an operation: floating-point operations and bytes of memory, as sizes.
 
-Counts follow from facts that stand elsewhere: the scalar formula of an element-wise operation,
-the monoid of a reduction, the axes of a product. A word that gives a float counts one, moving
-elements counts nothing; a ``while`` counts one trip, a branch its dearer side where that is
-known and else both. This room knows no target: seconds are the business of gen/.
+The counts follow from facts that are stated elsewhere: the scalar formula of an element-wise
+operation, the monoid of a reduction, the axes of a product. A scalar function with a float result
+counts as one operation, and moving elements as none. A ``while`` counts as one trip; a branch
+counts as its more expensive side, or as the sum of both if their order is unknown. This file knows
+no target: times in seconds are the business of ``gen``.
 """
 
 from __future__ import annotations
@@ -16,51 +17,51 @@ from dlvm.ops import Cond, Matmul, Scan, While
 from dlvm.ops.families import Elementwise, Reduction, Running
 
 TYPICAL = 64
-"""What an open size counts as."""
+"""The value that a symbolic size counts as."""
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 
 class Count:
-    """Scalar words that only count; a scalar is its element type."""
+    """An implementation of the scalar functions that only counts; a scalar is its element type."""
 
     def __init__(self) -> None:
         self.flops = 0
 
     def constant(self, number: float, dtype: DType) -> DType:
-        """A number costs nothing."""
+        """A constant costs nothing."""
         return dtype
 
     def dtype(self, x: DType) -> DType:
-        """The type of a scalar."""
+        """The type of the scalar."""
         return x
 
     def unary(self, word: str, x: DType) -> DType:
-        """One, on floats."""
+        """Counts one operation on a float."""
         self.flops += x.is_float
         return x
 
     def binary(self, word: str, x: DType, y: DType) -> DType:
-        """One, where the result is a float."""
+        """Counts one operation if the result is a float."""
         if word in _COMPARISONS:
             return BOOL
         self.flops += x.is_float
         return x
 
     def select(self, condition: DType, x: DType, y: DType) -> DType:
-        """A choice is no arithmetic."""
+        """A selection costs nothing."""
         return x
 
     def cast(self, x: DType, dtype: DType) -> DType:
-        """Neither is a conversion."""
+        """A conversion costs nothing."""
         return dtype
 
     def reinterpret(self, x: DType, dtype: DType) -> DType:
-        """Nor looking at bits."""
+        """A reinterpretation of bits costs nothing."""
         return dtype
 
 
 def flops(op: Op) -> Dim:
-    """Floating-point operations of one execution."""
+    """The floating-point operations of one execution."""
     match op:
         case Elementwise():
             return _formula(op) * op.result_types[0].size
@@ -109,17 +110,17 @@ def _dearer(a: Dim, b: Dim) -> Dim:
 
 
 def body_flops(fn: Function) -> Dim:
-    """Floating-point operations of one run of a body."""
+    """The floating-point operations of one run of a body."""
     return sum_of(flops(op) for op in fn.ops)
 
 
 def size_in_bytes(t: TensorType) -> Dim:
-    """The memory that a value of a type takes."""
+    """The memory of a value of this type, in bytes."""
     return t.size * t.dtype.bytes
 
 
 def sum_of(sizes: Iterable[Dim]) -> Dim:
-    """The sum of several sizes."""
+    """The sum of the sizes."""
     total: Dim = 0
     for size in sizes:
         total = total + size
@@ -127,5 +128,5 @@ def sum_of(sizes: Iterable[Dim]) -> Dim:
 
 
 def typical(size: Dim) -> int:
-    """A size, or what it is where every open one is 64: to choose by, never to compute with."""
+    """The size with 64 for every symbol: for choices between versions, never for results."""
     return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))

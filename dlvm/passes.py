@@ -1,7 +1,7 @@
-"""A pass is a pure function on modules with a name and a manual; a pipeline is a tuple of them.
+"""Passes and pipelines: a pass is a named pure function on modules, a pipeline a tuple of passes.
 
-``run`` is the one loop that every pipeline goes through: it verifies between passes when asked
-and names the guilty one, prints after those that are watched, and takes the time of each.
+``run`` is the one loop that every pipeline goes through. On request it verifies after each pass and
+names the pass that broke the module; it calls ``watch`` with the time of each pass.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dlvm.ir.rewrite import everywhere
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named change of modules; ``run.__doc__`` is its manual."""
+    """A named transformation of modules; its documentation is ``run.__doc__``."""
 
     name: str
     run: Callable[[Module], Module]
 
     @property
     def manual(self) -> str:
-        """What it does, from its docstring."""
+        """The documentation of the pass, from its docstring."""
         return self.run.__doc__ or ""
 
 
@@ -36,12 +36,12 @@ PASSES: dict[str, Pass] = {}
 
 
 def module_pass(run: Callable[[Module], Module]) -> Pass:
-    """A pass over whole modules, named after the function."""
+    """Registers a pass over whole modules, named after the function."""
     return _registered(run.__name__, run)
 
 
 def function_pass(run: Callable[[Function], Function]) -> Pass:
-    """A pass over each function and each region inside, innermost first."""
+    """Registers a pass over each function and each region inside it, innermost first."""
 
     def over_module(module: Module) -> Module:
         return module.map(lambda fn: everywhere(fn, run))
@@ -53,18 +53,18 @@ def function_pass(run: Callable[[Function], Function]) -> Pass:
 def _registered(name: str, run: Callable[[Module], Module]) -> Pass:
     if name in PASSES:
         raise IRError(
-            f"two passes are called {name!r}", remedy="rename the function of the new one"
+            f"two passes are called {name!r}", remedy="rename the function of the new pass"
         )
     PASSES[name] = found = Pass(name, run)
     return found
 
 
 def named(names: Sequence[str] | str) -> tuple[Pass, ...]:
-    """The passes of these names (a sequence, or ``"a,b"``), in this order, repeated or not."""
+    """The passes with these names (a sequence, or ``"a,b"``), in this order; names may repeat."""
     names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
     for name in names:
         if name not in PASSES:
-            raise IRError(f"no pass {name!r}; there are {', '.join(sorted(PASSES))}")
+            raise IRError(f"there is no pass {name!r}; expected one of {', '.join(sorted(PASSES))}")
     return tuple(PASSES[n] for n in names)
 
 
@@ -73,7 +73,7 @@ Watch = Callable[[str, Module, float], None]
 
 @contextmanager
 def unhurried() -> Generator[None]:
-    """While programs change, no search for garbage: they are large, and all of them is in use."""
+    """Turns garbage collection off inside: programs are large, and little of them is garbage."""
     if not gc.isenabled():
         yield
         return
@@ -88,7 +88,7 @@ def unhurried() -> Generator[None]:
 def run(
     module: Module, pipeline: Sequence[Pass], watch: Watch | None = None, verify: bool | None = None
 ) -> Module:
-    """Run the passes in order; a module that a pass breaks is blamed on that pass."""
+    """Runs the passes in order; an error is reported with the pass that caused it."""
     check = bool(environment.verifying()) if verify is None else verify
     for step in pipeline:
         start = time.perf_counter()
@@ -108,18 +108,20 @@ def _applied(step: Pass, module: Module) -> Module:
     except Exception as error:
         if may_refuse(step.name, error):
             raise
-        said = f"the pass {step.name} failed: {error!r}\non:\n{module}"
+        said = f"the pass {step.name} raised {error!r}\non:\n{module}"
         raise CompilerError(said, stage=step.name) from error
     if not isinstance(found, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise CompilerError(f"the pass {step.name} gave {found!r}, not a module", stage=step.name)
+        raise CompilerError(
+            f"the pass {step.name} returned {found!r}, not a module", stage=step.name
+        )
     return found
 
 
 def may_refuse(stage: str, error: Exception) -> bool:
-    """Whether an error says something about the program, and is no fault of ours.
+    """Whether an error is about the program, rather than a bug in dlvm.
 
-    Derivatives may be refused. No later stage refuses a program that was well-typed, and none
-    at all may make an operation whose types don't fit.
+    Differentiation may reject a program. A later stage never rejects a well-typed program, and no
+    stage may construct an operation whose types do not fit.
     """
     ours = not isinstance(error, UserError) or isinstance(error, ShapeError | DTypeError)
     return stage == "differentiate" and not ours

@@ -1,6 +1,6 @@
-"""The processor that code is made for, as a frozen record.
+"""The processor for which code is compiled, as a frozen record.
 
-Schedules, emission and cost read it; nothing else in dlvm asks the machine what it is.
+Schedules, emission and cost models read it; no other code asks which machine it runs on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cache
 
 from dlvm.base.errors import UserError
 
-# A version of PTX that is too old for the GPU ends the process inside LLVM, and one that LLVM
-# does not know means its default without a word: so each GPU has its own.
+# A PTX version that is too old for the GPU makes LLVM abort the process, and a version that LLVM
+# does not know silently selects its default. So each GPU has a version of its own here.
 PTX_VERSIONS = {
     "sm_70": 70,
     "sm_75": 70,
@@ -49,7 +49,7 @@ class Target:
 
     @staticmethod
     def cuda(cpu: str = "sm_80") -> Target:
-        """An NVIDIA GPU; no device or driver is needed to make code for it."""
+        """An NVIDIA GPU; compiling for it needs neither a device nor a driver."""
         if cpu not in PTX_VERSIONS:
             raise UserError(
                 f"expected a GPU among {', '.join(PTX_VERSIONS)}, found {cpu!r}",
@@ -59,7 +59,7 @@ class Target:
         return Target("nvptx64-nvidia-cuda", cpu, features, vector_bits=8, registers=255, threads=1)
 
     def lanes(self, bytes_each: int) -> int:
-        """How many elements of a size one vector register holds."""
+        """The number of elements of this size that one vector register holds."""
         return max(1, self.vector_bits // (8 * bytes_each))
 
     def __str__(self) -> str:
@@ -84,13 +84,13 @@ def _host() -> Target:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return found or 1
 
 
 def _vectors(triple: str, enabled: dict[str, bool]) -> tuple[int, int]:
-    """Bits and number of the vector registers of a host."""
+    """The width in bits and the number of the vector registers of a host."""
     if not triple.startswith(("x86_64", "i686")):
         return 128, 32
     if enabled.get("avx512f") and enabled.get("avx512vl") and enabled.get("avx512dq"):

@@ -21,7 +21,7 @@ func @f(%x: f32[3]) -> f32[3] {
 
 def test_names_in_a_sequence_or_in_one_text():
     assert named("simplify, drop") == named(["simplify", "drop"])
-    with pytest.raises(IRError, match="no pass 'simplfy'; there are"):
+    with pytest.raises(IRError, match="no pass 'simplfy'; expected one of"):
         named(["simplfy"])
 
 

@@ -1,1 +1,1 @@
-"""What everybody may use and that knows nobody: errors, locks, settings, lazy imports."""
+"""Code that every package may import and that imports none of them: errors, locks, settings."""

@@ -1,7 +1,7 @@
-"""``dlvm.debug``: what is looked at while programs run, and in which calls.
+"""``dlvm.debug``: which numeric and memory checks are requested, and in which calls.
 
-It is said by a context (``with dlvm.debug(nans=True):``), by a function's own ``debug=`` or by
-``DLVM_CHECK``; what several of them ask for is all looked at. Nothing here looks at anything.
+Checks are requested by a context (``with dlvm.debug(nans=True):``), by a function's own ``debug=``
+or by ``DLVM_CHECK``; a call runs all of those requested. This file only records the requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = ("nans", "infs", "bounds")
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Results without NaN, results without infinities, every access to memory."""
+    """The requested checks: for NaN in results, for infinities, for accesses out of bounds."""
 
     nans: bool = False
     infs: bool = False
@@ -26,12 +26,12 @@ class Looks:
 
     @staticmethod
     def named(names: tuple[str, ...], option: str) -> Looks:
-        """The looks of these names."""
+        """The checks with these names."""
         for name in names:
             if name not in NAMES:
                 raise UserError(
-                    f"{option}: there is nothing called {name!r} to look for",
-                    remedy=f"it can be {', '.join(NAMES)}",
+                    f"{option}: expected {', '.join(NAMES)}, found {name!r}",
+                    remedy=f"name one or more of {', '.join(NAMES)}",
                 )
         return Looks(*(n in names for n in NAMES))
 
@@ -40,13 +40,13 @@ class Looks:
 
     @property
     def at_numbers(self) -> bool:
-        """Whether results are looked at."""
+        """Whether results are checked for NaN or infinities."""
         return self.nans or self.infs
 
 
 NOTHING = Looks()
 contexts: list[object] = []
-"""Every context that some thread is in: calls take no short cuts while there is one."""
+"""The contexts that any thread is in; while there is one, calls take no fast path."""
 _active: ContextVar[tuple[debug, ...]] = ContextVar("dlvm_looks", default=())
 
 
@@ -76,16 +76,16 @@ class debug:
 
 
 def _around() -> Looks:
-    """What the contexts look at that are around this call, and still open."""
+    """The checks of the contexts around this call that are still open."""
     found = NOTHING
     for context in _active.get():
-        if context in contexts:  # one that was given to a thread may have been left since
+        if context in contexts:  # a context copied to a thread may have been left since
             found = found | context.looks
     return found
 
 
 def looks(own: tuple[str, ...] = ()) -> Looks:
-    """What is looked at in a call of a function with these names in its ``debug=``."""
+    """The checks for a call of a function with these names in its ``debug=``."""
     said = environment.value("DLVM_CHECK")
     found = _around() | Looks.named(own, "debug=") if own else _around()
     if not said:

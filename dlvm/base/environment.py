@@ -1,6 +1,6 @@
-"""Every environment variable that dlvm reads, in one table; ``docs/environment.md`` shows it.
+"""Every environment variable that dlvm reads, in one table, which ``docs/environment.md`` shows.
 
-Variables are read when they are needed, not at import, so a program may set them.
+A variable is read when it is needed, not at import, so a program may set it while it runs.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from .errors import UserError
 
 VARIABLES = {
     "DLVM_CACHE": "`0` keeps no compiled code on disk and reads none",
-    "DLVM_CACHE_BYTES": "how much of the disk the cache may take, 1 GiB where it is not set",
+    "DLVM_CACHE_BYTES": "the size limit of the cache on disk, in bytes; 1 GiB if it is not set",
     "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
-    "DLVM_CHECK": "what `dlvm.debug` looks at in every call: `nans`, `infs`, `bounds`, with commas",
+    "DLVM_CHECK": "the checks of `dlvm.debug` in every call: `nans`, `infs`, `bounds`, with commas",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
-    "DLVM_REPRO": "the folder of the reproducers of failures of dlvm itself, instead of one in the "
+    "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "
     "user's cache directory; `0` writes none",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else one or "
     "every core, whichever a call finds faster",
-    "DLVM_VERIFY": "`ir` (or `1`) checks the program after every pass; `passes` also compares what "
-    "it means before and after, down to machine code, on random arguments",
-    "NO_COLOR": "set to anything, the command `dlvm` uses no colour",
+    "DLVM_VERIFY": "`ir` (or `1`) verifies the program after every pass; `passes` also compares "
+    "results before and after, down to machine code, on random arguments",
+    "NO_COLOR": "if it is set to any text, the command `dlvm` uses no colour",
 }
 
 
 _environ: Any = os.environ
-_raw: dict[Any, Any] = getattr(_environ, "_data", _environ)  # a look at each call must be quick
+_raw: dict[Any, Any] = getattr(_environ, "_data", _environ)  # read on each call, so it must be fast
 
 
 def value(name: str) -> str:
-    """What a variable of the table is set to, or nothing."""
+    """The value of a variable in the table, or an empty string if it is not set."""
     return os.environ.get(name, "") if name in VARIABLES else _undocumented(name)
 
 
 def switch(name: str) -> Callable[[], bool]:
-    """A quick look whether a variable that is off by default is on now."""
+    """A fast function that tells whether a variable, off by default, is on now."""
     key = name if _raw is _environ else _environ.encodekey(name)
     get, off = _raw.get, (None, "", "0", b"", b"0")
     return lambda: get(key) not in off
@@ -49,7 +49,7 @@ def enabled(name: str) -> bool:
 
 
 def verifying() -> Literal["", "ir", "passes"]:
-    """How much ``DLVM_VERIFY`` asks to be verified."""
+    """The level of verification that ``DLVM_VERIFY`` requests."""
     match value("DLVM_VERIFY"):
         case "" | "0":
             return ""
@@ -59,9 +59,10 @@ def verifying() -> Literal["", "ir", "passes"]:
             return "passes"
         case other:
             raise UserError(
-                f"DLVM_VERIFY={other!r}: expected ir or passes", remedy="unset it to verify nothing"
+                f"DLVM_VERIFY={other!r}: expected ir or passes",
+                remedy="unset DLVM_VERIFY to verify nothing",
             )
 
 
 def _undocumented(name: str) -> str:
-    raise LookupError(f"{name} does not stand in the table of environment variables")
+    raise LookupError(f"{name} is not in the table of environment variables")

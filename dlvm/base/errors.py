@@ -1,7 +1,7 @@
-"""Every error that leaves dlvm: what was expected, what was found, where, and one remedy.
+"""The errors that dlvm raises: what was expected, what was found, where, and one remedy.
 
-Two families only. A ``UserError`` speaks about the user's program and points at the user's
-line; a ``CompilerError`` is our fault. This room knows nothing of the IR.
+There are two families. A ``UserError`` is about the user's program and points at the user's line; a
+``CompilerError`` is a bug in dlvm. This file knows nothing of the IR.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 WIDTH = 95
-"""How much of the user's line is shown."""
+"""Characters of the user's line that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where an operation was written: the user's file and line, and its ordinal in the trace.
 
-    ``derived`` says what it is of what was written there, such as ``the adjoint of tanh``.
+    ``derived`` describes an operation that was derived from the one written there, such as ``the
+    adjoint of tanh``.
     """
 
     file: str
@@ -28,15 +29,15 @@ class Origin:
     derived: str = ""
 
     def of(self, derived: str) -> Origin:
-        """The place of an operation that was derived from the one that stands here."""
+        """The origin of an operation that was derived from the one at this origin."""
         return replace(self, derived=derived)
 
     def source(self) -> str:
-        """The text of the user's line, or nothing where the file can't be read."""
+        """The text of the user's line, or an empty string if the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def shown(self) -> str:
-        """The same on one line of a terminal."""
+        """The text of the user's line, shortened to fit a line of a terminal."""
         source = self.source()
         return source if len(source) <= WIDTH else f"{source[: WIDTH - 3]}..."
 
@@ -45,14 +46,14 @@ class Origin:
 
 
 class DlvmError(Exception):
-    """The common root of all errors raised by dlvm."""
+    """The base class of all errors that dlvm raises."""
 
 
 class UserError(DlvmError):
-    """The program being compiled, or the way it is called, is wrong.
+    """The program being compiled, or a call of it, is wrong.
 
-    ``refused`` says that a stage of compilation that may say so has said so. ``sides`` are the two
-    sizes of an equation that does not hold; whoever traces says where they came from.
+    ``refused`` is set by stages of compilation that may reject a program. ``sides`` are the two
+    sizes of an equation that does not hold; the tracer adds where these sizes came from.
     """
 
     code = "user"
@@ -75,7 +76,7 @@ class UserError(DlvmError):
         super().__init__(message)
 
     def located(self, origin: Origin | None, *notes: str) -> UserError:
-        """The same error at a place, where it has none yet, with more notes."""
+        """The same error at an origin, unless it has one already, with more notes."""
         if self.origin is not None or origin is None:
             return self
         notes = (*self.notes, *notes)
@@ -96,43 +97,43 @@ class UserError(DlvmError):
 
 
 class ShapeError(UserError):
-    """Shapes that don't fit one another."""
+    """Shapes that do not fit each other."""
 
     code = "shape"
 
 
 class DTypeError(UserError):
-    """Element types that don't fit one another or the operation."""
+    """Element types that do not fit each other or the operation."""
 
     code = "dtype"
 
 
 class IndexOutOfRange(UserError, IndexError):
-    """An index outside its axis."""
+    """An index that is out of range for its axis."""
 
     code = "index"
 
 
 class CallError(UserError, TypeError):
-    """A function called with arguments that it does not take, or without those that it needs."""
+    """A function called with arguments that it does not take, or without required ones."""
 
     code = "call"
 
 
 class UnknownName(UserError, AttributeError):
-    """A name that a module of ours has not."""
+    """A name that a module of dlvm does not define."""
 
     code = "name"
 
 
 class NotFinite(UserError, FloatingPointError):
-    """A NaN or an infinity that somebody asked to be told of."""
+    """A NaN or an infinity in a call that checks for them."""
 
     code = "number"
 
 
 class TooDeep(UserError, RecursionError):
-    """A function that calls itself more often than there is room for."""
+    """A recursion for which the stack has no space."""
 
     code = "depth"
 
@@ -144,17 +145,17 @@ class AssertionFailed(UserError):
 
 
 class TraceError(UserError):
-    """Python that can't be staged, or a staged value used where it means nothing."""
+    """Python code that cannot be staged, or a staged value where only a concrete one will do."""
 
     code = "trace"
 
 
 class StagedTypeError(TraceError, TypeError):
-    """A staged value where Python wants another kind of value."""
+    """A staged value used where Python requires another type of value."""
 
 
 class StagedAttributeError(TraceError, AttributeError):
-    """An attribute that a staged value does not have."""
+    """An attribute that staged values do not have."""
 
 
 class TraceWarning(UserWarning):
@@ -162,22 +163,22 @@ class TraceWarning(UserWarning):
 
 
 class DonationError(UserError):
-    """A donated argument that can't be given away."""
+    """A donated argument that cannot be donated."""
 
     code = "donation"
 
 
 class IRError(UserError):
-    """IR text or an IR program that breaks a rule of the language."""
+    """IR text or a program that breaks a rule of the language."""
 
     code = "ir"
 
 
 class CompilerError(DlvmError):
-    """dlvm itself is wrong; the program that showed it should be reported.
+    """A bug in dlvm itself; the program that revealed it should be reported.
 
-    ``stage`` is where on the road, as far as it is known; ``reproducer`` is the file that replays
-    it, empty where none could be written and None where nobody has tried yet.
+    ``stage`` is the stage of compilation, if it is known. ``reproducer`` is the file that replays
+    the failure; it is empty if none could be written, and None if none was tried yet.
     """
 
     def __init__(self, message: str, *, stage: str = "", reproducer: str | None = None) -> None:
@@ -189,20 +190,23 @@ class CompilerError(DlvmError):
     def __str__(self) -> str:
         if not self.reproducer:
             return self.message
-        return f"{self.message}\n  help: this is a fault of dlvm; dlvm repro {self.reproducer}"
+        return f"{self.message}\n  help: this is a bug in dlvm; dlvm repro {self.reproducer}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: one slip in four letters, and no more than three."""
+    """The known name that was probably meant, or None.
+
+    One slip in four letters is allowed, and at most three slips.
+    """
     most = min(max(len(name) // 4, len(name) > 2), 3)
     found = sorted((slips(name, k), k) for k in known if abs(len(name) - len(k)) <= most)
     return found[0][1] if found and found[0][0] <= most else None
 
 
 def slips(a: str, b: str) -> int:
-    """How many letters must be added, left out, changed or exchanged with the next to make b of a.
+    """The distance between two names in slips: letters added, left out, changed, or two swapped.
 
-    The distance of Damerau and Levenshtein, of which no letter is changed twice.
+    This is the restricted Damerau-Levenshtein distance, in which no letter is changed twice.
     """
     before, last = [0] * (len(b) + 1), [*range(len(b) + 1)]
     for i, x in enumerate(a):
@@ -217,6 +221,6 @@ def slips(a: str, b: str) -> int:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message on an unknown name: what was probably meant, if anything was."""
+    """The end of a message about an unknown name; empty if no known name is close."""
     meant = closest(name, known)
     return f"; did you mean {meant!r}?" if meant else ""

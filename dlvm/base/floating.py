@@ -1,7 +1,7 @@
-"""The floating-point mode in which Python code of ours computes with NumPy.
+"""The floating-point mode in which dlvm's own Python code computes with NumPy.
 
-Folding constants, and running a program by the references of its operations, must not depend on
-the mode that the caller's thread was left in; machine code sets its own mode.
+Constant folding, and running a program by the references of its operations, must not depend on the
+mode of the caller's thread. Machine code sets its own mode.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from functools import cache
 
 ROOM = 1024
-"""Bytes for what the C library keeps of a mode: at most some hundred."""
+"""Size in bytes of a buffer for the C library's ``fenv_t``, which is smaller."""
 
 
 @cache
 def _library() -> tuple[Callable[..., int], Callable[..., int], ctypes.c_void_p] | None:
-    """Functions of the C library that read and set the mode, and the mode of a fresh process."""
+    """The C functions that read and set the mode, and a fresh mode; None if they are missing."""
     try:
         libc = ctypes.CDLL(None)
         read, write = libc.fegetenv, libc.fesetenv
@@ -27,15 +27,15 @@ def _library() -> tuple[Callable[..., int], Callable[..., int], ctypes.c_void_p]
     try:
         fresh = ctypes.addressof(ctypes.c_char.in_dll(libc, "_FE_DFL_ENV"))  # macOS
     except ValueError:
-        fresh = -1  # the other C libraries
+        fresh = -1  # FE_DFL_ENV of the other C libraries
     return read, write, ctypes.c_void_p(fresh)
 
 
 @contextmanager
 def standard_mode() -> Generator[None]:
-    """Run a block rounding to nearest and keeping denormal numbers; the caller's mode comes back.
+    """Runs a block with rounding to nearest and denormal numbers, then restores the caller's mode.
 
-    Where the C library has no such functions, the block runs in the caller's mode.
+    If the C library has no such functions, the block runs in the caller's mode.
     """
     found = _library()
     if found is None:

@@ -1,8 +1,8 @@
-"""What is computed when it is first asked for, and then kept, without a lock.
+"""Attributes that are computed on first use and then kept, without a lock.
 
-``functools.cached_property`` has one lock for all instances before Python 3.12: a thread that
-computes makes all others wait, and a child that is forked meanwhile waits for ever. Two threads
-may compute the same here; what is kept is equal.
+Before Python 3.12 ``functools.cached_property`` has one lock for all instances: a thread that
+computes makes all others wait, and a child process that is forked meanwhile waits for ever. Here
+two threads may compute the same attribute; both then see the value that was stored first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):  # it is used like property
-    """``@lazy def x(self)``: an attribute that the method gives at first use."""
+class lazy(Generic[T]):  # lower case, as it is used like property
+    """``@lazy def x(self)``: an attribute that the method computes on first use."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self.compute = compute

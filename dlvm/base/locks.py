@@ -1,7 +1,7 @@
-"""Locks that no other thread holds while a process forks: a child would wait for them for ever.
+"""Locks that a fork waits for, since a child process would wait for ever for a lock held meanwhile.
 
-A fork first waits for every lock here, outer ones first, so for a compile of another thread to
-end; parent and child give them back.
+A fork first takes every lock that is registered here, outer ones first; so it waits, for example,
+until a compilation in another thread ends. Afterwards parent and child release the locks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Lock = TypeVar("Lock", bound=AbstractContextManager[Any])
 
 
 class Order(IntEnum):
-    """Who may wait for whom: what holds a lock may ask for a later one only."""
+    """The order in which locks are taken: whoever holds a lock may only wait for a later one."""
 
     COMPILING = 0
     POOL = 1
@@ -28,7 +28,7 @@ _taken: list[AbstractContextManager[Any]] = []
 
 
 def held_at_fork(lock: Lock, order: Order) -> Lock:
-    """The lock, which forks wait for from now on."""
+    """Registers a lock, for which forks wait from now on; returns it."""
     _HELD.append((order, lock))
     _HELD.sort(key=lambda pair: pair[0])
     return lock

@@ -1,7 +1,8 @@
-"""The command ``dlvm``: each of its commands is one file here, which adds and runs itself.
+"""The command ``dlvm``: one file for each subcommand, which describes and runs it.
 
-Exit codes: 0 all is well; 1 the program, its arguments or a check is wrong; 2 the command line
-is; 3 dlvm itself; 130 interrupted; 141 whoever read the output has gone.
+Exit codes: 0 success; 1 the program or its arguments are wrong, or a check did not hold; 2 the
+command line is wrong; 3 dlvm itself failed; 130 interrupted; 141 the reader of the output closed
+it.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Runs one command; returns its exit code."""
     outside = user_origin()
     try:
         options = _options(argv)
         code = int(options.run(options))
-        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it may be closed
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # None if it was closed
             sys.stdout.flush()
         return code
-    except SystemExit as leaving:  # argparse: help, version or a mistake
+    except SystemExit as leaving:  # argparse exits after help, version or an error
         return leaving.code if isinstance(leaving.code, int) else USAGE
     except BrokenPipeError:
         _forget_output()
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CompilerError as error:
         return _said("compiler", error, OURS)
     except UserError as error:
-        if error.origin == outside:  # a command line has no lines of the user's
+        if error.origin == outside:  # the origin is not in a script of the user's
             error.origin = None
         return _said(error.code, error, WRONG)
     except OSError as error:
@@ -53,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _recorded(error: Exception, argv: Sequence[str]) -> CompilerError:
-    """A fault of the commands themselves, with a file that says what is known of it."""
+    """The error for a bug in the commands themselves, with a report file."""
     from dlvm.dsl.faults.faults import told
 
     return told(error, "the command line", argv, {})
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What is asked; arguments of programs may stand before and after options."""
+    """Parses the command line; a program's arguments may precede and follow options."""
     found = parser()
     options, rest = found.parse_known_args(argv)
     if rest and (any(r.startswith("-") for r in rest) or not hasattr(options, "arguments")):
@@ -71,13 +72,14 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line, as its commands describe it."""
+    """The parser of the command line, assembled from the commands."""
     from dlvm import __version__
 
     found = argparse.ArgumentParser(
         prog="dlvm",
         description="Staged linear algebra: look at programs, run, check and measure them.",
-        epilog="exit codes: 0 well; 1 the program or a check is wrong; 2 the command line; 3 dlvm",
+        epilog="exit codes: 0 success; 1 the program failed or a check did not hold; "
+        "2 the command line is wrong; 3 dlvm itself failed",
     )
     found.add_argument("--version", action="version", version=f"dlvm {__version__}")
     commands = found.add_subparsers(title="commands", metavar="command", required=True)
@@ -92,6 +94,6 @@ def _said(kind: str, error: Exception, code: int) -> int:
 
 
 def _forget_output() -> None:
-    """What is still in the buffers has no reader, and must not be an error at exit."""
+    """Redirects buffered output that has no reader, so that flushing it at exit is no error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``dlvm bench``: the time of a call, beside the references and a copy of as many bytes."""
+"""``dlvm bench``: measures the time of a call, compared with the references and a memory copy."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LARGEST = 1 << 28
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("bench", help="the time of a call")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("bench", help="measure the time of a call")
     add_inputs(parser)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long to measure each")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds for each measurement")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the best time of a call and what it does in it."""
+    """Prints the best time of a call, and its operations and memory traffic."""
     call = call_named(options)
     arrays = [np.array(a) for a in call.arrays]
     seconds = best(lambda: call.road.executable.run(arrays), options.seconds)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def best(call: Callable[[], Any], seconds: float) -> float:
-    """The least time of one call, of as many as fit; one call is not timed."""
+    """The least time of a call in seconds, over those that fit; the first is not timed."""
     call()
     least, end = float("inf"), time.perf_counter() + seconds
     while True:
@@ -73,7 +73,7 @@ def _work(call: Call, seconds: float, budget: float) -> dict[str, Any]:
 
 
 def _copy(moved: int, budget: float) -> float:
-    """The time to copy memory so that as many bytes are read and written."""
+    """The time in seconds of a memory copy that reads and writes ``moved`` bytes in total."""
     source = np.ones(moved // 2, np.uint8)
     target = np.empty_like(source)
     return best(lambda: np.copyto(target, source), budget)
@@ -83,18 +83,18 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     seconds, copy = facts["seconds"], facts["copy_seconds"]
     rows = [
         ("a call", duration(seconds)),
-        ("by the references", f"{duration(facts['numpy_seconds'])}  ({_ratio(facts)} times)"),
+        ("interpreted", f"{duration(facts['numpy_seconds'])}  ({_ratio(facts)} times)"),
         ("operations", f"{facts['flops']}  {_rate(facts['flops'], seconds)}FLOP/s"),
         ("bytes moved", f"{facts['bytes']}  {_rate(facts['bytes'], seconds)}B/s"),
-        ("memory borrowed", f"{facts['peak_bytes']} bytes"),
-        ("and by each activation", f"{facts['activation_bytes']} bytes"),
+        ("peak memory", f"{facts['peak_bytes']} bytes"),
+        ("per recursive call", f"{facts['activation_bytes']} bytes"),
         ("kernels", str(facts["kernels"])),
         ("compiled in", duration(facts["compile_seconds"])),
         ("target", facts["target"]),
     ]
     if copy is not None:
         said = f"{duration(copy)}  (a call takes {seconds / copy:.2f} times that)"
-        rows.insert(4, ("a copy of as much", said))
+        rows.insert(4, ("memory copy", said))
     return rows
 
 

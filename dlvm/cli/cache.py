@@ -1,4 +1,4 @@
-"""``dlvm cache``: where compiled code is kept, how much, and whether it is sound."""
+"""``dlvm cache``: shows where compiled code is kept and how large it is; clears or verifies it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ACTIONS = ("where", "size", "list", "clear", "verify")
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("cache", help="the code that is kept on disk")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("cache", help="show, clear or verify the compiled code on disk")
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="size")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what is asked; 1 where damaged files were found."""
+    """Carries out the action; returns 1 if damaged files were found."""
     from dlvm.gen.cache import store
 
     found = store()
     if found is None:
-        raise UserError("nothing is kept: the cache is off", remedy="unset DLVM_CACHE")
+        raise UserError("the cache is off, so it holds no code", remedy="unset DLVM_CACHE")
     act = {"where": _where, "size": _size, "list": _list, "clear": _clear, "verify": _verify}
     facts, code = act[options.action](found)
     if options.json:
@@ -73,7 +73,7 @@ def _clear(store: Store) -> Found:
 
 
 def _verify(store: Store) -> Found:
-    """Damaged files are removed, which costs nothing but making the code again."""
+    """Removes damaged files; their code is compiled again when it is needed."""
     files, damaged = len(store.entries()), store.damaged()
     for key, _ in damaged:
         store.remove(key)

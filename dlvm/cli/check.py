@@ -1,8 +1,8 @@
-"""``dlvm check``: the rules of the language, machine code against the references, the gradient.
+"""``dlvm check``: verifies a program after every pass, its machine code, and its gradient.
 
-What is asked, and how far answers may be apart, is said by ``dlvm.trust``, as for everybody who
-compares. The gradient is taken in f64 along a random direction beside differences; where these
-know less than three digits, as at a kink, nothing is said.
+``dlvm.trust`` states which answers are compared and which tolerances hold. The gradient is computed
+in f64 along a random direction and compared with finite differences; if those are accurate to fewer
+than three digits, as near a kink, the gradient is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .output import coloured, print_json
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; ``passed`` is None where it can't be said."""
+    """The outcome of one check; ``passed`` is None if the check was inconclusive."""
 
     what: str
     passed: bool | None
@@ -32,15 +32,15 @@ class Finding:
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("check", help="rules, machine code and gradient")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("check", help="check passes, machine code and gradient")
     add_inputs(parser)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what was found; 1 where something is wrong."""
+    """Prints the findings; returns 1 if a check failed."""
     call = call_named(options)
     looks = (
         ("passes", lambda: _passes(call.road.traced)),
@@ -75,7 +75,7 @@ def _passes(module: Module) -> tuple[bool, str]:
 
 
 def _answers(call: Call) -> tuple[bool, str]:
-    """Machine code beside the references."""
+    """Compares the results of the machine code with those of the references."""
     from dlvm.trust.answers import Question, answered, differ
 
     question = Question(expand(call.road.traced), call.arrays)
@@ -85,28 +85,28 @@ def _answers(call: Call) -> tuple[bool, str]:
     found = answered(lambda write: run([np.array(a) for a in call.arrays], write))
     difference = differ(question, found)
     count = len(found.results)
-    said = f"{count} results as the references give them, but for rounding"
+    said = f"{count} results equal those of the references up to rounding"
     return difference is None, said if difference is None else str(difference)
 
 
 def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str]:
-    """The adjoint along a direction beside differences."""
+    """Compares the adjoint along a direction with finite differences."""
     from dlvm.trust.derivatives import slopes, states_its_own
     from dlvm.trust.recast import widened
 
     main = module.main
     wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
     if not wrt or not any(r.dtype.is_float for r in main.results):
-        return None, "no float goes in, or none comes out"
+        return None, "the program has no float parameter or no float result"
     name = "gradient"
     while name in module:
         name += "_"
     declared = Declaration("adjoint", name, main.name, wrt=wrt, seeded=True)
     whole = expand(widened(Module((*module.entries, declared))))
     if states_its_own(whole, whole.main):
-        return None, "the program states derivatives that need not be slopes"
+        return None, "the program has custom derivatives, which may differ from its slopes"
     found = slopes(declared, whole, arrays)
     if found is None:
-        return None, "the program ends in an error"
-    said = str(found) if found.tells else f"{found}: a kink, or too rough"
+        return None, "the program raises an error"
+    said = str(found) if found.tells else f"{found}: inconclusive, such as at a kink"
     return (found.agree if found.tells else None), said

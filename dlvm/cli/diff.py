@@ -1,4 +1,4 @@
-"""``dlvm diff``: what each pass changed, on the terminal or as a page that steps through it."""
+"""``dlvm diff``: shows what each pass changed, on the terminal or on an HTML page."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ class Step:
     after: str
 
     def difference(self, context: int = CONTEXT) -> list[str]:
-        """The lines that are gone and that are new, with some around them."""
+        """The removed and added lines, with lines of context around them."""
         lines = (self.before.splitlines(), self.after.splitlines())
         return list(difflib.unified_diff(*lines, n=context, lineterm=""))[2:]
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("diff", help="what each pass changed")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("diff", help="show what each pass changed")
     add_named(parser)
     add_passes(parser)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="a page that steps through it")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write an HTML page that steps through the passes"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the differences, or write the page."""
+    """Prints the differences, or writes the page."""
     road = road_named(options.program, options.arguments)
     found = steps(road.traced, options.passes)
     if options.html is not None:
@@ -51,14 +53,14 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for step in found:
         changed = step.difference()
-        print(coloured(f"==== {step.name}" + ("" if changed else ": nothing"), "bold"))
+        print(coloured(f"==== {step.name}" + ("" if changed else ": no change"), "bold"))
         for line in changed:
             print(coloured(line, _colour(line)) if _colour(line) else line)
     return 0
 
 
 def steps(traced: Module, names: str | None) -> list[Step]:
-    """The expansion of derivatives and each pass, with the program on both sides."""
+    """The program before and after the expansion of derivatives and each pass."""
     found: list[Step] = []
     now = str(traced)
 

@@ -1,4 +1,4 @@
-"""``dlvm doctor``: what dlvm runs on, and whether it works here."""
+"""``dlvm doctor``: reports the installation and the machine, and tries a small gradient."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("doctor", help="versions, processor, cache, and a trial")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser(
+        "doctor", help="report versions, processor and cache, and try a small gradient"
+    )
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what there is; 1 where something is wrong."""
+    """Prints the report; returns 1 if there is a problem."""
     problems: list[str] = []
     facts: dict[str, Any] = {}
     for section in (_versions, _processor, _graphics, _cache, _variables, _trial):
@@ -39,9 +41,9 @@ def run(options: argparse.Namespace) -> int:
         return 1 if problems else 0
     print_facts(facts)
     for problem in problems:
-        print(coloured(f"wrong: {problem}", "red"))
+        print(coloured(f"problem: {problem}", "red"))
     if not problems:
-        print(coloured("all is well", "green"))
+        print(coloured("no problems found", "green"))
     return 1 if problems else 0
 
 
@@ -129,7 +131,7 @@ def _variables(problems: list[str]) -> dict[str, Any]:
 
 
 def _trial(problems: list[str]) -> dict[str, Any]:
-    """A small program, compiled and compared."""
+    """Compiles a small gradient and compares it with NumPy."""
     import dlvm
 
     x = np.linspace(-1, 1, 100, dtype=np.float32)

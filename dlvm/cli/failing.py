@@ -1,7 +1,8 @@
-"""``dlvm repro``, ``bisect`` and ``reduce``: a failure of dlvm itself, replayed, blamed, shrunk.
+"""``dlvm repro``, ``bisect`` and ``reduce``: replay, blame and shrink a failure of dlvm itself.
 
-What may end the process runs in another one. A program is IR text, with the header of a reproducer
-or without, or a function of a script, on the arrays that stand beside it or on random ones.
+Anything that may end the process runs in a process of its own. A program is IR text, with or
+without the header of a reproducer, or a function of a script. It runs on the arrays in the
+reproducer or, where there are none, on random ones.
 """
 
 from __future__ import annotations
@@ -33,32 +34,34 @@ from .naming import add_named, arguments_of, function_named
 from .output import coloured, print_json
 
 SAME, OTHER = 3, 1
-"""Exit codes: the failure is still there; there is another one."""
+"""Exit codes: 3 if the program still fails in the same way, 1 if it fails in another way."""
 
 
 def add(commands: Any) -> None:
-    """Describe the commands."""
-    repro = commands.add_parser("repro", help="whether a failure of dlvm is still there")
-    repro.add_argument("file", help="what dlvm wrote when it failed, or -")
+    """Adds the subcommands to the parser."""
+    repro = commands.add_parser("repro", help="replay a failure of dlvm")
+    repro.add_argument("file", help="the file that dlvm wrote when it failed, or -")
     repro.set_defaults(run=run_repro)
-    bisect = commands.add_parser("bisect", help="which pass and law make a program fail")
+    bisect = commands.add_parser(
+        "bisect", help="find the pass and the rewrite rule that make a program fail"
+    )
     add_named(bisect)
     bisect.add_argument("--seed", type=int, help="of the arrays that are not given")
     bisect.add_argument("--size", action="append", default=[], metavar="B=64")
     bisect.set_defaults(run=run_bisect)
-    reduce = commands.add_parser("reduce", help="a smaller program that fails in the same way")
+    reduce = commands.add_parser("reduce", help="find a smaller program that fails in the same way")
     add_named(reduce)
     reduce.add_argument("--seed", type=int, help="of the arrays that are not given")
     reduce.add_argument("--size", action="append", default=[], metavar="B=64")
     reduce.add_argument("--out", type=Path, metavar="FILE", help="where to write the program")
     reduce.set_defaults(run=run_reduce)
     for parser in (repro, bisect, reduce):
-        parser.add_argument("--seconds", type=float, default=SECONDS, help="how long it may take")
+        parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit in seconds")
         parser.add_argument("--json", action="store_true")
 
 
 def run_repro(options: argparse.Namespace) -> int:
-    """Replay a file: 0 where nothing fails, 3 where the same does, 1 where something else does."""
+    """Replays a file; returns 0 if nothing fails, 3 for the same failure, 1 for another one."""
     kept = reproducer_in(options.file)
     found = _replayed(kept, options.seconds)
     same = found is not None and (kept.failure is None or found.same == kept.failure.same)
@@ -75,14 +78,14 @@ def run_repro(options: argparse.Namespace) -> int:
 
 
 def _replayed(kept: Reproducer, seconds: float) -> Failure | None:
-    """The failure of a file, if it still fails."""
+    """The failure that replaying a file gives, or None."""
     if kept.attempt is not None:
         return failure_apart(lambda watch: again(kept), seconds)
     return examine_apart(kept.module, kept.arrays, seconds, **kept.how())
 
 
 def run_bisect(options: argparse.Namespace) -> int:
-    """Name the pass and the law: 0 where nothing fails, 3 where something does."""
+    """Prints the pass and law to blame; returns 0 if nothing fails, 3 if something does."""
     kept = program_of(options)
     if kept.attempt is not None:
         found = _replayed(kept, options.seconds)
@@ -96,10 +99,12 @@ def run_bisect(options: argparse.Namespace) -> int:
 
 
 def run_reduce(options: argparse.Namespace) -> int:
-    """Write a smaller program: 0 where one fails in the same way, 1 where nothing fails."""
+    """Writes a smaller program; returns 0 if one fails in the same way, 1 if nothing fails."""
     kept = program_of(options)
     if kept.attempt is not None:
-        raise UserError("what failed while Python ran is not made smaller: there is no program")
+        raise UserError(
+            "expected a program to reduce; this failure happened in Python, before tracing ended"
+        )
     how = kept.how()
     found = bisect_apart(kept.module, kept.arrays, options.seconds, **how)
     if found is None:
@@ -122,13 +127,16 @@ def run_reduce(options: argparse.Namespace) -> int:
 
 
 def reproducer_in(file: str) -> Reproducer:
-    """What a file of IR text holds, with a header or without."""
+    """The reproducer in a file of IR text, which may lack the header."""
     if file != "-" and not Path(file).exists():
-        raise UserError(f"there is no file {file}", remedy="name what dlvm wrote, or -")
+        raise UserError(f"there is no file {file}", remedy="name the file that dlvm wrote, or -")
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf8")
     except UnicodeDecodeError:
-        raise UserError(f"{file} is not text", remedy="name a file of IR text") from None
+        raise UserError(
+            f"expected IR text in UTF-8, found other bytes in {file}",
+            remedy="name a file of IR text",
+        ) from None
     found = read(text)
     threads = Target.host().threads
     return found if found.failure else Reproducer(found.module, seed=found.seed, threads=threads)
@@ -140,7 +148,7 @@ def program_of(options: argparse.Namespace) -> Reproducer:
     if function is None:
         if options.arguments:
             raise UserError(
-                f"IR text states what it takes, found {' '.join(options.arguments)} besides",
+                f"expected no arguments for IR text, found {' '.join(options.arguments)}",
                 remedy="leave the arguments out; --seed and --size choose random arrays",
             )
         found = reproducer_in(options.program)
@@ -159,9 +167,10 @@ def program_of(options: argparse.Namespace) -> Reproducer:
 def arrays_for(
     module: Module, leaves: Sequence[Any], options: argparse.Namespace
 ) -> tuple[Array, ...] | None:
-    """Arrays for the parameters: those that stand on the command line, and random ones.
+    """Arrays for the parameters: those on the command line, and random ones for the others.
 
-    None where derivatives can't be filled in, so that no operation says what it is defined for.
+    The answer is None if derivatives cannot be expanded, so that the domains of operations are
+    unknown.
     """
     try:
         arrays = drawn(expand(module), options.seed or 0, sizes_of(options.size))

@@ -1,4 +1,4 @@
-"""Arrays for the parameters that the command line gives only types for: random, by a seed."""
+"""Arrays for parameters of which the command line gives only the types: random, from a seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USUAL_SIZE = 4
 
 @dataclass(frozen=True)
 class Call:
-    """A program ready to be run: its road, an array for each parameter, and how it is called."""
+    """A program ready to run: its road, its arrays, and a function that calls it."""
 
     road: Road
     arrays: list[Array]
@@ -31,20 +31,20 @@ class Call:
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """The arguments of commands that run something."""
+    """Adds the arguments of every command that runs a program."""
     add_named(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of the arrays that are not given")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random arrays")
     parser.add_argument(
         "--size",
         action="append",
         default=[],
         metavar="B=64",
-        help=f"what an open size is; {USUAL_SIZE} where it is not said",
+        help=f"the value of a symbolic size; default {USUAL_SIZE}",
     )
 
 
 def call_named(options: argparse.Namespace) -> Call:
-    """The program that is named, compiled, with arrays for its parameters."""
+    """The named program, compiled, with arrays for its parameters."""
     draw = Random(options.seed, sizes_of(options.size))
     function = function_named(options.program)
     if function is None:
@@ -64,7 +64,7 @@ def _for_parameters(road: Road, texts: Sequence[str], draw: Random) -> list[Arra
     params = road.traced.main.params
     if len(texts) > len(params):
         raise UserError(
-            f"@{road.traced.main.name} has {len(params)} parameters, {len(texts)} given"
+            f"@{road.traced.main.name}: expected up to {len(params)} arguments, found {len(texts)}"
         )
     given = [np.asarray(array_file(text)) for text in texts]
     return given + [draw.array(p.type) for p in params[len(given) :]]
@@ -72,7 +72,7 @@ def _for_parameters(road: Road, texts: Sequence[str], draw: Random) -> list[Arra
 
 @dataclass
 class Random:
-    """Draws arrays: normal floats, integers and truths among 0 and 1."""
+    """Draws random arrays: floats from a normal distribution, integers and bools from 0 and 1."""
 
     seed: int
     sizes: dict[str, int]
@@ -81,11 +81,11 @@ class Random:
         self.dice = np.random.default_rng(self.seed)
 
     def filled(self, leaf: Any) -> Any:
-        """An array in the place of a type."""
+        """A random array if the leaf is a type, else the leaf."""
         return self.array(leaf.type) if isinstance(leaf, Spec) else leaf
 
     def array(self, t: TensorType) -> Array:
-        """An array of a type."""
+        """A random array of this type."""
         sizes = {s: self.sizes.get(s, USUAL_SIZE) for d in t.shape for s in symbols(d)}
         shape = tuple(evaluate(d, sizes) for d in t.shape)
         drawn = self.dice.standard_normal if t.dtype.is_float else self._bits
@@ -96,7 +96,7 @@ class Random:
 
 
 def sizes_of(texts: Sequence[str]) -> dict[str, int]:
-    """What open sizes are, as ``--size`` says it."""
+    """The sizes that ``--size`` gives, by name."""
     found: dict[str, int] = {}
     for text in texts:
         name, _, size = text.partition("=")

@@ -1,4 +1,4 @@
-"""``dlvm list``: the operations, laws, passes, targets and variables that there are."""
+"""``dlvm list``: lists the operations, rewrite rules, passes or environment variables."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Row = tuple[str, str]
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("list", help="operations, laws, passes or variables")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("list", help="list operations, rewrite rules, passes or variables")
     parser.add_argument("what", choices=tuple(LISTINGS))
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print names, each with one line about it."""
+    """Prints the names, each with the first line of its description."""
     found = list(LISTINGS[options.what]())
     if options.json:
         print_json(dict(found))

@@ -1,9 +1,9 @@
-"""What a command line names: a function of a script, or IR text, and arguments for it.
+"""What a command line names: a function of a script, or IR text, and the arguments for it.
 
-``script.py:fn`` is imported, not run as a program; anything else is a file of IR text, and ``-``
-is text on the standard input. Arguments are types (``f32[B,784]``), arrays (``x.npy``,
-``data.npz``), Python literals (``3``, ``{'w': 'f32[3]'}``), each with ``name=`` in front if it is
-given by name.
+``script.py:fn`` is imported as a module; any other name is a file of IR text, and ``-`` is IR text
+on the standard input. An argument is a type (``f32[B,784]``), a file of arrays (``x.npy``,
+``data.npz``) or a Python literal (``3``, ``{'w': 'f32[3]'}``), preceded by ``name=`` if it is
+passed by keyword.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Staged = StagedFunction[..., Any]
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a function is to be called with; types stand for arrays."""
+    """The arguments of a call; a type in them stands for an array."""
 
     given: list[Any] = field(default_factory=list[Any])
     named: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def add_named(parser: argparse.ArgumentParser) -> None:
-    """The two arguments of every command that is about a program."""
+    """Adds the two arguments of every command about a program."""
     parser.add_argument("program", help="script.py:function, a file of IR text, or -")
     parser.add_argument(
         "arguments", nargs="*", help="f32[64,784], x.npy, 3, {'w': 'f32[3]'} or name=..."
@@ -47,22 +47,22 @@ def add_named(parser: argparse.ArgumentParser) -> None:
 
 
 def function_named(program: str) -> Staged | None:
-    """The function of a script, staged; None where IR text is named."""
+    """The function of a script, staged; None if the name is one of IR text."""
     path, colon, name = program.rpartition(":")
     if not colon or not path.endswith(".py"):
         return None
     found: Any = _imported(Path(path))
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UserError(f"{path} has no {name!r}", remedy=_known(found))
+            raise UserError(f"{path} defines no {name!r}", remedy=_known(found))
         found = getattr(found, part)
     if not callable(found):
-        raise UserError(f"{program} is {type(found).__name__}, not a function")
+        raise UserError(f"expected {program} to be a function, found {type(found).__name__}")
     return found if is_staged(found) else StagedFunction(found)
 
 
 def module_named(program: str) -> Module:
-    """The module of a file, or of the standard input."""
+    """The module in a file, or on the standard input."""
     if program == "-":
         return parse(sys.stdin.read())
     if not Path(program).exists():
@@ -71,17 +71,20 @@ def module_named(program: str) -> Module:
         )
     if program.endswith(".py"):
         raise UserError(
-            f"{program} is a script: which function of it is meant is not said",
+            f"expected a function of the script {program}, found the script alone",
             remedy=f"write {program}:function",
         )
     try:
         return parse(Path(program).read_text("utf8"))
     except UnicodeDecodeError:
-        raise UserError(f"{program} is not text", remedy="name a file of IR text") from None
+        raise UserError(
+            f"expected IR text in UTF-8, found other bytes in {program}",
+            remedy="name a file of IR text",
+        ) from None
 
 
 def road_named(program: str, arguments: Sequence[str]) -> Road:
-    """The road of a program that is only looked at."""
+    """The road of a program that is inspected but not run."""
     function = function_named(program)
     if function is None:
         _none_given(arguments)
@@ -92,7 +95,7 @@ def road_named(program: str, arguments: Sequence[str]) -> Road:
 
 
 def arguments_of(texts: Sequence[str]) -> Arguments:
-    """Arguments as they are written on the command line."""
+    """The arguments that are written on the command line."""
     found = Arguments()
     for text in texts:
         name, value = re.fullmatch(r"(?:([A-Za-z_]\w*)=)?(.*)", text, re.S).groups()  # type: ignore[union-attr]
@@ -104,7 +107,7 @@ def arguments_of(texts: Sequence[str]) -> Arguments:
 
 
 def _readable(text: str, value: str) -> Any:
-    """An argument, or an error that says which one can't be read."""
+    """An argument's value; the error for one that cannot be read names it."""
     try:
         return _argument(value)
     except UserError as error:
@@ -125,16 +128,16 @@ def _argument(text: str) -> Any:
 
 
 def array_file(path: str) -> Any:
-    """The array of a .npy file, or the arrays of a .npz file by name."""
+    """The array in a .npy file, or the arrays in a .npz file by name."""
     try:
         found = np.load(path, allow_pickle=False)
         return {name: found[name] for name in found.files} if path.endswith(".npz") else found
     except ValueError as error:
-        raise UserError(f"{path} holds no arrays: {error}") from None
+        raise UserError(f"expected arrays in {path}: {error}") from None
 
 
 def _specs_in(literal: Any) -> Any:
-    """A literal in which types are written as texts."""
+    """A literal in which strings are replaced by the types that they spell."""
     match literal:
         case str():
             return dlvm.spec(literal)
@@ -149,13 +152,14 @@ def _specs_in(literal: Any) -> Any:
 def _none_given(arguments: Sequence[str]) -> None:
     if arguments:
         raise UserError(
-            f"IR text states the types of its parameters, found {' '.join(arguments)} besides",
+            f"expected no arguments for IR text, whose parameters have types, found "
+            f"{' '.join(arguments)}",
             remedy="leave the arguments out",
         )
 
 
 def _imported(path: Path) -> Any:
-    """A script as a module; what it raises is told with its own line."""
+    """A script as a module; an exception in it is reported at the script's own line."""
     if not path.exists():
         raise UserError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
@@ -186,4 +190,4 @@ def _line_in(path: Path, error: Exception) -> Origin | None:
 def _known(module: Any) -> str:
     held: dict[str, Any] = module.__dict__
     names = [n for n, v in held.items() if callable(v) and not n.startswith("_")]
-    return f"it has {', '.join(names[:8])}" if names else "it defines no function"
+    return f"it defines {', '.join(names[:8])}" if names else "define a function in it"

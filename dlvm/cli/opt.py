@@ -1,4 +1,4 @@
-"""``dlvm opt``: a program after some passes, with a look in between."""
+"""``dlvm opt``: prints a program after some passes, and on request after each of them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,31 @@ from .output import duration
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("opt", help="a program after some passes")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("opt", help="print a program after some passes")
     add_named(parser)
     add_passes(parser)
     parser.add_argument(
         "--print-after", metavar="NAMES", default="", help="passes to print after, or all"
     )
     parser.add_argument(
-        "--verify-each", action="store_true", help="check the rules after each pass"
+        "--verify-each", action="store_true", help="run the verifier after each pass"
     )
-    parser.add_argument("--time", action="store_true", help="time and size after each pass")
+    parser.add_argument(
+        "--time",
+        action="store_true",
+        help="print the time and the number of operations after each pass",
+    )
     parser.set_defaults(run=run)
 
 
 def add_passes(parser: argparse.ArgumentParser) -> None:
-    """Which passes: those named, or the default pipeline."""
-    parser.add_argument("--passes", metavar="A,B", help="the default pipeline if left out")
+    """Adds the option that chooses passes; without it the default pipeline runs."""
+    parser.add_argument("--passes", metavar="A,B", help="default: the default pipeline")
 
 
 def pipeline(names: str | None) -> tuple[Pass, ...]:
-    """The passes of a list of names."""
+    """The passes with these comma-separated names."""
     from dlvm.opt.pipelines import DEFAULT
 
     _ = every_pass()
@@ -45,14 +49,14 @@ def pipeline(names: str | None) -> tuple[Pass, ...]:
 
 
 def every_pass() -> dict[str, Pass]:
-    """The passes by name; they are registered where they are written."""
+    """All passes by name, after the packages that register them are imported."""
     for room in ("dlvm.ad", "dlvm.opt"):
         importlib.import_module(room)
     return passes.PASSES
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the result; what is said on the way goes to the standard error."""
+    """Prints the program after the passes; times and intermediate programs go to standard error."""
     chosen = pipeline(options.passes)
     after: list[str] = options.print_after.split(",") if options.print_after else []
     if after and after != ["all"]:

@@ -1,4 +1,4 @@
-"""How commands speak: colour on a terminal only, tables, JSON for scripts."""
+"""Output of commands: colours on a terminal, tables, JSON for scripts, readable units."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "bold":
 
 
 def coloured(text: str, colour: str) -> str:
-    """A text in colour, where somebody may see it."""
+    """The text in a colour if the output is a terminal and NO_COLOR is not set."""
     shown = sys.stdout.isatty() and not environment.value("NO_COLOR")
     return f"\033[{COLOURS[colour]}m{text}\033[0m" if shown else text
 
 
 def print_json(found: Any) -> None:
-    """One JSON document; what JSON lacks is written as text."""
+    """Prints one JSON document; values that JSON lacks become strings."""
     print(json.dumps(found, indent=2, default=str))
 
 
 def print_table(rows: Sequence[Sequence[Any]]) -> None:
-    """Columns side by side, the last one as it is."""
+    """Prints rows as aligned columns."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
@@ -33,12 +33,12 @@ def print_table(rows: Sequence[Sequence[Any]]) -> None:
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Names and what they are."""
+    """Prints a table of names and values."""
     print_table([(name, fact) for name, fact in facts.items()])
 
 
 def size(number: float) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes in a readable unit."""
     for unit in ("B", "KiB", "MiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -47,7 +47,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A time in a readable unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"

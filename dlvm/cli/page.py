@@ -1,4 +1,4 @@
-"""One HTML page, without anything from elsewhere, that steps through what passes did."""
+"""A self-contained HTML page that steps through what each pass changed."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ class Step(Protocol):
 
     @property
     def name(self) -> str:
-        """The pass."""
+        """The name of the pass."""
         ...
 
     @property
     def before(self) -> str:
-        """The text before it."""
+        """The text of the program before the pass."""
         ...
 
     @property
     def after(self) -> str:
-        """The text after it."""
+        """The text of the program after the pass."""
         ...
 
 
 def page(title: str, steps: Sequence[Step]) -> str:
-    """The page; arrow keys step."""
+    """The HTML text of the page; the arrow keys move between passes."""
     buttons = "".join(_button(step) for step in steps)
     sections = "".join(_section(step) for step in steps)
     return (
@@ -91,7 +91,7 @@ def _section(step: Step) -> str:
 
 
 def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[str, str]:
-    """Both texts, a span for each line, those marked that the other one lacks."""
+    """Both texts as HTML, a span for each line; lines that the other text lacks are marked."""
     left, right = "", ""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():

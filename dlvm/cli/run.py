@@ -1,4 +1,4 @@
-"""``dlvm run``: a program on arrays from files, or on random ones."""
+"""``dlvm run``: runs a program on arrays from files, or on random ones."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .output import print_json
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("run", help="a program on arrays from files or random ones")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("run", help="run a program on arrays from files or random ones")
     add_inputs(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="results, as .npz or .npy")
-    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the results as .npz or .npy")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the results, or save them."""
+    """Prints the results, or saves them."""
     leaves, tree = flatten(call_named(options).run())
     names = [label.removeprefix("result") or "result" for label in labels(tree, "result")]
     results = dict(zip(names, map(np.asarray, leaves), strict=True))
@@ -46,7 +46,9 @@ def _save(path: Path, results: dict[str, Any]) -> None:
         np.savez(path, **results)
     else:
         raise UserError(
-            f"{len(results)} results can't be saved as {path.name}", remedy="name a .npz file"
+            f"expected a .npz file, or .npy for a single result, found {path.name} for "
+            f"{len(results)} results",
+            remedy="name a .npz file",
         )
 
 

@@ -1,4 +1,4 @@
-"""``dlvm show``: a program at one stop of the road, or at all of them."""
+"""``dlvm show``: prints a program at one stage of the compiler, or at all of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .output import coloured
 
 
 def add(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("show", help="a program at one stop of the road")
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser("show", help="print a program at one stage of the compiler")
     add_named(parser)
     parser.add_argument("--stage", choices=(*STAGES, "all"), default="traced")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the text of the stop."""
+    """Prints the text of the stage."""
     road = road_named(options.program, options.arguments)
     if options.stage != "all":
         print(road.text(options.stage), end="")

@@ -1,4 +1,4 @@
-"""The language: types, sizes, values, operations, functions, text, verifier, interpreter."""
+"""The intermediate language: types, sizes, operations, functions, text, verifier, interpreter."""
 
 from .core import (
     OPS,

@@ -1,10 +1,10 @@
-"""The whole data model: values, operations, functions and modules, all immutable.
+"""The data model of the language: values, operations, functions and declarations.
 
-An operation *is* its result; one with several results makes its ``Part``s once. Operands are
-direct references and values compare by identity. A function is parameters, an ordered tuple of
-operations (operands before uses) and results. Operations that are constructed inside ``with
-Builder()`` are appended to that builder: that is how tracing, adjoint formulas and rewrite
-rules write code. Nothing here recurses over the length of a program.
+A value is a parameter, an operation with one result, or a ``Part``: one result of an operation with
+several. Operands are direct references, and values compare by identity. A function is parameters, a
+tuple of operations in which operands precede their uses, and results. An operation that is
+constructed inside ``with Builder()`` is appended to that builder; tracing, adjoint formulas and
+rewrite rules write code that way. No function here recurses over the length of a program.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of
 from .types import Array, DType, TensorType
 
-MAX_NESTING = 100  # regions within regions: passes walk down them by recursion
+MAX_NESTING = 100  # levels of regions within regions; passes recurse into them
 
 
 class Value:
-    """Something with a type that operations can use; arithmetic on it builds operations."""
+    """A typed value that operations can use; Python arithmetic on it builds operations."""
 
     type: TensorType
     origin: Origin | None = None
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The shape of its type."""
+        """The shape of the value's type."""
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
-        """The element type of its type."""
+        """The element type of the value's type."""
         return self.type.dtype
 
     def _build(self, name: str, *operands: Value | float) -> Value:
@@ -70,7 +70,7 @@ class Value:
 
 
 def splat(number: float, like: TensorType) -> Value:
-    """One number in every element of a tensor of the given type."""
+    """A tensor of the given type with the same number in every element."""
     scalar = OPS["constant"](literal(number, like.dtype))
     if not like.shape:
         return scalar
@@ -78,13 +78,13 @@ def splat(number: float, like: TensorType) -> Value:
 
 
 def zeros(like: TensorType) -> Value:
-    """The zero of a type: what an unused cotangent is, or the empty tape."""
+    """The zero of a type: the cotangent of an unused value; of a tape, the empty tape."""
     return OPS["empty_tape"]() if like.dtype.kind == "t" else splat(0, like)
 
 
 def literal(number: Any, dtype: DType) -> Array:
-    """A read-only array that may stand in a constant."""
-    with np.errstate(all="ignore"):  # too large for the type is infinite
+    """A read-only array of the given type, for use in a constant."""
+    with np.errstate(all="ignore"):  # a float that overflows becomes infinite
         array = np.array(number, dtype.numpy)
     array.setflags(write=False)
     return array
@@ -92,7 +92,7 @@ def literal(number: Any, dtype: DType) -> Array:
 
 @dataclass(eq=False)
 class Param(Value):
-    """An input of a function; ``donated`` ones may be overwritten by the results."""
+    """An input of a function; the results may overwrite a ``donated`` one."""
 
     type: TensorType
     name: str = ""
@@ -105,7 +105,7 @@ class Param(Value):
 
 @dataclass(eq=False)
 class Part(Value):
-    """One of the results of an operation with several."""
+    """One of several results of an operation."""
 
     op: Op
     index: int
@@ -116,7 +116,7 @@ class Part(Value):
 
     @property
     def origin(self) -> Origin | None:  # type: ignore[override]
-        """Where its operation was written."""
+        """Where the operation was written."""
         return self.op.origin
 
 
@@ -125,11 +125,11 @@ OPS: dict[str, type[Op]] = {}
 
 @dataclass_transform(eq_default=False)
 class Op(Value):
-    """Base of every operation: a subclass is the one place where it is described.
+    """Base class of every operation; a subclass is the one place that describes its operation.
 
-    Annotated fields are its operands (``Value``, ``tuple[Value, ...]``), regions
-    (``Function``), declared result types (``types``) and attributes (the rest); the docstring
-    is its documentation; the methods are its rules.
+    Annotated fields are its operands (``Value``, ``tuple[Value, ...]``), regions (``Function``),
+    declared result types (``types``) and attributes (all others). The class's docstring is its
+    documentation, and its methods are its rules.
     """
 
     name: ClassVar[str]
@@ -145,7 +145,7 @@ class Op(Value):
     result_types: tuple[TensorType, ...]
     results: tuple[Value, ...]
     refused: tuple[Any, ...] = ()
-    """The sweeps that found nothing better for it; see ``rewrite.settle``."""
+    """Rewrite sweeps for which this operation was already a fixed point; see ``rewrite.settle``."""
 
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:
@@ -188,60 +188,60 @@ class Op(Value):
         types = self.__dict__.get("result_types", ())
         return f"<{self.name} : {', '.join(map(str, types))}>"
 
-    # -- facts that every operation states for itself -------------------------------------
+    # -- rules that an operation's class states ---------------------------------------------
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
-        """The type of the result, or the tuple of types of several; raises the user's error."""
+        """The result type, or a tuple of types for several; raises the user's shape errors."""
         raise IRError(f"{self.name} has no shape rule")
 
     def reference(self, *operands: Any) -> Any:
-        """The meaning, in NumPy."""
+        """The meaning of the operation, in NumPy."""
         raise IRError(f"{self.name} has no reference")
 
     def run(self, machine: Any, *operands: Any) -> tuple[Any, ...]:
-        """What the interpreter calls: the reference, with symbolic sizes replaced."""
+        """Runs the reference with symbolic sizes replaced; the interpreter calls this."""
         return as_tuple(machine.concrete(self).reference(*operands))
 
     def misfit(self, signature: Callable[[str], Signature]) -> str | None:
-        """What is wrong with functions of the module that it names beside its callee, if any."""
+        """What is wrong with the functions that the operation names besides its callee, or None."""
         return None
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        """The cotangent of each operand from those of the results; None where it is zero."""
+        """The cotangents of the operands from those of the results; None stands for zero."""
         raise IRError(f"{self.name} has no adjoint: {self.nondifferentiable}")
 
     def batched(self, size: Dim) -> dict[str, Any]:
-        """The attributes that change where every operand has a new first axis of this size."""
+        """The attributes that change if every operand gets a new first axis of this size."""
         raise IRError(f"{self.name} does not say how it is batched")
 
-    # -- what follows from them ------------------------------------------------------------
+    # -- properties that follow from the fields and rules ------------------------------------
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Field values that are neither operands, regions nor declared types."""
+        """The fields that are neither operands, regions nor declared types, by name."""
         return {name: getattr(self, name) for name in self._named["attributes"]}
 
     @property
     def regions(self) -> dict[str, Function]:
-        """The closed functions that a control operation holds."""
+        """The closed functions that a control operation holds, by name."""
         return {name: getattr(self, name) for name in self._named["regions"]}
 
     @property
     def is_effect(self) -> bool:
-        """Whether it, or a body that it holds, does something that must be seen."""
+        """Whether the operation, or a region of it, has an effect that must be kept."""
         if not self.holds_regions:
             return self.has_effect
         return self.has_effect or any(r.has_effect for r in self.regions.values())
 
     @property
     def may_raise(self) -> bool:
-        """Whether it, or a body that it holds, can end the call with an error."""
+        """Whether the operation, or a region of it, can end the call with an error."""
         if not self.holds_regions:
             return self.can_raise
         return self.can_raise or any(r.may_raise for r in self.regions.values())
 
     def rebuild(self, operands: Sequence[Value], **changes: Any) -> Op:
-        """The same operation on other operands, with some attributes or regions changed."""
+        """The same operation on other operands, with the given attributes or regions changed."""
         if self._operands_only:
             new = type(self)(*operands)
             new.origin = self.origin
@@ -263,9 +263,10 @@ class Op(Value):
         return new
 
     def facts(self) -> tuple[Any, ...]:
-        """What it computes, but for operands and regions: class, attributes, group sizes, types.
+        """What the operation is, apart from operands and regions.
 
-        Result types follow from these, the operands and the regions.
+        That is its class, attributes, group sizes and declared types; result types follow from
+        these, the operands and the regions.
         """
         if self._operands_only:
             return (type(self),)
@@ -275,18 +276,18 @@ class Op(Value):
         return (type(self), attributes, groups, types)
 
     def key(self) -> tuple[Any, ...]:
-        """Equal for operations that compute the same from the same operands."""
+        """A key that is equal for operations that compute the same from the same operands."""
         regions = tuple(id(getattr(self, n)) for n in self._named["regions"])
         return (*self.facts(), regions, tuple(map(id, self.operands)))
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:
-    """What a rule gave for each result; a rule for one result gives it bare."""
+    """The results of a rule as a tuple; a rule with one result may return it bare."""
     return out if isinstance(out, tuple) else (out,)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _hashable(value: Any) -> Any:
-    """Equal only for attribute values that mean the same: 1, 1.0, True and -0.0 differ."""
+    """A key equal only for attribute values that mean the same: 1, 1.0, True, -0.0 differ."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(map(_hashable, items))
@@ -297,7 +298,7 @@ def _hashable(value: Any) -> Any:
 
 
 class Builder:
-    """Collects the operations constructed while it is active, stamped with their origin."""
+    """Collects the operations that are constructed while it is active, and sets their origin."""
 
     def __init__(self, ops: Sequence[Op] = ()) -> None:
         self.ops: list[Op] = list(ops)
@@ -305,7 +306,7 @@ class Builder:
         self._tokens: list[Token[Builder | None]] = []
 
     def append(self, op: Op) -> None:
-        """Add an operation, as its constructor does."""
+        """Appends an operation; the constructor of an operation calls this."""
         if op.origin is None:
             op.origin = self.origin
         self.ops.append(op)
@@ -322,13 +323,13 @@ _builder: ContextVar[Builder | None] = ContextVar("dlvm_builder", default=None)
 
 
 def current_builder() -> Builder | None:
-    """The builder that collects operations now, if any."""
+    """The active builder, or None."""
     return _builder.get()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Function:
-    """Parameters, an ordered tuple of operations and results; as a region, closed."""
+    """Parameters, operations in order, and results; a function used as a region is closed."""
 
     name: str
     params: tuple[Param, ...]
@@ -338,7 +339,7 @@ class Function:
 
     @property
     def kinds(self) -> frozenset[type[Op]]:
-        """The classes of its operations, those in regions included."""
+        """The classes of its operations, nested regions included."""
         if not self._kinds:
             found: frozenset[type[Op]] = frozenset(type(op) for op in self.ops)
             if any(kind.holds_regions for kind in found):
@@ -349,12 +350,12 @@ class Function:
 
     @property
     def signature(self) -> Signature:
-        """The types of parameters and results."""
+        """The types of the parameters and of the results."""
         return Signature(tuple(p.type for p in self.params), tuple(r.type for r in self.results))
 
     @property
     def has_effect(self) -> bool:
-        """Whether any operation inside must be kept and ordered."""
+        """Whether any operation inside has an effect, so it must be kept in order."""
         return any(kind.has_effect for kind in self.kinds)
 
     @property
@@ -363,9 +364,9 @@ class Function:
         return any(op.may_raise for op in self.ops)
 
     def donations(self) -> dict[int, int]:
-        """From each result that overwrites a donated parameter to that parameter.
+        """The donated parameter that each overwriting result overwrites, by the result's position.
 
-        A donated parameter goes to the first result of its type that is still free.
+        A donated parameter is assigned to the first result of its type that is not taken yet.
         """
         found: dict[int, int] = {}
         for i, param in enumerate(self.params):
@@ -377,7 +378,7 @@ class Function:
         return found
 
     def walk(self) -> Iterator[Op]:
-        """Every operation, those of regions right after the one that holds them."""
+        """Every operation; those of a region directly follow the operation that holds it."""
         pending: list[Iterator[Op]] = [iter(self.ops)]
         while pending:
             op = next(pending[-1], None)
@@ -393,7 +394,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a caller must know of a function."""
+    """The types of a function's parameters and results, which are all that a caller must know."""
 
     params: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
@@ -401,7 +402,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
-    """The name of a function of the module, written ``@f``."""
+    """A reference to a function of the module by name, written ``@f``."""
 
     name: str
 
@@ -411,14 +412,15 @@ class FunctionRef:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Declaration:
-    """A derived function that a pass fills in.
+    """A derived function that is declared but not expanded into code yet.
 
-    ``adjoint @name of @of wrt (1, 2) keep (0) seeded`` has the parameters of ``of``, then one
-    seed per float result when seeded; it gives gradients in ``wrt`` order, then kept results.
-    ``tangent`` has the parameters, then a tangent for each of ``wrt``; it gives the kept
-    results, then a tangent per float result. ``batched`` has ``axes``, one per parameter
-    (None: not batched), and ``size`` along them; every result is batched along its first axis,
-    but for those kept, which must be the same in all lanes.
+    ``adjoint @name of @of wrt (1, 2) keep (0) seeded`` has the parameters of ``of``, followed by
+    one seed for each float result if ``seeded``. Its results are the gradients in the order of
+    ``wrt``, then the kept results. ``tangent`` has the parameters of ``of``, then a tangent for
+    each of ``wrt``; its results are the kept results, then a tangent for each float result.
+    ``batched`` has ``axes``, one for each parameter (None: not batched), all of length ``size``;
+    every result is batched along its first axis, except for the kept ones, which must be the same
+    in all lanes.
     """
 
     kind: str

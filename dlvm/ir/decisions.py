@@ -1,8 +1,9 @@
-"""Every local decision of a pass is asked for before it is carried out.
+"""Oversight of passes: every local decision of a pass is submitted before it is carried out.
 
-Nobody listens as a rule. Whoever looks for the guilty one lets a pass decide only so often, and
-finds by halving how often it takes until the answer changes (LLVM calls it ``opt-bisect-limit``).
-A pass that is refused leaves what it asked about as it is, and its program remains a program.
+Normally there is no overseer, and everything is allowed. To find the decision that makes a program
+wrong, an overseer allows only the first n decisions, and bisects n until the answer changes, as
+LLVM's ``opt-bisect-limit`` does. A pass whose decision is refused leaves those operations as they
+are, and its result is still a correct program.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from .core import Op, Value
 class Decision:
     """What a law or a pass is about to do with some operations.
 
-    ``values`` take the place of the results of a single one, where it is replaced; ``told`` says
-    in words what else is done.
+    ``values`` are the replacements of the results, if a single operation is replaced; ``told``
+    describes any other change in words.
     """
 
     law: Callable[..., Any]
@@ -31,13 +32,13 @@ class Decision:
 
 
 Overseer = Callable[[Decision], bool]
-"""Is asked before each decision; those that it refuses don't happen."""
+"""Called before each decision; returns whether it may be carried out."""
 _overseer: ContextVar[Overseer | None] = ContextVar("overseer", default=None)
 
 
 @contextmanager
 def overseen(by: Overseer | None) -> Generator[None]:
-    """While it lasts ``by`` is asked; None listens to nobody, inside of what was allowed."""
+    """Inside the context ``by`` is asked before each decision; None allows everything again."""
     token = _overseer.set(by)
     try:
         yield
@@ -46,17 +47,17 @@ def overseen(by: Overseer | None) -> Generator[None]:
 
 
 def listens() -> bool:
-    """Whether anybody is asked."""
+    """Whether there is an overseer."""
     return _overseer.get() is not None
 
 
 def allowed(law: Callable[..., Any], ops: Iterable[Op], told: str = "") -> bool:
-    """Whether a pass may do what it is about to do with some operations."""
+    """Whether a pass may make a change to these operations."""
     overseer = _overseer.get()
     return overseer is None or overseer(Decision(law, tuple(ops), None, told))
 
 
 def may_replace(law: Callable[..., Any], op: Op, values: Iterable[Value]) -> bool:
-    """Whether an operation may be replaced by other values."""
+    """Whether an operation may be replaced by these values."""
     overseer = _overseer.get()
     return overseer is None or overseer(Decision(law, (op,), tuple(values)))

@@ -1,9 +1,10 @@
-"""Sizes that may be unknown: integer polynomials in canonical form over symbols.
+"""Sizes that may be unknown: integer polynomials over symbols, in canonical form.
 
-A dimension is a Python ``int`` or an ``Expr``. Atoms are symbols and floor division, modulus,
-minimum and maximum of expressions; two dimensions are equal exactly when their normal forms
-are. A symbol that names a size is >= 0 and never stretches. Loop variables of gen/ are symbols
-too, so that the same algebra checks their bounds. This room knows nothing of types or ops.
+A size is a Python ``int`` or an ``Expr``. Its atoms are symbols and the floor division, modulus,
+minimum and maximum of expressions. Two sizes are equal exactly if their canonical forms are. A
+symbol that names a size of an array is >= 0, and an axis of symbolic size never broadcasts. Loop
+variables of code generation are symbols too, so the same algebra checks their bounds. This file
+knows nothing of types or operations.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``function(lhs, rhs)`` kept whole because it has no polynomial form."""
+    """``function(lhs, rhs)``, kept as an atom because it has no polynomial form."""
 
     function: str
     lhs: Dim
@@ -46,7 +47,7 @@ def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A sum of integer multiples of monomials, sorted; never a plain constant."""
+    """A sorted sum of integer multiples of monomials; a constant is an ``int`` instead."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -63,7 +64,7 @@ class Expr:
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
             return NotImplemented
-        if not isinstance(other, Expr):  # the order of the terms stays as it is
+        if not isinstance(other, Expr):  # a constant factor keeps the order of the terms
             return self._times(int(other))
         out: dict[Monomial, int] = {}
         for m1, k1 in self.terms:
@@ -150,7 +151,7 @@ def _canonical(terms: dict[Monomial, int]) -> Dim:
 
 
 def symbol(name: str) -> Expr:
-    """The unknown size called ``name``."""
+    """The unknown size with this name."""
     return Expr(((((name, 1),), 1),))
 
 
@@ -159,7 +160,7 @@ def _call(function: str, lhs: Dim, rhs: Dim) -> Expr:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """``a // b``, exact where every term divides: ``(6*B+4)//2 == 3*B+2``."""
+    """``a // b``, exact if every term is divisible: ``(6*B+4)//2 == 3*B+2``."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b else 0
     if b == 1:
@@ -191,7 +192,7 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def _inner(d: Dim) -> Call | None:
-    """The ``x % n`` that a size is, for a known n."""
+    """The call if a size is just ``x % n`` with a constant n, else None."""
     match d:
         case Expr((((((Call("mod", _, int()) as call), 1),), 1),)):
             return call
@@ -200,7 +201,7 @@ def _inner(d: Dim) -> Call | None:
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:
-    """The polynomial ``q`` with ``q * b == a``, or None; ``b`` is taken to be non-zero."""
+    """The polynomial ``q`` with ``q * b == a``, or None; ``b`` is assumed to be nonzero."""
     if isinstance(b, int):
         if b == 0 or any(k % b for _, k in _terms(a)):
             return None
@@ -230,7 +231,7 @@ def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two sizes, decided while tracing where ranges allow."""
+    """The smaller of two sizes, resolved while tracing if their bounds decide it."""
     if at_least(b, a):
         return a
     if at_least(a, b):
@@ -242,7 +243,7 @@ def minimum(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The larger of two sizes, decided while tracing where ranges allow."""
+    """The larger of two sizes, resolved while tracing if their bounds decide it."""
     if at_least(a, b):
         return a
     if at_least(b, a):
@@ -254,9 +255,9 @@ def maximum(a: Dim, b: Dim) -> Dim:
 
 
 def _less_one(function: str, d: Dim, idle: Callable[[Dim], bool]) -> Dim | None:
-    """``max(x, max(p, q) + r)`` is ``max(x, q + r)`` where ``x >= p + r``; so is the minimum.
+    """Simplifies ``max(x, max(p, q) + r)`` to ``max(x, q + r)`` if ``x >= p + r``; min likewise.
 
-    It makes one size of ``max(0, max(0, N-1) - 1)`` and ``max(0, N-2)``, two slices in two ways.
+    So ``max(0, max(0, N-1) - 1)``, the size of a slice of a slice, becomes ``max(0, N-2)``.
     """
     for mono, k in _terms(d):
         call = mono[0][0] if _is_call(mono) else None
@@ -273,7 +274,7 @@ def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def unequal(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The first two sizes that differ of two shapes of one rank, if there are such."""
+    """The first pair of sizes that differ between two shapes of equal rank, else an empty tuple."""
     if len(a) != len(b):
         return ()
     return next(((x, y) for x, y in zip(a, b, strict=True) if x != y), ())
@@ -288,7 +289,7 @@ def product(dims: tuple[Dim, ...]) -> Dim:
 
 
 def symbols(d: Dim) -> Iterator[str]:
-    """Every symbol in a size, nested ones included."""
+    """Every symbol that occurs in a size, nested ones included."""
     for mono, _ in _terms(d):
         for atom, _ in mono:
             if isinstance(atom, str):
@@ -299,7 +300,7 @@ def symbols(d: Dim) -> Iterator[str]:
 
 
 def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
-    """The size after symbols get values; symbols without one stay."""
+    """The size with values substituted for symbols; symbols without a value remain."""
     if isinstance(d, int):
         return d
     out: Dim = 0
@@ -322,7 +323,7 @@ def _atom_value(atom: Atom, values: Mapping[str, Dim]) -> Dim:
 
 
 def evaluate(d: Dim, values: Mapping[str, int]) -> int:
-    """The number that a size becomes once every symbol is known."""
+    """The number that a size is, given a value for every symbol."""
     out = substitute(d, values)
     if isinstance(out, int):
         return out
@@ -330,7 +331,7 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
 
 
 def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
-    """An interval that holds every value of a size; symbols are >= 0 unless said otherwise."""
+    """An interval that contains every value of a size; a symbol without a range is >= 0."""
     lo: float = 0
     hi: float = 0
     for mono, k in _terms(d):
@@ -367,7 +368,7 @@ def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
 
 
 def _floor(x: float, y: float) -> float:
-    """``x // y`` of limits that may be infinite; a finite number through infinity is 0."""
+    """``x // y`` of interval ends; a finite number divided by infinity is 0."""
     if math.isinf(y):
         return 0
     return x if math.isinf(x) else x // y
@@ -379,16 +380,17 @@ def _interval_times(a: Range, b: Range) -> Range:
 
 
 def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
-    """Whether ``a >= b`` for every value of the symbols; False when that can't be shown."""
+    """Whether ``a >= b`` is proved for every value of the symbols; False if it is unproved."""
     return _never_negative(a - b, ranges, 8)
 
 
 def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
-    """By intervals, else with one floor division, minimum or maximum replaced by its bound.
+    """Proves ``d >= 0`` by intervals, or by replacing one call after the other by its bounds.
 
-    Those that no other is made of go first, as the others may then cancel; among these one for
-    both of whose sides it must hold, as nothing is lost with it. Where that does not do, one of
-    these goes first, whatever is made of it.
+    A call that occurs in no other call is replaced first, because the others may then cancel. Among
+    those, a minimum or maximum of which both sides must satisfy the inequality is preferred, since
+    replacing it by its sides loses nothing. If the proof fails with another call, a nested minimum
+    or maximum of that kind is tried.
     """
     if bounds(d, ranges)[0] >= 0:
         return True
@@ -408,16 +410,16 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
 def _replaced(
     d: Dim, found: tuple[Atom, int], ranges: Mapping[str, Range] | None, effort: int
 ) -> bool:
-    """``_never_negative``, with a call, which stands there so often, replaced by its bounds."""
+    """``_never_negative`` of a size in which a call, with its factor, is replaced by its bounds."""
     call, k = found
     assert isinstance(call, Call)
     rest = d - k * _call(call.function, call.lhs, call.rhs)
     if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
         bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
-        above = call.rhs - 1  # a multiple of n that is above -n is >= 0
+        above = call.rhs - 1  # a multiple of n above -n is >= 0
         return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
     if call.function == "mod" and k < 0 and _never_negative(call.lhs, ranges, effort - 1):
-        return _never_negative(rest + k * call.lhs, ranges, effort - 1)  # no rest is greater
+        return _never_negative(rest + k * call.lhs, ranges, effort - 1)  # x % n <= x for x >= 0
     if call.function not in ("min", "max"):
         return False
     each = all if _splits(call, k) else any
@@ -425,7 +427,7 @@ def _replaced(
 
 
 def _splits(atom: Atom, k: int) -> bool:
-    """Whether ``k`` times a minimum or maximum is least on either of its sides."""
+    """Whether ``k`` times a minimum or maximum is >= 0 only if that holds for both of its sides."""
     return isinstance(atom, Call) and atom.function == ("min" if k > 0 else "max")
 
 
@@ -434,7 +436,7 @@ def _is_call(mono: Monomial) -> bool:
 
 
 def when_positive(size: Dim) -> dict[str, Range]:
-    """What ``size >= 1`` says of its symbols: of a window that is not empty, say."""
+    """The ranges of symbols that ``size >= 1`` implies, such as in a window that is not empty."""
     if isinstance(size, int):
         return {}
     (mono, k), *rest = size.terms
@@ -450,7 +452,7 @@ def when_positive(size: Dim) -> dict[str, Range]:
 
 
 def where_positive(size: Dim) -> Dim:
-    """What a size is wherever it is not 0: ``a`` for ``max(0, a)``."""
+    """The size without a clamp at 0: ``a`` for ``max(0, a)``, equal wherever it is not 0."""
     terms = _terms(size)
     if len(terms) != 1 or terms[0][1] != 1 or not _is_call(terms[0][0]):
         return size
@@ -461,7 +463,7 @@ def where_positive(size: Dim) -> Dim:
 
 
 def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
-    """``floordiv(x, n) >= least`` is ``x >= n * least``."""
+    """The ranges that ``floordiv(x, n) >= least`` implies, which is ``x >= n * least``."""
     call = mono[0][0]
     if not (_is_call(mono) and isinstance(call, Call) and call.function == "floordiv"):
         return {}
@@ -471,14 +473,14 @@ def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
 
 
 def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
-    """The size >= 0 of the symbol with which ``pattern == size``; None where none can be shown."""
+    """The size >= 0 of the symbol that makes ``pattern == size``; None if there is no proof."""
     line = as_line(pattern, unknown)
     found = None if line is None else divide_exactly(size - line[1], line[0])
     return found if found is not None and at_least(found, 0) else None
 
 
 def as_line(d: Dim, name: str) -> tuple[Dim, Dim] | None:
-    """``factor`` and ``offset`` of ``d = factor*name + offset``, both free of the symbol."""
+    """``(factor, offset)`` of ``d = factor*name + offset``, both free of the symbol; else None."""
     terms = {m: k for m, k in _terms(d) if (name, 1) in m}
     factor = _canonical({tuple(ap for ap in m if ap[0] != name): k for m, k in terms.items()})
     offset = d - _canonical(terms)

@@ -1,4 +1,4 @@
-"""Structural equality of modules: one iterative walk, up to the names of values."""
+"""Structural equality of modules: the same up to the names of values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from .module import Module
 
 
 def same_module(a: Module, b: Module) -> bool:
-    """Whether two modules have the same functions, operations and results in the same order."""
+    """Whether two modules have the same functions, operations and results in the same order.
+
+    The comparison is iterative, so nesting does not limit it.
+    """
     if len(a.entries) != len(b.entries):
         return False
     pending: list[tuple[Function, Function]] = []

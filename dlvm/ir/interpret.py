@@ -1,8 +1,8 @@
 """The interpreter: runs any module by the NumPy references of its operations.
 
-It is the specification that every pass and every target is checked against. It binds the
-symbols of a function's parameter types to the sizes of its arguments, checks that each
-reference gives exactly the type that was inferred, and gives errors the user's line.
+It is the specification that every pass and every target is checked against. It binds the symbols in
+a function's parameter types to the sizes of its arguments, checks that each reference returns
+exactly the inferred type, and reports errors at the user's line.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .types import Array, TensorType, dtype_of, known
 from .unify import unify
 
 MAX_DEPTH = 1000
-"""How deep calls may nest in the interpreter, whose own stack is Python's."""
+"""Calls that may be active at once in the interpreter, which recurses in Python."""
 FRAMES = 32
-"""Frames of Python that a call may take, with the branches and loops around it."""
+"""Python frames allowed for each call, including the branches and loops around it."""
 
 
 def too_deep(name: str) -> TooDeep:
-    """The error for a function that calls itself too often."""
+    """The error for a function whose recursion is too deep."""
     return TooDeep(
-        f"{name} calls itself too deep: there is no room for another call",
+        f"the recursion of {name} is too deep: the stack has no space for another call",
         remedy="end the recursion sooner, or write it as a loop with a stack of its own",
     )
 
@@ -50,7 +50,7 @@ class _Room:
 
 @contextmanager
 def deep_enough() -> Generator[None]:
-    """While a module runs Python's stack has room for as many calls as may nest."""
+    """Raises Python's recursion limit while a module runs, so that MAX_DEPTH calls fit."""
     with _Room.lock:
         if not _Room.runs:
             _Room.before = sys.getrecursionlimit()
@@ -67,7 +67,7 @@ def deep_enough() -> Generator[None]:
 
 @dataclass(slots=True)
 class Interpreter:
-    """One run: the module, the sizes of symbols, and where effects go."""
+    """One run: the module, the sizes of the symbols, and the function that prints effects."""
 
     module: Module
     symbols: dict[str, int] = field(default_factory=dict[str, int])
@@ -75,7 +75,7 @@ class Interpreter:
     depth: int = 0
 
     def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """Run a function or region whose symbols are known."""
+        """Runs a function or region whose symbols have sizes."""
         env: dict[Value, Array] = dict(zip(fn.params, arrays, strict=True))
         for op in fn.ops:
             outputs = self.step(op, [env[v] for v in op.operands])
@@ -83,7 +83,7 @@ class Interpreter:
         return tuple(env[r] for r in fn.results)
 
     def enter(self, name: str, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """Run a function of the module with symbols of its own, as a call does."""
+        """Runs a function of the module as a call does: with its own symbols, one level deeper."""
         fn = self.module.function(name)
         types = [p.type for p in fn.params]
         names = [p.name or f"argument {i}" for i, p in enumerate(fn.params)]
@@ -94,7 +94,7 @@ class Interpreter:
             return inner.call(fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
-        """Run one operation and check what it gave."""
+        """Runs one operation and checks the types of its results."""
         try:
             outputs = op.run(self, *operands)
         except UserError as error:
@@ -102,22 +102,22 @@ class Interpreter:
         except (CompilerError, MemoryError):
             raise
         except Exception as error:
-            raise CompilerError(f"the reference of {op.name} failed: {error!r}") from error
+            raise CompilerError(f"the reference of {op.name} raised {error!r}") from error
         checked = tuple(np.asarray(o) for o in outputs)
         for found, expected in zip(checked, op.result_types, strict=True):
             if found.dtype != expected.dtype.numpy or found.shape != self.shape(expected):
                 raise CompilerError(
-                    f"the reference of {op.name} gave {found.dtype}{list(found.shape)}, "
-                    f"its type is {expected}"
+                    f"expected the reference of {op.name} to return {expected}, "
+                    f"found {found.dtype}{list(found.shape)}"
                 )
         return checked
 
     def shape(self, t: TensorType) -> tuple[int, ...]:
-        """The sizes of a type in this run."""
+        """The shape of a type, with the sizes of this run."""
         return tuple(evaluate(d, self.symbols) for d in t.shape)
 
     def concrete(self, op: Op) -> Op:
-        """The operation with every symbolic size in its attributes replaced by its value."""
+        """The operation with the sizes of this run in place of symbols in its attributes."""
         if not self.symbols:
             return op
         changed = {
@@ -136,7 +136,7 @@ class Interpreter:
 def bind(
     types: Sequence[TensorType], arrays: Sequence[Array], names: Sequence[str]
 ) -> dict[str, int]:
-    """The size of every symbol, from the shapes of arguments; an error names the equation."""
+    """The size of every symbol, from the shapes of the arguments; an error names the equation."""
     given: list[TensorType] = []
     for t, array, name in zip(types, arrays, names, strict=True):
         dtype = dtype_of(array)
@@ -147,17 +147,17 @@ def bind(
 
 
 def run(module: Module, name: str, arrays: Sequence[Any]) -> tuple[Array, ...]:
-    """Run a function of the module on arrays in parameter order."""
+    """Runs a function of the module on arrays in the order of its parameters."""
     fn = module.function(name)
     if len(arrays) != len(fn.params):
-        raise IRError(f"@{name} takes {len(fn.params)} arguments, found {len(arrays)}")
+        raise IRError(f"@{name}: expected {len(fn.params)} arguments, found {len(arrays)}")
     inputs = [np.asarray(a) for a in arrays]
     with np.errstate(all="ignore"), deep_enough():
         return Interpreter(module).enter(name, inputs)
 
 
 def elementwise(fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """Run a region of scalars on whole arrays at once, element by element."""
+    """Runs a region of scalar operations on whole arrays, element by element."""
     env: dict[Value, Any] = dict(zip(fn.params, arrays, strict=True))
     for op in fn.ops:
         out = op.reference(*(env[v] for v in op.operands))

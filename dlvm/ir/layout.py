@@ -13,7 +13,7 @@ from .types import Array
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One field of an operation; the kind follows from its annotation (see ``_KINDS``)."""
+    """One field of an operation; its kind follows from its annotation (see ``_KINDS``)."""
 
     name: str
     kind: str
@@ -22,12 +22,15 @@ class Spec:
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether the field has no default."""
         return self.default is MISSING
 
     @property
     def label(self) -> str:
-        """Its name in IR text: ``shape_to`` is written ``shape``, as values have a shape too."""
+        """The field's name in IR text, such as ``shape`` for ``shape_to``.
+
+        Values have a ``shape`` too, so the field of an operation has a suffix.
+        """
         return self.name.removesuffix("_to").removesuffix("_region")
 
 
@@ -41,7 +44,7 @@ _KINDS = {
 
 
 def layout_of(cls: type, inherited: Sequence[Spec]) -> tuple[Spec, ...]:
-    """The fields of an operation, those of one that it extends in front."""
+    """The fields of an operation, inherited ones first."""
     found = {spec.name: spec for spec in inherited}
     for name, annotation in inspect.get_annotations(cls).items():
         written = _written(annotation)
@@ -52,7 +55,7 @@ def layout_of(cls: type, inherited: Sequence[Spec]) -> tuple[Spec, ...]:
 
 
 def constructor_of(owner: str, layout: Sequence[Spec]) -> Callable[..., None]:
-    """Sets every field, as a dataclass's does, and gathers the operands."""
+    """A constructor that sets every field, as a dataclass's does, and collects the operands."""
     names = tuple(s.name for s in layout)
     operands_of = _gatherer(layout)
 
@@ -69,7 +72,7 @@ def constructor_of(owner: str, layout: Sequence[Spec]) -> Callable[..., None]:
 
 
 def _gatherer(layout: Sequence[Spec]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """All operands of an operation, from the values of its fields in their order."""
+    """A function from the values of all fields, in order, to the operands."""
     places = [
         (i, s.kind == "operand") for i, s in enumerate(layout) if s.kind.startswith("operand")
     ]
@@ -82,7 +85,7 @@ def _gatherer(layout: Sequence[Spec]) -> Callable[[tuple[Any, ...]], tuple[Any, 
 def _completed(
     owner: str, layout: Sequence[Spec], given: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """The values of all fields in their order: those by position, by name, and by default."""
+    """The values of all fields in order, from positional arguments, keywords and defaults."""
     values = list(given)
     for spec in layout[len(given) :]:
         if spec.required and spec.name not in named:
@@ -90,9 +93,9 @@ def _completed(
         values.append(named.pop(spec.name, spec.default))
     for name in named:
         known = any(s.name == name for s in layout)
-        raise TypeError(f"{owner} {'is given two of' if known else 'has no field'} {name!r}")
+        raise TypeError(f"{owner} {'got two values for' if known else 'has no field'} {name!r}")
     if len(values) > len(layout):
-        raise TypeError(f"{owner} has {len(layout)} fields, {len(values)} were given")
+        raise TypeError(f"{owner}: expected {len(layout)} fields, found {len(values)}")
     return tuple(values)
 
 
@@ -112,7 +115,7 @@ class Shown:
 
 
 def _written(annotation: Any) -> str:
-    """An annotation as it is written, also where it was evaluated (no ``__future__`` import)."""
+    """The text of an annotation, whether it is a string or was evaluated."""
     if isinstance(annotation, str):
         return annotation
     if annotation is Array:

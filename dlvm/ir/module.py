@@ -1,7 +1,7 @@
-"""A module: functions and declarations by name, and what a user can ask of it.
+"""A module: functions and declarations by name, and the questions that users ask of it.
 
-Expansion of declarations and the named pipelines live above this room; ``dlvm.compile``
-registers them in ``hooks`` so that a module can be run and optimised without a back import.
+The expansion of declarations and the pipelines live in packages that import this one;
+``dlvm.compile`` registers them in ``hooks``, so that a module can be run and optimised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .types import Array, TensorType
 
 @dataclass(slots=True)
 class Hooks:
-    """What rooms above provide: expansion of declarations, and optimisation by pass names."""
+    """Functions that other packages register: expansion, and optimisation by names of passes."""
 
     expand: Callable[[Module], Module] | None = None
     optimize: Callable[[Module, Sequence[str] | None], Module] | None = None
@@ -29,7 +29,7 @@ hooks = Hooks()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Module:
-    """An ordered set of functions and declarations; the first one is ``main``."""
+    """An ordered set of functions and declarations; the first function is ``main``."""
 
     entries: tuple[Entry, ...]
     _index: dict[str, Entry] = field(init=False, repr=False)
@@ -52,29 +52,30 @@ class Module:
     def main(self) -> Function:
         """The first function."""
         if not self.functions:
-            raise IRError("there is no function in this module")
+            raise IRError("expected a module with at least one function, found none")
         return self.functions[0]
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """The functions that have a body."""
+        """The entries with a body."""
         return tuple(e for e in self.entries if isinstance(e, Function))
 
     @property
     def declarations(self) -> tuple[Declaration, ...]:
-        """The derived functions that are still to be filled in."""
+        """The declared functions that are not expanded yet."""
         return tuple(e for e in self.entries if isinstance(e, Declaration))
 
     def entry(self, name: str) -> Entry:
-        """The function or declaration of that name."""
+        """The function or declaration with this name."""
         if name not in self._index:
             raise IRError(
-                f"no function @{name}; there are {', '.join(map('@{}'.format, self._index))}"
+                f"the module has no function @{name}; it has "
+                f"{', '.join(map('@{}'.format, self._index))}"
             )
         return self._index[name]
 
     def function(self, name: str) -> Function:
-        """The function of that name, which must have a body."""
+        """The function with this name, which must have a body."""
         entry = self.entry(name)
         if not isinstance(entry, Function):
             raise IRError(f"@{name} is declared but not yet expanded")
@@ -84,7 +85,7 @@ class Module:
         return name in self._index
 
     def signature(self, name: str) -> Signature:
-        """The types of parameters and results, also of a declaration."""
+        """The types of the parameters and results of an entry, which may be a declaration."""
         chain: list[Declaration] = []
         entry = self.entry(name)
         while isinstance(entry, Declaration):
@@ -95,18 +96,20 @@ class Module:
         found = entry.signature
         for declaration in reversed(chain):
             if declaration.kind not in _DERIVED:
-                raise IRError(f"no such kind of declaration: {declaration.kind}")
+                raise IRError(
+                    f"expected a declaration ({', '.join(_DERIVED)}), found {declaration.kind}"
+                )
             found = _DERIVED[declaration.kind](declaration, found)
         return found
 
     def replace(self, *entries: Entry) -> Module:
-        """The module with entries of the same name replaced and new ones appended."""
+        """The module with entries of the same name replaced, and other entries appended."""
         new = {e.name: e for e in entries}
         kept = tuple(new.pop(e.name, e) for e in self.entries)
         return Module((*kept, *new.values()))
 
     def map(self, change: Callable[[Function], Function]) -> Module:
-        """The module with every function changed."""
+        """The module with ``change`` applied to every function."""
         return Module(tuple(change(e) if isinstance(e, Function) else e for e in self.entries))
 
     # -- what users ask ---------------------------------------------------------------------
@@ -125,30 +128,30 @@ class Module:
         return hash(tuple((e.name, len(getattr(e, "ops", ()))) for e in self.entries))
 
     def verify(self) -> Module:
-        """Check every rule of the language; the module itself, for chaining."""
+        """Checks every rule of the language; returns the module itself, for chaining."""
         from .verify import verify
 
         verify(self)
         return self
 
     def run(self, name: str, *arrays: Any) -> tuple[Array, ...]:
-        """Run a function in the interpreter on arrays given in parameter order."""
+        """Runs a function in the interpreter; the arrays are in the order of its parameters."""
         from .interpret import run
 
         return run(self.expanded(), name, arrays)
 
     def expanded(self) -> Module:
-        """The module with every declaration filled in."""
+        """The module with every declaration expanded into code."""
         if not self.declarations:
             return self
         if hooks.expand is None:
-            raise IRError("declarations can't be expanded before dlvm.compile is imported")
+            raise IRError("declarations can be expanded once dlvm.compile is imported")
         return hooks.expand(self)
 
     def optimize(self, passes: Sequence[str] | None = None) -> Module:
-        """The module after the default pipeline, or after the passes named."""
+        """The module after the default pipeline, or after the passes given by name."""
         if hooks.optimize is None:
-            raise IRError("no pipeline is registered before dlvm.compile is imported")
+            raise IRError("a module can be optimised once dlvm.compile is imported")
         return hooks.optimize(self, passes)
 
 
@@ -172,10 +175,13 @@ def _tangent_signature(d: Declaration, of: Signature) -> Signature:
 
 def _batched_signature(d: Declaration, of: Signature) -> Signature:
     if len(d.axes) != len(of.params):
-        raise IRError(f"batched @{d.name}: {len(d.axes)} axes for {len(of.params)} parameters")
+        raise IRError(
+            f"batched @{d.name}: expected an axis for each of {len(of.params)} parameters, "
+            f"found {len(d.axes)}"
+        )
     for axis, t in zip(d.axes, of.params, strict=True):
         if axis is not None and not 0 <= axis <= t.rank:
-            raise IRError(f"batched @{d.name}: axis {axis} does not fit {t}")
+            raise IRError(f"batched @{d.name}: expected an axis from 0 to {t.rank}, found {axis}")
     params = tuple(
         t if axis is None else t.with_shape((*t.shape[:axis], d.size, *t.shape[axis:]))
         for t, axis in zip(of.params, d.axes, strict=True)
@@ -190,7 +196,9 @@ def _inputs(d: Declaration, of: Signature) -> tuple[TensorType, ...]:
     types = _picked(d, d.wrt, of.params)
     for i, t in zip(d.wrt, types, strict=True):
         if not t.dtype.is_float:
-            raise IRError(f"{d.kind} @{d.name}: parameter {i} of @{d.of} is {t}, not float")
+            raise IRError(
+                f"{d.kind} @{d.name}: expected parameter {i} of @{d.of} to be float, found {t}"
+            )
     return types
 
 
@@ -203,9 +211,11 @@ def _picked(
 ) -> tuple[TensorType, ...]:
     for n, i in enumerate(positions):
         if not 0 <= i < len(of):
-            raise IRError(f"{d.kind} @{d.name}: no position {i} among {len(of)} of @{d.of}")
+            raise IRError(
+                f"{d.kind} @{d.name}: expected positions below {len(of)} of @{d.of}, found {i}"
+            )
         if i in positions[:n]:
-            raise IRError(f"{d.kind} @{d.name}: position {i} stands twice")
+            raise IRError(f"{d.kind} @{d.name}: position {i} occurs twice")
     return tuple(of[i] for i in positions)
 
 

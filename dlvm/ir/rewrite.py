@@ -1,8 +1,8 @@
-"""Rewriting: rules that carry their own example, and the one loop that rebuilds a function.
+"""Rewriting: rewrite rules with their own examples, and the loops that rebuild a function.
 
-A rule is a small function named after the law it applies; from an operation it gives a better
-value or None. Its ``example`` builds something it must replace; the test framework draws
-shapes, element types and edge values for the example's parameters, the author writes none.
+A rule is a small function named after the law that it applies; given an operation it returns a
+better value or None. The rule's ``example`` builds an operation that the rule must replace. The
+test framework draws shapes, element types and values for the parameters of the example.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rewrite(
 
 
 def rules() -> Iterable[Rule]:
-    """Every law that is registered, in order of registration."""
+    """Every registered rule, in order of registration."""
     return (rule for group in RULES.values() for rule in group)
 
 
@@ -81,12 +81,12 @@ Law = Callable[[Op], "Value | None"]
 
 
 def mapped(values: Iterable[Value], env: Mapping[Value, Value]) -> list[Value]:
-    """Values after substitution."""
+    """The values after substitution."""
     return [env.get(v, v) for v in values]
 
 
 def renewed(op: Op, env: Mapping[Value, Value]) -> Op:
-    """The operation on substituted operands; itself, kept in place, when none changed."""
+    """The operation on substituted operands; the same object if no operand changed."""
     if env.keys().isdisjoint(op.operands):
         return op
     for v in op.operands:
@@ -96,13 +96,13 @@ def renewed(op: Op, env: Mapping[Value, Value]) -> Op:
 
 
 def place(builder: Builder, op: Op, env: Env) -> Op:
-    """Append an operation on substituted operands, and map its results; what was appended."""
+    """Appends an operation on substituted operands and maps its results; returns it."""
     with builder:
         return _place_here(builder, op, env)
 
 
 def _place_here(builder: Builder, op: Op, env: Env) -> Op:
-    """The same for a builder that is active, which appends what is made by itself."""
+    """The same as ``place`` for the active builder, which records constructions itself."""
     new = renewed(op, env)
     if new is op:
         builder.append(op)
@@ -112,11 +112,11 @@ def _place_here(builder: Builder, op: Op, env: Env) -> Op:
 
 
 def transform(fn: Function, visit: Visit, env: Env | None = None, on: Kinds = Op) -> Function:
-    """Rebuild a function: ``visit`` gives the replacement of each result, or None to keep it.
+    """Rebuilds a function; ``visit`` returns the replacement of each result, or None to keep it.
 
-    ``visit`` is shown the operations of the classes ``on``; it runs with a builder active, so
-    what it constructs goes in front of what follows, and sees the substitution so far. A
-    function in which nothing changes is returned as it is.
+    ``visit`` is called for the operations of the classes ``on``, with the substitution so far and
+    an active builder: the operations that it constructs precede the rest of the function. A
+    function in which nothing changes is returned as the same object.
     """
     env = {} if env is None else env
     if not env and not has(fn, on):
@@ -142,26 +142,26 @@ def transform(fn: Function, visit: Visit, env: Env | None = None, on: Kinds = Op
 
 
 def has(fn: Function, kinds: Kinds) -> bool:
-    """Whether an operation of one of some classes stands in a function, at any depth."""
+    """Whether a function contains an operation of these classes, nested regions included."""
     return any(issubclass(kind, kinds) for kind in fn.kinds)
 
 
 def rebuilt(fn: Function, ops: Sequence[Op], results: Sequence[Value]) -> Function:
-    """The function with another body; itself when the body is the one that it has."""
-    if tuple(ops) == fn.ops and tuple(results) == fn.results:  # values are equal to themselves
+    """The function with another body; the same object if the body is the same."""
+    if tuple(ops) == fn.ops and tuple(results) == fn.results:  # values compare by identity
         return fn
     return replace(fn, ops=tuple(ops), results=tuple(results))
 
 
 def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64) -> Function:
-    """Improve operations by the first law that applies until none does: one sweep, operands first.
+    """Rewrites a function to a fixed point: each operation by the first law that applies.
 
-    What a law builds is swept in its turn before anything that uses it, so every operation that
-    stays has been refused on its final operands: the result is a fixed point. An operation that
-    is still improved after ``patience`` steps is in a cycle of laws. What all that ``laws``, a
-    function of the module, gives have refused once they refuse as long as the laws are the same,
-    since operations never change: that is remembered with the operation, unless the sweep is
-    overseen.
+    One sweep does it. Operations that a law builds are rewritten in turn before their users, so
+    every law has refused every remaining operation on its final operands. An operation that still
+    changes after ``patience`` steps reveals a cycle of laws, which is an error. Operations are
+    immutable, so one that all laws have refused is marked, and later sweeps with the same laws skip
+    it; sweeps whose decisions are overseen do not use the marks. ``laws`` must be a module-level
+    function.
     """
     sweep = (laws, sum(map(len, RULES.values())))
     asked = listens()
@@ -193,7 +193,7 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
 
 
 def _better(op: Op, laws: Iterable[Law], builder: Builder) -> Value | None:
-    """What the first law makes of an operation, which is then all that the builder holds."""
+    """The replacement by the first law that applies; the builder holds just what that law built."""
     builder.ops = []
     for law in laws:
         better = law(op)
@@ -208,7 +208,7 @@ def _followed_by(op: Op, env: Env) -> Op:
 
 
 def followed(value: Value, env: Mapping[Value, Value]) -> Value:
-    """A value after substitution, and what it was substituted by after substitution."""
+    """The value after repeated substitution, until nothing is substituted for it."""
     while (found := env.get(value)) is not None:
         value = found
     return value
@@ -216,17 +216,19 @@ def followed(value: Value, env: Mapping[Value, Value]) -> Value:
 
 def _check_improvement(op: Op, better: Value, left: int) -> None:
     if better.type != op.type:
-        raise CompilerError(f"a rule on {op.name} turned {op.type} into {better.type}")
+        raise CompilerError(
+            f"expected a rule on {op.name} to keep the type {op.type}, found {better.type}"
+        )
     if left == 0:
-        raise CompilerError(f"the rules go round in circles on {op!r}")
+        raise CompilerError(f"the rewrite rules form a cycle on {op!r}")
 
 
 def inline(
     fn: Function, arguments: Iterable[Value], sizes: Mapping[str, Dim] | None = None
 ) -> tuple[Value, ...]:
-    """Write the body of a function here, on these arguments; the results.
+    """Writes the body of a function here, on these arguments; returns its results.
 
-    ``sizes`` are what the symbols of the function are in the caller's.
+    ``sizes`` map the symbols of the function to sizes in the caller's symbols.
     """
     env: Env = dict(zip(fn.params, arguments, strict=True))
     copy_ops(fn.ops, env, sizes or {})
@@ -234,14 +236,14 @@ def inline(
 
 
 def copy_ops(ops: Iterable[Op], env: Env, sizes: Mapping[str, Dim]) -> None:
-    """Write operations anew here, on substituted operands and sizes, and map their results."""
+    """Writes copies of operations here, on substituted operands and sizes; maps their results."""
     for op in ops:
         new = op.rebuild(mapped(op.operands, env), **_resized_fields(op, sizes))
         env.update(zip(op.results, new.results, strict=True))
 
 
 def resized(fn: Function, sizes: Mapping[str, Dim]) -> Function:
-    """A function with sizes in place of its symbols: in types, attributes and regions."""
+    """The function with sizes substituted for its symbols in types, attributes and regions."""
     params = tuple(Param(known(p.type, sizes), p.name, p.donated, p.origin) for p in fn.params)
     env: Env = dict(zip(fn.params, params, strict=True))
     with (builder := Builder()):
@@ -263,7 +265,7 @@ def _resized_fields(op: Op, sizes: Mapping[str, Dim]) -> dict[str, Any]:
 
 
 def regrouped(op: Op, operands: Iterable[Value | None], **changes: Any) -> Op:
-    """The operation on operands of which some, given as None, are left out of their groups."""
+    """The operation on other operands; an operand given as None is dropped from its group."""
     rest = iter(operands)
     values: dict[str, Any] = {}
     for spec in op.layout:
@@ -281,7 +283,7 @@ def regrouped(op: Op, operands: Iterable[Value | None], **changes: Any) -> Op:
 
 
 def prefixed(fn: Function, make: Callable[[], Env]) -> Function:
-    """A function in front of whose body values are made that take the place of others."""
+    """The function with new values computed first; ``make`` maps old values to them."""
     with (builder := Builder()):
         env = make()
     for op in fn.ops:
@@ -290,13 +292,13 @@ def prefixed(fn: Function, make: Callable[[], Env]) -> Function:
 
 
 def map_regions(op: Op, change: Callable[[Function], Function]) -> dict[str, Function]:
-    """The regions that change, by name."""
+    """The regions that ``change`` alters, by name."""
     pairs = ((name, region, change(region)) for name, region in op.regions.items())
     return {name: new for name, old, new in pairs if new is not old}
 
 
 def everywhere(fn: Function, change: Callable[[Function], Function]) -> Function:
-    """Apply a change to a function and, before it, to the regions inside, at any depth."""
+    """Applies a change to the regions inside a function, innermost first, then to the function."""
 
     if not any(kind.holds_regions for kind in fn.kinds):
         return change(fn)
@@ -313,5 +315,5 @@ def everywhere(fn: Function, change: Callable[[Function], Function]) -> Function
 
 
 def types_of(values: Iterable[Value]) -> tuple[TensorType, ...]:
-    """The types of several values."""
+    """The types of the values."""
     return tuple(v.type for v in values)

@@ -1,8 +1,8 @@
-"""The words in which one element is computed: the only vocabulary that targets must know.
+"""The scalar functions in which element-wise formulas are written.
 
-An element-wise operation states its formula, and a reduction its monoid, in these words. A
-target gives the words meaning once (as LLVM vectors, as loop code, as NumPy), and so gets
-every operation written in them.
+They are all that a target must implement. An element-wise operation states its formula, and a
+reduction its monoid, in these functions. A target implements each function once (as LLVM vectors,
+as loop code, as NumPy), and so compiles every operation that is written in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ S = TypeVar("S")
 
 
 class Scalars(Protocol[S]):
-    """What one scalar operation is, on a target's own kind of scalar ``S``."""
+    """The scalar functions, on a target's own representation ``S`` of a scalar."""
 
     def constant(self, number: float | int | bool, dtype: DType) -> S:
         """A number of the given type."""
@@ -26,23 +26,23 @@ class Scalars(Protocol[S]):
         ...
 
     def unary(self, word: str, x: S) -> S:
-        """One of ``UNARY``."""
+        """One of the functions in ``UNARY``."""
         ...
 
     def binary(self, word: str, x: S, y: S) -> S:
-        """One of ``BINARY``, on scalars of one type; compared values give bool."""
+        """One of the functions in ``BINARY``, on scalars of one type; comparisons return bool."""
         ...
 
     def select(self, condition: S, x: S, y: S) -> S:
-        """``x`` where the condition holds, else ``y``; both are computed."""
+        """``x`` if the condition holds, else ``y``; both are computed."""
         ...
 
     def cast(self, x: S, dtype: DType) -> S:
-        """Conversion: floats round to nearest even, float to integer saturates, NaN to 0."""
+        """Conversion: floats round to nearest even; float to integer saturates, NaN gives 0."""
         ...
 
     def reinterpret(self, x: S, dtype: DType) -> S:
-        """The same bits read as another type of the same width."""
+        """The same bits as a type of the same width."""
         ...
 
 
@@ -75,7 +75,7 @@ FUNCTIONS = {
 UNARY = {
     "neg": "0 - x, with the sign of zero flipped",
     "abs": "magnitude",
-    "not": "negation of a bool, or of every bit of an integer",
+    "not": "negation of a bool, or complement of an integer",
     "sqrt": "square root, correctly rounded",
     "trunc": "nearest integer towards zero",
     "floor": "nearest integer below",
@@ -97,10 +97,10 @@ BINARY = {
     "le": "x <= y",
     "eq": "x == y",
     "ne": "x != y",
-    "and": "both, of bools or of every bit of integers",
-    "or": "either, of bools or of every bit of integers",
-    "xor": "one of the two, of bools or of every bit of integers",
-    "shl": "bits of an integer y places up; 0 where y is negative or at least the width",
-    "shr": "y places down, the sign coming in; only the sign where y is negative or too large",
-    "fmod": "what is left of x after y is taken away as often as fits, with the sign of x; floats",
+    "and": "logical and of bools, bitwise and of integers",
+    "or": "logical or of bools, bitwise or of integers",
+    "xor": "exclusive or of bools, bitwise of integers",
+    "shl": "x shifted left by y bits; 0 if y is negative or at least the width",
+    "shr": "x shifted right by y bits, sign-extended; only sign bits if y is negative or too large",
+    "fmod": "remainder of the truncated division x / y, with the sign of x; floats",
 }

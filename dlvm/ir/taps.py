@@ -1,7 +1,7 @@
-"""Who listens to the values that a call gives out on its way, and how they are printed.
+"""Taps: listeners for the values that a running call reports, and printing.
 
-A tap in a program is a name; what happens to its values is said where the program is called.
-Without a listener they go nowhere. Listeners are those of the thread that makes the call.
+A tap in a program has a name only; the code around the call decides what happens to its values.
+Without a listener the values are dropped. Listeners belong to the thread that makes the call.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _listening: ContextVar[tuple[Listener, ...]] = ContextVar("listening", default=(
 
 
 class Line(str):
-    """A line that is printed: a label, then a value, which it remembers."""
+    """A printed line, a label followed by a value, that remembers both."""
 
     label: str
     value: Array
 
     def __new__(cls, label: str, value: Array) -> Line:
-        """The label and the value beside one another."""
+        """The label directly followed by the value."""
         line = super().__new__(cls, f"{label}{value}")
         line.label, line.value = label, value
         return line
@@ -33,7 +33,7 @@ class Line(str):
 
 @contextmanager
 def listening(listener: Listener) -> Generator[None]:
-    """Tell somebody the name and a copy of each value that calls made inside give out."""
+    """Inside the context, calls ``listener`` with a name and a copy of each reported value."""
     token = _listening.set((*_listening.get(), listener))
     try:
         yield
@@ -43,18 +43,18 @@ def listening(listener: Listener) -> Generator[None]:
 
 @contextmanager
 def taps() -> Generator[Taps]:
-    """Collect what calls made inside give out: for each name the values, in their order."""
+    """Collects the values that calls inside the context report: a list for each name, in order."""
     found: Taps = defaultdict(list)
     with listening(lambda name, value: found[name].append(value)):
         yield found
 
 
 def record(name: str, value: Array) -> None:
-    """Tell everybody who listens, each with a copy of its own."""
+    """Passes a value to every listener, each with a copy of its own."""
     for listener in _listening.get():
         listener(name, value.copy())
 
 
 def say(text: str) -> None:
-    """Print a line that is seen whatever happens next."""
+    """Prints a line at once, so that it is seen even if the process dies afterwards."""
     print(text, flush=True)

@@ -1,7 +1,7 @@
 """Element types and tensor types: ``f32[64,784]``, and ``f32`` for a scalar.
 
-A dtype knows its kind and width and the NumPy type that holds it. ``tape`` is the type of the
-stack on which a loop without a known trip count keeps what its derivative needs.
+A dtype knows its kind, its width in bits and the NumPy type that holds it. ``tape`` is the type of
+the stack on which a loop of unknown trip count keeps the residuals of its derivative.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A kind of number: ``b`` truth, ``i`` signed, ``u`` unsigned, ``f`` float, ``t`` tape."""
+    """An element type.
+
+    Its kind is one letter: ``b`` bool, ``i`` signed, ``u`` unsigned, ``f`` float, ``t`` tape.
+    """
 
     name: str
     kind: str
@@ -35,39 +38,39 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype that holds such numbers."""
+        """The NumPy dtype that holds elements of this type."""
         return _NUMPY.get(self.name) or _brain_float()
 
     @property
     def is_float(self) -> bool:
-        """Whether derivatives flow through it."""
+        """Whether it is a float type, through which derivatives flow."""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a signed or unsigned integer."""
+        """Whether it is a signed or unsigned integer type."""
         return self.kind in "iu"
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element in memory."""
+        """The size of one element in memory, in bytes."""
         return max(self.bits // 8, 1)
 
     @property
     def compute(self) -> DType:
-        """What arithmetic is done in: half precisions compute in f32 and round once."""
+        """The type in which arithmetic is done: 16-bit floats compute in f32 and round once."""
         return F32 if self.is_float and self.bits == 16 else self
 
     @property
     def lowest(self) -> float | int:
-        """The identity of max."""
+        """The lowest value, which is the identity of max."""
         if self.is_float:
             return -math.inf
         return 0 if self.kind in "bu" else -(2 ** (self.bits - 1))
 
     @property
     def highest(self) -> float | int:
-        """The identity of min."""
+        """The highest value, which is the identity of min."""
         if self.is_float:
             return math.inf
         return 1 if self.kind == "b" else 2 ** (self.bits - (self.kind == "i")) - 1
@@ -96,14 +99,14 @@ _OF_NUMPY = {v: DTYPES[k] for k, v in _NUMPY.items()}
 
 
 def dtype_of(array: Array | np.dtype[Any]) -> DType | None:
-    """The dtype of a NumPy array or dtype, or None where dlvm has no such type."""
+    """The dtype of a NumPy array or dtype, or None if dlvm has no such type."""
     dtype = array if isinstance(array, np.dtype) else array.dtype
     found = _OF_NUMPY.get(dtype)
     return BF16 if found is None and dtype.name == "bfloat16" else found
 
 
 def _brain_float() -> np.dtype[Any]:
-    """What NumPy lacks is another package's, which takes a while to import."""
+    """The NumPy dtype of bf16, from a package that is imported on first use because it is slow."""
     import ml_dtypes
 
     return _NUMPY.setdefault(BF16.name, np.dtype(ml_dtypes.bfloat16))
@@ -111,7 +114,7 @@ def _brain_float() -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Element type and shape."""
+    """The type of a tensor: element type and shape."""
 
     dtype: DType
     shape: tuple[Dim, ...] = ()
@@ -139,20 +142,20 @@ class TensorType:
         return product(self.shape)
 
     def with_shape(self, shape: tuple[Dim, ...]) -> TensorType:
-        """The same element type in another shape."""
+        """The type with the same elements and another shape."""
         return TensorType(self.dtype, shape)
 
     def with_dtype(self, dtype: DType) -> TensorType:
-        """The same shape of another element type."""
+        """The type with the same shape and other elements."""
         return TensorType(dtype, self.shape)
 
     def substitute(self, values: Mapping[str, Dim]) -> TensorType:
-        """The type after symbols get values."""
+        """The type with values substituted for symbols."""
         return TensorType(self.dtype, tuple(substitute(d, values) for d in self.shape))
 
 
 def known(value: Any, values: Mapping[str, Dim]) -> Any:
-    """A field of an operation after symbols get values; the same object when nothing changed."""
+    """A field with values substituted for symbols; the same object if nothing changed."""
     if isinstance(value, Expr):
         return substitute(value, values)
     if isinstance(value, TensorType):

@@ -1,8 +1,9 @@
-"""Which sizes the symbols of a function have, given the types that it is called with.
+"""Unification: the sizes of a function's symbols, from the types of its arguments.
 
-One mechanism for a run (sizes are numbers) and for a call inside a program (sizes are
-expressions in the caller's symbols). Each equation with one unknown that stands linearly is
-solved; the others wait until enough is known. An error names the equation that fails.
+The same code serves a run, in which sizes are numbers, and a call inside a program, in which sizes
+are expressions in the caller's symbols. An equation with one unknown, in which that unknown is
+linear, is solved; the other equations wait until enough symbols are known. An error names the
+equation that fails.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .types import TensorType
 def unify(
     params: Sequence[TensorType], given: Sequence[TensorType], names: Sequence[str] = ()
 ) -> dict[str, Dim]:
-    """The size of each symbol of ``params`` with which they are the types given."""
+    """The size of each symbol of ``params`` for which the parameter types equal the types given."""
     if len(params) != len(given):
         raise ShapeError(f"expected {len(params)} arguments, found {len(given)}")
     labels = names or [f"argument {i}" for i in range(len(params))]
@@ -33,14 +34,15 @@ def unify(
         left = [equation for equation in waiting if not equation.settle(known, told)]
         if len(left) == len(waiting):
             raise ShapeError(
-                f"{left[0].label}: the sizes in {left[0].type} can't be solved for their symbols"
+                f"{left[0].label}: the symbols in {left[0].type} can't be determined",
+                remedy="add a parameter whose shape has each of these symbols as a size of its own",
             )
         waiting = left
     return known
 
 
 def solvable(types: Sequence[TensorType]) -> set[str]:
-    """The symbols that any sizes of these types tell: those that stand linearly, one at a time."""
+    """The symbols that arguments of these types determine, each by an equation linear in it."""
     sizes = [d for t in types for d in t.shape if isinstance(d, Expr)]
     known: set[str] = set()
     while True:
@@ -57,15 +59,18 @@ def _is_line(d: Dim, name: str) -> bool:
 
 
 class _Equation:
-    """One axis of one parameter has the size given; the symbols of both sides are strangers."""
+    """The equation of one axis of a parameter with its given size.
+
+    Symbols of the two sides are different even if they have the same name.
+    """
 
     def __init__(self, label: str, type_: TensorType, axis: int, size: Dim) -> None:
         self.label, self.type, self.axis, self.size = label, type_, axis, size
 
     def settle(self, known: dict[str, Dim], told: dict[str, str]) -> bool:
-        """Check it, or learn a symbol from it; False while that takes more symbols.
+        """Checks the equation or solves it for its symbol; False if it has several unknowns.
 
-        ``told`` says which axis of which parameter told each symbol.
+        ``told`` records for each symbol the axis and parameter that determined it.
         """
         pattern = self.type.shape[self.axis]
         unknown = {s for s in symbols(pattern) if s not in known}
@@ -93,10 +98,10 @@ class _Equation:
     def _remedy(self) -> str | None:
         if not isinstance(self.type.shape[self.axis], Expr):
             return None
-        return "equal letters are equal sizes: write another one if they differ"
+        return "a letter means one size everywhere: use another letter for a size that differs"
 
     def violated(self, known: dict[str, Dim]) -> str:
-        """What this axis must be, and what it is."""
+        """The message that says what this axis must be and what it is."""
         pattern = self.type.shape[self.axis]
         values = ", ".join(f"{k} = {v}" for k, v in sorted(known.items()))
         where = f" where {values}" if isinstance(pattern, Expr) and values else ""

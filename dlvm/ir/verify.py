@@ -1,22 +1,30 @@
-"""The verifier. What it checks, for each function and region:
+"""The verifier: it raises an ``IRError`` for the first rule that a module breaks.
 
-1. every operand is a parameter or the result of an operation above, of the same function;
-2. every operation stands once, and its result types are what its shape rule infers;
-3. results are values of the function; a region's signature is what its operation demands
-   (checked by the operation's own shape rule);
-4. every symbol in a type or attribute is bound by a parameter type (of the function around a
-   region, or of the region itself);
-5. a call names a function or declaration of the module, its operands unify with the
-   parameter types, and its written result types follow from that; so with the functions that
-   say the derivative of a call (checked by the operation);
-6. a declaration refers to an entry of the module and its positions exist, without a cycle;
-7. effects: a region that must be pure (predicates, reductions) is pure (checked by the
-   operation's own shape rule);
-8. a tape is used at most once, by an operation or as a result: its storage is not copied;
-9. the name of a function can be written in text;
-10. regions nest at most a hundred deep.
+For each entry of the module:
 
-Errors stand under the offending line of IR text.
+1. the name of a function or declaration consists of letters, digits, ``_`` and ``.``, so that it
+  can be written in text; that names are unique is checked by the constructor of ``Module``;
+2. a declaration is of a known kind and refers to an entry of the module, without a cycle; its
+  positions exist, differ from one another, and are of floats where gradients or tangents are
+  taken; its axes fit the parameters; an adjoint without ``seeded`` is of one float scalar.
+
+For each function, and for each region, which is closed:
+
+3. no parameter occurs twice, and no operation occurs twice;
+4. every operand is a parameter or a result of an earlier operation of the same function, and so
+  is every result of the function;
+5. the result types of an operation are those that its shape rule infers; the shape rule of a
+  control operation also checks the signatures of its regions, and that a region which must be
+  pure (the condition of a loop, the body of a reduction) has no effects;
+6. every symbol in a result type or an attribute occurs in the type of a parameter, either of the
+  region itself or of a function or region around it;
+7. a call names an entry of the module; its operands unify with the parameter types, and its
+  result types follow from that; functions that it names as its derivative fit it as well (which
+  the operation checks);
+8. a tape is used at most once, by an operation or as a result, since its storage is not copied;
+9. regions nest at most ``MAX_NESTING`` levels deep.
+
+An error about an operation shows its line of IR text.
 """
 
 from __future__ import annotations
@@ -37,10 +45,13 @@ WORD = re.compile(r"[\w.]+")
 
 
 def verify(module: Module) -> None:
-    """Raise an ``IRError`` that shows the first broken rule under its line."""
+    """Raises an ``IRError`` that shows the first broken rule and its line of IR text."""
     for entry in module.entries:
         if not WORD.fullmatch(entry.name):
-            raise IRError(f"the name of @{entry.name} can't be written in text")
+            raise IRError(
+                f"the name {entry.name!r} can't be written in text",
+                remedy="use letters, digits, _ and . in names of functions",
+            )
     for declaration in module.declarations:
         module.signature(declaration.name)
     for fn in module.functions:
@@ -54,7 +65,7 @@ def _function(module: Module, fn: Function, bound: set[str], depth: int = 0) -> 
     defined: set[Value] = set()
     for param in fn.params:
         if param in defined:
-            raise IRError(f"@{fn.name}: the parameter %{param.name} stands twice")
+            raise IRError(f"@{fn.name}: the parameter %{param.name} occurs twice")
         defined.add(param)
     spent: set[Value] = set()
     for op in fn.ops:
@@ -68,7 +79,7 @@ def _function(module: Module, fn: Function, bound: set[str], depth: int = 0) -> 
         if result not in defined:
             raise IRError(f"@{fn.name} returns {result!r}, which is not defined in it")
         if result in spent:
-            raise IRError(f"@{fn.name} returns a tape that is used already")
+            raise IRError(f"@{fn.name} returns a tape that was used before; it can be used once")
         if result.dtype is TAPE:
             spent.add(result)
 
@@ -78,9 +89,9 @@ def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> 
         if operand not in defined:
             return f"operand {i}, {operand!r}, is not defined above"
     if any(r in defined for r in op.results):
-        return "the operation stands twice"
+        return "the operation occurs twice"
     if loose := _loose_symbols(op, bound):
-        return f"the size {loose} is not bound by any parameter"
+        return f"the symbol {loose} does not occur in the type of any parameter"
     try:
         inferred = op.infer()
     except DlvmError as error:
@@ -88,7 +99,7 @@ def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> 
     types = (inferred,) if isinstance(inferred, TensorType) else inferred
     if types != op.result_types:
         return (
-            f"the shape rule gives {_listed(types)}, the operation says {_listed(op.result_types)}"
+            f"expected results {_listed(types)} by the shape rule, found {_listed(op.result_types)}"
         )
     callee = op.attributes.get("callee")
     if not isinstance(callee, FunctionRef):
@@ -99,7 +110,7 @@ def _operation(module: Module, op: Op, defined: set[Value], bound: set[str]) -> 
 def _spent_tape(op: Op, spent: set[Value]) -> str | None:
     for i, operand in enumerate(op.operands):
         if operand in spent:
-            return f"operand {i} is a tape that is used above"
+            return f"operand {i} is a tape that was used before; it can be used once"
         if operand.type.dtype is TAPE:
             spent.add(operand)
     return None
@@ -122,7 +133,7 @@ def _collect(value: Any, into: list[Dim]) -> None:
 
 def _call(module: Module, op: Op, callee: FunctionRef) -> str | None:
     if callee.name not in module:
-        return f"no function {callee}"
+        return f"the module has no function {callee}"
     signature = module.signature(callee.name)
     try:
         values = unify(signature.params, tuple(v.type for v in op.operands))
@@ -130,7 +141,8 @@ def _call(module: Module, op: Op, callee: FunctionRef) -> str | None:
         return f"call of {callee}: {error.message}"
     expected = tuple(t.substitute(values) for t in signature.results)
     if expected != op.result_types:
-        return f"call of {callee} gives {_listed(expected)}, not {_listed(op.result_types)}"
+        found = _listed(op.result_types)
+        return f"call of {callee}: expected results {_listed(expected)}, found {found}"
     return None
 
 

@@ -1,7 +1,8 @@
-"""What finds our own faults: comparison, examination, blame, reproducers, reduction.
+"""Finding bugs in dlvm itself: comparison, examination, blame, reproducers, reduction.
 
-A ``Failure`` says how dlvm went wrong on a program. ``examine`` walks the road and finds the first
-one; ``blame`` names the law; ``reduce`` makes the program small. ``answers`` is the one place that
-says whether two answers are the same. This room stands above the compiler's and below all that
-users import, and compiles nothing for them.
+A ``Failure`` describes how dlvm went wrong on a program. ``examine`` follows the road through the
+compiler and finds the first failure; ``blame`` finds the responsible rewrite rule; ``reduce`` makes
+the program small. ``answers`` is the one place that decides whether two answers are equal. This
+package is above the compiler's packages and below everything that users import; it compiles nothing
+for users.
 """

@@ -1,4 +1,4 @@
-"""A program of one operation, on operands such as it had: is its own rule, or code, to blame?"""
+"""A program of a single operation, which shows whether that operation alone is wrong."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ NOTHING = Module(())
 
 
 def alone(op: Op, operands: Sequence[Array], beside: Module = NOTHING) -> Module | None:
-    """A function of one operation in front of those of a module, which it may call.
+    """A module whose first function runs one operation, on parameters of the operands' shapes.
 
-    Its results are those of the operation but for tapes. None where tapes go in, nothing else
-    comes out, or sizes are stated by symbols.
+    The entries of ``beside`` follow, for calls. The results are those of the operation, without
+    tapes. The answer is None if an operand is a tape, if there is no other result, or if the
+    operation cannot be rebuilt because it states sizes as symbols.
     """
     params = tuple(
         Param(v.type.with_shape(a.shape), f"x{i}")

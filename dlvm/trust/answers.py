@@ -1,8 +1,8 @@
-"""What a program answers, and whether two answers to the same question are the same.
+"""The answers of programs, and whether two answers to the same question are equal.
 
-One place for all that compare: ``DLVM_VERIFY=passes``, ``dlvm bisect`` and ``reduce``, the
-fuzzers, and ``dlvm.testing``. Integers and truths must be equal; floats as near as rounding
-explains, which ``rounding`` measures by shaking both programs, and only where the bits differ.
+``DLVM_VERIFY=passes``, ``dlvm bisect`` and ``reduce``, the fuzzers and ``dlvm.testing`` all compare
+here. Integers and bools must be equal. Floats may differ by as much as rounding explains, which
+``rounding`` measures by perturbing both programs, and only if their bits differ.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from dlvm.ir.taps import Line, listening
 from .rounding import PATIENCE, Run, TooLong, epsilon, smallest
 
 SHAKES = 8
-"""A comparison that is a matter of rounding stands through all of them once in 256 times."""
+"""Perturbed runs per program. A comparison of equal numbers survives all with probability 1/256."""
 SAFETY = 16.0
-"""How much further than the furthest shake an answer may be."""
+"""Ratio of the allowed error to the largest change in a perturbed run."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program gives on some arrays: results, what it tells on the way, or an error."""
+    """The outcome of a program on some arrays: results, printed and tapped values, or an error."""
 
     results: tuple[Array, ...]
     told: tuple[tuple[str, Array], ...] = ()
     error: UserError | None = None
     wild: bool = False
-    """Whether numbers on the way were so large that laws of real numbers need not hold."""
+    """Whether intermediate numbers were so large that identities of real numbers may fail."""
 
     @property
     def values(self) -> list[tuple[str, Array]]:
-        """Every array that came out, with what it is called."""
+        """Every array that came out, with its name."""
         return [*((f"result {i}", r) for i, r in enumerate(self.results)), *self.told]
 
 
 def answered(run: Callable[[Callable[[Any], None]], Iterable[Any]]) -> Answer:
-    """What loops or machine code give; ``run`` takes what writes the lines that are printed."""
+    """The answer of loops or machine code; ``run`` is passed the function that prints lines."""
     told: list[tuple[str, Array]] = []
 
     def write(line: Line) -> None:
@@ -59,7 +59,7 @@ def answered(run: Callable[[Callable[[Any], None]], Iterable[Any]]) -> Answer:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two answers differ first: which value, which element, and how far they may."""
+    """The first difference between two answers: value, element, and the allowed error."""
 
     value: str
     index: tuple[int, ...]
@@ -74,7 +74,7 @@ class Difference:
 
 
 class Question:
-    """A module without declarations, and arrays for its first function, which stay as they are."""
+    """A module without declarations, and arguments for its first function; both are constant."""
 
     def __init__(
         self, module: Module, arrays: Sequence[Array], seed: int = 0, patience: int = PATIENCE
@@ -86,23 +86,26 @@ class Question:
 
     @cached_property
     def answer(self) -> Answer:
-        """What the references say."""
+        """The answer of the interpreter."""
         return self.run()
 
     @property
     def too_long(self) -> bool:
-        """Whether the answer was not waited for."""
+        """Whether the run was stopped because it took too long."""
         return isinstance(self.answer.error, TooLong)
 
     def then(self, module: Module) -> Question:
-        """The same question to what a program became; if it takes too long, it does so again."""
+        """The same question for a later form of the program.
+
+        If the run took too long before, it is not repeated.
+        """
         found = Question(module, self.arrays, self.seed, self.patience)
         if self.too_long:
             found.answer = self.answer
         return found
 
     def run(self, dice: np.random.Generator | None = None) -> Answer:
-        """What the references say, shaken where there are dice."""
+        """The answer of the interpreter; if ``dice`` are given, with every rounding perturbed."""
         machine = Run(self.module, dice=dice, patience=2 * self.patience if dice else self.patience)
         try:
             with np.errstate(all="ignore"):
@@ -114,9 +117,9 @@ class Question:
 
     @cached_property
     def freedom(self) -> list[Array] | None:
-        """How far each element may be off, infinite where it is a matter of rounding.
+        """How far each element may be off; infinite if a perturbation changed it discontinuously.
 
-        None where a shake already changes what happens, so that nothing can be said.
+        The answer is None if a perturbed run takes another path, so that nothing can be compared.
         """
         dice = np.random.default_rng(self.seed)
         start = [x for _, x in self.answer.values]
@@ -132,7 +135,7 @@ class Question:
 
     @property
     def allowed(self) -> list[Array]:
-        """How far each element of each result may be from it, infinite where nothing is known."""
+        """The allowed error of each element of each result; infinite if nothing is known."""
         results, freedom = self.answer.results, self.freedom
         if freedom is None:
             return [np.full(r.shape, np.inf) for r in results]
@@ -141,7 +144,7 @@ class Question:
 
 
 def distance(a: Array, b: Array) -> Array:
-    """How far apart elements are: 0 where they are the same, infinite where that says nothing."""
+    """The distance of each pair of elements: 0 if equal, infinite if it has no meaning."""
     same = (a == b) | ((a != a) & (b != b))
     if not epsilon(a):
         return np.where(same, 0.0, np.inf)
@@ -151,22 +154,25 @@ def distance(a: Array, b: Array) -> Array:
 
 
 def differ(expected: Question, found: Answer, other: Question | None = None) -> Difference | None:
-    """Where an answer is none to the question; ``other`` is the program that gave it.
+    """The first difference between the expected answer and the one found, or None.
 
-    A program that ends in an error of the user's may be answered by anything, since what raises
-    may be dropped; one that does not may not be answered by an error.
+    ``other`` is the question to the program that gave ``found``. If the expected answer is a user's
+    error, any answer is accepted, since a pass may drop an operation that raises; but a result may
+    not be answered by an error.
     """
     asked = expected.answer
     if asked.error is not None:
         return None
-    if found.error is not None and expected.freedom is None:  # an index on the edge
+    if (
+        found.error is not None and expected.freedom is None
+    ):  # rounding decides whether an index is in range
         return None
     if found.error is not None:
         return Difference("the call", (), "results", f"{found.error}", 0.0)
     pairs = list(zip(asked.values, found.values, strict=False))
     names = [name for name, _ in asked.values], [name for name, _ in found.values]
     if names[0] != names[1]:
-        if expected.freedom is None:  # which lines are printed is a matter of rounding
+        if expected.freedom is None:  # rounding decides which lines are printed
             return None
         return Difference("what is told", (), names[0], names[1], 0.0)
     for (name, a), (_, b) in pairs:
@@ -198,7 +204,7 @@ def _beyond_rounding(
 
 
 def _least(a: Array, allowed: Array) -> Array:
-    """Where anything rounds at all, a few units of each element, and what is below all numbers."""
+    """A few units in the last place per element, plus the smallest number, if anything rounds."""
     if not epsilon(a) or not allowed.any():
         return np.zeros(a.shape)
     with np.errstate(all="ignore"):
@@ -207,7 +213,7 @@ def _least(a: Array, allowed: Array) -> Array:
 
 
 def _undefined(a: Array, allowed: Array) -> Array:
-    """Laws over the reals hold where the left side is defined."""
+    """Where the expected value is not finite: identities of real numbers need not hold there."""
     if not epsilon(a) or not allowed.any():
         return np.zeros(a.shape, bool)
     return ~np.isfinite(a.astype(np.float64))

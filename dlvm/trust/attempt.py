@@ -1,7 +1,8 @@
-"""What was being done when dlvm failed while Python ran: there is no whole program to replay.
+"""Failures while Python runs: what was traced so far, and the operation under construction.
 
-What had been traced is a function of the language all the same. An operation whose constructor
-failed is kept beside it, as the line that would have come next, and is made again from that text.
+There is no whole program to replay then, but the traced part is a function of the language all the
+same. An operation whose constructor failed is stored next to it, as the line of text that would
+have followed, and is constructed again from that text.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .examine import crash
 from .failure import Failure
 
 STAGE = "trace"
-"""Where failures happen while Python runs."""
+"""The stage of failures that happen while Python runs."""
 
 
 def unfinished(error: BaseException) -> Op | None:
-    """The operation that was being made when an error was raised, if it was one."""
+    """The operation whose constructor raised the error, or None."""
     found: Op | None = None
     for at in frames(error.__traceback__):
         made = at.tb_frame.f_locals.get("self")
@@ -35,14 +36,14 @@ def unfinished(error: BaseException) -> Op | None:
 
 
 def frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """A traceback from the outermost frame to the innermost."""
+    """The frames of a traceback, from the outermost to the innermost."""
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
 
 
 def construction(op: Op, fn: Function) -> str:
-    """An unfinished operation as text, which would stand behind the others of a function."""
+    """The text of an unfinished operation, on values of the function."""
     printer = Printer()
     printer.lines = [f"dlvm {VERSION}"]
     words = [op.name, *printer.fields(op, name_values(fn)), *_types(op)]
@@ -54,7 +55,7 @@ def construction(op: Op, fn: Function) -> str:
 
 
 def _types(op: Op) -> list[str]:
-    """The types that can be told without the shape rule: written ones, and those of constants."""
+    """The types that are known without the shape rule: declared ones, and those of constants."""
     fields = [(spec.kind, getattr(op, spec.name)) for spec in op.layout]
     written: list[TensorType] = [t for kind, types in fields if kind == "types" for t in types]
     arrays = [(dtype_of(a), a.shape) for kind, a in fields if kind == "array"]
@@ -63,10 +64,10 @@ def _types(op: Op) -> list[str]:
 
 
 class _Unmade(Parser):
-    """Reads one operation without making it, but what its regions hold."""
+    """A parser that reads one operation without constructing it."""
 
     def read(self, module: Module) -> tuple[type[Op], dict[str, Any]]:
-        """The class and the fields, on values of the first function of a module."""
+        """The class and the fields of the operation, on values of the module's first function."""
         self.version()
         self.read_data()
         self.outermost, _ = self.lines[self.place]
@@ -75,7 +76,7 @@ class _Unmade(Parser):
             self.operation(self.line(), {name: value for value, name in names.items()}, 0)
         except _Read as found:
             return found.cls, found.values
-        raise AssertionError("an operation is read by constructing it")
+        raise AssertionError("the parser did not construct the operation that it read")
 
     def construct(self, line: Line, cls: type[Op], values: dict[str, Any]) -> Op:
         if line.number == self.outermost:
@@ -84,7 +85,7 @@ class _Unmade(Parser):
 
 
 class _Read(Exception):
-    """An operation was read."""
+    """Raised when the operation has been read."""
 
     def __init__(self, cls: type[Op], values: dict[str, Any]) -> None:
         super().__init__(cls.name)
@@ -92,13 +93,13 @@ class _Read(Exception):
 
 
 def made_again(module: Module, text: str) -> Failure | None:
-    """How making an operation fails on values of a module; None where it does not."""
+    """The failure of constructing the operation in the text on values of a module, or None."""
     cls, values = _Unmade(text, "<ir>").read(module)
     return failing(lambda: cls(**values))
 
 
 def failing(again: Callable[[], Any]) -> Failure | None:
-    """How something fails that is done again; an error of the user's is no failure."""
+    """The failure of calling ``again``, or None; a user's error is no failure."""
     try:
         again()
     except (UserError, MemoryError):

@@ -1,9 +1,9 @@
-"""Whose fault a failure is: the law in a pass, the rule in a derivative, the operation in code.
+"""Blame: the rewrite rule, derivative rule or operation that is responsible for a failure.
 
-A pass that is known to be guilty runs again with only its first n decisions (``overseen``), and
-the n with which the failure comes is found by halving. A derivative or machine code that is wrong
-is tried on each operation alone, with the operands that it had, innermost first. Machine code is
-made again without threads, vectors or LLVM's optimiser, which tells what it takes to fail.
+A pass that is known to be wrong runs again with only its first n decisions allowed (``overseen``),
+and bisection finds the n at which the failure appears. If a derivative or machine code is wrong,
+each operation is tried alone, with the operands that it had, inner operations first. Machine code
+is also compiled without threads, vectors or LLVM's optimiser, to find out which of them it takes.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from .rounding import Run
 from .showing import shown_after, shown_before
 
 BELOW = ("lower", "coalesce", "memory", "emit", "machine")
-"""The stages after the last module."""
+"""The stages below the modules: loops, memory and machine code."""
 WRITERS: dict[str, Callable[..., Any]] = {
     "lower": to_program,
     "coalesce": coalesce,
     "memory": plan,
     "machine": emit,
 }
-"""What makes all of a stage, where no operation is wrong alone."""
+"""The function that is responsible for a whole stage, if no single operation is wrong."""
 
 
 def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
-    """The first failure of a program and whose fault it is; the parameters are ``examine``'s."""
+    """The first failure of a program, with blame; the parameters are those of ``Examination``."""
     work = Examination(module, arrays, **how)
     found = examined(work)
     if found is None or work.question is None:
@@ -59,7 +59,7 @@ def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) ->
 
 
 def blamed(found: Failure, work: Examination, question: Question) -> Failure:
-    """A failure with all that can be found out; ``question`` is what was still right."""
+    """The failure with everything that can be found out; ``question`` is the last correct stage."""
     if found.stage == "differentiate":
         return _derivative(found, work) if found.kind == "answer" else found
     if found.stage == "interpret":
@@ -74,7 +74,7 @@ def blamed(found: Failure, work: Examination, question: Question) -> Failure:
 
 
 def _pass(found: Failure, step: Pass, question: Question) -> Failure:
-    """The first decision with which a pass goes wrong."""
+    """Finds the first decision with which a pass goes wrong."""
     count = len(decisions(step, question.module, None))
     if not count or _outcome(step, question, 0) == found.kind:
         return found
@@ -100,14 +100,14 @@ def _pass(found: Failure, step: Pass, question: Question) -> Failure:
 
 
 def _after(module: Module, decision: Decision) -> str:
-    """What became of the operations."""
+    """What the operations were replaced by."""
     if decision.values is None:
         return decision.told or "nothing"
     return shown_after(module, decision.ops[0], decision.values)
 
 
 def decisions(step: Pass, module: Module, limit: int | None) -> list[Decision]:
-    """The first decisions that a pass makes on a module, up to a limit or to its end."""
+    """The decisions that a pass makes on a module, up to a limit."""
     done: list[Decision] = []
     _limited(step, module, limit, done)
     return done
@@ -116,7 +116,7 @@ def decisions(step: Pass, module: Module, limit: int | None) -> list[Decision]:
 def _limited(
     step: Pass, module: Module, limit: int | None, done: list[Decision]
 ) -> Module | Exception:
-    """What a pass makes with its first decisions only."""
+    """The result of a pass of which only the first decisions are allowed, or its exception."""
 
     def may(decision: Decision) -> bool:
         if limit is not None and len(done) >= limit:
@@ -132,7 +132,7 @@ def _limited(
 
 
 def _outcome(step: Pass, question: Question, limit: int) -> str:
-    """The kind of failure of a pass that may replace so often, or nothing."""
+    """The kind of failure of a pass with a limit on decisions; an empty string if it is right."""
     made = _limited(step, question.module, limit, [])
     if isinstance(made, Exception):
         return "crash"
@@ -149,7 +149,7 @@ def _outcome(step: Pass, question: Question, limit: int) -> str:
 
 
 def _derivative(found: Failure, work: Examination) -> Failure:
-    """The rule of the first operation that is wrong alone."""
+    """Blames the rule of the first operation that is wrong alone."""
     assert work.arrays is not None
     guilty = guilty_operation(work.module, work.arrays)
     if guilty is None:
@@ -162,7 +162,7 @@ def _derivative(found: Failure, work: Examination) -> Failure:
 
 
 def _code(found: Failure, question: Question, target: Target) -> Failure:
-    """The operation whose code is wrong alone, and what it takes to be wrong."""
+    """Blames the operation whose code is wrong alone, and notes what it takes to be wrong."""
     if found.law is None and found.stage in WRITERS:
         found = found.blamed(law=Law.of(WRITERS[found.stage]))
     if found.stage == "machine" and found.kind == "answer":
@@ -179,7 +179,7 @@ def _code(found: Failure, question: Question, target: Target) -> Failure:
 def guilty_code(
     found: Failure, question: Question, target: Target
 ) -> tuple[Module, list[Array], Op] | None:
-    """The first operation that fails in the same way alone; of a kernel, one that it holds."""
+    """The first operation that fails alone in the same way; of a kernel, one that it contains."""
     machine = Run(question.module, seen={})
     try:
         with np.errstate(all="ignore"):
@@ -204,7 +204,7 @@ def _fails_alone(found: Failure, single: Module, arrays: Sequence[Array], target
 
 
 def code_rule(op: Op) -> Law:
-    """Where the code of an operation is written: of its function of floats, or its lowering."""
+    """The function that writes the code of an operation: a float function, or its lowering."""
     if not isinstance(op, Elementwise):
         found = next((LOWERINGS[c] for c in type(op).__mro__ if c in LOWERINGS), one_kernel)
         return Law.of(found)
@@ -214,19 +214,19 @@ def code_rule(op: Op) -> Law:
 
 
 class Functions(Count):
-    """Scalar words that only note the code of the functions of floats among them."""
+    """An implementation of the scalar functions that records the code of float functions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Callable[..., Any]] = []
 
     def unary(self, word: str, x: DType) -> DType:
-        """Notes the function."""
+        """Records the function."""
         self._note(math.UNARY.get(word))
         return x
 
     def binary(self, word: str, x: DType, y: DType) -> DType:
-        """Notes the function."""
+        """Records the function."""
         self._note(math.BINARY.get(word))
         return super().binary(word, x, y)
 
@@ -236,7 +236,7 @@ class Functions(Count):
 
 
 def _what_it_takes(question: Question, target: Target) -> str:
-    """Which way of making code answers rightly."""
+    """A note on which simpler ways of compiling give the right answer."""
     ways: tuple[tuple[str, Target, int], ...] = (
         ("one thread", replace(target, threads=1), 2),
         ("LLVM at its lowest level", target, 0),

@@ -1,10 +1,10 @@
-"""What a declaration means, apart from the rules that fill it in.
+"""Checks of declared derivatives and batched forms against their meaning.
 
-An adjoint or tangent means the slope of the primal along a line, which differences give: with
-random v and w, <J v, w> must be <v, J' w> of the adjoint, and <J v, w> of the tangent. A batched
-form means the same function on every lane. Programs are compared in f64; the two step sizes of
-Richardson's extrapolation say how near differences come, and at a kink that is nowhere. Where the
-user says what the derivative is, it need not be the slope.
+An adjoint or a tangent is compared with the slope of the primal along a line, computed by finite
+differences: for random v and w, <v, J' w> of the adjoint, or <J v, w> of the tangent, must equal
+that slope of <f, w> along v. A batched form is compared with the function on every lane. Programs
+are compared in f64. Richardson extrapolation from several step sizes estimates the error of the
+differences, which is large at a kink. A custom derivative need not be the slope.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from .rounding import Run
 
 STEP = 1e-3
 LEAST = 1e-7
-"""No difference is believed to come nearer, beside the size of what is added up."""
+"""The assumed error of a slope, relative to the sum of the magnitudes of its terms."""
 SAFETY = 30.0
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """One slope, by the rules and by differences; ``error`` is how far the latter may be off."""
+    """One slope, by the rules and by differences; ``error`` bounds the error of the latter."""
 
     by_rules: float
     by_differences: float
@@ -49,13 +49,13 @@ class Slopes:
 
     @property
     def agree(self) -> bool:
-        """Whether both are the same, or nothing can be said."""
+        """Whether both slopes agree, or the differences are inconclusive."""
         gap = abs(self.by_rules - self.by_differences)
         return not np.isfinite(self.error) or not gap > self.error
 
     @property
     def tells(self) -> bool:
-        """Whether differences know three digits of the slope."""
+        """Whether the differences are accurate to three digits."""
         largest = max(abs(self.by_rules), abs(self.by_differences))
         return np.isfinite(self.error) and (self.error <= largest / 1000 or largest == 0)
 
@@ -67,7 +67,10 @@ class Slopes:
 def check_declarations(
     declared: Module, expanded: Module, arrays: Sequence[Array]
 ) -> Failure | None:
-    """The first declaration that is filled in wrongly, by the arguments that it is called with."""
+    """The failure of the first declaration that is expanded wrongly, or None.
+
+    Each is checked on the arguments with which the program calls it, or on some derived from them.
+    """
     if not declared.declarations:
         return None
     whole, given = _arguments(widened(declared), arrays)
@@ -80,7 +83,7 @@ def check_declarations(
 def _arguments(
     wide: Module, arrays: Sequence[Array]
 ) -> tuple[Module, Mapping[str, Sequence[Array]]]:
-    """The expanded module, and what functions of it are called with; the first one is called."""
+    """The expanded module, and the arguments of its functions when the first one is called."""
     whole = expand(wide)
     main = _in(whole.main, arrays)
     given: dict[str, Sequence[Array]] = dict(_calls(whole, main))
@@ -93,7 +96,7 @@ def _arguments(
 
 
 def _with_seeds(fn: Function, arrays: Sequence[Array]) -> list[Array]:
-    """The arguments of a function that is derived, from those of its primal, and any seeds."""
+    """The arguments of a derived function: those of its primal, then random seeds."""
     first, rest = fn.params[: len(arrays)], fn.params[len(arrays) :]
     sizes = bind([p.type for p in first], arrays, [p.name for p in first])
     dice = np.random.default_rng(2)
@@ -102,7 +105,7 @@ def _with_seeds(fn: Function, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
-    """Arguments of a batched function, from those of one lane."""
+    """The arguments of a batched function, made from those of one lane."""
     dice = np.random.default_rng(0)
     more = d.size - 1 if isinstance(d.size, int) else 1
     return [
@@ -112,7 +115,7 @@ def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
-    """What functions are first called with in a run of a module."""
+    """The arguments of each function in its first call during a run of the module."""
     machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):
@@ -125,12 +128,12 @@ def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[
 
 
 def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
-    """Arrays of the types that a function states."""
+    """Copies of the arrays in the element types of the parameters."""
     return [np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)]
 
 
 def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
-    """What is wrong with a derived function on these arguments: of the primal, then maybe seeds."""
+    """What is wrong with a derived function, or None; the primal's arguments come first."""
     primal = module.function(d.of)
     if d.kind == "batched":
         return _lanes_differ(d, module, given)
@@ -141,12 +144,12 @@ def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
 
 
 def states_its_own(module: Module, fn: Function) -> bool:
-    """Whether something in a function has a derivative that is said, and need not be its slope."""
+    """Whether an operation in it has a stated derivative that may differ from its slope."""
     return any(isinstance(op, StopGradient | NextAfter | Custom) for op in _reached(module, fn))
 
 
 def _reached(module: Module, fn: Function) -> Iterator[Op]:
-    """Every operation that a call of a function may run."""
+    """Every operation that a call of the function may run."""
     pending, seen = [fn], {fn.name}
     while pending:
         for op in pending.pop().walk():
@@ -157,7 +160,7 @@ def _reached(module: Module, fn: Function) -> Iterator[Op]:
 
 
 def slopes(d: Declaration, module: Module, given: Sequence[Array]) -> Slopes | None:
-    """The slope along a random line; None where the primal raises or gives no numbers."""
+    """The slope along a random line; None if the primal raises an error."""
     arrays = _in(module.function(d.of), given)
     dice = np.random.default_rng(0)
     v = [np.asarray(dice.uniform(-1, 1, arrays[i].shape)) for i in d.wrt]
@@ -195,9 +198,9 @@ def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
 
 
 def difference(height: Callable[[float], float]) -> tuple[float, float]:
-    """The slope at 0, and how far it may be off: central differences, extrapolated once.
+    """The slope at 0 and a bound of its error: central differences, extrapolated once.
 
-    What the slopes on both sides differ by halves with the step, but for a kink between them.
+    The difference between the slopes on either side halves with the step size, except at a kink.
     """
     steps = (STEP, STEP / 2, STEP / 4)
     middle = height(0.0)
@@ -222,7 +225,7 @@ def _function_of(module: Module, name: str) -> Callable[[Sequence[Array]], list[
 
 
 def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
-    """A batched form beside the function itself on each lane."""
+    """The first lane on which a batched form differs from the function, or None."""
     found = _function_of(module, d.name)(given)
     if found is None:
         return None
@@ -242,17 +245,17 @@ def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str
 
 
 def _first(module: Module, name: str) -> Module:
-    """The module with this function as its first."""
+    """The module with this function first."""
     return Module(tuple(sorted(module.entries, key=lambda e: e.name != name)))
 
 
-# -- whose fault it is ---------------------------------------------------------------------------
+# -- blame ---------------------------------------------------------------------------------------
 
 
 def guilty_operation(
     declared: Module, arrays: Sequence[Array]
 ) -> tuple[Module, list[Array], Op, Law] | None:
-    """The first operation whose own rule is wrong: a program of it alone, and arrays for that."""
+    """The first operation whose own rule is wrong, with a program of it alone and its arguments."""
     wide = widened(declared)
     whole, given = _arguments(wide, arrays)
     for d in wide.declarations:
@@ -290,9 +293,11 @@ def _guilty_in(
 
 
 def _declared(op: Op, operands: Sequence[Array], kind: str) -> tuple[Module, list[Array]] | None:
-    """A program of one operation and the declaration of a derivative of it, with arguments."""
+    """A program of one operation with the declaration of its derivative, and arguments."""
     single = alone(op, operands)
-    if single is None or len(single.main.results) < len(op.results):  # what keeps a tape has none
+    if single is None or len(single.main.results) < len(
+        op.results
+    ):  # an operation with a tape has none
         return None
     if kind == "batched":
         axes = tuple(0 for _ in operands)
@@ -306,12 +311,12 @@ def _declared(op: Op, operands: Sequence[Array], kind: str) -> tuple[Module, lis
 
 
 def _other(a: Array, dice: np.random.Generator) -> Array:
-    """The elements of an array in another order."""
+    """The array with its elements in random order."""
     return dice.permutation(a.reshape(-1)).reshape(a.shape)
 
 
 def rule_of(op: Op, kind: str) -> Law:
-    """The rule that gives the derivative of an operation of this class."""
+    """The derivative rule of an operation's class."""
     tables = {"adjoint": ADJOINTS, "tangent": TANGENTS, "batched": BATCHED}
     table: Mapping[type[Op], Callable[..., Any]] = tables[kind]
     found = next((table[c] for c in type(op).__mro__ if c in table), None)

@@ -1,11 +1,11 @@
-"""Is dlvm right about one program? Down the whole road, stop by stop, to the first failure.
+"""Examination: follows one program through every stage of the compiler to its first failure.
 
-Each stop is verified and answers the same question as the stop before: the traced module by its
-references, what derivatives mean by differences (``derivatives``), the module after each pass, the
-loops by their interpreter (on memory that nothing shares, then as the plan shares it), and the
-machine code. The first stop that crashes, that a verifier refuses, or that answers otherwise than
-the one before it, is the guilty one. ``examine`` runs here; what may end the process is run by
-``apart``.
+The program of each stage is verified, and its answer is compared with that of the stage before: the
+traced module in the interpreter, derivatives against finite differences (``derivatives``), the
+module after each pass, the loops in their interpreter (on memory that nothing shares, then as the
+memory plan shares it), and the machine code. The first stage that crashes, that a verifier rejects,
+or whose answer differs from that of the stage before, is the failing one. ``examine`` runs in this
+process; ``reducing.apart`` runs it in another one, since it may end the process.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from .rounding import PATIENCE, QUICK
 
 T = TypeVar("T")
 LARGEST = 1 << 20
-"""How many elements the arguments may have that loops are interpreted on."""
+"""Number of elements in the arguments up to which loops are interpreted."""
 
 
 UNCOMPARED = (
-    "@%s: answers are not compared, as a run by the references takes more than %d operations; "
-    "what every stage makes is verified"
+    "@%s: answers are not compared, as a run in the interpreter takes more than %d operations; "
+    "the program of every stage is verified"
 )
 log = logging.getLogger("dlvm.trust")
 
 
 class Failed(Exception):
-    """The first failure of an examination."""
+    """Raised at the first failure of an examination."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -65,9 +65,9 @@ class Failed(Exception):
 
 @dataclass
 class Examination:
-    """One program on its way; ``pipeline`` are the passes of the road unless others are asked for.
+    """The examination of one program; ``pipeline`` is the default one unless another is given.
 
-    ``target`` is None where the road ends before the loops.
+    If ``target`` is None, it ends before the loops.
     """
 
     module: Module
@@ -76,19 +76,19 @@ class Examination:
     seed: int = 0
     pipeline: Sequence[Pass] = DEFAULT
     until: str = "machine"
-    """The last stage below the modules that is looked at."""
+    """The last stage below the modules to examine."""
     watch: Callable[[str], None] = field(default=lambda stage: None)
     patience: int = PATIENCE
-    """How many operations a run by the references may take, or answers are not compared."""
+    """Operations that a run in the interpreter may take; above it, answers are not compared."""
     numerics: Mode = field(default_factory=current_mode)
     """Which classes of laws the passes apply."""
     special: bool = False
-    """Whether NaN, infinities and both zeros are tried, beside the arguments."""
+    """Whether NaN, infinities and both zeros are tried as well, beside the arguments."""
     question: Question | None = field(default=None, init=False)
-    """The last stop that answered rightly."""
+    """The last stage whose answer was right."""
 
     def run(self) -> None:
-        """To the end, or to the first failure, which is raised."""
+        """Examines every stage; raises ``Failed`` at the first failure."""
         with numerics(self.numerics):
             self._run()
 
@@ -131,7 +131,7 @@ class Examination:
         return other
 
     def differentiated(self) -> Module:
-        """With every declaration filled in."""
+        """The module with every declaration expanded."""
         self.module.verify()
         with at("differentiate"):
             module = expand(self.module)
@@ -139,13 +139,13 @@ class Examination:
         return module
 
     def arguments(self, module: Module) -> list[Array]:
-        """Those that were given, or random ones."""
+        """The given arguments, or random ones."""
         if self.arrays is None:
             return drawn(module, self.seed, patience=min(QUICK, self.patience))
         return [np.asarray(a) for a in self.arrays]
 
     def after(self, step: Pass, question: Question, position: int) -> Question:
-        """The question to the module after a pass."""
+        """Runs a pass and compares its answer; returns the question for its result."""
         before = question.module
         with at(step.name, position):
             module = passes.run(before, [step], verify=False)
@@ -158,7 +158,7 @@ class Examination:
         return other
 
     def verified(self, stage: str, before: Module, module: Module, position: Any = None) -> None:
-        """Refused by the verifier of the language, or not."""
+        """Verifies the module of a stage."""
         if module is before:
             return
         try:
@@ -169,7 +169,7 @@ class Examination:
     # -- below the modules -----------------------------------------------------------------------
 
     def machine(self, question: Question, target: Target, beside: Sequence[Question] = ()) -> None:
-        """The loops, the plan of memory and the machine code."""
+        """Examines the loops, the memory plan and the machine code."""
         self.watch("lower")
         with at("lower"):
             program = to_program(question.module)
@@ -209,7 +209,7 @@ class Examination:
                 raise Failed(wrong("machine", difference))
 
     def steps(self, stage: str, question: Question, program: Program, arena: Arena) -> None:
-        """A program by the interpreter of loops on some arena."""
+        """Compares a program of loops that runs in their interpreter, in some arena."""
         self.watch(stage)
         params = question.module.main.params
 
@@ -225,7 +225,7 @@ class Examination:
         self.compare(stage, question, run)
 
     def compare(self, stage: str, question: Question, run: Callable[[Any], Any]) -> None:
-        """An answer of these steps beside that of the module that they were made of."""
+        """Compares the answer of ``run`` with that of the module from which its code was made."""
         if question.answer.error is not None:
             return
         with at(stage):
@@ -235,15 +235,15 @@ class Examination:
 
 
 def examine(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
-    """The first failure of a program on these arrays (random ones if left out), if there is one.
+    """The first failure of a program on these arrays (random ones if left out), or None.
 
-    The parameters are those of ``Examination``. An error of the user's is raised.
+    The parameters are those of ``Examination``. A user's error is raised.
     """
     return examined(Examination(module, arrays, **how))
 
 
 def examined(work: Examination) -> Failure | None:
-    """The first failure that an examination meets."""
+    """The first failure that an examination finds, or None."""
     try:
         work.run()
     except Failed as found:
@@ -252,12 +252,12 @@ def examined(work: Examination) -> Failure | None:
 
 
 def copies(question: Question) -> list[Array]:
-    """Arguments that may be overwritten, dense."""
+    """Contiguous copies of the arguments, which may be overwritten."""
     return [np.array(a, order="C") for a in question.arrays]
 
 
 def roomy(program: Program) -> Arena:
-    """An arena in which every storage has memory of its own."""
+    """An arena in which no two storages share memory."""
     offsets: dict[Any, Dim] = {}
     end: Dim = 0
     for storage in intervals(program):
@@ -269,13 +269,13 @@ def roomy(program: Program) -> Arena:
 def wrong(
     stage: str, difference: Difference, law: Law | None = None, position: int | None = None
 ) -> Failure:
-    """A wrong answer."""
+    """The failure for a wrong answer."""
     return Failure("answer", stage, str(difference), law, position=position)
 
 
 @contextmanager
 def at(stage: str, position: int | None = None) -> Generator[None]:
-    """What goes wrong inside is a failure of this stage, unless it is an error of the user's."""
+    """Turns an exception inside into a failure of this stage, unless it is a user's error."""
     try:
         yield
     except (Failed, MemoryError):
@@ -287,7 +287,7 @@ def at(stage: str, position: int | None = None) -> Generator[None]:
 
 
 def crash(stage: str, error: Exception, position: int | None = None) -> Failure:
-    """The failure that an exception is; its law is the function of ours that raised it."""
+    """The failure for an exception; its law is the function of dlvm's that raised it."""
     cause = error.__cause__
     if isinstance(error, CompilerError) and isinstance(cause, Exception):
         error = cause
@@ -295,12 +295,12 @@ def crash(stage: str, error: Exception, position: int | None = None) -> Failure:
     return Failure("crash", stage, message, thrown_by(error.__traceback__), position=position)
 
 
-ASKING = {"_better", "transform", "stated"}
-"""The functions that ask a law, what a pass visits with, or the adjoint of a leaf."""
+ASKING = {"_better", "transform", "leaf_adjoint"}
+"""Functions that call a rewrite rule, a pass's visitor, or the adjoint of a leaf."""
 
 
 def thrown_by(traceback: TracebackType | None) -> Law | None:
-    """The law in a traceback: what was asked last, or else the innermost function of ours."""
+    """The law in a traceback: the last rule that was called, or else dlvm's innermost function."""
     found: Law | None = None
     asked = settled = False
     while traceback is not None:

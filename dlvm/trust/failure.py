@@ -1,7 +1,7 @@
-"""What it means that dlvm failed on a program, as plain data; everything else here is a client.
+"""Failures of dlvm as plain data, which all other files of this package produce or use.
 
-``examine`` finds a failure, ``blame`` gives it a law, a reproducer keeps it, ``reduce`` shrinks the
-program while it stays the same one.
+``examine`` finds a failure, ``blame`` adds the responsible law, a reproducer stores it, and
+``reduce`` shrinks the program as long as the failure remains the same.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dlvm.base.errors import Origin
 
 KINDS = {
     "crash": "an exception in dlvm's own code",
-    "refused": "a verifier refuses what was made",
+    "refused": "a verifier rejects the program of a stage",
     "answer": "a wrong answer",
-    "died": "the process ends, or never does",
+    "died": "the process dies or hangs",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The function that did it: a law, a rule, a pass, or where an exception came from."""
+    """The responsible function: a rewrite or derivative rule, a pass, or what raised an error."""
 
     name: str
     file: str
@@ -31,7 +31,7 @@ class Law:
 
     @staticmethod
     def of(function: Callable[..., Any]) -> Law:
-        """The law that a function of ours is, by the line where it is written."""
+        """The law for one of dlvm's functions, with the line of its definition."""
         function = inspect.unwrap(getattr(function, "__func__", function))
         code = getattr(function, "__code__", None)
         name = function.__qualname__.split(".<locals>")[0]
@@ -44,7 +44,7 @@ class Law:
 
 
 def short(file: str) -> str:
-    """The name of a file of ours with its folders in the package; of others as it is."""
+    """The path of a file within the package; for other files, the last two parts of the path."""
     _, found, rest = file.rpartition("/dlvm/")
     if found:
         return f"dlvm/{rest}"
@@ -54,12 +54,12 @@ def short(file: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure: of what kind, at which stage, and as far as it is known by whose fault.
+    """One failure: its kind, the stage at which it occurred and, if known, the responsible law.
 
-    ``stage`` is ``trace`` while Python runs, ``differentiate``, ``interpret`` where a reference
-    fails, the name of a pass, or a stop of the second half of the road: ``lower``, ``coalesce``,
-    ``memory``, ``emit``, ``machine``. ``before`` and ``after`` are what the law was given and what
-    it made of it.
+    ``stage`` is ``trace`` while Python runs, ``differentiate``, ``interpret`` if a reference fails,
+    the name of a pass, or a stage after the last module: ``lower``, ``coalesce``, ``memory``,
+    ``emit``, ``machine``. ``before`` and ``after`` are the operations that the law was given, and
+    its result.
     """
 
     kind: str
@@ -74,21 +74,21 @@ class Failure:
 
     @property
     def same(self) -> tuple[str, ...]:
-        """Equal for failures that are the same fault seen through different programs."""
+        """A key that is equal for failures that are one bug, seen through other programs."""
         thrown = self.law.name if self.kind == "crash" and self.law else ""
         return self.kind, self.stage, thrown
 
     def blamed(self, **facts: Any) -> Failure:
-        """The same failure, with more known about it."""
+        """The same failure with more facts filled in."""
         return replace(self, **facts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """The failure as data for JSON."""
         return asdict(self)
 
     @staticmethod
     def from_dict(found: Mapping[str, Any]) -> Failure:
-        """What ``to_dict`` gave."""
+        """The failure for the data that ``to_dict`` returned."""
         facts = dict(found)
         facts["law"] = Law(**facts["law"]) if facts.get("law") else None
         facts["origin"] = Origin(**facts["origin"]) if facts.get("origin") else None

@@ -1,7 +1,7 @@
-"""What compilation asks of this room: that no fault of ours reaches a user bare.
+"""Guards around compilation, so that no bug in dlvm reaches a user without a reproducer.
 
-``guarded`` turns whatever goes wrong at a stage into a ``CompilerError`` that names a reproducer;
-``demanded`` is ``DLVM_VERIFY=passes``.
+``guarded`` turns any exception at a stage into a ``CompilerError`` that names a reproducer;
+``demanded`` implements ``DLVM_VERIFY=passes``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def guarded(
     threads: Callable[[], int | None] = lambda: None,
     pipeline: Sequence[Pass] | None = None,
 ) -> Generator[None]:
-    """What goes wrong inside is told with a reproducer, unless the program is at fault."""
+    """Reports an exception inside as a bug with a reproducer, unless it is the user's error."""
     try:
         yield
     except MemoryError:
@@ -30,7 +30,7 @@ def guarded(
     except Exception as error:
         told = isinstance(error, CompilerError) and error.reproducer is not None
         refused = isinstance(error, UserError) and (error.refused or may_refuse(stage, error))
-        if isinstance(error, UserError):  # a stage asks for those before it, under its own guard
+        if isinstance(error, UserError):  # earlier stages run inside, under their own guards
             error.refused = refused
         if told or refused:
             raise
@@ -45,7 +45,7 @@ def reported(
     arrays: Sequence[Array] | None = None,
     pipeline: Sequence[Pass] | None = None,
 ) -> CompilerError:
-    """The error with a reproducer, where one can be written; the error alone where not."""
+    """The error with a reproducer, or without one if none can be written."""
     ours = isinstance(error, CompilerError)
     message = error.message if ours else f"{stage} failed: {error!r}"
     stage = error.stage or stage if ours else stage
@@ -55,7 +55,7 @@ def reported(
 
         how = {"threads": threads(), "pipeline": _names(pipeline)}
         file = kept(module, crash(stage, error), arrays, **how)
-    except Exception:  # whatever is wrong there, the error itself is what matters
+    except Exception:  # a failing reproducer must not hide the error
         file = None
     return CompilerError(message, stage=stage, reproducer=str(file or ""))
 
@@ -65,7 +65,7 @@ def _names(pipeline: Sequence[Pass] | None) -> tuple[str, ...] | None:
 
 
 def demanded(module: Module, **how: Any) -> None:
-    """Raise what ``bisect`` finds out about a program on random arguments."""
+    """Raises the failure that ``bisect`` finds for a program on random arguments, if any."""
     from .blame import bisect
     from .reproducer import kept
     from .rounding import QUICK

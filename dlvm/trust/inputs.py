@@ -1,8 +1,9 @@
-"""Arrays for a program that nobody gave any: random, and where its operations are defined.
+"""Random arrays for a program's parameters, chosen within the domains of its operations.
 
-Each parameter is drawn in several ways (of either sign, positive, between 0 and 1, above 1, small
-counts); one after the other takes the way that leaves the fewest operands outside the domains
-that the operations state, and the call without an error. The same seed gives the same arrays.
+Each parameter can be drawn in several ways (of either sign, positive, between 0 and 1, above 1,
+small counts). One parameter after the other takes the way with which the fewest operands are
+outside the domains that the operations state, and the call raises no error. The same seed gives the
+same arrays.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from dlvm.ir.dims import evaluate, symbols
 from .rounding import QUICK, Run, TooLong, epsilon
 
 SIZES = (3, 2, 5, 4)
-"""What open sizes are, one after the other."""
+"""The values of symbolic sizes, in order of their first use."""
 LARGE = 1 << 20
 VAIN = 3
-"""How many arguments with which a run takes too long are tried before others are given up."""
+"""Number of draws with which a run took too long, after which the search ends."""
 ENDLESS = 1e300
-"""The trouble of such; worse is only an error."""
+"""The trouble of arguments with which a run takes too long; only an error is worse."""
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 FLOATS: tuple[Draw, ...] = (
     lambda dice, shape: dice.uniform(-3, 3, shape),
@@ -55,7 +56,7 @@ def drawn(
 ) -> list[Array]:
     """Arrays for the first function of a module without declarations.
 
-    A run that tells whether they are any good may take so many operations.
+    A trial run of a draw may take up to ``patience`` operations.
     """
     main = module.main
     known = sizes_for(main, sizes or {})
@@ -106,7 +107,7 @@ def _sprinkled(array: Array, pool: Sequence[float], seed: int) -> Array:
 
 
 def sizes_for(fn: Function, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every symbol of the parameters."""
+    """A size for every symbol in the parameter types."""
     named = dict.fromkeys(s for p in fn.params for d in p.type.shape for s in symbols(d))
     return {s: given.get(s, SIZES[i % len(SIZES)]) for i, s in enumerate(named)}
 
@@ -120,7 +121,7 @@ def _ways(dtype: DType) -> tuple[Draw, ...]:
 
 
 def _trouble(module: Module, arrays: Sequence[Array], patience: int) -> float:
-    """How many operands stand outside their domain; infinite where the call ends in an error."""
+    """The number of operands outside their domain; infinite if the call raises an error."""
     if sum(a.size for a in arrays) > LARGE:
         return 0.0
     machine = Run(module, patience=patience)

@@ -1,4 +1,4 @@
-"""The same program on other element types, sizes or constants: rebuilt from its parameters on."""
+"""The same program with other element types, sizes or constants."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from dlvm.ir.rewrite import Env, mapped
 
 WIDE: Mapping[DType, DType] = {F16: F64, BF16: F64, F32: F64}
 Change = Callable[[Any, str], Any]
-"""A field of an operation, or the type of a parameter, and its name."""
+"""A change of a field: takes its value and name, or a parameter's type and ``"type"``."""
 
 
 def widened(module: Module) -> Module:
-    """The program in f64 throughout, where it has floats at all."""
+    """The program with all floats in f64."""
     return recast(module, WIDE)
 
 
 def recast(module: Module, types: Mapping[DType, DType]) -> Module:
-    """The program with other element types in the place of some."""
+    """The program with some element types replaced."""
     if not any(_uses(fn, types) for fn in module.functions):
         return module
     return module.map(lambda fn: changed(fn, lambda field, name: _recast(field, types)))
 
 
 def changed(fn: Function, change: Change) -> Function:
-    """A function with every type, attribute and constant changed, in its regions as well."""
+    """A function with every type, attribute and constant changed, nested regions included."""
     params = tuple(Param(change(p.type, "type"), p.name, p.donated, p.origin) for p in fn.params)
     env: Env = dict(zip(fn.params, params, strict=True))
     with (builder := Builder()):

@@ -1,9 +1,9 @@
-"""Which operation made a number bad: the program run again by the references, watching.
+"""Finds the operation that made a number bad, by running the program again in the interpreter.
 
-A bad number (NaN, or an infinity) that a result shows came through operations whose operands were
-bad already, from one whose operands were not. Every array that is bad carries the name of that one
-along, through calls, branches and the trips of loops; numbers that a ``where`` leaves out reach no
-result and are nobody's business.
+A *bad* number is a NaN or an infinity, whichever is asked about. A bad result was computed by
+operations whose operands were bad already, back to one whose operands were not: the culprit. Every
+bad array carries its culprit along, through calls, branches and the trips of loops. Bad numbers
+that reach no result, because a ``where`` does not select them, are not reported.
 """
 
 from __future__ import annotations
@@ -25,34 +25,38 @@ Bad = Callable[[Array], Array]
 
 
 def not_a_number(x: Array) -> Array:
-    """Which elements are NaN."""
+    """A mask of the elements that are NaN."""
     return np.isnan(x)
 
 
 def infinite(x: Array) -> Array:
-    """Which elements are infinities."""
+    """A mask of the elements that are infinite."""
     return np.isinf(x)
 
 
 def not_finite(x: Array) -> Array:
-    """Which elements are NaN or infinities."""
+    """A mask of the elements that are NaN or infinite."""
     return ~np.isfinite(x)
 
 
 def shows(x: Array, bad: Bad) -> bool:
-    """Whether an array of floats has a bad element."""
+    """Whether the array is of floats and has a bad element."""
     dtype = dtype_of(x)
     return dtype is not None and dtype.is_float and bool(np.any(bad(x)))
 
 
 def is_array(x: Any) -> TypeGuard[Array]:
-    """Whether something is an array, as what a view is of may not be."""
+    """Whether the object is an array; the base of a view may be something else."""
     return isinstance(x, np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
 class Culprit:
-    """The operation that made a bad number: its operands and result then, and the way to it."""
+    """The operation that made a bad number, with its operands, its result and the way to it.
+
+    ``path`` is the chain of regions and calls around it, ``lanes`` the number of batched calls on
+    it, ``born`` its ordinal among culprits.
+    """
 
     op: Op
     operands: tuple[Array, ...]
@@ -69,7 +73,7 @@ class Culprit:
 
 @dataclass(slots=True)
 class Frame:
-    """An operation that holds others, while these run."""
+    """An operation with regions or a callee, while these run."""
 
     op: Op
     inherited: Culprit | None
@@ -78,7 +82,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Notes:
-    """What a run has seen so far."""
+    """The state of a run: the culprit of each bad array, by its id, and the current path."""
 
     blame: dict[int, tuple[Array, Culprit | None]] = field(default_factory=dict[int, Any])
     frames: list[Frame] = field(default_factory=list[Frame])
@@ -88,14 +92,14 @@ class Notes:
 
 @dataclass(slots=True)
 class Replay(Interpreter):
-    """An interpreter that knows of each bad array who made it."""
+    """An interpreter that tracks the culprit of every bad array."""
 
     bad: Bad = not_a_number
     traced: Module = field(default_factory=lambda: Module(()))
     notes: Notes = field(default_factory=Notes)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
-        """Run one operation; prints and taps were seen the first time."""
+        """Runs one operation; prints and taps are skipped, as the first run showed them."""
         if isinstance(op, Outgoing):
             return ()
         notes, known = self.notes, len(self.notes.born)
@@ -116,7 +120,7 @@ class Replay(Interpreter):
         return outputs
 
     def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """Run a function or region, knowing the way to it."""
+        """Runs a function or region, and records it as a step on the way."""
         notes = self.notes
         if not notes.frames:
             return super(Replay, self).call(fn, arrays)
@@ -138,12 +142,12 @@ class Replay(Interpreter):
         return found
 
     def _callee(self, op: Op) -> Any:
-        """The batched form that is called, if one is."""
+        """The declaration of the batched form that the operation calls, or None."""
         entry = _entry(op, self.traced)
         return entry if isinstance(entry, Declaration) and entry.kind == "batched" else None
 
     def _inherited(self, operands: Sequence[Array]) -> Culprit | None:
-        """Who made the first operand that is bad."""
+        """The culprit of the first bad operand, or None."""
         for x in operands:
             if not shows(x, self.bad):
                 continue
@@ -163,14 +167,14 @@ def _entry(op: Op, traced: Module) -> Any:
 
 
 def _way(op: Op, fn: Function, trip: int, traced: Module) -> str:
-    """One step on the way to an operation."""
+    """The words for one step on the way to an operation."""
     match op:
         case While() | Scan():
             if fn is op.body:
                 return f"in trip {trip} of the loop{_at(op)}"
             return f"in the condition of the loop{_at(op)}, before trip {trip}"
         case Cond():
-            return f"in the branch that is taken where the condition {_holds(op, fn)}{_at(op)}"
+            return f"in the branch for a condition that {_holds(op, fn)}{_at(op)}"
         case Call():
             entry = _entry(op, traced)
             kinds = {
@@ -193,13 +197,13 @@ def _at(op: Op) -> str:
     return f" at {op.origin}" if op.origin else ""
 
 
-# -- what is said ------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------
 
 
 def culprit(
     module: Module, traced: Module, arrays: Sequence[Array], bad: Bad
 ) -> tuple[bool, Culprit | None]:
-    """Whether a result of the expanded module is bad by the references, and who made it so."""
+    """Whether a result of the expanded module is bad, and the culprit, if it is known."""
     machine = Replay(module, write=lambda text: None, bad=bad, traced=traced)
     with np.errstate(all="ignore"):
         results = machine.enter(module.main.name, arrays)
@@ -212,7 +216,7 @@ def culprit(
 def accuse(
     found: Culprit, bad: Bad, names: dict[Value, str], earlier: Culprit | None = None
 ) -> NotFinite:
-    """The error that names an operation; ``earlier`` made the infinities that it was given."""
+    """The error that names the culprit; ``earlier`` is the culprit of its infinite operands."""
     at = found.op.origin
     what = "a NaN" if np.isnan(found.result[bad(found.result)]).any() else "an infinity"
     told = at.derived if at is not None and at.derived else found.op.name
@@ -235,7 +239,7 @@ def accuse(
     return NotFinite(made, origin=at, notes=tuple(notes), remedy=DEFINED)
 
 
-DEFINED = "keep its operand where it is defined, as by dlvm.where(ok, x, 1.0) before it"
+DEFINED = "keep the operand in the domain, such as by dlvm.where(ok, x, 1.0) before the operation"
 
 
 def _count(which: Array) -> str:
@@ -258,7 +262,7 @@ def _operand(v: Value, i: int, names: dict[Value, str]) -> str:
 
 
 def described(x: Array) -> str:
-    """The range of an array, and how much of it is zero, NaN or infinite."""
+    """The range of an array, and the number of its zeros, NaN and infinities."""
     if not x.size:
         return "no elements"
     dtype = dtype_of(x)
@@ -272,14 +276,15 @@ def described(x: Array) -> str:
 
 
 def given_bad(arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError | None:
-    """The error for an argument that was bad when it came."""
+    """The error for the first argument that was bad when it was passed, or None."""
     for x, label in zip(arrays, labels, strict=True):
         if shows(x, bad):
             which = bad(x)
             index = tuple(int(n) for n in np.argwhere(which)[0])
+            found = "a NaN" if np.isnan(x[which]).any() else "an infinity"
             return NotFinite(
-                f"{label} holds {'a NaN' if np.isnan(x[which]).any() else 'an infinity'} already",
+                f"{label} contains {found} already",
                 notes=(f"{_count(which)}{_place(index, 0)}", described(x)),
-                remedy="look at where it was made",
+                remedy="look at the code that computed this argument",
             )
     return None

@@ -1,9 +1,9 @@
-"""A failure in one file that anybody can replay: IR text under a header of comments.
+"""Reproducers: a failure in one file that anyone can replay, IR text under a header of comments.
 
-The header says what failed, how, and with which versions, options and arguments; the text is the
-traced module, so every command of ``dlvm`` reads the file as a program. ``kept`` writes it where
-only the user can read it, a few files at most, and never fails itself: the error that it belongs
-to is worth more.
+The header says what failed and how, with versions, options and arguments. The text is the traced
+module, so every command of ``dlvm`` reads the file as a program. ``kept`` writes the file so that
+only the user can read it, keeps a limited number of files, and never raises, since the failure
+itself matters more.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ FIRST = "// dlvm reproducer 1"
 LINE = re.compile(r"// (\w+): (.*)")
 INPUT = re.compile(r"(\w+)\[([\d,]*)\] = (\S*)")
 SMALL = 1 << 16
-"""Up to how many bytes of arguments are kept; larger ones are drawn anew from the seed."""
+"""Limit in bytes for stored arguments; larger ones are drawn again from the seed."""
 MOST = 32
-"""How many files are kept."""
+"""Number of files that are kept."""
 LARGEST = 1 << 24
-"""No file is longer."""
+"""Size limit of a file, in bytes."""
 
 
 @dataclass(frozen=True)
 class Reproducer:
     """A program, how it was compiled, and how that failed.
 
-    Without ``arrays`` arguments are drawn from the ``seed``; ``threads`` is None where the road
-    ended before the loops; ``pipeline`` are names of passes, None for those of the road.
-    ``attempt`` is what was tried where it failed while Python ran, and the module what was traced
-    before. ``numerics`` is the mode of the compilation.
+    If ``arrays`` is None, arguments are drawn from the ``seed``. ``threads`` is None if the failure
+    was before the loops. ``pipeline`` are the names of passes, None for the default. ``attempt``
+    describes what was attempted when the failure happened in Python; then the module is what was
+    traced before. ``numerics`` is the mode of the compilation.
     """
 
     module: Module
@@ -68,7 +68,7 @@ class Reproducer:
     numerics: Mode = field(default_factory=current_mode)
 
     def how(self) -> dict[str, Any]:
-        """What ``examine`` is to be called with besides module and arrays."""
+        """The arguments of ``examine`` besides module and arrays."""
         target = None if self.threads is None else replace(Target.host(), threads=self.threads)
         chosen = DEFAULT if self.pipeline is None else passes.named(self.pipeline)
         how = {"target": target, "seed": self.seed, "pipeline": chosen}
@@ -94,13 +94,13 @@ class Reproducer:
 
 
 def written(module: Module, arrays: Sequence[Array]) -> str:
-    """A program and its arguments, whatever their size, as ``read`` takes them."""
+    """The text of a program with its arguments, whatever their size, for ``read``."""
     lines = [FIRST, *(f"// input: {array_written(np.asarray(a))}" for a in arrays)]
     return "\n".join([*lines, str(module)])
 
 
 def versions() -> dict[str, str]:
-    """What the failure may depend on besides the program."""
+    """The versions and the target on which the failure may depend."""
     host = Target.host()
     return {
         "dlvm": getattr(sys.modules["dlvm"], "__version__", ""),
@@ -112,7 +112,7 @@ def versions() -> dict[str, str]:
 
 
 def read(text: str) -> Reproducer:
-    """What ``str`` of a reproducer wrote; of any other IR text, its program."""
+    """The reproducer in a text; for IR text without a header, just the program."""
     module = parse(text).verify()
     if not text.startswith(FIRST):
         return Reproducer(module)
@@ -156,7 +156,7 @@ def _json(name: str, text: str) -> Any:
 
 
 def array_written(array: Array) -> str:
-    """An array on one line."""
+    """The text of an array, on one line."""
     dtype = dtype_of(array)
     assert dtype is not None
     raw = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
@@ -164,7 +164,7 @@ def array_written(array: Array) -> str:
 
 
 def array_read(text: str) -> Array:
-    """What ``array_written`` wrote."""
+    """The array of a text by ``array_written``."""
     found = INPUT.fullmatch(text)
     if found is None or found[1] not in DTYPES:
         raise IRError(f"the header of the reproducer can't be read: input: {text[:80]}")
@@ -180,7 +180,7 @@ def array_read(text: str) -> Array:
 
 
 def folder() -> Path | None:
-    """Where reproducers go, or None where none are wanted."""
+    """The folder for reproducers, or None if they are switched off."""
     said = environment.value("DLVM_REPRO")
     if said == "0":
         return None
@@ -190,7 +190,10 @@ def folder() -> Path | None:
 def kept(
     module: Module, failure: Failure, arrays: Sequence[Array] | None = None, **facts: Any
 ) -> Path | None:
-    """The file of a failure; None where it can't be written. Nothing is raised."""
+    """Writes the file of a failure; returns its path, or None if it cannot be written.
+
+    It never raises an exception.
+    """
     try:
         where = folder()
         if where is None:
@@ -224,7 +227,7 @@ def _saved(where: Path, name: str, text: bytes) -> Path | None:
 
 
 def _bounded(where: Path) -> None:
-    """The newest files stay."""
+    """Removes the oldest files beyond the limit."""
     files = sorted(where.glob("*.dlvm"), key=lambda f: f.stat().st_mtime)
     for old in files[:-MOST]:
         with contextlib.suppress(OSError):

@@ -1,11 +1,10 @@
-"""How far two right answers of one program may be apart: what rounding may do to each result.
+"""Measures how much rounding may change each result of a program, instead of setting a tolerance.
 
-Nobody sets a tolerance. A program is run some more times while every operation that rounds is
-shaken by as much as it may err: by the units in the last place that its class states, where it
-folds or multiplies by what a sum of so many terms may lose. How far the results move is what the
-program makes of rounding, its condition included; an element that such a shake turns over, as a
-comparison of equal numbers does, is not compared. Whether an operation rounds is read off the
-scalar words of its formula.
+The program is run several more times with every rounding operation perturbed by as much as the
+operation may err: the units in the last place (ulp) that its class states; for a reduction or a
+product, also the error of a sum with that number of terms. The change of the results includes the
+condition of the program. An element that a perturbation changes discontinuously, as a comparison of
+equal numbers does, is not compared. Whether an operation rounds follows from its formula.
 """
 
 from __future__ import annotations
@@ -35,53 +34,53 @@ from dlvm.ops.families import (
 )
 
 EPSILON = {F16: 2.0**-10, BF16: 2.0**-7, F32: 2.0**-23, F64: 2.0**-52}
-"""From 1 to the next number of each type."""
+"""The distance from 1 to the next number, for each type."""
 SMALLEST = {F16: 2.0**-24, BF16: 2.0**-133, F32: 2.0**-149, F64: 2.0**-1074}
-"""The least positive number of each type."""
+"""The smallest positive number of each type."""
 EXACT = {
     *("neg", "abs", "not", "trunc", "floor", "ceil", "round", "copysign", "max", "min"),
     *("lt", "le", "eq", "ne", "and", "or", "xor", "shl", "shr"),
 }
-"""The words of formulas that never round."""
+"""The scalar functions that never round."""
 MODERATE = {F16: 60.0, BF16: 1e9, F32: 1e9, F64: 1e60}
-"""Beyond this a law of real numbers may overflow where the program does not."""
+"""Magnitudes above which an identity of real numbers may overflow although the program does not."""
 
 PATIENCE = 200_000
-"""How many operations a run may take: random arguments may keep a loop going for ever."""
+"""Limit of operations in a run, since a loop on random arguments may never end."""
 QUICK = 20_000
-"""How many it may take where many runs are to follow, and somebody waits for them."""
+"""Limit of operations in a run if many runs follow while a user waits."""
 
 
 class TooLong(UserError):
-    """A run that was not waited for."""
+    """A run that was stopped because it took too many operations."""
 
     code = "long"
 
 
 class Rounding(Count):
-    """Scalar words that only note whether one of them rounds; a scalar is its element type."""
+    """An implementation of the scalar functions that only records whether one of them rounds."""
 
     rounds = False
 
     def unary(self, word: str, x: DType) -> DType:
-        """Notes the word."""
+        """Records whether the function rounds."""
         self.rounds = self.rounds or (x.is_float and word not in EXACT)
         return x
 
     def binary(self, word: str, x: DType, y: DType) -> DType:
-        """Notes the word."""
+        """Records whether the function rounds."""
         self.rounds = self.rounds or (x.is_float and word not in EXACT)
         return BOOL if word in ("lt", "le", "eq", "ne") else x
 
     def cast(self, x: DType, dtype: DType) -> DType:
-        """A conversion rounds where the type has too few digits."""
+        """Records that a conversion rounds if the new type has fewer digits."""
         narrow = x.bits > dtype.bits if x.is_float else x.bits > 8
         self.rounds = self.rounds or (dtype.is_float and narrow)
         return dtype
 
 
 def rounds(op: Op) -> bool:
-    """Whether the floats that an operation gives differ between right ways to compute it."""
+    """Whether correct implementations of an operation may give different floats."""
     if not any(t.dtype.is_float for t in op.result_types):
         return False
     words = Rounding()
@@ -104,38 +103,41 @@ def rounds(op: Op) -> bool:
 
 @dataclass
 class Run(Interpreter):
-    """One run, which remembers what the program tells the world; with ``dice`` it is shaken."""
+    """One run that records what the program prints; if ``dice`` are given, a perturbed one.
+
+    Counters are lists of one element, which the interpreters of nested calls share.
+    """
 
     dice: np.random.Generator | None = None
     told: list[tuple[str, Array]] = field(default_factory=list[tuple[str, Array]])
     count: list[int] = field(default_factory=lambda: [0])
-    """How many operations were run, in the one place."""
+    """The number of operations that were run."""
     wild: list[bool] = field(default_factory=lambda: [False])
-    """Whether a number was met that is not moderate, in the one place."""
+    """Whether a number above ``MODERATE`` occurred."""
     domain: list[int] = field(default_factory=lambda: [0])
-    """How many operands stood outside the domain of their operation, in the one place."""
+    """The number of operands outside the domain of their operation."""
     seen: dict[Op, list[Array]] | None = None
-    """The operands of each operation when it first ran, where somebody asks for them."""
+    """The operands of each operation in its first execution; None to record nothing."""
     patience: int = PATIENCE
-    """How many operations are waited for."""
+    """The limit of operations."""
     made: dict[Value, Array] = field(default_factory=dict[Value, Array])
-    """What each operation then gave."""
+    """The results of each operation in its first execution."""
     entered: dict[Function, Sequence[Array]] = field(
         default_factory=dict[Function, Sequence[Array]]
     )
-    """What each function and region was then given."""
+    """The arguments of each function and region in its first execution."""
 
     def call(self, fn: Function, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """Run a function or region whose symbols are known."""
+        """Runs a function or region whose symbols are known."""
         if self.seen is not None:
             self.entered.setdefault(fn, arrays)
         return Interpreter.call(self, fn, arrays)
 
     def step(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
-        """Run one operation and check what it gave."""
+        """Runs one operation and checks its results."""
         self.count[0] += 1
         if self.count[0] > self.patience:
-            raise TooLong(f"more than {self.patience} operations are run")
+            raise TooLong(f"the run was stopped after {self.patience} operations")
         if isinstance(op, Print | Tap):
             self.told.append((f"{op.name} {op.label}", np.array(operands[0])))
             return ()
@@ -150,7 +152,7 @@ class Run(Interpreter):
         return tuple(self._shaken(op, x, operands) for x in outputs)
 
     def _watched(self, op: Op, operands: list[Array]) -> tuple[Array, ...]:
-        out = Interpreter.step(self, op, operands)  # what stands in its regions comes first
+        out = Interpreter.step(self, op, operands)  # operations in its regions are recorded first
         self.wild[0] = self.wild[0] or not all(map(moderate, out))
         if self.seen is not None and op not in self.seen:
             self.seen[op] = operands
@@ -175,14 +177,14 @@ class Run(Interpreter):
         return (x * (1.0 + amount * self._turns(x))).astype(x.dtype)
 
     def _turns(self, x: Array) -> Any:
-        """Numbers between a half and one, of either sign."""
+        """Random numbers with a magnitude between 0.5 and 1, of either sign."""
         assert self.dice is not None
         size = self.dice.uniform(0.5, 1.0, x.shape)
         return np.where(self.dice.random(x.shape) < 0.5, -size, size)
 
 
 def moderate(x: Array) -> bool:
-    """Whether laws of real numbers may be expected to hold of all elements."""
+    """Whether all elements are small enough for identities of real numbers to hold."""
     dtype = dtype_of(x)
     limit = MODERATE.get(dtype, np.inf) if dtype is not None else np.inf
     if limit == np.inf:
@@ -192,21 +194,21 @@ def moderate(x: Array) -> bool:
 
 
 def epsilon(x: Array) -> float:
-    """From 1 to the next number of an array's type; 0 where nothing rounds."""
+    """The distance from 1 to the next number of the array's type; 0 if it is not a float type."""
     dtype = dtype_of(x)
     return EPSILON.get(dtype, 0.0) if dtype is not None else 0.0
 
 
 def smallest(x: Array) -> float:
-    """The least positive number of an array's type; 0 where nothing rounds."""
+    """The smallest positive number of the array's type; 0 if it is not a float type."""
     dtype = dtype_of(x)
     return SMALLEST.get(dtype, 0.0) if dtype is not None else 0.0
 
 
 def lost(op: Op) -> float:
-    """How many units each term of a sum may lose, whatever the order: as the root of their number.
+    """The relative error of a sum, in units in the last place: the square root of its terms.
 
-    That is the probabilistic bound of Higham and Mary (2019).
+    That is the probabilistic bound of Higham and Mary (2019), whatever the order of summation.
     """
     if not isinstance(op, Reduction | Contraction | Running):
         return 0.0
@@ -214,7 +216,7 @@ def lost(op: Op) -> float:
 
 
 def terms(op: Reduction | Contraction | Running) -> int:
-    """How many terms fold into one result, as far as that is known; many where it is not."""
+    """The number of terms that are combined into one result; 64 for each unknown size."""
     x = op.operands[0]
     if isinstance(op, Running):
         return _number(x.shape[op.axis])

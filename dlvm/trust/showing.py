@@ -1,4 +1,4 @@
-"""Operations as text, for people: one with its operands, or what a law made of one."""
+"""Operations as text for messages: an operation with its operands, or what a law replaced it by."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dlvm.ir.core import Part
 from dlvm.ir.text.printer import Printer, name_values
 
 MOST = 12
-"""How many operations are shown."""
+"""Number of operations that are shown."""
 
 
 def shown_before(module: Module, ops: Sequence[Op]) -> str:
-    """Operations, named as in the text of their module as far as they stand there."""
+    """The operations, with the names that they have in the text of their module, if any."""
     names: dict[Value, str] = {}
     for op in ops:
         names |= _names(module, op, names)
@@ -22,7 +22,7 @@ def shown_before(module: Module, ops: Sequence[Op]) -> str:
 
 
 def shown_after(module: Module, op: Op, values: Sequence[Value]) -> str:
-    """What took the place of an operation: all that was made for it, and what it gives."""
+    """The replacement of an operation: the operations written for it, and the new values."""
     names = _names(module, op, {})
     made = _made(values, names)
     given = ", ".join(_name(v, names) for v in values) or "nothing"

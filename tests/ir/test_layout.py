@@ -54,8 +54,8 @@ def test_wrong_arguments_are_said_with_the_name_of_the_class(cls):
     for args, kwargs, said in (
         ((x,), {}, "Scaled needs 'rest'"),
         ((x, ()), {"too": 1}, "Scaled has no field 'too'"),
-        ((x, ()), {"x": x}, "Scaled is given two of 'x'"),
-        ((x, (), 2.0, 1), {}, "Scaled has 3 fields, 4 were given"),
+        ((x, ()), {"x": x}, "Scaled got two values for 'x'"),
+        ((x, (), 2.0, 1), {}, "Scaled: expected 3 fields, found 4"),
     ):
         with pytest.raises(TypeError, match=said):
             cls(*args, **kwargs)

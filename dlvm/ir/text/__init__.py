@@ -1,1 +1,1 @@
-"""The text of the language: printed, read line by line, parsed."""
+"""The text form of the language: the printer, the reader of single lines, the parser."""

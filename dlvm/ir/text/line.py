@@ -1,7 +1,7 @@
-"""One line of IR text: its tokens, and the values that stand on one line.
+"""One line of IR text: its tokens, and the types, sizes and attribute values in it.
 
-Types, sizes and attribute values are read here, without looking at operations. A line knows
-where it stands, so that every mistake is shown under the token it is about.
+This file knows no operations. A line knows its number and its current token, so that every error is
+shown with a caret under the token that it is about.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKEN = re.compile(
 
 
 class Line:
-    """The tokens of one line and a place among them; nothing takes a stray character."""
+    """The tokens of one line and a position among them; a character that fits no token is one."""
 
     __slots__ = ("at", "number", "text", "tokens")
 
@@ -36,7 +36,7 @@ class Line:
         self.at = 0
 
     def error(self, message: str) -> IRError:
-        """The mistake, with the line and a caret under the token it is about."""
+        """An error that shows the line, with a caret under the current token."""
         columns = [found.start() for found in TOKEN.finditer(self.text)]
         columns.append(len(self.text.rstrip()))
         column = columns[min(self.at, len(columns) - 1)]
@@ -47,11 +47,11 @@ class Line:
         )
 
     def peek(self) -> str:
-        """The next token, or nothing at the end."""
+        """The next token, or an empty string at the end."""
         return self.tokens[self.at]
 
     def take(self, expected: str = "") -> str:
-        """The next token, which must be the one expected if one is named."""
+        """Takes the next token, which must be ``expected`` if that is given."""
         token = self.tokens[self.at]
         if not token or (expected and token != expected):
             raise self.error(f"expected {expected or 'more'}, found {token or END}")
@@ -59,13 +59,13 @@ class Line:
         return token
 
     def accept(self, token: str) -> bool:
-        """Take the next token if it is this one."""
+        """Takes the next token if it is this one; returns whether it was."""
         found = self.tokens[self.at] == token
         self.at += found
         return found
 
     def name(self, sigil: str) -> str:
-        """A name that starts with the sigil, without it."""
+        """Takes a name that starts with the sigil; returns it without the sigil."""
         token = self.peek()
         if not token.startswith(sigil) or len(token) == len(sigil):
             raise self.error(f"expected a name starting with {sigil}, found {token or END}")
@@ -73,7 +73,7 @@ class Line:
         return token[len(sigil) :]
 
     def integer(self) -> int:
-        """A whole number."""
+        """Takes an integer."""
         sign = -1 if self.accept("-") else 1
         token = self.peek()
         if not is_whole(token) or len(token) > 40:
@@ -82,13 +82,13 @@ class Line:
         return sign * int(token)
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Checks that the line ends here."""
         if self.peek():
-            raise self.error(f"unexpected {self.peek()!r} at the end of the line")
+            raise self.error(f"expected {END}, found {self.peek()!r}")
 
 
 def is_whole(token: str) -> bool:
-    """Whether a token is a whole number; the other digits of Unicode are none of ours."""
+    """Whether a token consists of ASCII digits; other digits of Unicode are refused."""
     return token.isdigit() and token.isascii()
 
 
@@ -96,7 +96,7 @@ def is_whole(token: str) -> bool:
 
 
 def parse_type(line: Line) -> TensorType:
-    """``f32`` or ``f32[B,784]``; the types of a program are few, so they are remembered."""
+    """Reads ``f32`` or ``f32[B,784]``; the result is cached, since a program has few types."""
     at, tokens = line.at, line.tokens
     if tokens[at] and tokens[at + 1] == "[" and "]" in tokens[at:]:
         known = _known_type(tuple(tokens[at : tokens.index("]", at) + 1]))
@@ -134,7 +134,7 @@ def _read_type(line: Line) -> TensorType:
 
 
 def parse_dim(line: Line, depth: int = 0) -> dims.Dim:
-    """A sum of products of integers, symbols and ``floordiv(a,b)`` and its like."""
+    """Reads a size: a sum of products of integers, symbols and calls such as ``floordiv(a,b)``."""
     if depth > MAX_SIZE_NESTING:
         raise line.error("sizes nested too deeply")
     negative = line.accept("-")
@@ -179,7 +179,7 @@ def _parse_factor(line: Line, depth: int) -> dims.Dim:
 
 
 def parse_attribute(line: Line, depth: int = 0) -> Any:
-    """Any attribute value; its text says what it is."""
+    """Reads an attribute value of any kind; its first token tells which kind it is."""
     if depth > MAX_NESTING:
         raise line.error("attributes nested too deeply")
     token = line.peek()
@@ -233,7 +233,7 @@ def _is_float(line: Line) -> bool:
 
 
 def parse_number(line: Line) -> str:
-    """A number as it is written, sign included."""
+    """Reads a number with its sign, as text."""
     sign = "-" if line.accept("-") else ""
     token = line.take()
     if token not in ("inf", "nan", "true", "false") and not token[0].isdigit():

@@ -1,7 +1,8 @@
-"""Reads IR text back, exactly and within limits; every mistake is shown under its line.
+"""The parser of IR text, the inverse of the printer.
 
-Recursive descent over one line at a time. Operations are built by their class from fields, so
-no operation has parsing code of its own; every operation of the text is kept, dead or not.
+It is a recursive descent over one line at a time. Operations are constructed by their class from
+fields, so no operation needs parsing code of its own. Every operation in the text is kept, whether
+or not it is live. Every error shows the line that it is about, and nesting is limited.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .printer import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of a class of operations, sorted by where they stand in the text."""
+    """The fields of a class of operations, grouped by where they occur in the text."""
 
     cls: type[Op]
     operands: tuple[Spec, ...]
@@ -69,7 +70,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 
 
 def fits(value: Any, annotation: str) -> bool:
-    """Whether an attribute value is what the annotation of its field says."""
+    """Whether an attribute value is of the type in the annotation of its field."""
     if not annotation.startswith("tuple["):
         return annotation not in _FITS or _FITS[annotation](value)
     if not isinstance(value, tuple):
@@ -82,7 +83,7 @@ def fits(value: Any, annotation: str) -> bool:
 
 
 class Parser:
-    """Reads one module; holds the lines, the data section and the place."""
+    """Reads one module; holds its lines, the data section and the current line."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -96,15 +97,15 @@ class Parser:
         self.ordinal = 0
 
     def line(self) -> Line:
-        """The next line that is not empty."""
+        """Takes the next line that is not empty."""
         if self.place >= len(self.lines):
-            raise IRError("the text ends in the middle of a function")
+            raise IRError("expected '}' at the end of the function, found the end of the text")
         number, text = self.lines[self.place]
         self.place += 1
         return Line(text, number)
 
     def module(self) -> Module:
-        """The whole module."""
+        """Reads the whole module."""
         self.version()
         self.read_data()
         entries: list[Function | Declaration] = []
@@ -121,7 +122,7 @@ class Parser:
         return Module(tuple(entries))
 
     def version(self) -> None:
-        """The first line names the version of the language."""
+        """Reads the first line, which names the version of the language."""
         if not self.lines:
             raise IRError(f"expected 'dlvm {VERSION}', found an empty text")
         line = self.line()
@@ -130,12 +131,12 @@ class Parser:
         line.take()
         if (version := line.integer()) != VERSION:
             raise line.error(
-                f"this is version {version} of the IR; this dlvm reads version {VERSION}"
+                f"expected version {VERSION} of the IR, which this dlvm reads, found {version}"
             )
         line.end()
 
     def read_data(self) -> None:
-        """Take the data section, which stands last, before anything refers to it."""
+        """Reads the data section, which comes last in the text, before anything refers to it."""
         kept: list[tuple[int, str]] = []
         for number, text in self.lines[self.place :]:
             if text.startswith("data "):
@@ -145,7 +146,7 @@ class Parser:
         self.lines, self.place = kept, 0
 
     def datum(self, text: str, number: int) -> None:
-        """One constant of the data section."""
+        """Reads one constant of the data section."""
         head, _, encoded = text.partition("=")
         line = Line(head, number)
         line.take("data")
@@ -159,13 +160,13 @@ class Parser:
                 [dims.evaluate(d, {}) for d in type_.shape]
             )
         except (ValueError, binascii.Error, DlvmError) as error:
-            raise line.error(f"bad data for {type_}: {error}") from None
+            raise line.error(f"the data is not base64 of type {type_}: {error}") from None
         if name in self.data:
             raise line.error(f"two data entries are called #{name}")
         self.data[name] = array
 
     def function(self, line: Line, name: str, depth: int) -> Function:
-        """A function or region whose head is on this line."""
+        """Reads a function or region whose head is on this line."""
         if depth > MAX_NESTING:
             raise line.error("regions nested too deeply")
         env: dict[str, Value] = {}
@@ -191,7 +192,7 @@ class Parser:
         return Function(name, tuple(params), tuple(builder.ops), tuple(results))
 
     def param(self, line: Line, env: dict[str, Value]) -> Param:
-        """``%x: f32[3]``, with ``donated`` after it where that holds."""
+        """Reads ``%x: f32[3]``, followed by ``donated`` if the parameter is donated."""
         name = line.name("%")
         line.take(":")
         param = Param(parse_type(line), name, line.accept("donated"))
@@ -202,7 +203,7 @@ class Parser:
         return param
 
     def result_types(self, line: Line) -> list[TensorType]:
-        """``f32`` or ``(f32, i64[3])``."""
+        """Reads ``f32`` or ``(f32, i64[3])``."""
         if not line.accept("("):
             return [parse_type(line)]
         types: list[TensorType] = []
@@ -213,7 +214,7 @@ class Parser:
         return types
 
     def returned(self, line: Line, env: dict[str, Value]) -> list[Value]:
-        """``return %0, %1``."""
+        """Reads ``return %0, %1``."""
         line.take("return")
         results: list[Value] = []
         while line.peek():
@@ -223,7 +224,7 @@ class Parser:
         return results
 
     def value(self, line: Line, env: dict[str, Value]) -> Value:
-        """A value that was defined above."""
+        """Reads the name of a value that is defined above."""
         found = env.get(line.tokens[line.at])
         if found is None:
             name = line.name("%")
@@ -233,7 +234,7 @@ class Parser:
         return found
 
     def operation(self, line: Line, env: dict[str, Value], depth: int) -> None:
-        """One operation, with its regions on the lines that follow."""
+        """Reads one operation, with its regions on the lines that follow."""
         names = self.result_names(line)
         plan = self.plan(line)
         ordinal = self.ordinal
@@ -254,7 +255,7 @@ class Parser:
         self.define(line, op, types, names, env)
 
     def result_names(self, line: Line) -> list[str]:
-        """``%0, %1 =``, or nothing for an operation without results."""
+        """Reads ``%0, %1 =``; nothing for an operation without results."""
         names: list[str] = []
         while line.peek().startswith("%"):
             names.append(line.take())
@@ -264,7 +265,7 @@ class Parser:
         return names
 
     def plan(self, line: Line) -> Plan:
-        """The operation's class, by its name."""
+        """Reads the name of an operation; returns the plan of its class."""
         cls = OPS.get(line.peek())
         if cls is None:
             raise line.error(f"unknown operation {line.peek()!r}{did_you_mean(line.peek(), OPS)}")
@@ -272,7 +273,7 @@ class Parser:
         return plan_of(cls)
 
     def construct(self, line: Line, cls: type[Op], values: dict[str, Any]) -> Op:
-        """The operation from its fields, with errors under the line."""
+        """Constructs the operation from its fields; errors are shown under the line."""
         missing = [s.label for s in cls.layout if s.required and s.name not in values]
         if missing:
             raise line.error(f"{cls.name} needs {', '.join(missing)}")
@@ -289,14 +290,14 @@ class Parser:
         names: list[str],
         env: dict[str, Value],
     ) -> None:
-        """Hold what is written against what was inferred, and name the results."""
+        """Compares the written types with the inferred ones, and names the results."""
         if op.result_types != types:
             raise line.error(
-                f"{op.name} gives {_listed(op.result_types)}, but {_listed(types)} is written"
+                f"{op.name}: expected results {_listed(op.result_types)}, found {_listed(types)}"
             )
         if len(names) != len(types):
             raise line.error(
-                f"{op.name} has {len(types)} results, but {len(names)} names are written"
+                f"{op.name}: expected {len(types)} names of results, found {len(names)}"
             )
         for name, result in zip(names, op.results, strict=True):
             if name in env:
@@ -304,7 +305,7 @@ class Parser:
             env[name] = result
 
     def operands(self, line: Line, plan: Plan, env: dict[str, Value]) -> dict[str, Any]:
-        """The operands that the class names, in order."""
+        """Reads the operands that the class of the operation declares, in order."""
         values: dict[str, Any] = {}
         for i, spec in enumerate(plan.operands):
             if i:
@@ -316,7 +317,7 @@ class Parser:
         return values
 
     def value_list(self, line: Line, env: dict[str, Value]) -> tuple[Value, ...]:
-        """``[%a, %b]``."""
+        """Reads ``[%a, %b]``."""
         line.take("[")
         values: list[Value] = []
         while not line.accept("]"):
@@ -328,7 +329,7 @@ class Parser:
     def attributes(
         self, line: Line, plan: Plan, values: dict[str, Any]
     ) -> list[tuple[Spec, list[str] | str]]:
-        """``name=value`` pairs; array literals are left raw until the type is known."""
+        """Reads ``name=value`` pairs; array literals remain text until their type is known."""
         arrays: list[tuple[Spec, list[str] | str]] = []
         while (label := line.peek()) and label != ":":
             spec = plan.attributes.get(label)
@@ -344,7 +345,7 @@ class Parser:
         return arrays
 
     def attribute(self, line: Line, spec: Spec) -> Any:
-        """One value, which must be what the field is annotated with."""
+        """Reads one value, which must be of the type of its field."""
         at = line.at
         value = parse_attribute(line)
         if not fits(value, spec.annotation):
@@ -353,7 +354,7 @@ class Parser:
         return value
 
     def raw_array(self, line: Line) -> list[str] | str:
-        """The numbers of a constant, or the name of a data entry."""
+        """Reads the numbers of a constant, or the name of a data entry."""
         if line.peek().startswith("#"):
             return line.name("#")
         if not line.accept("["):
@@ -366,7 +367,7 @@ class Parser:
         return numbers
 
     def element(self, line: Line) -> str:
-        """One number, or ``bits(0x...)`` for a NaN with a payload."""
+        """Reads one number, or ``bits(0x...)`` for a NaN with a payload."""
         if not line.accept("bits"):
             return parse_number(line)
         line.take("(")
@@ -378,7 +379,7 @@ class Parser:
         return token
 
     def types(self, line: Line) -> tuple[TensorType, ...]:
-        """The types after the colon; none for an operation without results."""
+        """Reads the types after the colon; nothing for an operation without results."""
         if not line.peek():
             return ()
         line.take(":")
@@ -389,13 +390,13 @@ class Parser:
         return tuple(types)
 
     def array(self, line: Line, raw: list[str] | str, types: tuple[TensorType, ...]) -> Array:
-        """A constant of the written type."""
+        """Converts a constant to an array of the written type."""
         if isinstance(raw, str):
             if raw not in self.data:
                 raise line.error(f"no data entry #{raw}")
             return self.data[raw]
         if len(types) != 1:
-            raise line.error("a constant has one type")
+            raise line.error(f"expected one type for a constant, found {len(types)}")
         try:
             flat = [_element(token, types[0].dtype) for token in raw]
             with np.errstate(all="ignore"):
@@ -411,7 +412,7 @@ class Parser:
         return out
 
     def declaration(self, line: Line) -> Declaration:
-        """``adjoint @df of @f wrt (1, 2) keep (0) seeded``."""
+        """Reads a declaration such as ``adjoint @df of @f wrt (1, 2) keep (0) seeded``."""
         kind, name = line.take(), line.name("@")
         line.take("of")
         of = line.name("@")
@@ -429,7 +430,7 @@ class Parser:
         return Declaration(kind, name, of, **given)
 
     def positions(self, line: Line) -> tuple[int | None, ...]:
-        """``(0, 2)``; ``none`` where an axis is not batched."""
+        """Reads ``(0, 2)``; ``none`` is an axis that is not batched."""
         line.take("(")
         items: list[int | None] = []
         while not line.accept(")"):
@@ -449,7 +450,7 @@ def _element(token: str, dtype: DType) -> Any:
 
 
 def _finite(token: str) -> bool:
-    """Whether a number is written that is no infinity."""
+    """Whether a token is a number other than an infinity or a bit pattern."""
     return not token.startswith("0x") and "inf" not in token.lower()
 
 

@@ -1,8 +1,8 @@
-"""IR as text. One printer serves every operation, led by its fields; ``parser`` reads it back.
+"""The printer of IR text; ``parser`` reads the text back exactly.
 
-A module starts with ``dlvm 1``. Attributes that equal their default are left out, constants
-of more than sixteen elements stand in a data section at the end, and the text depends on
-nothing but the module.
+One printer serves every operation, led by the fields of its class. A module starts with ``dlvm 1``.
+Attributes that equal their default are omitted, constants of more than sixteen elements go to a
+data section at the end, and the text depends on nothing but the module.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ INLINE = 16
 
 
 class Printer:
-    """Writes one module; holds the data section while it does."""
+    """Writes one module; collects its data section."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.data: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
     def module(self, module: Module) -> str:
-        """The whole text, data section last."""
+        """The text of the whole module, with the data section at the end."""
         self.lines.append(f"dlvm {VERSION}")
         for entry in module.entries:
             if isinstance(entry, Function):
@@ -40,7 +40,7 @@ class Printer:
         return self.text()
 
     def text(self) -> str:
-        """What was written so far, and the data section that it refers to."""
+        """The lines written so far, followed by their data section."""
         for (name, shape, raw), index in self.data.items():
             encoded = binascii.b2a_base64(raw, newline=False).decode()
             dims = ",".join(map(str, shape))
@@ -48,7 +48,7 @@ class Printer:
         return "\n".join(self.lines) + "\n"
 
     def function(self, fn: Function, head: str, indent: str) -> None:
-        """A function or region: its head, operations and results."""
+        """Writes a function or region: its head, operations and results."""
         names = name_values(fn)
         params = ", ".join(_param(p, names[p]) for p in fn.params)
         self.lines.append(f"{indent}{head}({params}) -> {_results(fn)} {{")
@@ -59,7 +59,7 @@ class Printer:
         self.lines.append(f"{indent}}}")
 
     def operation(self, op: Op, names: dict[Value, str], indent: str) -> None:
-        """One line, then the regions that the operation holds."""
+        """Writes the line of an operation, then its regions."""
         left = ", ".join(names[r] for r in op.results)
         types = ", ".join(map(str, op.result_types))
         text = " ".join([op.name, *self.fields(op, names)])
@@ -70,7 +70,7 @@ class Printer:
                 self.function(getattr(op, spec.name), spec.label, indent + "  ")
 
     def fields(self, op: Op, names: dict[Value, str]) -> list[str]:
-        """Operands, then attributes, as they stand on the operation's line."""
+        """The operands, then the attributes, as they are written on the operation's line."""
         operands: list[str] = []
         attributes: list[str] = []
         for spec in op.layout:
@@ -86,7 +86,7 @@ class Printer:
         return [", ".join(operands), *attributes] if operands else attributes
 
     def array(self, value: Array) -> str:
-        """A constant: a number, a flat list, or a place in the data section."""
+        """The text of a constant: a number, a flat list, or a reference to the data section."""
         dtype = dtype_of(value)
         if value.size > INLINE and dtype is not None:
             key = (dtype.name, value.shape, np.ascontiguousarray(value).tobytes())
@@ -96,7 +96,7 @@ class Printer:
 
 
 def number(value: Any) -> str:
-    """The shortest text that reads back as the same bits."""
+    """The shortest text that is read back as the same bits."""
     if value.dtype.kind == "b":
         return "true" if value else "false"
     if value.dtype.kind in "iu":
@@ -120,7 +120,8 @@ def _canonical_nan(dtype: np.dtype[Any]) -> int:
 def name_values(fn: Function) -> dict[Value, str]:
     """A name for each value: parameters keep theirs, results are numbered in order.
 
-    What can't stand in a name becomes ``_``, and a name that is taken or a number gets a suffix.
+    Characters that are not allowed in a name become ``_``. A parameter whose name is taken or is a
+    number gets a suffix.
     """
     names: dict[Value, str] = {}
     taken: set[str] = set()
@@ -148,7 +149,7 @@ def _results(fn: Function) -> str:
 
 
 def attribute(value: Any) -> str:
-    """One attribute value."""
+    """The text of one attribute value."""
     match value:
         case None:
             return "none"
@@ -170,7 +171,7 @@ def attribute(value: Any) -> str:
 
 
 def declaration(d: Declaration) -> str:
-    """A derived function that is still to be filled in, on one line."""
+    """The line of a derived function that is not expanded yet."""
     words = [f"{d.kind} @{d.name} of @{d.of}"]
     if d.kind == "batched":
         words += [f"axes {attribute(d.axes)}", f"size {d.size}"]
@@ -184,5 +185,5 @@ def declaration(d: Declaration) -> str:
 
 
 def print_module(module: Module) -> str:
-    """The text of a module; ``parse`` reads it back exactly."""
+    """The text of a module, which ``parse`` reads back exactly."""
     return Printer().module(module)

@@ -1,1 +1,1 @@
-"""Making a failing program small: what may be left out, put in place of another, made plainer."""
+"""Reduction of a failing program: parts are left out, replaced, or made simpler."""

@@ -1,8 +1,8 @@
-"""A question asked in a process of its own, as its answer may be that the process ends.
+"""Examination in a child process, since the examination may end the process or hang.
 
-An error of LLVM's is no exception but an abort, wrong code may write anywhere, and a loop may
-never end. The child is a fork, which starts at once and sees what this process has changed; what
-it finds comes back as text. Where the system has no fork the question is asked here.
+LLVM reports some errors by aborting, wrong machine code may write anywhere, and a loop may never
+end. The child is a fork, so it starts at once and sees all state of this process; it returns its
+findings as text. On a system without fork the examination runs in this process.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from dlvm.trust.examine import examine
 from dlvm.trust.failure import Failure
 
 SECONDS = 60.0
-"""How long one question is waited for."""
+"""Time limit for one examination, in seconds."""
 Watch = Callable[[str], None]
 
 
 def examine_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
-    """``examine``, where what ends the process is a failure of kind ``died``."""
+    """``examine`` in a child process; the death of that process is a failure of kind ``died``."""
     return failure_apart(lambda watch: examine(module, arrays, watch=watch, **how), seconds)
 
 
 def bisect_apart(
     module: Module, arrays: Sequence[Array] | None = None, seconds: float = SECONDS, **how: Any
 ) -> Failure | None:
-    """``bisect`` in the same way."""
+    """``bisect`` in a child process."""
     return failure_apart(lambda watch: bisect(module, arrays, watch=watch, **how), seconds)
 
 
 def text_apart(make: Callable[[], str | None], seconds: float = SECONDS) -> str | None:
-    """What ``make`` gives; nothing where it does not come to its end."""
+    """The text that ``make`` returns in a child process, or None if that does not finish."""
     try:
         lines, _, _ = _asked(lambda watch: make(), seconds)
     except UserError:
@@ -54,7 +54,7 @@ def text_apart(make: Callable[[], str | None], seconds: float = SECONDS) -> str 
 
 
 def failure_apart(look: Callable[[Watch], Failure | None], seconds: float) -> Failure | None:
-    """What a look at something finds; that the process ends is a failure too."""
+    """The failure that ``look`` returns in a child process, whose death is a failure too."""
 
     def ask(watch: Watch) -> Any:
         found = look(watch)
@@ -71,13 +71,15 @@ def failure_apart(look: Callable[[Watch], Failure | None], seconds: float) -> Fa
 def _asked(
     ask: Callable[[Watch], Any], seconds: float
 ) -> tuple[Sequence[dict[str, Any]], int, str]:
-    """The lines that the child wrote, how it ended, and what it said besides."""
+    """The lines that the child wrote, its exit status, and its other output."""
     if not hasattr(os, "fork"):
         return [{"found": ask(lambda stage: None)}], 0, ""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as said:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which are ours
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # fork with threads: these are dlvm's own
             child = os.fork()
         if child == 0:
             os.close(reading)
@@ -93,7 +95,7 @@ def _asked(
 
 
 def _answer(writing: int, said: int, ask: Callable[[Watch], Any]) -> NoReturn:
-    """What the child does: each stage as it is reached, then what was found."""
+    """The body of the child: reports each stage as it is reached, then the findings."""
     code = 1
     try:
         faulthandler.disable()
@@ -108,7 +110,7 @@ def _answer(writing: int, said: int, ask: Callable[[Watch], Any]) -> NoReturn:
         except UserError as error:
             tell(user=str(error))
         code = 0
-    except BaseException as error:  # nothing of the parent's may run in the child
+    except BaseException as error:  # no code of the parent may run in the child
         with contextlib.suppress(OSError):
             os.write(2, f"{type(error).__name__}: {error}".encode())
     finally:
@@ -116,7 +118,7 @@ def _answer(writing: int, said: int, ask: Callable[[Watch], Any]) -> NoReturn:
 
 
 def _heard(reading: int, child: int, seconds: float) -> list[dict[str, Any]]:
-    """What the child says until it ends, which it must in time."""
+    """The lines that the child writes until it ends; it is killed when the time is up."""
     heard = b""
     end = time.monotonic() + seconds
     with open(reading, "rb", buffering=0) as pipe:
@@ -133,10 +135,10 @@ def _heard(reading: int, child: int, seconds: float) -> list[dict[str, Any]]:
 
 
 def _ending(status: int, said: str) -> str:
-    """How a process ended, and the first line of what it said."""
+    """How a process ended, and the first line of its other output."""
     number = os.waitstatus_to_exitcode(status)
     if number == -signal.SIGKILL:
-        how = "it takes too long"
+        how = "time limit exceeded"
     elif number < 0:
         how = signal.Signals(-number).name
     else:

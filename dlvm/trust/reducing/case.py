@@ -1,9 +1,9 @@
-"""A program and its arguments, of which smaller ones are made, each with arguments of its own.
+"""A case: a program with arguments, from which steps make smaller cases.
 
-A step is a function that makes one, and is tried blindly: it may fail, what it makes may be no
-program, and who asks says whether it still fails in the same way. Where an operation goes its
-results become parameters, whose arguments are what it gave; so what is left meets the same numbers
-as before.
+A step is a function that makes a smaller case, and it is tried blindly: it may raise, its program
+may be invalid, and the caller checks whether the case still fails in the same way. If an operation
+is removed, its results become parameters whose arguments are the values it computed, so the rest
+sees the same numbers as before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Steps = Iterator[Callable[[], "Case"]]
 
 @dataclass(frozen=True)
 class Case:
-    """A program and arguments for its first function."""
+    """A program and the arguments of its first function."""
 
     module: Module
     arrays: tuple[Array, ...]
@@ -40,12 +40,15 @@ class Case:
 
     @property
     def ops(self) -> int:
-        """How many operations there are, those of regions included."""
+        """The number of operations, nested regions included."""
         return sum(1 for fn in self.module.functions for _ in fn.walk())
 
     @property
     def weight(self) -> tuple[int, ...]:
-        """Smaller is smaller: operations, entries, parameters, sizes, types, numbers."""
+        """The size of a case, most important measure first, for comparison.
+
+        The measures are operations, entries, values, symbols, elements, unusual types and numbers.
+        """
         values = len(self.main.params) + len(self.main.results)
         types = [p.type for p in self.main.params]
         types += [t for op in self.main.walk() for t in op.result_types]
@@ -63,25 +66,25 @@ class Case:
 
     @cached_property
     def run(self) -> Run:
-        """A run that remembers what every operation and region was given, as far as it went."""
+        """A run that records the operands of every operation and region, as far as it gets."""
         machine = Run(Module(()), seen={})
         try:
             machine.module = expand(self.module)
             with np.errstate(all="ignore"):
                 machine.enter(self.main.name, [np.array(a) for a in self.arrays])
-        except Exception:  # a program under suspicion; what has run is known
+        except Exception:  # the program may fail; what ran before is recorded
             return machine
         return machine
 
     def with_main(self, fn: Function, more: Mapping[Param, Array] | None = None) -> Case:
-        """Another first function; ``more`` are the arguments of new parameters."""
+        """The case with another first function; ``more`` are the arguments of new parameters."""
         known = dict(zip(self.main.params, self.arrays, strict=True)) | dict(more or {})
         entries = [_redeclared(e, self.main, fn) for e in self.module.entries if e is not self.main]
         return Case(Module((fn, *entries)), tuple(known[p] for p in fn.params))
 
 
 def _redeclared(entry: Any, old: Function, new: Function) -> Any:
-    """A declaration of a function whose parameters or results have become fewer or more."""
+    """A declaration adapted to new parameters and results of the function that it is of."""
     if not isinstance(entry, Declaration) or entry.of != old.name:
         return entry
     params = {p: i for i, p in enumerate(new.params)}
@@ -96,7 +99,7 @@ def _redeclared(entry: Any, old: Function, new: Function) -> Any:
 
 
 def _places(old: Sequence[Value], new: Sequence[Value]) -> dict[int, int]:
-    """Where the old results stand now; one that stands twice, in the same order."""
+    """The new positions of the old results; repeated results keep their order."""
     left: dict[Value, list[int]] = {}
     for i, value in enumerate(new):
         left.setdefault(value, []).append(i)
@@ -104,7 +107,7 @@ def _places(old: Sequence[Value], new: Sequence[Value]) -> dict[int, int]:
 
 
 def sizes_of(case: Case) -> dict[str, int]:
-    """What the symbols of the first function are for its arguments."""
+    """The sizes of the first function's symbols, for its arguments."""
     params = case.main.params
     try:
         return bind([p.type for p in params], case.arrays, [p.name for p in params])

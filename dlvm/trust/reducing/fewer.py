@@ -1,4 +1,4 @@
-"""Steps to fewer things: entries, results, operations and parameters of the first function."""
+"""Steps that remove entries, results, operations or parameters of the first function."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .case import Case, Steps, sizes_of
 
 
 def without_entries(case: Case) -> Steps:
-    """One function or declaration less."""
+    """Removes one function or declaration."""
     for entry in case.module.entries[1:]:
         rest = tuple(e for e in case.module.entries if e is not entry)
         yield lambda rest=rest: Case(Module(rest), case.arrays)
 
 
 def with_results(case: Case, kept: Sequence[int]) -> Case:
-    """Some of the results only."""
+    """Keeps only some of the results."""
     results = tuple(case.main.results[i] for i in kept)
     return case.with_main(replace(case.main, results=results))
 
 
 def earlier(case: Case) -> Steps:
-    """A result as what it was made of."""
+    """Replaces a result by an operand of the operation that computed it."""
     for i, result in enumerate(case.main.results):
         op = result.op if isinstance(result, Part) else result
         for operand in op.operands if isinstance(op, Op) else ():
@@ -34,7 +34,7 @@ def earlier(case: Case) -> Steps:
 
 
 def dead(case: Case) -> Case:
-    """Without the operations of the first function that nothing uses and that do nothing else."""
+    """Removes the dead operations of the first function."""
     needed = set(case.main.results)
     kept: list[Op] = []
     for op in reversed(case.main.ops):
@@ -45,7 +45,7 @@ def dead(case: Case) -> Case:
 
 
 def without_params(case: Case) -> Steps:
-    """One parameter less, of those that nothing uses."""
+    """Removes one unused parameter."""
     used = {v for op in case.main.ops for v in op.operands} | set(case.main.results)
     for param in case.main.params:
         if param not in used:
@@ -54,7 +54,7 @@ def without_params(case: Case) -> Steps:
 
 
 def with_ops(case: Case, kept: Collection[Op]) -> Case:
-    """Some of the operations only; what the others gave comes from outside."""
+    """Keeps only some of the operations; the results of the others become parameters."""
     sizes = sizes_of(case)
     needed = {v for op in case.main.ops if op in kept for v in op.operands}
     needed |= set(case.main.results)

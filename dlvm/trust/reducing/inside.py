@@ -1,4 +1,4 @@
-"""Steps inside: branches and calls are opened, dead code goes, operations of regions go."""
+"""Steps inside bodies: branches and calls are inlined, dead code and operations are removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .case import Case, Steps
 
 
 def opened(case: Case) -> Steps:
-    """A branch, call or group of operations as what it holds."""
+    """Inlines a branch, call, checkpoint or kernel."""
     for op in case.main.walk():
         if isinstance(op, Cond | Call | Checkpoint | Recompute | Kernel):
             visit = _opening(case, op)
@@ -51,12 +51,12 @@ def _unified(types: Sequence[TensorType], given: Sequence[TensorType]) -> Mappin
 
 
 def dropped(case: Case) -> Steps:
-    """Only what results and effects need, in regions too."""
+    """Removes dead code, in regions too."""
     yield lambda: Case(drop.run(case.module), case.arrays)
 
 
 def inner(case: Case) -> Steps:
-    """One operation less, anywhere, without a change of parameters and results."""
+    """Removes one operation anywhere; parameters and results of the function stay the same."""
     for fn in case.module.functions:
         for edit in _edits(fn):
             if fn is case.main:
@@ -66,7 +66,7 @@ def inner(case: Case) -> Steps:
 
 
 def _edits(fn: Function) -> Iterator[Callable[[], Function]]:
-    """Functions of the same signature with one operation less; the last operations first."""
+    """Functions of the same signature without one operation; the last operations first."""
     used = {v for op in fn.ops for v in op.operands} | set(fn.results)
     for op in reversed(fn.ops):
         for ways in (_same_type, _nothing) if used & set(op.results) else (_unused,):
@@ -77,7 +77,7 @@ def _edits(fn: Function) -> Iterator[Callable[[], Function]]:
 
 
 def _same_type(fn: Function, op: Op, t: TensorType) -> Value:
-    """An operand or parameter that might stand there."""
+    """An operand or parameter of the result's type, which replaces the result."""
     return next(v for v in (*op.operands, *fn.params) if v.type == t)
 
 

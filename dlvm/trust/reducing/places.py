@@ -1,4 +1,4 @@
-"""Steps to another place to look at: a region, a called function or one declaration alone."""
+"""Steps that isolate one place: a region, a called function or one declaration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .case import Case, Steps, sizes_of
 
 
 def focused(case: Case) -> Steps:
-    """A region or another function as the program, on what it was first given; small ones first."""
+    """Makes a region or another function the program, on its first arguments; small ones first."""
     found = [(fn, xs) for fn, xs in case.run.entered.items() if fn is not case.main]
     for fn, arrays in sorted(found, key=lambda pair: len(pair[0].ops)):
         yield lambda fn=fn, arrays=arrays: _alone(case, fn, arrays)
@@ -28,7 +28,7 @@ def _alone(case: Case, fn: Function, arrays: Sequence[Array]) -> Case:
 
 
 def declared(case: Case) -> Steps:
-    """One declaration of the program's, with the function that it is of first."""
+    """Keeps one declaration and the function that it is of, which becomes the first one."""
     for d in case.module.declarations:
         of = next((f for f in (case.main, *case.run.entered) if f.name == d.of), None)
         if of is not None and of in case.module.functions:

@@ -1,4 +1,4 @@
-"""Steps to smaller things in the same places: sizes, types of elements, numbers."""
+"""Steps that simplify in place: smaller sizes, plainer element types, rounder numbers."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from dlvm.trust.recast import changed, recast
 from .case import Case, Steps, sizes_of
 
 SIZES = ("shape", "shape_to", "sizes", "size", "length")
-"""The attributes that hold sizes of axes."""
+"""The attributes that contain sizes of axes."""
 PLAIN: tuple[Mapping[DType, DType], ...] = (
     {F16: F64, BF16: F64, F32: F64},
     {F16: F32, BF16: F32},
     {I8: I64, I16: I64, I32: I64, U8: I64, U16: I64, U32: I64, U64: I64},
 )
-"""Types that a program may be written in instead."""
+"""Replacements of element types by plainer ones."""
 
 
 def concrete(case: Case) -> Steps:
-    """Known sizes in the place of symbols."""
+    """Replaces symbols by their sizes."""
     sizes = sizes_of(case)
     if sizes:
         yield lambda: Case(case.module.map(lambda fn: resized(fn, sizes)), case.arrays)
 
 
 def narrower(case: Case) -> Steps:
-    """Another size in the place of a known one, wherever it stands."""
+    """Replaces a size by a smaller one everywhere."""
     types = [p.type for p in case.main.params]
     types += [t for op in case.main.walk() for t in op.result_types]
     found = {d for t in types for d in t.shape if isinstance(d, int)}
@@ -100,7 +100,7 @@ def _cut(array: Array, shape: Sequence[int]) -> Array:
 
 
 def plainer(case: Case) -> Steps:
-    """Other types of elements."""
+    """Replaces element types."""
     for types in PLAIN:
         module = recast(case.module, types)
         if module is not case.module:
@@ -110,7 +110,7 @@ def plainer(case: Case) -> Steps:
 
 
 def rounder(case: Case) -> Steps:
-    """Numbers that are easier to read."""
+    """Replaces arguments by ones, by rounded numbers, or by 1, 2, 3 and so on."""
     for i, array in enumerate(case.arrays):
         for simple in (np.ones_like(array), np.round(array.astype(np.float64)), _counted(array)):
             new = np.asarray(simple).astype(array.dtype)
@@ -119,7 +119,7 @@ def rounder(case: Case) -> Steps:
 
 
 def rounder_constants(case: Case) -> Steps:
-    """The same of a constant, in regions too: so loops make fewer trips."""
+    """Replaces constants by 1 or 0, in regions too; that also shortens loops."""
     for fn in case.module.functions:
         for op in fn.walk():
             if isinstance(op, Constant):

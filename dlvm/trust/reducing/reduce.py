@@ -1,8 +1,8 @@
-"""A failing program made small, while it fails in the same way at the same stage.
+"""Makes a failing program small while it fails in the same way at the same stage.
 
-Delta debugging (Zeller and Hildebrandt 2002) over results and operations, then one thing at a time:
-whole regions become the program, branches and calls are opened, sizes shrink, types become plain.
-Whatever is smaller and still fails is kept, until nothing smaller does or the time is over.
+It applies delta debugging (Zeller and Hildebrandt 2002) to results and operations, then one step at
+a time: a region becomes the program, branches and calls are inlined, sizes shrink, types become
+plain. Every smaller program that still fails is kept, until no step succeeds or time is up.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ STEPS: tuple[Callable[[Case], Steps], ...] = (
     plainer.rounder_constants,
 )
 QUESTION = 20.0
-"""Seconds that one smaller program is waited for."""
+"""Time limit for examining one program, in seconds."""
 
 
 @dataclass
 class Reduction:
-    """One failure being made small; ``how`` is what ``examine`` is called with."""
+    """The reduction of one failure; ``how`` are the arguments of ``examine``."""
 
     failure: Failure
     how: dict[str, Any]
@@ -67,7 +67,7 @@ class Reduction:
 
     @property
     def over(self) -> bool:
-        """Whether there is no time left."""
+        """Whether the time is up."""
         return time.monotonic() > self._end
 
     def fails(self, case: Case) -> bool:
@@ -80,7 +80,7 @@ class Reduction:
                 found = examine_apart(case.module, case.arrays, QUESTION, **self.how)
             else:
                 found = examined(Examination(case.module, case.arrays, **self.how))
-        except Exception:  # no program, or one that is refused
+        except Exception:  # an invalid program, or one that is rejected
             return False
         return found is not None and found.same == self.failure.same
 
@@ -100,7 +100,7 @@ class Reduction:
         return case
 
     def isolated(self, case: Case) -> Case:
-        """The one operation whose rule or code is wrong, where there is one."""
+        """The program of the one operation whose rule or code is wrong, if there is one."""
         text = text_apart(lambda: self._isolated(case), QUESTION)
         if text is None:
             return case
@@ -119,13 +119,13 @@ class Reduction:
         return None if guilty is None else written(guilty[0], guilty[1])
 
     def repeated(self, step: Callable[[Case], Steps], case: Case) -> Case:
-        """The same step as long as it leads somewhere."""
+        """Applies a step as long as it succeeds."""
         while (better := self.first(step, case)) is not None:
             case = better
         return case
 
     def first(self, step: Callable[[Case], Steps], case: Case) -> Case | None:
-        """The first smaller program of a kind that fails."""
+        """The first smaller program of this step that fails, or None."""
         for make in step(case):
             if self.over:
                 return None
@@ -135,19 +135,19 @@ class Reduction:
         return None
 
     def fewest_results(self, case: Case) -> Case:
-        """Only the results that it takes."""
+        """The program with only the results that the failure needs."""
         kept = self.minimal(
             range(len(case.main.results)), lambda some: fewer.with_results(case, some)
         )
         return fewer.with_results(case, kept)
 
     def fewest_ops(self, case: Case) -> Case:
-        """Only the operations of the first function that it takes."""
+        """The program with only the operations of the first function that the failure needs."""
         kept = self.minimal(case.main.ops, lambda some: _with_ops(case, some))
         return case if len(kept) == len(case.main.ops) else _with_ops(case, kept)
 
     def minimal(self, items: Sequence[T], made: Callable[[Sequence[T]], Case]) -> Sequence[T]:
-        """The items without which it does not fail: chunks go, then smaller chunks."""
+        """A subset of the items with which it still fails; large chunks are removed first."""
         items = list(items)
         size = max(1, len(items) // 2)
         while items and not self.over:
@@ -170,10 +170,10 @@ def _with_ops(case: Case, some: Sequence[Op]) -> Case:
 
 
 def attempted(make: Callable[[], Case]) -> Case | None:
-    """A smaller program, where it can be written at all."""
+    """The smaller program, or None if it cannot be constructed."""
     try:
         return make()
-    except Exception:  # blind steps may break any rule of any operation
+    except Exception:  # a step may construct an invalid operation
         return None
 
 
@@ -184,7 +184,7 @@ def reduce(
     seconds: float = 60.0,
     **how: Any,
 ) -> tuple[Case, Failure]:
-    """The smallest program found that fails in the same way, and its failure with the law."""
+    """The smallest program found that fails in the same way, and its failure with blame."""
     work = Reduction(failure, how, seconds)
     case = work.run(Case(module, tuple(arrays)))
     found = bisect_apart(case.module, case.arrays, **how)

@@ -45,7 +45,7 @@ def test_results_that_all_lanes_share():
     text = dlvm.trace(lambda x, y: dlvm.vmap(f, (0, None), (0, None))(x, y), A, B.T[0])
     assert re.search(r"batched @\w+ of @f axes \(0, none\) size 4 keep \(1\)", str(text))
     assert dlvm.parse(str(text)) == text
-    with pytest.raises(dlvm.UserError, match="result 0 differs from lane to lane"):
+    with pytest.raises(dlvm.UserError, match="result 0 depends on a batched argument"):
         dlvm.vmap(f, (0, None), (None, 0))(A, B.T[0])
 
 

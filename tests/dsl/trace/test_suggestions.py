@@ -435,7 +435,7 @@ def test_calls_of_ours_that_do_not_fit_are_faults(
     monkeypatch.setenv("DLVM_REPRO", str(tmp_path))
     monkeypatch.setattr(room, name, planted)
     program = lambda x: dlvm.map(lambda r: r, x)  # noqa: E731
-    with pytest.raises(CompilerError, match="this is a fault of dlvm"):
+    with pytest.raises(CompilerError, match="this is a bug in dlvm"):
         (dlvm.function(program) if staged else program)(VECTOR)
 
 
