@@ -106,7 +106,13 @@ def _fractional(begin: Any, end: Any, step: Any, dtype: DType) -> Tensor:
     """NumPy's: the difference of the first two is rounded, then multiplied."""
     if builtins.any(isinstance(v, Expr) for v in (begin, end, step)):
         raise ShapeError("arange: a symbolic size goes with whole numbers only")
-    count = builtins.max(math.ceil((end - begin) / step), 0)
+    turns = (end - begin) / step
+    if not math.isfinite(turns):
+        raise ShapeError(
+            f"arange: from {begin} to {end} by {step} are {turns} numbers",
+            remedy="give finite numbers: dlvm.arange(0.0, 1.0, 0.1)",
+        )
+    count = builtins.max(math.ceil(turns), 0)
     first, second = (np.asarray(v).astype(dtype.numpy) for v in (begin, begin + step))
     wide = dtype.compute
     difference = second.astype(wide.numpy) - first.astype(wide.numpy)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import CallError, ShapeError
+from dlvm.base.errors import CallError, IndexOutOfRange, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import note_widening
 from dlvm.dsl.elements.reductions import axes_of
@@ -146,8 +147,21 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
             f"delete: a mask of the shape {np.shape(obj)} for axis {axis} of {x.type}",
             remedy=f"give a mask of {size} truths, or positions",
         )
-    kept: Array = np.delete(np.arange(size), obj)
+    with _known_places("delete", x, axis, size - 1):
+        kept: Array = np.delete(np.arange(size), obj)
     return xp.take(x, kept, axis=axis)
+
+
+@contextlib.contextmanager
+def _known_places(name: str, x: Tensor, axis: int, last: int) -> Iterator[None]:
+    """Tell NumPy's refusal of a position as ours: ``last`` is the largest that there is."""
+    try:
+        yield
+    except IndexError as error:
+        raise IndexOutOfRange(
+            f"{name}: axis {axis} of {x.type}: {error}",
+            remedy=f"give whole positions up to {last}" if last >= 0 else "leave it out",
+        ) from None
 
 
 @public("insert")
@@ -168,7 +182,8 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         spots = np.full(operator.index(added.type.shape[axis]), int(spots))
     shape = (*x.type.shape[:axis], len(spots), *x.type.shape[axis + 1 :])
     added = xp.broadcast_to(added, shape)
-    marks = np.insert(np.arange(size), spots, -1 - np.arange(len(spots)))
+    with _known_places("insert", x, axis, size):
+        marks = np.insert(np.arange(size), spots, -1 - np.arange(len(spots)))
     order = np.where(marks < 0, size - 1 - marks, marks)
     return xp.take(concat([x, added], axis), order, axis=axis)
 

@@ -84,7 +84,9 @@ def faced(
     if _inside_another(sys._getframe(1).f_back):  # pyright: ignore[reportPrivateUsage]
         return error
     if isinstance(error, UserError):
-        return _told(error, name, fn, args)
+        shows_argument = fn is not None and "\n" in error.message  # such as an array for a mode
+        wrong = unlike(name, fn, args, kwargs) if fn is not None and shows_argument else None
+        return _told(wrong or error, name, fn, args)
     if hasattr(error, DECIDED):
         return _of_the_user(error)
     if not isinstance(error, CompilerError):

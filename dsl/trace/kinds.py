@@ -84,7 +84,7 @@ AXIS = _or(
     " or a tuple of such",
 )
 AXES = Kind("a tuple of whole numbers", "(1, 0)", _are(_is_index))
-SHAPE = Kind("a tuple of sizes", "(2, 3)", AXIS.holds)
+SHAPE = Kind("a tuple of sizes", "(2, 3)", lambda x: INDEX.fits(x) or AXES.fits(x))
 DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
@@ -99,7 +99,9 @@ TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
 OPERANDS = Kind(
-    "a list of arrays", "[x, y]", lambda x: _are(_is_operand)(x) or (is_array(x) and x.ndim > 0)
+    "a list of arrays",
+    "[x, y]",
+    lambda x: _are(_is_operand)(x) or ((is_array(x) or isinstance(x, Tensor)) and x.ndim > 0),
 )
 NAMES = Kind(
     "names or positions of parameters",
@@ -192,7 +194,8 @@ def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
         return _or(kind, lambda x: x is None, ", or None")
     if kind is None and name not in TREES:
         kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
-    return kind
+    many = parameter.kind is parameter.VAR_POSITIONAL
+    return OPERAND if kind is OPERANDS and many else kind  # each of them is compared
 
 
 def shown(x: Any) -> str:
