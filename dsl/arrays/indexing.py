@@ -137,7 +137,7 @@ def takes(item: Any) -> int:
 def _positions(t: TensorType, axis: int, mask: Any) -> list[Any]:
     """The indices of the places where a known mask holds, one array for each of its axes."""
     if isinstance(mask, Tensor):
-        raise of_unknown_size()
+        raise of_unknown_size(t, mask.type)
     check_mask(mask, t, axis)
     return list(np.nonzero(mask))
 

@@ -271,6 +271,11 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     if order != "C" or mode not in ("raise", "wrap", "clip"):
         raise UserError(f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported")
     found: Any = 0
+    if len(multi_index) != len(sizes(dims)):
+        raise ShapeError(
+            f"ravel_multi_index: {len(multi_index)} places for {len(sizes(dims))} axes",
+            remedy="give one array of places for each of dims",
+        )
     for place, size in zip(multi_index, sizes(dims), strict=True):
         index = staged(place)
         if mode == "wrap":

@@ -91,10 +91,16 @@ TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
 ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
 COUNTS = Kind(
-    "a whole number or whole numbers that are known while tracing",
+    "whole numbers or truths that are known while tracing",
     "2",
     lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "biu",
 )
+WHOLE = Kind(
+    "a whole number or whole numbers that are known while tracing",
+    "2",
+    lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "iu",
+)
+PAIR = Kind("a pair of numbers", "(0.0, 1.0)", lambda x: len(x) == 2 and all(map(NUMBER.fits, x)))
 TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
@@ -140,9 +146,12 @@ NAMED = {
     **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
     **dict.fromkeys(("a_min", "a_max", "min", "max", "nan", "posinf", "neginf"), OPERAND),
     **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
-    **dict.fromkeys(("indices_or_sections", "pad_width", "obj", "repeats"), COUNTS),
+    **dict.fromkeys(("indices_or_sections", "pad_width", "repeats"), WHOLE),
+    "obj": COUNTS,
+    "histogram.range": PAIR,
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
     **dict.fromkeys(("eye.m", "tri.m"), INDEX),
+    "multi_index": OPERANDS,
     "casting": TEXT,
     "ord": ORDER,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dlvm.base.errors import Origin, StagedAttributeError, StagedTypeError, TraceError, closest
-from dlvm.dsl.words.lines import advised, assigned, joined
+from dlvm.dsl.words.lines import Match, advised, assigned, joined
 from dlvm.dsl.words.names import lookup
 from dlvm.dsl.words.remedies import ADVICE, ARRAY, FLOAT, INDEX, INT, INTO, MASK, TEXT, TRUTH
+
+from dlvm.ir import TensorType
 
 from .scopes import user_origin
 from .suggestions import instead
@@ -101,13 +103,45 @@ def into_numpy(name: str) -> TraceError:
     )
 
 
-def of_unknown_size() -> TraceError:
+def of_unknown_size(x: TensorType, mask: TensorType) -> TraceError:
     """A mask is an index, and how many elements it takes is known in a call only."""
     origin = user_origin()
+    found = advised(origin, MASK)
     return TraceError(
         "a mask as an index gives a result whose size is not known while tracing",
         origin=origin,
-        remedy=f"write {told(origin, MASK) or 'x.sum(where=mask): reductions take the mask'}",
+        remedy=f"write {KEPT if found is None else _masked(found, x, mask)}",
+    )
+
+
+KEPT = (
+    "dlvm.where(mask, new, old) of whole arrays for what changes where the mask holds, and "
+    "x.sum(where=mask) for what reduces"
+)
+
+
+def _masked(found: Match, x: TensorType, mask: TensorType) -> str:
+    """The user's line on whole arrays: the mask stretches along the axes that it has not."""
+    missing, options = x.rank - mask.rank, found.options
+    if isinstance(found.bound.get("args"), list) and len(found.bound["args"]) > len(options):
+        options["axis"] = found.first
+    if missing and mask.rank > 1 and "axis" in options:
+        return KEPT
+    if not missing:
+        options.pop("axis", None)  # there is one axis of what the mask takes
+    holds = found.text("m")
+    if missing:
+        plain = holds if holds.isidentifier() else f"({holds})"
+        holds = f"{plain}[..., {', '.join(['None'] * missing)}]"
+    elif not holds.isidentifier() and found.pattern.remedy.startswith("{m}"):
+        holds = f"({holds})"
+    kind = x.dtype.numpy
+    limits = np.iinfo(kind) if kind.kind in "iu" else None
+    return found.remedy(
+        m=holds,
+        keys="".join(f"{name}={text}, " for name, text in options.items()),
+        least=str(limits.min) if limits else "-np.inf",
+        most=str(limits.max) if limits else "np.inf",
     )
 
 

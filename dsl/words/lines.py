@@ -6,7 +6,7 @@ import ast
 import copy
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, cast
@@ -16,12 +16,13 @@ import numpy as np
 from dlvm.base.errors import Origin
 from dlvm.ir import NUMBERS
 
+from .branches import chosen, counted, loop_left, loop_of, names_given, unmasked
 from .names import lookup
-from .remedies import CHANGE, OURS, PATTERNS, Pattern
+from .remedies import CHANGE, MASK, OURS, PATTERNS, Pattern
 
 BODIES = ("body", "orelse", "handlers", "finalbody")
 UNSEEN = ("ctx", "type_comment", "kind", "op", "keywords")
-REDUCTIONS = ("sum", "mean", "prod", "var", "std", "any", "all")
+REDUCTIONS = ("sum", "mean", "prod", "var", "std", "any", "all", "max", "min")
 
 
 def advised(origin: Origin, asked: str) -> Match | None:
@@ -35,7 +36,9 @@ def advised(origin: Origin, asked: str) -> Match | None:
             for node in nodes:
                 bound: dict[str, Any] = {}
                 if _fits(_read(pattern.code), node, bound) and _known(bound, pattern):
-                    return Match(pattern, bound, node, found)
+                    match = Match(pattern, bound, node, found)
+                    if match.is_possible:
+                        return match
     return None
 
 
@@ -53,8 +56,33 @@ class Match:
         """What is assigned to, as the user wrote it."""
         return ast.unparse(self.bound["a"])
 
-    def remedy(self) -> str:
-        """The remedy, in the user's own names."""
+    @property
+    def is_possible(self) -> bool:
+        """Whether the user's loop or branch has the form that the remedy rewrites."""
+        return self.pattern.remedy not in REWRITES or self._rewritten() is not None
+
+    def _rewritten(self) -> str | None:
+        return REWRITES[self.pattern.remedy](self)
+
+    def text(self, name: str) -> str:
+        """What a letter of the pattern stands for, as the user wrote it."""
+        return ast.unparse(self.bound[name])
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The keyword arguments of the call that fits."""
+        given = self.node.keywords if isinstance(self.node, ast.Call) else []
+        return {k.arg: ast.unparse(k.value) for k in given if k.arg is not None}
+
+    @property
+    def first(self) -> str:
+        """The first of all arguments."""
+        return ast.unparse(self.bound["args"][0])
+
+    def remedy(self, **more: str) -> str:
+        """The remedy, in the user's own names; ``more`` is written for letters and words."""
+        if self.pattern.remedy in REWRITES:
+            return self._rewritten() or ""
         texts = {name: _Text(_written(x)) for name, x in self.bound.items()}
         if "args" in self.bound:
             texts["first"] = _Text(_written(self.bound["args"][:1]))
@@ -63,22 +91,76 @@ class Match:
         if isinstance(self.node, ast.AugAssign):
             sign = ast.unparse(ast.BinOp(ast.Name("a"), self.node.op, ast.Name("b")))
             texts["op"] = _Text(sign[2:-2])
-        if self.pattern.remedy == "{made}":
-            return self._made()
-        return self.pattern.remedy.format_map(texts)
+        if isinstance(self.node, ast.Assert) and "parts" in texts:
+            parts = self.bound["parts"]
+            told = [p.value for p in parts if isinstance(p, ast.Constant)]
+            texts["said"] = _Text(" ".join(str(t) for t in told).rstrip(" :=,"))
+        if "m" in texts and "v" in self.bound:  # of what a mask takes, on whole arrays
+            texts["v"] = _Text(unmasked(self.bound["v"], self.bound["m"]))
+        return self.pattern.remedy.format_map({**texts, **more})
 
-    def _made(self) -> str:
-        """How an array is made that staged values may be assigned into."""
-        name = self.target
-        for node in self.statement.before():
-            match node:
-                case ast.Assign(targets=[target], value=value) if ast.unparse(target) == name:
-                    text = _ours(ast.unparse(value))
-                    made = f"{name} = {text}" if text.startswith("dlvm.") else None
-                    return f"{made or f'{name} = dlvm.copy({name})'} before this line"
-                case _:
-                    pass
-        return f"w = dlvm.copy({name}), and assign into w"
+
+def _made(found: Match) -> str:
+    """How an array is made that staged values may be assigned into."""
+    name = found.target
+    for node in found.statement.before():
+        for target, value in _bindings(node):
+            if ast.unparse(target) == name:
+                text = ast.unparse(value)
+                ours = _ours(text)
+                makes = ours.startswith("dlvm.") and not ours.startswith("dlvm.asarray(")
+                made = ours if makes else f"dlvm.copy({text})"
+                return f"{name} = {made} at line {value.lineno}, in place of {text}"
+    return f"w = dlvm.copy({name}), and assign into w"
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target of an assignment with its value."""
+    if not isinstance(node, ast.Assign):
+        return
+    for target in node.targets:
+        match target, node.value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                yield from zip(targets, values, strict=True)
+            case _:
+                yield target, node.value
+
+
+def _left(found: Match) -> str | None:
+    """An ``if`` that leaves a loop, by ``break`` or by ``return``."""
+    loop = found.statement.loop()
+    if loop is None:
+        return None
+    text = loop_left(loop, found.node, found.statement.known(loop), _written)
+    if text is not None and "v" in found.bound:
+        text += f"; return {found.text('v')} after it"
+    return text
+
+
+def _loop(found: Match) -> str | None:
+    known = found.statement.known(found.node)
+    return loop_of(found.node, found.bound["c"], known, _written)
+
+
+def _counted(found: Match) -> str | None:
+    first = found.text("a") if "a" in found.bound else "0"
+    loop = found.statement.node
+    return counted(loop, first, found.text("n"), found.statement.known(loop))
+
+
+def _chosen(found: Match) -> str | None:
+    after = found.statement.after(found.node)
+    return chosen(found.node, after, _written(found.bound["c"]))
+
+
+REWRITES: dict[str, Callable[[Match], str | None]] = {
+    "{made}": _made,
+    "{left}": _left,
+    "{loop}": _loop,
+    "{counted}": _counted,
+    "{chosen}": _chosen,
+}
+"""Remedies that rewrite more than one line."""
 
 
 class _Text(str):
@@ -135,12 +217,42 @@ class Statement:
             for call in ast.walk(n)
         )
 
+    def loop(self) -> ast.AST | None:
+        """The innermost loop around."""
+        loops = (n for n in reversed(self.around) if isinstance(n, ast.While | ast.For))
+        return next(loops, None)
+
+    def after(self, node: ast.AST) -> list[ast.stmt]:
+        """The statements that follow one of those around, in the same body."""
+        for outer in (*self.around, self.node):
+            body: list[ast.stmt] = getattr(outer, "body", None) or []
+            if isinstance(body, list) and node in body:  # pyright: ignore[reportUnnecessaryIsInstance]
+                return body[body.index(node) + 1 :]  # type: ignore[arg-type]
+        return []
+
+    def known(self, node: ast.AST) -> set[str]:
+        """The names that have values before a statement in the function around."""
+        function = self._function()
+        if function is None:
+            return set()
+        given = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+        before = [n for n in ast.walk(function) if _is_statement(n) and n.lineno < node.lineno]  # type: ignore[attr-defined]
+        return {*given, *names_given([n for n in before if not _holds(n, node)])}
+
+    def _function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return next((n for n in reversed(self.around) if isinstance(n, kinds)), None)
+
     def before(self) -> Iterator[ast.AST]:
         """The statements of the function around that stand before it, the nearest first."""
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        function = next((n for n in reversed(self.around) if isinstance(n, kinds)), None)
+        function = self._function()
         inside = [] if function is None else [n for n in ast.walk(function) if _is_statement(n)]
         yield from reversed([n for n in inside if n.lineno < self.node.lineno])  # type: ignore[attr-defined]
+
+
+def _holds(outer: ast.AST, node: ast.AST) -> bool:
+    """Whether a statement stands inside of another one."""
+    return any(inner is node for inner in ast.walk(outer))
 
 
 def _is_statement(node: ast.AST) -> bool:
@@ -204,6 +316,8 @@ def _fits(pattern: Any, node: Any, bound: dict[str, Any]) -> bool:
         return isinstance(node, ast.JoinedStr) and _has_text(node, bound)
     if type(pattern) is not type(node):
         return False
+    if isinstance(pattern, ast.Constant) and pattern.value == "":
+        return isinstance(node.value, str)
     if isinstance(pattern, str) and len(pattern) == 1:
         bound[pattern] = node
         return True
@@ -211,7 +325,7 @@ def _fits(pattern: Any, node: Any, bound: dict[str, Any]) -> bool:
         return pattern == node
     if isinstance(node, ast.Call) and isinstance(pattern, ast.Call) and _takes_all(pattern):
         bound["args"] = [*node.args, *node.keywords]
-        return bool(node.args) and _fits(pattern.func, node.func, bound)
+        return bool(bound["args"]) and _fits(pattern.func, node.func, bound)
     return all(
         _each_fits(getattr(pattern, field), getattr(node, field), bound)
         for field in pattern._fields
@@ -251,6 +365,8 @@ def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
     """Whether dlvm has the function that a capital stands for, and NumPy's needs numbers."""
     if pattern.code == "a[i]":
         return any(isinstance(n, ast.Name) for n in ast.walk(bound["i"]))
+    if isinstance(bound.get("m"), ast.Constant | ast.Slice | ast.Tuple) and MASK in pattern.asked:
+        return False
     if "T" in bound:
         return bound["T"] in {t.numpy.name for t in NUMBERS}
     name: Any = bound.get("F")

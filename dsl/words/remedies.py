@@ -143,8 +143,8 @@ class Pattern:
     ``asked`` is what Python asked of the staged value. In ``code`` a small letter is any
     expression, ``F`` any function of dlvm, also by a name in ``OURS``, ``T`` any element type, and
     ``args`` all arguments; an index ``i`` is one that is computed. In
-    ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours. ``within``
-    is what stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls
+    ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours, and a remedy
+    of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is what stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls
     itself.
     """
 
@@ -156,20 +156,33 @@ class Pattern:
 
 BRANCHES = "dlvm.cond({c}, lambda: ..., lambda: ...) in a function with @dlvm.function"
 PATTERNS = (
+    Pattern((TRUTH,), "if c: break", "{left}"),
+    Pattern((TRUTH,), "if c: return v", "{left}", "loop"),
     Pattern(
         (TRUTH,),
         "if c: break",
-        "dlvm.while_loop(lambda state: ~({c}), body, state), where body takes and gives the state",
+        "dlvm.while_loop(condition, body, state) in place of the loop: the state is a tuple of what "
+        "the loop changes, condition(state) says whether it goes on, ~({c}), and body(state) "
+        "returns the next state",
         "loop",
     ),
     Pattern((TRUTH,), "if c: ...", BRANCHES, "recursion"),
     Pattern((TRUTH,), "a if c else b", BRANCHES, "recursion"),
+    Pattern((TRUTH,), "if c: raise v", 'dlvm.assert_(~({c}), "message")'),
+    Pattern((TRUTH,), "if c: ...", "{chosen}"),
     Pattern(
         (TRUTH,),
         "if c: ...",
         "dlvm.where({c}, a, b) for values, dlvm.cond({c}, then, otherwise) for code",
     ),
-    Pattern((TRUTH,), "while c: ...", "dlvm.while_loop(lambda state: {c}, body, state)"),
+    Pattern((TRUTH,), "while c: ...", "{loop}"),
+    Pattern(
+        (TRUTH,),
+        "while c: ...",
+        "dlvm.while_loop(lambda state: {c}, body, state), where the state is a tuple of what the "
+        "loop changes: the condition must read it",
+    ),
+    Pattern((TRUTH,), 'assert c, f""', 'dlvm.assert_({c}, "{said}")'),
     Pattern((TRUTH,), "assert c, m", "dlvm.assert_({c}, {m})"),
     Pattern((TRUTH,), "assert c", 'dlvm.assert_({c}, "message")'),
     Pattern((TRUTH,), "a if c else b", "dlvm.where({c}, {a}, {b})"),
@@ -183,6 +196,8 @@ PATTERNS = (
     Pattern((FLOAT,), "float(a)", "{a:d}, without float(): it stays staged"),
     Pattern((COMPLEX,), "complex(a)", "{a:d}, without complex(): there are real numbers only"),
     Pattern((ITEM,), "a.item()", "{a:d}, without .item(): it stays staged"),
+    Pattern((INDEX,), "range(n)", "{counted}"),
+    Pattern((INDEX,), "range(a, n)", "{counted}"),
     Pattern((INDEX,), "range(n)", "dlvm.fori_loop(0, {n}, lambda i, carry: ..., carry)"),
     Pattern((INDEX,), "range(a, n)", "dlvm.fori_loop({a}, {n}, lambda i, carry: ..., carry)"),
     Pattern((COUNT,), "range(args)", "dlvm.fori_loop or dlvm.scan in the place of range"),
@@ -205,16 +220,33 @@ PATTERNS = (
     Pattern((*NUMBERS, INTO), "a[i] = v", "{made}"),
     Pattern((*NUMBERS, INTO), "a[i] += v", "{made}"),
     Pattern((INTO,), "a += v", "{made}"),
+    Pattern((INDEX, ARRAY), "np.F(args)[i]", "dlvm.{F}({args:d})[{i}]"),
     Pattern(NUMBERS, "np.T(a)", "{a:d}.astype('{T}')"),
     Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
     Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
     # arrays that can't be changed, or whose size would not be known
     Pattern((CHANGE,), "a += v", "{a} = {a} {op} {v}"),
-    Pattern((MASK,), "a[m].F()", "{a}.{F}(where={m})"),
-    Pattern((MASK,), "np.F(a[m])", "dlvm.{F}({a}, where={m})"),
-    Pattern((MASK,), "dlvm.F(a[m])", "dlvm.{F}({a}, where={m})"),
+    *(
+        Pattern((MASK,), f"{code}", f"{{a}}.{name}({{keys}}initial={{{least}}}, where={{m}})")
+        for name, least in (("max", "least"), ("min", "most"))
+        for code in (f"a[m].{name}(args)", f"a[m].{name}()", f"np.{name}(a[m])")
+    ),
+    Pattern((MASK,), "a[m].F(args)", "{a}.{F}({keys}where={m})"),
+    Pattern((MASK,), "a[m].F()", "{a}.{F}({keys}where={m})"),
+    Pattern((MASK,), "np.F(a[m])", "dlvm.{F}({a}, {keys}where={m})"),
+    Pattern((MASK,), "dlvm.F(a[m])", "dlvm.{F}({a}, {keys}where={m})"),
+    Pattern((MASK,), "len(a[m])", "{m}.sum()"),
+    Pattern((MASK,), "a[m].size", "{m}.sum()"),
+    Pattern((MASK,), "a[m] += v", "{a} = dlvm.where({m}, {a} {op} ({v}), {a})"),
+    Pattern((MASK,), "a[m] = v", "{a} = dlvm.where({m}, {v}, {a})"),
+    Pattern((MASK,), "return a[m]", "return {a}, {m}, and index with the mask after the call"),
     # text
-    Pattern((TEXT,), 'print(f"")', "dlvm.print({parts}): it writes when the call gets there"),
+    Pattern((FLOAT, INT, TEXT), 'print("" % a)', "dlvm.print({a}): it writes in each call"),
+    Pattern((TEXT,), 'print("".format(args))', "dlvm.print({args}): it writes in each call"),
+    Pattern((FLOAT, INT, TEXT), '"" % a', "the text after the call: return {a}"),
+    Pattern((TEXT,), '"".format(args)', "the text after the call: return {args}"),
+    Pattern((TEXT,), "format(a, v)", "the text after the call: return {a}"),
+    Pattern((TEXT,), 'print(f"")', "dlvm.print({parts}): it writes in each call"),
     Pattern((TEXT,), 'f""', "the text after the call: return {values}"),
 )
 """From the most special to the most general; the first that fits is told."""
