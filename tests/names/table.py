@@ -321,6 +321,9 @@ BESIDE_ONE = {
 }
 """Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
 
+SLOPES_BESIDE_ONE = {"logsumexp", "cumulative_logsumexp", "logaddexp"}
+"""Functions whose gradients are softmax: their second derivatives have the error of its first."""
+
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
 CONSTANT |= {"histogram(float64[3, 4], 4, [-2.0, 2.0])"}
