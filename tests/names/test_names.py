@@ -28,7 +28,7 @@ from .table import (
     NO_SLOPE,
     RANDOM,
     SILENT,
-    SLOPES_BESIDE_ONE,
+    SLOPES_BESIDE,
 )
 
 # Meanings in NumPy meet infinities; our own calls never warn, which other tests hold.
@@ -187,17 +187,16 @@ def test_derivatives_keep_the_digits_of_their_type(name: str, interpreted: None)
             if not all(np.all(np.isfinite(m)) for m in middle):
                 continue
             allowed = values.bounds(wide, middle, of, dtype)
-            near_one = name in BESIDE_ONE or (order == 2 and name in SLOPES_BESIDE_ONE)
-            allowed = [slack(near_one, a, middle, dtype) for a in allowed]
+            beside = max(name in BESIDE_ONE, SLOPES_BESIDE.get(name, 0) if order == 2 else 0)
+            allowed = [slack(beside, a, middle, dtype) for a in allowed]
             found = of(near)
             wrong += [f"{near} order {order}: {x}" for x in values.faults(found, middle, allowed)]
     assert not wrong, "\n".join(wrong[:12])
 
 
 def slack(
-    near_one: bool, allowed: np.ndarray, middle: list[np.ndarray], dtype: np.dtype
+    beside: float, allowed: np.ndarray, middle: list[np.ndarray], dtype: np.dtype
 ) -> np.ndarray:
     """Cotangents are rounded where they are added, in units of the largest of them."""
     largest = max((float(np.max(np.abs(m), initial=0.0)) for m in middle), default=0.0)
-    largest = max(largest, 1.0) if near_one else largest
-    return allowed + 4 * values.last_place(dtype) * largest
+    return allowed + 4 * values.last_place(dtype) * max(largest, beside)
