@@ -13,6 +13,7 @@ import functools
 import inspect
 import re
 import sys
+import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -92,7 +93,9 @@ def _annotated(cls: type, field: dataclasses.Field[Any]) -> bool:
     if isinstance(kind, str):
         owner = next(c for c in cls.__mro__ if field.name in inspect.get_annotations(c))
         try:
-            kind = eval(kind, dict(vars(sys.modules[owner.__module__])), dict(vars(owner)))
+            holder = types.SimpleNamespace(__annotations__={field.name: kind})
+            names, local = vars(sys.modules[owner.__module__]), dict(vars(owner))
+            kind = typing.get_type_hints(holder, names, local, include_extras=True)[field.name]
         except Exception:  # names of a function in which the class stands, or for type checkers
             return re.search(r"\bstatic\b", str(field.type)) is not None
     return typing.get_origin(kind) is Annotated and static in kind.__metadata__
