@@ -19,6 +19,7 @@ from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName
 from dlvm.base.interpreter import check_interpreter
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
+from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
 from dlvm.dsl.words.names import every_name, lookup
@@ -84,6 +85,7 @@ __all__ = [
     "save_names",
     "scan",
     "spec",
+    "static",
     "stop_gradient",
     "switch",
     "taps",

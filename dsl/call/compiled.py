@@ -13,13 +13,14 @@ from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
+from dlvm.dsl.trace.comparing import differing, mismatch
 from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
-from dlvm.dsl.trace.trees import flatten, shown, unflatten
+from dlvm.dsl.trace.trees import Spec, flatten, unflatten
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
@@ -102,8 +103,13 @@ class Compiled:
         leaves, tree = flatten(arguments.values)
         if arguments.names != wanted.names:
             raise self._unlike(", ".join(wanted.names), ", ".join(arguments.names))
-        if tree != wanted.tree or arguments.static_key() != wanted.static:
-            raise self._unlike(shown(wanted.tree), shown(tree))
+        if tree != wanted.tree:
+            raise self._unlike_tree(tree)
+        if (static := arguments.static_key()) != wanted.static:
+            said = [
+                ", ".join(f"{n}={v!r:.40}" for n, _, v in key) for key in (wanted.static, static)
+            ]
+            raise self._unlike(*said)
         names = arguments.leaf_labels(tree)
         try:
             found = [given(x, name) for x, name in zip(leaves, names, strict=True)]
@@ -123,6 +129,11 @@ class Compiled:
         ):
             self._short[form] = made
         return self._short.get(form)
+
+    def _unlike_tree(self, tree: Spec) -> UserError:
+        wanted = self.signature
+        name, was, is_ = differing(wanted.names, wanted.tree, tree)
+        return mismatch("compiled for other arguments", name, was, is_, EACH)
 
     def _unlike(self, expected: str, found: str) -> UserError:
         return UserError(

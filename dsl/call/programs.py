@@ -23,18 +23,21 @@ from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.specs import Arguments, check_lists, unlike_an_array
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import node_kinds
+from dlvm.dsl.trace.trees import captured_functions, node_kinds
+from dlvm.dsl.trace.warned import unrolled, warned
 
 from .compiled import Compiled
 from .recursion import identity
 from .short_cuts import Form
-from .signature import Signature, difference, leaf_key, serves
+from .signature import Signature, advised, came_back_wider, difference, leaf_key, serves
 from .source import Source
 
 if TYPE_CHECKING:
     from .explain import Explanation
 
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
+MANY = 10
+"""At which compile of one function the user is warned."""
 KEPT = 256
 """How many programs of one function are kept."""
 SHORT_CUTS = 4096
@@ -186,9 +189,32 @@ class Programs:
             log.info("%s: traced again for the same program: %s", label, reason)
             return made
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
+        self._warn(signature, [i.label for i in inputs])
         types = ", ".join(self._compiles[-1].types)
         log.info("%s: compiled for (%s): %s", label, types, reason)
         return made
+
+    def _warn(self, signature: Signature, labels: Sequence[str]) -> None:
+        """Warn of the tenth compile, and of a state that came back wider, once each."""
+        label = self.source.label
+        if len(self._compiles) == MANY:
+            reasons = "; ".join(c.reason for c in self._compiles[-3:])
+            known = [made.signature for made in self._made if made.signature != signature]
+            advice = advised(known, signature)
+            warned(
+                f"{label} compiles for the tenth time, the last ones as {reasons}: {advice}", None
+            )
+        for made in self._made:
+            wider = came_back_wider(made.signature, signature, made.program, labels)
+            if wider and "wider" not in self._told:
+                self._told.add("wider")
+                found = made.program.trace.widenings
+                at = f" ({found[0][0]} at {found[0][1]})" if found else ""
+                warned(
+                    f"{label} is called with its own result, in which {wider}{at}: convert what "
+                    "it returns with dlvm.astype, or the arrays and numbers that widen it",
+                    found[0][1] if found else None,
+                )
 
     def _twin(self, signature: Signature, program: Program) -> Compiled | None:
         """A program that is the same although its guards fail; this trace takes its place."""
@@ -208,6 +234,7 @@ class Programs:
             if captures.check(self.source.label, again):
                 break
         captures.tell(self.source.label, self._told)
+        unrolled(self.source.label, program.module, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 
@@ -216,7 +243,8 @@ class Programs:
     ) -> tuple[Program, Captures, list[Input]]:
         source, tree = self.source, signature.tree
         kinds = node_kinds(arguments.values)
-        captures = Captures(source.roots, dict(arguments.static), not kinds, kinds)
+        roots = [*source.roots, *captured_functions(arguments.values)]
+        captures = Captures(roots, dict(arguments.static), not kinds, kinds)
         types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
