@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.base.errors import ArgumentError, DTypeError, ShapeError
 from dlvm.dsl.trace.operands import plain, shape_of
 from dlvm.dsl.trace.scopes import facing_users, user_origin
 from dlvm.dsl.trace.suggestions import reader
@@ -104,7 +104,7 @@ def matrix_power(x: Any, n: int) -> Any:
             sides=(rows, columns),
         )
     if n < 0:
-        raise UserError(
+        raise ArgumentError(
             f"matrix_power: expected n >= 0, found {n}",
             origin=user_origin(),
             remedy="take the power of the inverse",
@@ -196,7 +196,7 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> 
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
-        raise UserError(
+        raise ArgumentError(
             f"matrix_norm: ord={ord!r}: expected 'fro', 1, -1, inf or -inf",
             origin=user_origin(),
             remedy="give one of these, or leave it out for 'fro'",

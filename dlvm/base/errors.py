@@ -95,13 +95,23 @@ class UserError(DlvmError):
         return "\n".join(parts)
 
 
-class ShapeError(UserError):
+class ArgumentError(UserError, ValueError):
+    """An argument of the right type whose value a function does not take."""
+
+    code = "argument"
+
+
+class ShapeError(UserError, ValueError):
     """Shapes that don't fit one another."""
 
     code = "shape"
 
 
-class DTypeError(UserError):
+class AxisError(ShapeError, IndexError):
+    """An axis that an array does not have."""
+
+
+class DTypeError(UserError, TypeError):
     """Element types that don't fit one another or the operation."""
 
     code = "dtype"
@@ -157,7 +167,7 @@ class StagedAttributeError(TraceError, AttributeError):
     """An attribute that a staged value does not have."""
 
 
-class DonationError(UserError):
+class DonationError(UserError, ValueError):
     """A donated argument that can't be given away."""
 
     code = "donation"

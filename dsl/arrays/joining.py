@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import CallError, ShapeError
+from dlvm.base.errors import AxisError, CallError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import note_widening
 from dlvm.dsl.elements.reductions import axes_of
@@ -56,7 +56,7 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> Any:
     if not xs:
         raise ShapeError(f"{name}: expected at least one array, found none")
     if not -xs[0].ndim <= axis < xs[0].ndim:
-        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}")
+        raise AxisError(f"{name}: axis {axis} is out of range for {xs[0].type}")
     try:
         return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
     except ShapeError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError, TraceError
 from dlvm.dsl.elements.arithmetic import where
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
@@ -199,7 +199,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         return _filled(x, widths, constant_values)
     if mode not in PADDING:
         known = ", ".join(map(repr, ("constant", *PADDING)))
-        raise UserError(f"pad: mode={mode!r}: expected one of {known}")
+        raise ArgumentError(f"pad: mode={mode!r}: expected one of {known}")
     for axis, (before, after) in enumerate(widths):
         if (before, after) != (0, 0):
             size = x.type.shape[axis]

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, AxisError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.operands import (
@@ -141,7 +141,7 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     rank = x.ndim + len(given)
     places = {a % rank for a in given if -rank <= a < rank}
     if len(places) != len(given):
-        raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
+        raise AxisError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
     rest = iter(x.type.shape)
     return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
@@ -231,7 +231,9 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     ``"raise"`` the result for them means nothing, as no error can be raised while tracing.
     """
     if order != "C" or mode not in ("raise", "wrap", "clip"):
-        raise UserError(f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported")
+        raise ArgumentError(
+            f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported"
+        )
     found: Any = 0
     for place, size in zip(multi_index, sizes(dims), strict=True):
         index = staged(place)

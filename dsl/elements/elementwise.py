@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import CallError, UserError
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     fit,
@@ -123,7 +123,8 @@ def refuse_out(out: Any) -> None:
 def _of_elements(cls: type[Elementwise]) -> Callable[..., Any]:
     def call(*xs: Any, out: None = None) -> Any:
         if len(xs) != len(cls.layout):
-            raise UserError(f"{cls.name} takes {len(cls.layout)} operands, found {len(xs)}")
+            said = f"{cls.public or cls.name}: expected {len(cls.layout)} operands, found {len(xs)}"
+            raise CallError(said)
         refuse_out(out)
         return apply(cls, *xs)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.operands import common, element, fresh, kind_of, plain, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
@@ -42,10 +42,10 @@ def quantile(
     """
     refuse_out(out)
     if method not in METHODS:
-        raise UserError(f"quantile: method is one of {', '.join(METHODS)}, found {method!r}")
+        raise ArgumentError(f"quantile: method is one of {', '.join(METHODS)}, found {method!r}")
     x, q = staged(x), plain(q)
     if isinstance(q, int | float) and not 0 <= q <= 1:
-        raise UserError(f"quantile: a share lies between 0 and 1, found {q}")
+        raise ArgumentError(f"quantile: a share lies between 0 and 1, found {q}")
     target = _target(x, q, method)
     note_widening("quantile", (x,), (target,))
     axes = axes_of(x, axis)
