@@ -20,6 +20,7 @@ from dlvm.dsl.trace.operands import (
 )
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.namespace import xp
 from dlvm.dsl.words.subscripts import Labels, Subscripts
 from dlvm.dsl.words.views import reshaped
 from dlvm.ir import BOOL, I64, Value
@@ -179,3 +180,28 @@ def vecmat(x: Any, y: Any) -> Any:
     x = staged(x)
     found = matmul(reshape(x, (*x.type.shape[:-1], 1, x.type.shape[-1])), y)
     return reshape(found, (*found.type.shape[:-2], found.type.shape[-1]))
+
+
+@public("cross")
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """The vectors at right angles to two vectors of three elements each.
+
+    ``axisa``, ``axisb`` and ``axisc`` are the axes of the elements in ``a``, ``b`` and the result;
+    ``axis`` stands for all three.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    sides: list[Any] = []
+    for x, at in ((staged(a), axisa), (staged(b), axisb)):
+        (place,) = axes_of(x, at)
+        if (count := x.type.shape[place]) != 3:
+            raise ShapeError(
+                f"cross: expected 3 elements along axis {at}, found {count}",
+                remedy="give vectors of three elements, or another axis",
+            )
+        sides.append(xp.unstack(x, axis=place))
+    (a, b, c), (d, e, f) = sides
+    parts = (b * f - c * e, c * d - a * f, a * e - b * d)
+    return xp.stack(parts, axisc)

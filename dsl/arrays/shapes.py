@@ -33,10 +33,29 @@ def sizes(shape: Any) -> tuple[Dim, ...]:
 
 
 @public("reshape")
-def reshape(x: Any, *shape: Any) -> Any:
-    """The elements in row-major order in another shape; one size may be -1."""
+def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """The elements in row-major order in another shape; one size may be -1.
+
+    The result shares elements with ``x`` where NumPy's would; ``copy=True`` makes new ones, and
+    ``copy=False`` is an error where elements can't be shared.
+    """
+    if order not in ("C", "A"):
+        raise ArgumentError(
+            f"reshape: expected order 'C', found {order!r}",
+            remedy="write x.T.reshape(shape[::-1]).T for the order 'F'",
+        )
     x = staged(x)
-    wanted = sizes(shape[0] if len(shape) == 1 else shape)
+    step = Reshaped(_whole(x, sizes(shape)))
+    if copy is False and x.copies(step):
+        raise ArgumentError(
+            f"reshape: {x.type} can't take the shape {shape} without a copy",
+            remedy="write copy=None, with which a copy is made where one is needed",
+        )
+    return fresh(x.part(step).read()) if copy else x.part(step)
+
+
+def _whole(x: Tensor, wanted: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """A shape in which the size -1 is replaced by what the other sizes leave."""
     if wanted.count(-1) == 1:
         known = product(tuple(d for d in wanted if d != -1))
         rest = divide_exactly(x.type.size, known) if known != 0 else None
@@ -44,7 +63,7 @@ def reshape(x: Any, *shape: Any) -> Any:
             said = f"reshape: {x.type} does not divide into {list(wanted)}"
             raise ShapeError(said, sides=(x.type.size, known))
         wanted = tuple(rest if d == -1 else d for d in wanted)
-    return x.part(Reshaped(wanted))
+    return wanted
 
 
 @public("ravel")
@@ -70,12 +89,10 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
 
 
 @public("transpose")
-def transpose(x: Any, *axes: Any) -> Any:
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     """All axes in reverse order, or in the order given."""
     x = staged(x)
-    if not axes or axes == (None,):
-        return permute_dims(x, tuple(reversed(range(x.ndim))))
-    return permute_dims(x, axes if isinstance(axes[0], int) else axes[0])
+    return permute_dims(x, tuple(reversed(range(x.ndim))) if axes is None else axes)
 
 
 @public("matrix_transpose")
@@ -107,6 +124,17 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     for to, axis in sorted(zip(tos, froms, strict=True)):
         order.insert(to, axis)
     return permute_dims(x, order)
+
+
+@public("rollaxis")
+def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
+    """An axis moved to the place before the axis ``start``; the others stay in order."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not -x.ndim <= start <= x.ndim:
+        raise AxisError(f"rollaxis: start {start} is out of range for {x.type}")
+    before = start + x.ndim if start < 0 else start
+    return moveaxis(x, axis, before - (axis < before))
 
 
 def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
@@ -178,7 +206,13 @@ def size(x: Any, axis: int | None = None) -> Shown:
     return shown(product(sizes) if axis is None else sizes[axis])
 
 
-PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})
+@facing_users
+def stretched_shape(*shapes: Any) -> tuple[Shown, ...]:
+    """The shape to which arrays of these shapes stretch."""
+    return shown_sizes(broadcast_shapes([sizes(s) for s in shapes]))
+
+
+PUBLIC.update(shape=shape, ndim=ndim, size=size, broadcast_shapes=stretched_shape)
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:

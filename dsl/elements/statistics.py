@@ -106,9 +106,18 @@ def _variance(x: Tensor, axis: Any, where: Any, keepdims: bool, correction: Any)
 
 
 @public("std")
-def std(x: Any, axis: Any = None, **options: Any) -> Any:
+def std(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
     """The square root of the variance; see ``var``."""
-    return apply(Sqrt, var(x, axis, **options))
+    return apply(Sqrt, var(x, axis, dtype, out, ddof, keepdims, where, correction))
 
 
 @public("average")
@@ -150,7 +159,7 @@ def _rows(x: Any, rowvar: bool) -> Tensor:
     """One variable in each row; a vector is one variable."""
     x = staged(x)
     if x.ndim < 2:
-        return named("reshape")(x, 1, -1)
+        return named("reshape")(x, (1, -1))
     return x if rowvar else x.T
 
 

@@ -32,8 +32,9 @@ RENAMED = {
     "deg2rad": "radians",
     "rad2deg": "degrees",
     "fix": "trunc",
-    "cross": "linalg.cross",
     "trapz": "trapezoid",
+    "fft.fftshift": "fftshift",
+    "fft.ifftshift": "ifftshift",
     "lib.stride_tricks.sliding_window_view": "sliding_window_view",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }
