@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.operands import common, element, fit, fresh, kind_of, known_dtype, plain, staged
 from dlvm.dsl.trace.tensor import Tensor
@@ -192,7 +192,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
     With ``xy`` the first two axes are exchanged, as on a page; with ``ij`` they are not.
     """
     if indexing not in ("xy", "ij"):
-        raise UserError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
+        raise ArgumentError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
     vectors = [named("ravel")(a) for a in arrays]
     axes = list(range(len(vectors)))
     if indexing == "xy" and len(axes) > 1:

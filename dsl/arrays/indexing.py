@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
+from dlvm.base.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, TraceError
 from dlvm.dsl.trace.mistakes import of_unknown_size
 from dlvm.dsl.trace.operands import array_of, shape_of, staged
 from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
@@ -61,7 +61,7 @@ class _Axes:
 def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     """Read an index into an array of this type; only mode ``error`` minds known positions."""
     if mode not in MODES:
-        raise UserError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
+        raise ArgumentError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
     items = expand(t, index)
     mixed = any(isinstance(item, Tensor) or is_array(item) for item in items)
     axes = _Axes([], [], [], [], [], [])
