@@ -1,4 +1,4 @@
-"""What a cached program holds for: a signature of the arguments, and captured state."""
+"""What programs are compiled for: the signatures of calls, and how these differ."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DlvmError
-from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import shown
 from dlvm.ir import Expr, TensorType
 from dlvm.ir.interpret import bind
-
-from .compiled import Compiled
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,26 +26,6 @@ class Signature:
     leaves: tuple[tuple[TensorType, bool], ...]
     interpreted: bool
     checked: bool = False
-
-
-@dataclasses.dataclass(eq=False, slots=True)
-class Specialisation:
-    """A compiled program, the state outside its arguments that it holds for, and its last use.
-
-    ``taken`` says that a short cut led to it since it was last asked, ``dropped`` that none may.
-    """
-
-    signature: Signature
-    compiled: Compiled
-    unwatched: dict[str, str]
-    used: int = 0
-    taken: bool = False
-    dropped: bool = False
-
-    @property
-    def state(self) -> State:
-        """The captured state."""
-        return self.compiled.state
 
 
 def leaf_key(leaf: Any) -> Any:
