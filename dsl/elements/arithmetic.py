@@ -36,15 +36,12 @@ from dlvm.ops import (
     FloorDiv,
     IsNan,
     Less,
-    LogAddExp,
     Maximum,
     Minimum,
     Mul,
     Remainder,
     Round,
     Select,
-    StopGradient,
-    Sub,
 )
 
 from .eager import public
@@ -241,7 +238,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     return apply(Mul, found, 180 / math.pi) if deg else found
 
 
-@public("real_if_close")
+@public("real_if_close", views=True)
 def real_if_close(x: Any, tol: float = 100) -> Any:
     """``x`` itself, as it has no imaginary parts."""
     return staged(x)
@@ -272,18 +269,6 @@ def isrealobj(x: Any) -> bool:
 
 
 PUBLIC.update(iscomplexobj=iscomplexobj, isrealobj=isrealobj)
-
-
-@public("logaddexp2")
-def logaddexp2(x: Any, y: Any) -> Any:
-    """``log2(2**x + 2**y)``, computed from the larger of the two, so that nothing overflows."""
-    x, y = plain(x), plain(y)
-    dtype, _ = promoted("logaddexp2", (kind_of(x), kind_of(y)))
-    x, y = fresh(element(x, dtype)), fresh(element(y, dtype))
-    larger = apply(StopGradient, apply(Maximum, x, y))
-    larger = where(abs(larger) < float("inf"), larger, 0)
-    scaled = [apply(Mul, apply(Sub, v, larger), math.log(2)) for v in (x, y)]
-    return apply(Add, larger, apply(Mul, apply(LogAddExp, *scaled), 1 / math.log(2)))
 
 
 # -- nearness ------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def _next_unless_odd(place: Tensor) -> Any:
     """The place after the one below, or the one below itself where that is whole and odd."""
     low = xp.floor(place)
     stay = xp.logical_and(xp.equal(place, low), xp.equal(xp.remainder(low, 2), 1))
-    return xp.where(stay, low, low + 1)
+    return xp.where(stay, low, xp.floor(place + 1))
 
 
 @public("quantile")
@@ -153,13 +153,13 @@ def _place(share: Tensor, size: Any, method: str) -> Any:
 
 def _between(rows: Tensor, place: Any, method: str, target: DType) -> Tensor:
     """From the lower neighbour to the higher one, reckoned from the nearer: exact at both."""
-    low = xp.floor(place)
-    a, b = _at(rows, low), _at(rows, low + 1.0)
+    low, high = xp.floor(place), xp.ceil(place)
     way = place - low
     if method == "midpoint":
         way = xp.where(place > low, 0.5, 0.0)
-    elif method == "averaged_inverted_cdf":
-        way = xp.where(place > low, 1.0, 0.5)
+    elif method == "averaged_inverted_cdf":  # two neighbours of a whole place, else one twice
+        low, high, way = high, xp.floor(place + 1.0), 0.5
+    a, b = _at(rows, low), _at(rows, high)
     way = fresh(element(way, target))
     t = xp.reshape(way, (*way.type.shape, *(1 for _ in rows.type.shape[1:])))
     between = xp.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
