@@ -342,6 +342,24 @@ class Tensor:
         """All axes in reverse order, or in the order given."""
         return named("transpose")(self, axes[0] if len(axes) == 1 else axes or None)
 
+    # -- the array API standard ------------------------------------------------------------------
+
+    device = property(lambda self: "cpu", doc="Where its elements are: on the processor.")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module whose functions take this array: dlvm."""
+        return named("_namespace")(api_version)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The array itself, as there is only the device ``"cpu"``."""
+        return named("_to_device")(self, device, stream)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise not_like_python(self, "has no memory to share", "return it and share the result")
+
+    def __dlpack_device__(self) -> Any:
+        raise not_like_python(self, "has no memory to share", "return it and share the result")
+
     def fill(self, value: Any) -> None:
         """Put one value in the place of every element."""
         self[...] = value

@@ -90,7 +90,7 @@ ADVICE = {
     # attributes of arrays
     **dict.fromkeys(("x.grad", "x.backward", "x.requires_grad"), GRADIENT),
     "x.numpy": "return it: the results of a call are NumPy arrays",
-    **dict.fromkeys(("x.cpu", "x.device"), "leave it out: arrays are NumPy's"),
+    "x.cpu": "leave it out: arrays are NumPy's",
     "x.to": "write x.astype(dtype)",
     "x.float": "write x.astype(dlvm.float32)",
     "x.view": "write x.reshape(shape), or x.astype(dtype) for other elements",
@@ -107,9 +107,26 @@ ADVICE = {
     "at": "write x = x.at[i].set(v)",
     "outer": "broadcast: the function of x[:, None] and y[None, :]",
     **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
-    # options of ufuncs
+    # options of NumPy's functions
     "where=": "choose afterwards: dlvm.where(mask, result, otherwise)",
     "dtype=": "convert the operands: x.astype(dtype)",
+    "order=": "leave it out: elements are in row-major order; x.T has its columns first",
+    "device=": 'leave it out, or write device="cpu": arrays are NumPy\'s, on the processor',
+    "shape=": "write dlvm.full(shape, value, dtype=x.dtype)",
+    "subok=": "leave it out: there are no subclasses of arrays",
+    "initial=": "write dlvm.maximum(result, initial), or dlvm.minimum",
+    "weights=": "call it outside of staged functions and pass the result",
+    "fweights=": "repeat the observations: dlvm.repeat(m, times, axis=1)",
+    "aweights=": "call it outside of staged functions and pass the result",
+    "mean=": "leave it out: the mean is computed once",
+    "period=": "write x % period, and the first point again at the end of xp and fp",
+    "to_end=": "write dlvm.concat([differences, to_end])",
+    "to_begin=": "write dlvm.concat([to_begin, differences])",
+    "edge_order=": "leave it out, or call it outside of staged functions",
+    "k=": "add it to the last coefficient of the result",
+    "ndmin=": "write dlvm.atleast_2d(x), or x[None]",
+    "casting=": "convert the operands: x.astype(dtype)",
+    "signature=": "convert the operands: x.astype(dtype)",
 }
 """What to do about names that we do not have, also those of attributes, methods and options."""
 
@@ -206,6 +223,8 @@ PATTERNS = (
     Pattern((*NUMBERS, INTO), "a[i] = v", "{made}"),
     Pattern((*NUMBERS, INTO), "a[i] += v", "{made}"),
     Pattern((INTO,), "a += v", "{made}"),
+    Pattern(NUMBERS, "np.r_[r]", "dlvm.concat([{r:d}]), with dlvm.atleast_1d(v) for each number v"),
+    Pattern(NUMBERS, "np.c_[r]", "dlvm.column_stack([{r:d}]), or dlvm.concat along axis 1"),
     Pattern(NUMBERS, "np.T(a)", "{a:d}.astype('{T}')"),
     Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
     Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
