@@ -36,7 +36,7 @@ def by_our_names(name: str, fn: Callable[..., Any], given: Mapping[str, Any]) ->
             found[same] = value
         elif same is not None or not (key in theirs or key == "device"):
             found[key] = value  # for the error of a call that does not fit
-        elif not _changes_nothing(key, value, theirs):
+        elif not changes_nothing(key, value, theirs):
             raise ArgumentError(
                 f"{name} takes no {key}={value!r:.40}",
                 remedy=ADVICE.get(f"{key}=", "leave it out"),
@@ -57,8 +57,7 @@ def _takes_any(of: Parameters) -> bool:
 @functools.cache
 def numpys(name: str) -> Parameters:
     """The parameters of NumPy's function of a name, or of one that we call so; none if none is."""
-    other = next((k for k, v in OURS.items() if v == name and hasattr(np, k)), name)
-    for spelt in (name, other):
+    for spelt in (name, *(k for k, v in OURS.items() if v == name)):
         try:
             return parameters(functools.reduce(getattr, spelt.split("."), np))
         except (AttributeError, ValueError, TypeError):
@@ -76,7 +75,8 @@ def _counterpart(key: str, ours: Parameters, theirs: Parameters) -> str | None:
     return same if ours[same].kind in positional else None
 
 
-def _changes_nothing(key: str, value: Any, theirs: Parameters) -> bool:
+def changes_nothing(key: str, value: Any, theirs: Parameters) -> bool:
+    """Whether an option that we do not have may be left out."""
     default = theirs[key].default if key in theirs else None
     if value is None or value is default or key in FREE:
         return True

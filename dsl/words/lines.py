@@ -60,7 +60,7 @@ class Match:
             texts["args"] = _Text(_written(_stacked(self.bound["args"])))
             texts["first"] = _Text(_written(self.bound["args"][:1]))
         if "r" in self.bound:
-            texts["r"] = _Text(_written(_ranges(self.bound["r"])))
+            texts["r"] = _Text(_ranges(self.bound["r"], self.pattern.code == "np.r_[r]"))
         if "F" in texts:
             texts["F"] = _Text(OURS.get(texts["F"], texts["F"]))
         if isinstance(self.node, ast.AugAssign):
@@ -107,10 +107,13 @@ def _stacked(args: list[Any]) -> list[Any]:
     return [first, *rest]
 
 
-def _ranges(index: ast.AST) -> list[ast.AST]:
-    """What stands between the brackets of ``np.r_``; a slice counts."""
+def _ranges(index: ast.AST, vectors: bool) -> str:
+    """What stands between the brackets of ``np.r_`` or ``np.c_``; a slice counts."""
     items: Sequence[ast.AST] = index.elts if isinstance(index, ast.Tuple) else [index]
-    return [_range(i) if isinstance(i, ast.Slice) else i for i in items]
+    text = _written([_range(i) if isinstance(i, ast.Slice) else i for i in items])
+    if not vectors:
+        return text
+    return f"dlvm.atleast_1d({text})" if len(items) > 1 else f"[dlvm.atleast_1d({text})]"
 
 
 def _range(s: ast.Slice) -> ast.AST:

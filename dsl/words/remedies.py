@@ -125,6 +125,7 @@ ADVICE = {
     "edge_order=": "leave it out, or call it outside of staged functions",
     "k=": "add it to the last coefficient of the result",
     "ndmin=": "write dlvm.atleast_2d(x), or x[None]",
+    "writeable=": "write y = dlvm.copy(view), which may be assigned into",
     "casting=": "convert the operands: x.astype(dtype)",
     "signature=": "convert the operands: x.astype(dtype)",
 }
@@ -223,8 +224,8 @@ PATTERNS = (
     Pattern((*NUMBERS, INTO), "a[i] = v", "{made}"),
     Pattern((*NUMBERS, INTO), "a[i] += v", "{made}"),
     Pattern((INTO,), "a += v", "{made}"),
-    Pattern(NUMBERS, "np.r_[r]", "dlvm.concat([{r:d}]), with dlvm.atleast_1d(v) for each number v"),
-    Pattern(NUMBERS, "np.c_[r]", "dlvm.column_stack([{r:d}]), or dlvm.concat along axis 1"),
+    Pattern(NUMBERS, "np.r_[r]", "dlvm.concat({r:d})"),
+    Pattern(NUMBERS, "np.c_[r]", "dlvm.column_stack([{r:d}]), the dlvm.concat of columns"),
     Pattern(NUMBERS, "np.T(a)", "{a:d}.astype('{T}')"),
     Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
     Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
