@@ -294,7 +294,7 @@ def hsplit(x: Any, indices_or_sections: Any) -> Any:
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-@public("dsplit")
+@public("dsplit", views=True)
 def dsplit(x: Any, indices_or_sections: Any) -> Any:
     """Parts one behind the other, along the third axis."""
     x = staged(x)

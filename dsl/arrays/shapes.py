@@ -7,6 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm.base.errors import ArgumentError, AxisError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
@@ -19,12 +21,12 @@ from dlvm.dsl.trace.operands import (
     spread,
     staged,
 )
-from dlvm.dsl.trace.scopes import is_sequence
+from dlvm.dsl.trace.scopes import is_array, is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import Reordered, Reshaped
-from dlvm.ir import Dim, Expr
+from dlvm.ir import Array, Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 LARGEST = 1 << 48
@@ -43,7 +45,7 @@ def sizes(shape: Any) -> tuple[Dim, ...]:
     return found
 
 
-@public("reshape", views=True)
+@public("reshape", views="copy")
 def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The elements in row-major order in another shape; one size may be -1.
 
@@ -55,14 +57,19 @@ def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
             f"reshape: expected order 'C', found {order!r}",
             remedy="write x.T.reshape(shape[::-1]).T for the order 'F'",
         )
-    x = staged(x)
+    given, x = plain(x), staged(x)
     step = Reshaped(_whole(x, sizes(shape)))
-    if copy is False and x.copies(step):
+    if copy is False and (x.copies(step) or (is_array(given) and _moves(given, step.shape))):
         raise ArgumentError(
             f"reshape: {x.type} can't take the shape {shape} without a copy",
             remedy="write copy=None, with which a copy is made where one is needed",
         )
     return fresh(x.part(step).read()) if copy else x.part(step)
+
+
+def _moves(given: Array, shape: tuple[Dim, ...]) -> bool:
+    """Whether NumPy can give an array another shape only in a copy."""
+    return given.size > 0 and not np.may_share_memory(given, given.reshape(shape))  # type: ignore[arg-type]
 
 
 def _whole(x: Tensor, wanted: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -153,7 +160,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     return permute_dims(x, order)
 
 
-@public("rollaxis")
+@public("rollaxis", views=True)
 def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
     """An axis moved to the place before the axis ``start``; the others stay in order."""
     x = staged(x)
@@ -247,7 +254,7 @@ def size(x: Any, axis: int | None = None) -> Shown:
 @facing_users
 def stretched_shape(*shapes: Any) -> tuple[Shown, ...]:
     """The shape to which arrays of these shapes stretch."""
-    return shown_sizes(broadcast_shapes([sizes(s) for s in shapes]))
+    return shown_sizes(broadcast_shapes([(), *map(sizes, shapes)]))
 
 
 PUBLIC.update(shape=shape, ndim=ndim, size=size, broadcast_shapes=stretched_shape)

@@ -443,15 +443,6 @@ class AMeanOfAList:
         return dlvm.mean(dlvm.stack([x, 2 * x]), axis=0)
 
 
-@case("write dlvm.max(dlvm.stack((x[0], x[1])))", 3.0)
-class TheLargestOfNumbers:
-    def wrong(x):
-        return np.max((x[0], x[1]))
-
-    def right(x):
-        return dlvm.max(dlvm.stack((x[0], x[1])))
-
-
 JOINED = np.array([3.0, 1.0, 2.0, 7.0, 0.0, 1.0, 3.0])
 
 
