@@ -332,11 +332,26 @@ NO_SLOPE = {
 
 BESIDE_ONE = {
     **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
+    "tanh": "the derivative is 1 - y y, and y is rounded",
     "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
     "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }
 """Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
+
+SLOPES_BESIDE = {
+    **dict.fromkeys(("logsumexp", "cumulative_logsumexp", "logaddexp"), 1),
+    **dict.fromkeys(("acos", "asin", "atanh"), 1),
+    **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
+    "nn.log_sigmoid": 1,
+    "nn.gelu": 40,
+}
+"""Beside which number alone the error of the second derivative of a function is small.
+
+The gradient of the first is a softmax, whose own gradient is y (1 - y) with y rounded, and so are
+those of what saturates; that of the second is made of (1 - x) and (1 + x), which are exact beside
+1 and not beside 0. In that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
+"""
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
 CONSTANT |= {"angle"}
