@@ -35,16 +35,15 @@ def of_floats(form: Form) -> tuple[Callable[..., list[Any]], list[np.ndarray]]:
     return call, [a for a in form.arrays if is_float(a)]
 
 
-def weights(x: Any, at: int) -> Any:
-    """Weights for every element, of its type; those of several results differ."""
+def weights(x: Any) -> Any:
+    """Weights for every element, of its type."""
     size = int(np.prod(x.shape))
-    return np.resize(np.roll(WEIGHTS, at), size).reshape(x.shape).astype(x.dtype)
+    return np.resize(WEIGHTS, size).reshape(x.shape).astype(x.dtype)
 
 
 def total(results: Sequence[Any]) -> Any:
     """One number of all results, in f64: what comes back to each of them is its weight."""
-    weighted = [r * weights(r, at) for at, r in enumerate(results)]
-    return sum(dlvm.sum(dlvm.astype(r, np.float64)) for r in weighted)
+    return sum(dlvm.sum(dlvm.astype(r * weights(r), np.float64)) for r in results)
 
 
 def gradient(form: Form, order: int) -> Callable[[Form], list[np.ndarray]]:

@@ -340,7 +340,7 @@ BESIDE_ONE = {
 """Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
 
 SLOPES_BESIDE = {
-    **dict.fromkeys(("logsumexp", "cumulative_logsumexp", "logaddexp"), 1),
+    **dict.fromkeys(("logsumexp", "cumulative_logsumexp", "logaddexp", "logaddexp2"), 1),
     **dict.fromkeys(("acos", "asin", "atanh"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
     "nn.log_sigmoid": 1,
