@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import AxisError, DTypeError, ShapeError, UserError
+from dlvm.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from dlvm.dsl.trace.operands import (
     element,
     fresh,
@@ -125,7 +125,11 @@ def _of_nothing(cls: type[Reduction], x: Tensor) -> Tensor:
 
 def _pairwise(cls: type[Reduction], option: str) -> str:
     if not cls.pairwise:
-        raise UserError(f"{cls.name} takes no {option}=", origin=user_origin())
+        raise ArgumentError(
+            f"{cls.name} takes no {option}=",
+            origin=user_origin(),
+            remedy="leave it out: dlvm.where(mask, x, -dlvm.inf) masks elements before",
+        )
     return cls.pairwise
 
 
