@@ -19,6 +19,8 @@ from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName
 from dlvm.base.interpreter import check_interpreter
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
+from dlvm.dsl.elements.inspection import array_namespace_info
+from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
 from dlvm.dsl.words.names import every_name, lookup
@@ -54,6 +56,8 @@ parse = facing_users(_parse)
 check_interpreter()
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
+__array_namespace_info__ = array_namespace_info
 
 __all__ = [
     "CompilerError",
@@ -84,6 +88,7 @@ __all__ = [
     "save_names",
     "scan",
     "spec",
+    "static",
     "stop_gradient",
     "switch",
     "taps",

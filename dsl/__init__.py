@@ -37,6 +37,7 @@ from .elements import arithmetic as arithmetic
 from .elements import comparison as comparison
 from .elements import curves as curves
 from .elements import datatypes as datatypes
+from .elements import inspection as inspection
 from .elements import numpy_dispatch as numpy_dispatch
 from .elements import polynomials as polynomials
 from .elements import powers as powers

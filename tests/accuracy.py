@@ -54,6 +54,9 @@ ORACLES = {
     "cbrt": Oracle(np.cbrt, lambda x: mp.sign(x) * mp.cbrt(abs(x))),
     "pow": Oracle(np.power, mp.power),
     "logaddexp": Oracle(np.logaddexp, lambda x, y: mp.log(mp.exp(x) + mp.exp(y))),
+    "logaddexp2": Oracle(
+        np.logaddexp2, lambda x, y: mp.log(mp.mpf(2) ** x + mp.mpf(2) ** y) / mp.log(2)
+    ),
     "sigmoid": Oracle(special.expit, lambda x: 1 / (1 + mp.exp(-x))),
     "erf": Oracle(special.erf, mp.erf),
     "erfc": Oracle(special.erfc, mp.erfc),

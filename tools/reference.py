@@ -27,7 +27,7 @@ written by `make reference`; [the guide](guide.md) shows how things are used. Fu
 and plain arrays and numbers; `np.f` of a staged array is `dlvm.f`.
 """
 SUBJECTS = {
-    "Staging": "staging specs module parser",
+    "Staging": "staging specs configuration module parser",
     "Control flow": "control loops long_scans mapping",
     "Derivatives and batching": "derivatives jacobians linear custom",
     "Effects and looking": "effects taps debugging",

@@ -96,13 +96,23 @@ class UserError(DlvmError):
         return "\n".join(parts)
 
 
-class ShapeError(UserError):
+class ArgumentError(UserError, ValueError):
+    """An argument of the right type whose value a function does not take."""
+
+    code = "argument"
+
+
+class ShapeError(UserError, ValueError):
     """Shapes that do not fit each other."""
 
     code = "shape"
 
 
-class DTypeError(UserError):
+class AxisError(ShapeError, IndexError):
+    """An axis that an array does not have."""
+
+
+class DTypeError(UserError, TypeError):
     """Element types that do not fit each other or the operation."""
 
     code = "dtype"
@@ -162,7 +172,7 @@ class TraceWarning(UserWarning):
     """Something that a trace noticed and that may not be what the user meant; it is told once."""
 
 
-class DonationError(UserError):
+class DonationError(UserError, ValueError):
     """A donated argument that cannot be donated."""
 
     code = "donation"

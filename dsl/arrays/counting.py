@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, ShapeError, TraceError, UserError
+from dlvm.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import is_array, is_sequence, user_origin
@@ -85,14 +85,14 @@ def histogram(
 def _edges(a: Tensor, bins: Any, range: Any) -> Tensor:
     """The borders of the bins."""
     if isinstance(bins, str):
-        raise UserError(
+        raise ArgumentError(
             f"histogram: bins={bins!r} depends on the elements, which are not known while tracing",
             remedy="give the number of bins, or their borders",
         )
     if is_sequence(bins) or is_array(bins) or isinstance(bins, Tensor):
         return staged(np.asarray(bins) if is_sequence(bins) else bins)
     if operator.index(bins) < 1:
-        raise UserError(f"histogram: expected at least one bin, found {bins}")
+        raise ArgumentError(f"histogram: expected at least one bin, found {bins}")
     empty = a.type.shape == (0,)
     low, high = ((0.0, 1.0) if empty else (xp.min(a), xp.max(a))) if range is None else range
     low, high = (xp.astype(staged(x), float) for x in (low, high))

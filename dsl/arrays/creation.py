@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.operands import common, element, fit, fresh, kind_of, known_dtype, plain, staged
 from dlvm.dsl.trace.tensor import Tensor
@@ -24,7 +24,7 @@ from dlvm.ops import Iota
 from .shapes import expand_dims, sizes
 
 
-@public("full")
+@public("full", device=True)
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One value in every element."""
     fill = plain(fill_value)
@@ -33,19 +33,19 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return fresh(fit(fill, target, sizes(shape)))
 
 
-@public("zeros")
+@public("zeros", device=True)
 def zeros(shape: Any, dtype: Any = None) -> Any:
     """Zeros; f64 unless said otherwise, as NumPy."""
     return full(shape, 0, F64 if dtype is None else dtype)
 
 
-@public("ones")
+@public("ones", device=True)
 def ones(shape: Any, dtype: Any = None) -> Any:
     """Ones; f64 unless said otherwise, as NumPy."""
     return full(shape, 1, F64 if dtype is None else dtype)
 
 
-@public("empty")
+@public("empty", device=True)
 def empty(shape: Any, dtype: Any = None) -> Any:
     """An array to be assigned into; every element is defined, and zero."""
     return zeros(shape, dtype)
@@ -56,32 +56,32 @@ def _like(x: Any, value: float, dtype: Any) -> Any:
     return full(x.type.shape, value, x.element if dtype is None else dtype)
 
 
-@public("zeros_like")
+@public("zeros_like", device=True)
 def zeros_like(x: Any, dtype: Any = None) -> Any:
     """Zeros in the shape and element type of ``x``."""
     return _like(x, 0, dtype)
 
 
-@public("ones_like")
+@public("ones_like", device=True)
 def ones_like(x: Any, dtype: Any = None) -> Any:
     """Ones in the shape and element type of ``x``."""
     return _like(x, 1, dtype)
 
 
-@public("empty_like")
+@public("empty_like", device=True)
 def empty_like(x: Any, dtype: Any = None) -> Any:
     """An array to be assigned into, in the shape and element type of ``x``; zeros."""
     return _like(x, 0, dtype)
 
 
-@public("full_like")
+@public("full_like", device=True)
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One value in the shape and element type of ``x``."""
     x = staged(x)
     return full(x.type.shape, fill_value, x.element if dtype is None else dtype)
 
 
-@public("arange")
+@public("arange", device=True)
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     """``start, start + step, ...`` below ``stop``; whole sizes may be symbolic."""
     begin, end = (0, start) if stop is None else (start, stop)
@@ -120,7 +120,7 @@ def _fractional(begin: Any, end: Any, step: Any, dtype: DType) -> Tensor:
     return fresh(element(counted, dtype))
 
 
-@public("linspace")
+@public("linspace", device=True)
 def linspace(
     start: Any,
     stop: Any,
@@ -171,7 +171,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, axis:
     return found if axis == 0 else named("moveaxis")(found, 0, axis)
 
 
-@public("eye")
+@public("eye", device=True)
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
     rows, columns = arange(n), arange(n if m is None else m)
@@ -198,7 +198,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
     With ``xy`` the first two axes are exchanged, as on a page; with ``ij`` they are not.
     """
     if indexing not in ("xy", "ij"):
-        raise UserError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
+        raise ArgumentError(f"meshgrid: expected indexing 'xy' or 'ij', found {indexing!r}")
     vectors = [named("ravel")(a) for a in arrays]
     axes = list(range(len(vectors)))
     if indexing == "xy" and len(axes) > 1:

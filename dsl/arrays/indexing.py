@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, TraceError, UserError
+from dlvm.base.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, TraceError
 from dlvm.dsl.trace.mistakes import of_unknown_size
 from dlvm.dsl.trace.operands import array_of, shape_of, staged
 from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
@@ -61,7 +61,7 @@ class _Axes:
 def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     """Read an index into an array of this type; only mode ``error`` minds known positions."""
     if mode not in MODES:
-        raise UserError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
+        raise ArgumentError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
     items = expand(t, index)
     mixed = any(isinstance(item, Tensor) or is_array(item) for item in items)
     axes = _Axes([], [], [], [], [], [])
@@ -113,7 +113,9 @@ def expand(t: TensorType, index: Any) -> list[Any]:
 def items_of(index: Any) -> list[Any]:
     """What stands between the brackets, one by one; lists are arrays."""
     items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
-    return [_array_of(i) if isinstance(i, list | tuple | range) else i for i in items]
+    return [
+        _array_of(i) if isinstance(i, list | tuple | range | bool | np.bool_) else i for i in items
+    ]
 
 
 def _array_of(item: Any) -> Any:
@@ -124,7 +126,7 @@ def _array_of(item: Any) -> Any:
 def is_mask(item: Any) -> bool:
     """Whether an item says of each position whether it is meant."""
     array = isinstance(item, Tensor) or is_array(item)
-    return array and item.dtype == np.bool_ and item.ndim > 0
+    return array and item.dtype == np.bool_
 
 
 def takes(item: Any) -> int:
@@ -139,7 +141,16 @@ def _positions(t: TensorType, axis: int, mask: Any) -> list[Any]:
     if isinstance(mask, Tensor):
         raise of_unknown_size(t, mask.type)
     check_mask(mask, t, axis)
-    return list(np.nonzero(mask))
+    return list(np.nonzero(mask)) if mask.ndim else [_one_or_none(bool(mask))]
+
+
+def _one_or_none(holds: bool) -> None:
+    """A new axis of size 1 for the index True; for False it would have size 0."""
+    if not holds:
+        raise ShapeError(
+            "x[False] has no elements",
+            remedy="write dlvm.zeros((0, *x.shape), dtype=x.dtype)",
+        )
 
 
 def check_mask(mask: Any, t: TensorType, axis: int) -> None:
@@ -162,7 +173,7 @@ def _axis(t: TensorType, axes: _Axes, at: int, item: Any, mixed: bool, mode: str
     if _is_slice(item):
         start, size, step = window_of(item, extent)
         axes.shape.append(size)
-    elif isinstance(item, Integral) and item is not True and item is not False:
+    elif isinstance(item, Integral):
         i = _checked(int(item), extent, mode)
         if mixed or (i is None and mode != "error"):
             known = np.asarray(int(item)) if i is None else i

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import CallError, IndexOutOfRange, ShapeError
+from dlvm.base.errors import AxisError, CallError, DTypeError, IndexOutOfRange, ShapeError
 from dlvm.dsl.elements.eager import public
-from dlvm.dsl.elements.elementwise import note_widening
+from dlvm.dsl.elements.elementwise import note_widening, refuse_out
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.mistakes import unknown_length
 from dlvm.dsl.trace.operands import (
@@ -19,6 +19,7 @@ from dlvm.dsl.trace.operands import (
     element,
     fresh,
     kind_of,
+    known_dtype,
     plain,
     shape_of,
     staged,
@@ -34,31 +35,48 @@ from .picking import getitem
 from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
 
 
-def alike(arrays: Sequence[Any]) -> list[Tensor]:
-    """Arrays promoted to one element type."""
+def alike(arrays: Sequence[Any], target: Any = None, casting: Any = "same_kind") -> list[Tensor]:
+    """Arrays promoted to one element type, or cast to the one that the user names."""
     xs = [plain(a) for a in arrays]
     dtype = common(tuple(kind_of(x) for x in xs))
+    if target is not None:
+        found, dtype = dtype, known_dtype(target)
+        if not np.can_cast(found.numpy, dtype.numpy, casting):
+            raise DTypeError(
+                f"{found} elements do not become {dtype} under casting={casting!r}",
+                remedy='write casting="unsafe", or convert the arrays with x.astype(dtype)',
+            )
     note_widening("concat", xs, [dtype] * len(xs))
     return [fresh(element(x, dtype)) for x in xs]
 
 
 @public("concat")
-def concat(arrays: Sequence[Any], axis: int | None = 0) -> Any:
+def concat(
+    arrays: Sequence[Any],
+    axis: int | None = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Arrays one after the other along an axis; flattened first where it is None."""
-    return _joined("concat", arrays, axis)
+    refuse_out(out)
+    return _joined("concat", arrays, axis, dtype, casting)
 
 
-def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> Any:
-    """The same, as ``name`` in messages."""
+def _joined(
+    name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = None, casting: Any = None
+) -> Any:
+    """Joins arrays along an axis; messages call the function ``name``."""
     _check_axis(name, axis)
     if axis is None:
         arrays, axis = [ravel(a) for a in arrays], 0
-    xs = alike(arrays)
+    xs = alike(arrays, dtype, casting)
     if not xs:
         raise ShapeError(f"{name}: expected at least one array, found none")
     if not -xs[0].ndim <= axis < xs[0].ndim:
         remedy = f"valid axes are {-xs[0].ndim} to {xs[0].ndim - 1}; x[None] adds an axis in front"
-        raise ShapeError(f"{name}: axis {axis} is out of range for {xs[0].type}", remedy=remedy)
+        raise AxisError(f"{name}: axis {axis} is out of range for {xs[0].type}", remedy=remedy)
     try:
         return fresh(Concat(tuple(x.read() for x in xs), axis % xs[0].ndim))
     except ShapeError as error:
@@ -89,10 +107,18 @@ def _check_axis(name: str, axis: Any) -> None:
 
 
 @public("stack")
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+def stack(
+    arrays: Sequence[Any],
+    axis: int = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Arrays of one shape along a new axis."""
+    refuse_out(out)
     _check_axis("stack", axis)
-    xs = alike(arrays)
+    xs = alike(arrays, dtype, casting)
     other = next((x for x in xs if x.type.shape != xs[0].type.shape), None)
     if other is not None:
         raise ShapeError(
@@ -189,16 +215,16 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @public("hstack")
-def hstack(arrays: Sequence[Any]) -> Any:
+def hstack(arrays: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays beside one another: along the second axis, vectors along their only one."""
     xs = [atleast_1d(a) for a in arrays]
-    return _joined("hstack", xs, 0 if xs and xs[0].ndim == 1 else 1)
+    return _joined("hstack", xs, 0 if xs and xs[0].ndim == 1 else 1, dtype, casting)
 
 
 @public("vstack")
-def vstack(arrays: Sequence[Any]) -> Any:
+def vstack(arrays: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays below one another; a vector is a row."""
-    return _joined("vstack", [atleast_2d(a) for a in arrays], 0)
+    return _joined("vstack", [atleast_2d(a) for a in arrays], 0, dtype, casting)
 
 
 @public("dstack")
@@ -281,3 +307,12 @@ def hsplit(x: Any, indices_or_sections: Any) -> Any:
     """Parts beside one another."""
     x = staged(x)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+@public("dsplit", views=True)
+def dsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Parts one behind the other, along the third axis."""
+    x = staged(x)
+    if x.ndim < 3:
+        raise ShapeError(f"dsplit: expected an array of three axes or more, found {x.type}")
+    return split(x, indices_or_sections, 2)

@@ -104,4 +104,4 @@ def _shows(item: Any, width: int) -> int:
 
 def _basic(item: Any) -> bool:
     plain = item is None or item is Ellipsis or isinstance(item, slice)
-    return plain or (isinstance(item, Integral) and item is not True and item is not False)
+    return plain or isinstance(item, Integral)

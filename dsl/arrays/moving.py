@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError, TraceError
 from dlvm.dsl.elements.arithmetic import where
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
@@ -17,7 +17,7 @@ from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.views import reshaped
 from dlvm.ir import BOOL, I64, Dim, Expr, literal, splat
-from dlvm.ir.dims import at_least, maximum, minimum, mod
+from dlvm.ir.dims import at_least, floordiv, maximum, minimum, mod
 from dlvm.ops import Broadcast, Constant, Gather, Iota, Pad, Slice
 
 from .joining import concat
@@ -34,6 +34,24 @@ def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     axes = axes_of(x, axis)
     backwards, forwards = slice(None, None, -1), slice(None)
     return getitem(x, tuple(backwards if a in axes else forwards for a in range(x.ndim)))
+
+
+@public("fftshift")
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """The two halves of each axis exchanged, so that frequency 0 stands in the middle."""
+    return _half_turned(staged(x), axes, lambda size: floordiv(size, 2))
+
+
+@public("ifftshift")
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """The inverse of ``fftshift``, which differs from it for axes of odd size."""
+    return _half_turned(staged(x), axes, lambda size: -floordiv(size, 2))
+
+
+def _half_turned(x: Tensor, axes: Any, shift: Callable[[Dim], Dim]) -> Tensor:
+    for axis in axes_of(x, axes):
+        x = roll(x, shift(x.type.shape[axis]), axis)
+    return x
 
 
 @public("flipud", views=True)
@@ -148,9 +166,9 @@ def _each_repeated(x: Tensor, times: Dim, axis: int) -> Tensor:
 
 
 @public("tile")
-def tile(x: Any, repetitions: Any) -> Any:
+def tile(x: Any, reps: Any) -> Any:
     """The whole array several times along each axis."""
-    x, times = staged(x), sizes(repetitions)
+    x, times = staged(x), sizes(reps)
     rank = max(x.ndim, len(times))
     times = (*(1,) * (rank - len(times)), *times)
     shape = (*(1,) * (rank - x.ndim), *x.type.shape)
@@ -205,7 +223,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         return _filled(x, widths, constant_values)
     if mode not in PADDING:
         known = ", ".join(map(repr, ("constant", *PADDING)))
-        raise UserError(f"pad: mode={mode!r}: expected one of {known}")
+        raise ArgumentError(f"pad: mode={mode!r}: expected one of {known}")
     for axis, (before, after) in enumerate(widths):
         if (before, after) != (0, 0):
             size = x.type.shape[axis]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError, TraceError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import note_widening
 from dlvm.dsl.elements.reductions import axes_of
@@ -72,7 +72,9 @@ def sort_in_place(x: Tensor, axis: int = -1, kind: Any = None, order: None = Non
 
 def _no_fields(order: Any) -> None:
     if order is not None:
-        raise UserError("order= names fields, and staged arrays have none", origin=user_origin())
+        raise ArgumentError(
+            "order= names fields, and staged arrays have none", origin=user_origin()
+        )
 
 
 @public("partition")
@@ -120,7 +122,7 @@ def _too_few(x: Tensor, axis: int, size: Dim, k: Any) -> ShapeError:
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where elements would go in an array that is in order, to keep it so: counts from 0 to n."""
     if side not in ("left", "right"):
-        raise UserError(f'searchsorted: side is "left" or "right", found {side!r}')
+        raise ArgumentError(f'searchsorted: side is "left" or "right", found {side!r}')
     a, v = plain(a), plain(v)
     dtype = common((kind_of(a), kind_of(v)))
     note_widening("searchsorted", (a, v), (dtype, dtype))
@@ -145,7 +147,7 @@ def _shapeless(name: str) -> None:
     """Refused: how many elements differ, and so the shape, is known only in a call."""
 
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
-        raise UserError(
+        raise TraceError(
             f"{name}: the shape of the result depends on the elements, which are not known yet",
             origin=user_origin(),
             remedy="sort, and mark what differs from its neighbour: y[1:] != y[:-1]",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import refuse_out
 from dlvm.dsl.elements.reductions import axes_of
@@ -182,7 +182,7 @@ def aligned(x: Tensor, indices: Any, axis: int) -> tuple[tuple[int, ...], Value,
     index = staged(indices)
     (axis,) = axes_of(x, axis)
     if index.ndim != x.ndim:
-        raise UserError(f"expected positions with as many axes as {x.type}, found {index.type}")
+        raise ShapeError(f"expected positions with as many axes as {x.type}, found {index.type}")
     perm = (*(i for i in range(x.ndim) if i != axis), axis)
     moved, at = permuted(x.read(), perm), permuted(index.read(), perm)
     lead = broadcast_shapes([moved.type.shape[:-1], at.type.shape[:-1]])

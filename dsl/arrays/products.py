@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from typing import Any
 
 from dlvm.base.errors import ShapeError
@@ -14,12 +15,15 @@ from dlvm.dsl.trace.operands import (
     element,
     fresh,
     kind_of,
+    plain,
     promoted,
+    shape_of,
     spread,
     staged,
 )
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.namespace import xp
 from dlvm.dsl.words.subscripts import Labels, Subscripts
 from dlvm.dsl.words.views import reshaped
 from dlvm.ir import BOOL, I64, Value
@@ -183,3 +187,30 @@ def vecmat(x: Any, y: Any) -> Any:
         )
     found = matmul(reshape(x, (*x.type.shape[:-1], 1, x.type.shape[-1])), y)
     return reshape(found, (*found.type.shape[:-2], found.type.shape[-1]))
+
+
+@public("cross")
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """The vectors at right angles to two vectors of three elements each.
+
+    ``axisa``, ``axisb`` and ``axisc`` are the axes of the elements in ``a``, ``b`` and the result;
+    ``axis`` stands for all three.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    (a, b, c), (d, e, f) = _three(a, axisa), _three(b, axisb)
+    parts = (b * f - c * e, c * d - a * f, a * e - b * d)
+    return xp.stack(parts, axisc)
+
+
+def _three(x: Any, axis: int) -> Any:
+    """The three elements along an axis, apart."""
+    shape, at = shape_of(plain(x)), operator.index(axis)
+    if not -len(shape) <= at < len(shape) or shape[at] != 3:
+        raise ShapeError(
+            f"cross: expected arrays with 3 elements along axis {at}, found the shape {shape}",
+            remedy="give vectors of three elements along one axis, and say which with axis=",
+        )
+    return xp.unstack(x, axis=at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import ArgumentError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import refuse_out
 from dlvm.dsl.elements.reductions import axes_of, in_floats, widened
@@ -36,7 +36,7 @@ from .shapes import ravel
 def one_axis(x: Tensor, axis: int | None, name: str) -> int:
     """The axis that is meant; none need be named where there is one."""
     if axis is None and x.ndim != 1:
-        raise UserError(
+        raise ArgumentError(
             f"{name}: {x.type} has {x.ndim} axes, and none of them is named",
             remedy=f"pass axis=, or run over all elements by {name}(x.reshape(-1))",
         )
@@ -139,7 +139,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     x = staged(x)
     (along,) = axes_of(x, axis)
     if n < 0:
-        raise UserError(f"diff: expected n >= 0, found {n}")
+        raise ArgumentError(f"diff: expected n >= 0, found {n}")
     ends = [_end(x, end, along) for end in (prepend, append)]
     parts = [part for part in (ends[0], x, ends[1]) if part is not None]
     x = x if len(parts) == 1 else named("concat")(parts, along)

@@ -7,7 +7,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from dlvm.base.errors import ShapeError, UserError
+import numpy as np
+
+from dlvm.base.errors import ArgumentError, AxisError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.facing import facing_users
@@ -19,12 +21,12 @@ from dlvm.dsl.trace.operands import (
     spread,
     staged,
 )
-from dlvm.dsl.trace.scopes import is_sequence
+from dlvm.dsl.trace.scopes import is_array, is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import Reordered, Reshaped
-from dlvm.ir import Dim, Expr
+from dlvm.ir import Array, Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 LARGEST = 1 << 48
@@ -43,11 +45,35 @@ def sizes(shape: Any) -> tuple[Dim, ...]:
     return found
 
 
-@public("reshape", views=True)
-def reshape(x: Any, *shape: Any) -> Any:
-    """The elements in row-major order in another shape; one size may be -1."""
-    x = staged(x)
-    wanted = sizes(shape[0] if len(shape) == 1 else shape)
+@public("reshape", views="copy")
+def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """The elements in row-major order in another shape; one size may be -1.
+
+    The result shares elements with ``x`` where NumPy's would; ``copy=True`` makes new ones, and
+    ``copy=False`` is an error where elements can't be shared.
+    """
+    if order not in ("C", "A"):
+        raise ArgumentError(
+            f"reshape: expected order 'C', found {order!r}",
+            remedy="write x.T.reshape(shape[::-1]).T for the order 'F'",
+        )
+    given, x = plain(x), staged(x)
+    step = Reshaped(_whole(x, sizes(shape)))
+    if copy is False and (x.copies(step) or (is_array(given) and _moves(given, step.shape))):
+        raise ArgumentError(
+            f"reshape: {x.type} can't take the shape {shape} without a copy",
+            remedy="write copy=None, with which a copy is made where one is needed",
+        )
+    return fresh(x.part(step).read()) if copy else x.part(step)
+
+
+def _moves(given: Array, shape: tuple[Dim, ...]) -> bool:
+    """Whether NumPy can give an array another shape only in a copy."""
+    return given.size > 0 and not np.may_share_memory(given, given.reshape(shape))  # type: ignore[arg-type]
+
+
+def _whole(x: Tensor, wanted: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """A shape in which the size -1 is replaced by what the other sizes leave."""
     if wanted.count(-1) == 1:
         known = product(tuple(d for d in wanted if d != -1))
         rest = divide_exactly(x.type.size, known) if known != 0 else None
@@ -63,7 +89,7 @@ def reshape(x: Any, *shape: Any) -> Any:
             sides=(x.type.size, product(wanted)),
             remedy=_another_shape(x.type.size, wanted),
         )
-    return x.part(Reshaped(wanted))
+    return wanted
 
 
 def _another_shape(size: Dim, wanted: tuple[Dim, ...]) -> str:
@@ -97,12 +123,10 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
 
 
 @public("transpose", views=True)
-def transpose(x: Any, *axes: Any) -> Any:
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     """All axes in reverse order, or in the order given."""
     x = staged(x)
-    if not axes or axes == (None,):
-        return permute_dims(x, tuple(reversed(range(x.ndim))))
-    return permute_dims(x, axes[0] if is_sequence(axes[0]) else axes)
+    return permute_dims(x, tuple(reversed(range(x.ndim))) if axes is None else axes)
 
 
 @public("matrix_transpose", views=True)
@@ -134,6 +158,17 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     for to, axis in sorted(zip(tos, froms, strict=True)):
         order.insert(to, axis)
     return permute_dims(x, order)
+
+
+@public("rollaxis", views=True)
+def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
+    """An axis moved to the place before the axis ``start``; the others stay in order."""
+    x = staged(x)
+    (axis,) = axes_of(x, axis)
+    if not -x.ndim <= start <= x.ndim:
+        raise AxisError(f"rollaxis: start {start} is out of range for {x.type}")
+    before = start + x.ndim if start < 0 else start
+    return moveaxis(x, axis, before - (axis < before))
 
 
 def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
@@ -168,7 +203,7 @@ def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     rank = x.ndim + len(given)
     places = {a % rank for a in given if -rank <= a < rank}
     if len(places) != len(given):
-        raise ShapeError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
+        raise AxisError(f"expand_dims: axis {axis} is out of range for {x.type}, or twice there")
     rest = iter(x.type.shape)
     return x.part(Reshaped(tuple(1 if a in places else next(rest) for a in range(rank))))
 
@@ -216,7 +251,13 @@ def size(x: Any, axis: int | None = None) -> Shown:
     return shown(sizes[axis])
 
 
-PUBLIC.update({"shape": shape, "ndim": ndim, "size": size})
+@facing_users
+def stretched_shape(*shapes: Any) -> tuple[Shown, ...]:
+    """The shape to which arrays of these shapes stretch."""
+    return shown_sizes(broadcast_shapes([(), *map(sizes, shapes)]))
+
+
+PUBLIC.update(shape=shape, ndim=ndim, size=size, broadcast_shapes=stretched_shape)
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
@@ -269,7 +310,9 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     ``"raise"`` the result for them means nothing, as no error can be raised while tracing.
     """
     if order != "C" or mode not in ("raise", "wrap", "clip"):
-        raise UserError(f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported")
+        raise ArgumentError(
+            f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported"
+        )
     found: Any = 0
     if len(multi_index) != len(sizes(dims)):
         raise ShapeError(

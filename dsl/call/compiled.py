@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,19 +13,21 @@ from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
+from dlvm.dsl.trace.comparing import differing, mismatch
 from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.specs import Parameters, as_array, given
+from dlvm.dsl.trace.specs import as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
-from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import flatten, shown, unflatten
+from dlvm.dsl.trace.trees import Spec, flatten, unflatten
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
 
 from .doubtful import Doubt, check, doubts
 from .short_cuts import Call, Form, entered, short_cut
+from .signature import Signature
+from .source import Source
 
 if TYPE_CHECKING:
     from dlvm.gen.report import Report
@@ -35,32 +36,39 @@ log = logging.getLogger("dlvm.compile")
 EACH = "call the staged function itself, which compiles for each structure and type"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a program is called: the structure of its arguments and what each leaf must be."""
-
-    parameters: Parameters
-    names: tuple[str, ...]
-    tree: Tree
-    inputs: tuple[Input, ...]
-    static: tuple[Any, ...]
-
-
 class Compiled:
-    """One function compiled for one signature."""
+    """A function compiled for one signature, and the captured state that the program holds for.
 
-    def __init__(self, shape: Shape, program: Program, road: Road, state: State) -> None:
-        self.shape = shape
+    ``used`` is when it last served a call, as its ``Programs`` count; ``taken`` says that a short
+    cut led to it since then.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        source: Source,
+        inputs: Sequence[Input],
+        program: Program,
+        road: Road,
+        state: State,
+        unwatched: Mapping[str, str],
+    ) -> None:
+        self.signature = signature
+        self.parameters = source.parameters
         self.program = program
         self.road = road
         """The machine code and how it was made; also for a trace that gives the same program."""
         self.state = state
+        self.unwatched = unwatched
+        """What was read while tracing and is not compared in full, and why."""
         params = program.module.main.params
         self._types = [p.type for p in params]
-        self._labels = [*(i.label for i in shape.inputs), *(c.path for c, _ in state.captured)]
+        self._labels = [*(i.label for i in inputs), *(c.path for c, _ in state.captured)]
         self._donated = sorted(program.module.main.donations().values())
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
+        self.used = 0
+        self.taken = False
 
     @property
     def module(self) -> Module:
@@ -90,13 +98,18 @@ class Compiled:
             raise faced(error, name, None, args, kwargs, program=ran)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        shape = self.shape
-        arguments = shape.parameters.bind(args, kwargs)
+        wanted = self.signature
+        arguments = self.parameters.bind(args, kwargs)
         leaves, tree = flatten(arguments.values)
-        if arguments.names != shape.names:
-            raise self._unlike(", ".join(shape.names), ", ".join(arguments.names))
-        if tree != shape.tree or arguments.static_key() != shape.static:
-            raise self._unlike(shown(shape.tree), shown(tree))
+        if arguments.names != wanted.names:
+            raise self._unlike(", ".join(wanted.names), ", ".join(arguments.names))
+        if tree != wanted.tree:
+            raise self._unlike_tree(tree)
+        if (static := arguments.static_key()) != wanted.static:
+            said = [
+                ", ".join(f"{n}={v!r:.40}" for n, _, v in key) for key in (wanted.static, static)
+            ]
+            raise self._unlike(*said)
         names = arguments.leaf_labels(tree)
         try:
             found = [given(x, name) for x, name in zip(leaves, names, strict=True)]
@@ -104,14 +117,23 @@ class Compiled:
         except ShapeError as error:
             error.remedy = error.remedy or EACH
             raise
-        form = (len(args), *kwargs) if kwargs else len(args)
+        self.shortened((len(args), *kwargs) if kwargs else len(args), leaves)
+        return out
+
+    def shortened(self, form: Form, leaves: Sequence[Any]) -> Call | None:
+        """The short cut for calls written like the one with these leaves, if there is one."""
         if (
             form not in self._short
             and not looks(self.road.options.debug).at_numbers
             and (made := short_cut(self, form, leaves))
         ):
             self._short[form] = made
-        return out
+        return self._short.get(form)
+
+    def _unlike_tree(self, tree: Spec) -> UserError:
+        wanted = self.signature
+        name, was, is_ = differing(wanted.names, wanted.tree, tree)
+        return mismatch("compiled for other arguments", name, was, is_, EACH)
 
     def _unlike(self, expected: str, found: str) -> UserError:
         return UserError(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dlvm.dsl.state.guards import brief
 
 if TYPE_CHECKING:
+    from .compiled import Compiled
     from .programs import Compile
-    from .specialisation import Specialisation
 
 
 FEW = 6
@@ -37,7 +37,7 @@ class Explanation:
     def of(
         name: str,
         compiles: Sequence[Compile],
-        made: Sequence[Specialisation],
+        made: Sequence[Compiled],
         donate: Collection[str],
         laws: bool = False,
     ) -> Explanation:
@@ -45,7 +45,7 @@ class Explanation:
         from dlvm.opt.borders import borders
         from dlvm.opt.licensing import fast_laws
 
-        traces = [s.compiled.program.trace for s in made]
+        traces = [s.program.trace for s in made]
         return Explanation(
             name,
             tuple(compiles),
@@ -55,8 +55,8 @@ class Explanation:
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
-            _once(line for s in made for line in borders(s.compiled.road.kernels)),
-            _once(n for s in made if laws for n in fast_laws(s.compiled.road.optimized)),
+            _once(line for s in made for line in borders(s.road.kernels)),
+            _once(n for s in made if laws for n in fast_laws(s.road.optimized)),
         )
 
     def __str__(self) -> str:
@@ -88,10 +88,10 @@ def _once(items: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))  # type: ignore[call-overload]
 
 
-def _donated(made: Specialisation, donate: Collection[str]) -> list[str]:
+def _donated(made: Compiled, donate: Collection[str]) -> list[str]:
     if not donate:
         return []
-    module = made.compiled.module
+    module = made.module
     taken = {i: j for j, i in module.main.donations().items()}
     lines: list[str] = []
     for i, param in enumerate(module.main.params):
@@ -99,5 +99,5 @@ def _donated(made: Specialisation, donate: Collection[str]) -> list[str]:
             lines.append(f"{param.name} is overwritten by result {taken[i]}")
         elif any(param.name == d or param.name.startswith(f"{d}_") for d in donate):
             lines.append(f"{param.name} is not reused: no result of type {param.type} is left")
-    lines += [f"{label} was copied: it can't be overwritten" for label in made.compiled.copied]
+    lines += [f"{label} was copied: it can't be overwritten" for label in made.copied]
     return lines

@@ -39,15 +39,10 @@ if TYPE_CHECKING:
     from .compiled import Compiled
     from .explain import Explanation
     from .programs import Programs
-    from .short_cuts import Call, Form
-    from .specialisation import Specialisation
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Names = Sequence[str | int] | str | int
-FORMS = 256
-TRIED = 8
-"""How many short cuts of one form of call are tried."""
 
 
 class Method:
@@ -114,7 +109,7 @@ class StagedFunction(Generic[P, R]):
             tuple(known),
         )
         self._inline = inline
-        self._short: dict[Form, tuple[tuple[Specialisation, Call], ...]] = {}
+        self._short = self.source.short
         self._methods: Methods[StagedFunction[..., Any]] = Methods()
         self._owner: Any = None
 
@@ -239,7 +234,8 @@ class StagedFunction(Generic[P, R]):
                         return out
             return self._slowly(args, kwargs)
         except Exception as error:
-            ran = next((m.compiled.module for m, _ in self._shortened(args, kwargs)), None)
+            form = (len(args), *kwargs) if kwargs else len(args)
+            ran = next((m.module for m, _ in self._short.get(form, ())), None)
             raise faced(error, self.label, None, args, kwargs, program=ran)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -249,27 +245,11 @@ class StagedFunction(Generic[P, R]):
         written, tree = flatten(arguments.values)
         leaves = _readable(written, arguments, tree)
         made, captured = self._programs.find(arguments, tree, leaves)
-        out = made.compiled.run(leaves, captured)
+        out = made.run(leaves, captured)
         if not looks(self.source.options.debug).at_numbers:
-            self._shorten((len(args), *kwargs) if kwargs else len(args), made, written)
+            form = (len(args), *kwargs) if kwargs else len(args)
+            self._programs.shorten(form, made, written)
         return out
-
-    def _shortened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """The short cuts that there are for calls written like this one."""
-        return self._short.get((len(args), *kwargs) if kwargs else len(args), ())
-
-    def _shorten(self, form: Form, made: Specialisation, leaves: Sequence[Any]) -> None:
-        """Keep a short cut for calls that are written like this one."""
-        from .short_cuts import short_cut
-
-        kept = [(m, call) for m, call in self._short.get(form, ()) if not m.dropped]
-        if any(m is made for m, _ in kept):
-            return
-        call = short_cut(made.compiled, form, leaves)
-        if call is not None:
-            if len(self._short) >= FORMS:
-                self._short.clear()
-            self._short[form] = ((made, call), *kept[: TRIED - 1])
 
     def _inside(self, arguments: Arguments) -> Any:
         """A call inside a trace: a function of the module, written once for each signature."""

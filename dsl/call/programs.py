@@ -23,23 +23,30 @@ from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.specs import Arguments, check_lists, unlike_an_array
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import node_kinds
+from dlvm.dsl.trace.trees import captured_functions, node_kinds
+from dlvm.dsl.trace.warned import unrolled, warned
 
-from .compiled import Compiled, Shape
+from .compiled import Compiled
 from .recursion import identity
+from .short_cuts import Form
+from .signature import Signature, advised, came_back_wider, difference, leaf_key, serves
 from .source import Source
-from .specialisation import Signature, Specialisation, difference, leaf_key, serves
 
 if TYPE_CHECKING:
     from .explain import Explanation
 
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
+MANY = 10
+"""At which compile of one function the user is warned."""
 KEPT = 256
 """How many programs of one function are kept."""
 SHORT_CUTS = 4096
 ROUNDS = 4
 """How many programs are made for one call while what is captured changes meanwhile."""
-Found = tuple[Specialisation, Sequence[Any]]
+FORMS = 256
+TRIED = 8
+"""How many short cuts of one form of call are tried."""
+Found = tuple[Compiled, Sequence[Any]]
 """A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
 
@@ -53,12 +60,16 @@ class Compile:
 
 
 class Programs:
-    """The programs of one function."""
+    """The programs of one function, as one cache of three tiers.
+
+    ``source.short`` has short cuts for each form of call, ``_known`` the programs that served the
+    exact types of a call, and ``_made`` all of them, the latest first.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._cache: dict[Signature, list[Specialisation]] = {}
-        self._known: dict[Any, tuple[Specialisation, ...]] = {}
+        self._made: list[Compiled] = []
+        self._known: dict[Any, tuple[Compiled, ...]] = {}
         self._compiles: list[Compile] = []
         self._told: set[str] = set()
         self._clock = itertools.count(1)
@@ -84,7 +95,7 @@ class Programs:
             signature = self.source.signature(arguments, tree, leaves)
             latest = None
             for _ in range(ROUNDS):
-                candidates = [*self._known.get(key, ()), *self._cache.get(signature, ())]
+                candidates = [*self._known.get(key, ()), *self._for(signature)]
                 candidates += [] if self.source.dynamic else self._open(signature)
                 for made in candidates:
                     if (arrays := made.state.current()) is not None:
@@ -97,42 +108,52 @@ class Programs:
             remedy="keep other threads from changing it, or pass it as an argument",
         )
 
-    def _remember(self, key: Any, made: Specialisation) -> None:
+    def _for(self, signature: Signature) -> list[Compiled]:
+        return [made for made in self._made if made.signature == signature]
+
+    def _open(self, wanted: Signature) -> list[Compiled]:
+        """Programs with unknown sizes that serve such arguments, compiled from specs."""
+        return [made for made in self._made if serves(made.signature, wanted)]
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def shorten(self, form: Form, made: Compiled, leaves: Sequence[Any]) -> None:
+        """Keep the short cut from calls that are written like this one to the program."""
+        kept = self.source.short.get(form, ())
+        if any(m is made for m, _ in kept):
+            return
+        call = made.shortened(form, leaves)
+        if call is not None:
+            if len(self.source.short) >= FORMS:
+                self.source.short.clear()
+            self.source.short[form] = ((made, call), *kept[: TRIED - 1])
+
+    def _remember(self, key: Any, made: Compiled) -> None:
         made.used = next(self._clock)
         if len(self._known) >= SHORT_CUTS:
             self._known.clear()
         known = self._known.get(key, ())
         self._known[key] = (made, *(m for m in known if m is not made))
 
-    def _open(self, wanted: Signature) -> list[Specialisation]:
-        """Programs with unknown sizes that serve such arguments, compiled from specs."""
-        return [s for kept in self._cache.values() for s in kept if serves(s.signature, wanted)]
-
-    # -- keeping ---------------------------------------------------------------------------------
-
-    def _keep(self, made: Specialisation) -> None:
+    def _keep(self, made: Compiled) -> None:
         """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""
         made.used = next(self._clock)
-        self._cache.setdefault(made.signature, []).insert(0, made)
-        if sum(map(len, self._cache.values())) > KEPT:
-            oldest = min((s for kept in self._cache.values() for s in kept), key=self._last_use)
-            self._drop(oldest)
+        self._made.insert(0, made)
+        if len(self._made) > KEPT:
+            self._drop(min(self._made, key=self._last_use))
             label = self.source.label
             log.info("%s: dropped the program not used for longest; %d are kept", label, KEPT)
 
-    def _last_use(self, made: Specialisation) -> int:
+    def _last_use(self, made: Compiled) -> int:
         """When a program was used; short cuts only say that they were taken since last asked."""
         if made.taken:
             made.taken, made.used = False, next(self._clock)
         return made.used
 
-    def _drop(self, old: Specialisation) -> None:
-        old.dropped = True
-        kept = self._cache[old.signature]
-        kept.remove(old)
-        if not kept:
-            del self._cache[old.signature]
-        self._known.clear()  # found again in the cache
+    def _drop(self, old: Compiled) -> None:
+        self._made.remove(old)
+        for tier in (self.source.short, self._known):  # the others are found again
+            tier.clear()
 
     # -- compiling -------------------------------------------------------------------------------
 
@@ -140,8 +161,8 @@ class Programs:
         """The program for such arguments, which may be specs."""
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
-            kept = (c for c in self._cache.get(signature, ()) if c.state.current() is not None)
-            return (next(kept, None) or self._compile(signature, arguments)).compiled
+            kept = (made for made in self._for(signature) if made.state.current() is not None)
+            return next(kept, None) or self._compile(signature, arguments)
 
     def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
         """The traced program for such arguments, which may be specs."""
@@ -151,34 +172,53 @@ class Programs:
             program.trace.forget()
             return program
 
-    def _compile(self, signature: Signature, arguments: Arguments) -> Specialisation:
+    def _compile(self, signature: Signature, arguments: Arguments) -> Compiled:
         reason = self._reason(signature, arguments)
         program, captures, inputs = self._trace(signature, arguments)
         twin = self._twin(signature, program)
-        road = twin.compiled.road if twin else Road(program.module, self.source.options)
+        road = twin.road if twin else Road(program.module, self.source.options)
         _ = road.executable
         found = [captures.arrays[key] for key in program.trace.arrays]
         types_ = (c.param.type for c in program.trace.arrays.values())
         state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
         program.trace.forget()
-        shape = Shape(
-            self.source.parameters, signature.names, signature.tree, tuple(inputs), signature.static
-        )
-        made = Specialisation(signature, Compiled(shape, program, road, state), captures.unwatched)
+        made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         self._keep(made)
         label = self.source.label
         if twin:
             log.info("%s: traced again for the same program: %s", label, reason)
             return made
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
+        self._warn(signature, [i.label for i in inputs])
         types = ", ".join(self._compiles[-1].types)
         log.info("%s: compiled for (%s): %s", label, types, reason)
         return made
 
-    def _twin(self, signature: Signature, program: Program) -> Specialisation | None:
+    def _warn(self, signature: Signature, labels: Sequence[str]) -> None:
+        """Warn of the tenth compile, and of a state that came back wider, once each."""
+        label = self.source.label
+        if len(self._compiles) == MANY:
+            reasons = "; ".join(c.reason for c in self._compiles[-3:])
+            known = [made.signature for made in self._made if made.signature != signature]
+            advice = advised(known, signature)
+            warned(
+                f"{label} compiles for the tenth time, the last ones as {reasons}: {advice}", None
+            )
+        for made in self._made:
+            wider = came_back_wider(made.signature, signature, made.program, labels)
+            if wider and "wider" not in self._told:
+                self._told.add("wider")
+                found = made.program.trace.widenings
+                at = f" ({found[0][0]} at {found[0][1]})" if found else ""
+                warned(
+                    f"{label} is called with its own result, in which {wider}{at}: convert what "
+                    "it returns with dlvm.astype, or the arrays and numbers that widen it",
+                    found[0][1] if found else None,
+                )
+
+    def _twin(self, signature: Signature, program: Program) -> Compiled | None:
         """A program that is the same although its guards fail; this trace takes its place."""
-        kept = self._cache.get(signature, [])
-        twin = next((s for s in kept if s.compiled.module == program.module), None)
+        twin = next((m for m in self._for(signature) if m.module == program.module), None)
         if twin is not None:
             self._drop(twin)
         return twin
@@ -194,6 +234,7 @@ class Programs:
             if captures.check(self.source.label, again):
                 break
         captures.tell(self.source.label, self._told)
+        unrolled(self.source.label, program.module, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 
@@ -202,7 +243,8 @@ class Programs:
     ) -> tuple[Program, Captures, list[Input]]:
         source, tree = self.source, signature.tree
         kinds = node_kinds(arguments.values)
-        captures = Captures(source.roots, dict(arguments.static), not kinds, kinds)
+        roots = [*source.roots, *captured_functions(arguments.values)]
+        captures = Captures(roots, dict(arguments.static), not kinds, kinds)
         types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
@@ -229,11 +271,11 @@ class Programs:
     def _reason(self, signature: Signature, arguments: Arguments) -> str:
         if not self._compiles:
             return "first call"
-        for kept in self._cache.get(signature, ()):
-            if changed := kept.state.changed():
+        for made in self._for(signature):
+            if changed := made.state.changed():
                 return changed
         labels = arguments.leaf_labels(signature.tree)
-        known = [*self._cache]
+        known = [*dict.fromkeys(made.signature for made in reversed(self._made))]
         if found := difference(known, signature, labels):
             return found
         checked = any(s.checked == signature.checked for s in known)
@@ -243,5 +285,5 @@ class Programs:
         """What was compiled and why, what was captured, widened and donated; which laws help."""
         from .explain import Explanation
 
-        made = [s for kept in self._cache.values() for s in kept]
+        made = self._made[::-1]
         return Explanation.of(self.source.label, self._compiles, made, self.source.donate, laws)

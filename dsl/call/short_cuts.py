@@ -30,6 +30,8 @@ Form: TypeAlias = "int | tuple[int | str, ...]"
 Given: TypeAlias = "Sequence[Any]"
 """The arguments of a call, as they are written."""
 Call: TypeAlias = "Callable[[Given], Any]"
+Shortened: TypeAlias = "dict[Form, tuple[tuple[Compiled, Call], ...]]"
+"""The programs that calls of each form led to, the latest first, with the short cut to each."""
 PLAIN = {np.ndarray, float, int, bool}
 
 
@@ -64,13 +66,13 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     kinds += [np.ndarray] * len(compiled.state.captured)
     captured = None if compiled.state.is_empty else compiled.state.watch
     enter = executable.entry(kinds, bare=tree.is_leaf())
-    marked = _marked(compiled.shape.parameters, form)
+    marked = _marked(compiled.parameters, form)
     where = [x.index for x in marked.values if isinstance(x, _Mark)]
     static = [x.index for _, x in marked.static if isinstance(x, _Mark)]
     if enter is None or len(where) + len(static) != len(marked.values) + len(marked.static):
         return None
-    take = _taker(compiled.shape.tree, where, len(where) + len(static))
-    matches = _matcher(static, compiled.shape.static)
+    take = _taker(compiled.signature.tree, where, len(where) + len(static))
+    matches = _matcher(static, compiled.signature.static)
     put = None if tree.is_leaf() else putter(template(tree))
 
     from dlvm.gen.status import CallFailed

@@ -19,7 +19,8 @@ from dlvm.ir import TensorType, Value
 
 if TYPE_CHECKING:
     from .programs import Programs
-    from .specialisation import Signature
+    from .short_cuts import Shortened
+    from .signature import Signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Source:
     options: Options = field(default_factory=Options)
     roots: tuple[Any, ...] = ()
     known: tuple[Any, ...] = ()
+    short: Shortened = field(default_factory=dict[Any, Any])
+    """The first tier of the programs made of it: the short cuts for each form of call."""
 
     @property
     def label(self) -> str:
@@ -41,7 +44,7 @@ class Source:
 
     @lazy
     def programs(self) -> Programs:
-        """Those that were made of it so far."""
+        """The programs that were compiled of it so far."""
         from .programs import Programs
 
         return Programs(self)
@@ -72,7 +75,7 @@ class Source:
 
     def signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
         """What a program for such arguments is compiled for; the sizes left open are symbols."""
-        from .specialisation import Signature
+        from .signature import Signature
 
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
         weak = [type(x) in (int, float) for x in leaves]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from dlvm.base.errors import DTypeError, Origin, ShapeError, UserError
+from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.operands import element, fresh, staged
 from dlvm.dsl.trace.provenance import arisen
 from dlvm.dsl.trace.scopes import is_sequence
@@ -18,7 +19,7 @@ from dlvm.dsl.trace.specs import Arguments, Parameters
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import flatten, flatten_with_none, labels, shown, unflatten
+from dlvm.dsl.trace.trees import flatten, flatten_with_none, labels, unflatten
 from dlvm.dsl.words.calling import called, written_at
 from dlvm.ir import TensorType, zeros
 from dlvm.ir.dims import unequal
@@ -172,10 +173,13 @@ class Rule:
         )
 
     def _structure(self, what: str, expected: Tree, found: Tree) -> UserError:
-        return UserError(
-            f"{self.what} must give {what}, {shown(expected)}, found {shown(found)}",
-            origin=self.origin,
-            remedy="return the same dicts and tuples, with an array in the place of each",
+        return mismatch(
+            f"{self.what} must give {what}",
+            "result",
+            expected,
+            found,
+            "return the same dicts and tuples, with an array in the place of each",
+            self.origin,
         )
 
 

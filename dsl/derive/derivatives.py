@@ -14,6 +14,7 @@ from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace, operands, region
+from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.kinds import NAMES
 from dlvm.dsl.trace.kinds import shown as shown_argument
@@ -22,10 +23,10 @@ from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.specs import check_function
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import inputs_of
-from dlvm.dsl.trace.trees import flatten, labels, map_leaves, shown, unflatten
+from dlvm.dsl.trace.trees import Spec, flatten, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import TensorType, Value, zeros
-from dlvm.ir.dims import unequal
+from dlvm.ir.dims import Dim, unequal
 from dlvm.ops import Checkpoint, Named
 from dlvm.ops.flow.control import POLICIES
 
@@ -39,6 +40,7 @@ from .transforms import (
 )
 
 Fun = Callable[..., Any]
+Shape = tuple[Dim, ...]
 
 
 def kept(
@@ -67,11 +69,6 @@ def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any
     """A staged function that is made of ``f``, once; it reads what ``f`` captures."""
     roots = [*(f.source.roots if is_staged(f) else (f,)), program]
     return kept(f, key, lambda: StagedFunction(program, roots=roots))
-
-
-def linear_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
-    """A staged function of what is kept of ``f`` at a point, made once; it reads nothing else."""
-    return kept(f, key, lambda: StagedFunction(program))
 
 
 def frozen_wrt(name: str, wrt: Any) -> Hashable:
@@ -175,10 +172,15 @@ def matched_tangents(primals: Any, tangents: Any) -> list[Any]:
             origin=user_origin(),
             remedy=remedy,
         )
-    given = [x for p, t in zip(primals, tangents, strict=True) for x in _like(p, t)]
     leaves, tree = flatten(tuple(primals))
-    for x, t, label in zip(leaves, given, labels(tree, "tangents"), strict=True):
-        expected = shape_of(plain(x))
+    return tangents_like(tree, [shape_of(plain(x)) for x in leaves], tangents)
+
+
+def tangents_like(tree: Spec, shapes: Sequence[Shape], tangents: Sequence[Any]) -> list[Any]:
+    """The tangent of each leaf of primals of such a structure, and of such shapes."""
+    pairs = zip(tree.children(), tangents, strict=True)
+    given = [x for p, t in pairs for x in _like(p, t)]
+    for expected, t, label in zip(shapes, given, labels(tree, "tangents"), strict=True):
         if t is not None and shape_of(plain(t)) != expected:
             raise ShapeError(
                 f"{label} has the shape {shown_shape(shape_of(plain(t)))}, its primal has "
@@ -194,18 +196,19 @@ def _count(given: Any) -> str:
     return f"{len(given)}" if is_sequence(given) else f"one {type(given).__name__}"
 
 
-def _like(primal: Any, tangent: Any) -> list[Any]:
+def _like(tree: Spec, tangent: Any) -> list[Any]:
     """The tangent of each leaf of a primal; None where there is none."""
-    leaves, tree = flatten(primal)
     if tangent is None:
-        return [None] * len(leaves)
+        return [None] * tree.num_leaves
     found, other = flatten(tangent)
     if other == tree:
         return found
-    raise UserError(
-        f"a tangent must have the structure of its primal, {shown(tree)}, found {shown(other)}",
-        origin=user_origin(),
-        remedy="pass the same dicts and tuples, with a tangent in the place of each array",
+    raise mismatch(
+        "a tangent must have the structure of its primal",
+        "tangent",
+        tree,
+        other,
+        "pass the same dicts and tuples, with a tangent in the place of each array",
     )
 
 

@@ -12,22 +12,27 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from dlvm.base.errors import UserError
 from dlvm.compile import at_a_point
+from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace
+from dlvm.dsl.trace.configuration import Branch
 from dlvm.dsl.trace.facing import facing_users
-from dlvm.dsl.trace.operands import fresh, here, staged
-from dlvm.dsl.trace.scopes import Trace
+from dlvm.dsl.trace.operands import fresh, here, plain, shape_of, staged
+from dlvm.dsl.trace.scopes import Trace, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call, call_function
-from dlvm.dsl.trace.trees import NAMESPACE, unflatten
+from dlvm.dsl.trace.trees import Spec, flatten, node, unflatten
 from dlvm.ir import FunctionRef, Module, Op, Value, zeros
 from dlvm.ir.core import Entry, Function
+from dlvm.ir.dims import Dim
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 
-from .derivatives import converted, derived_once, linear_once, matched_tangents
+from .derivatives import converted, derived_once, tangents_like
 from .transforms import Applied, applied, float_leaves, main_results, regrouped, seeds_of
 
 if TYPE_CHECKING:
@@ -71,6 +76,11 @@ class At:
     main: Callee
     functions: Copied
 
+    @cached_property
+    def staged(self) -> StagedFunction[..., Any]:
+        """The maps from here outside a trace, compiled once."""
+        return StagedFunction(_applied)
+
     def apply(self, kept: Sequence[Any], given: Iterable[Value]) -> list[Tensor]:
         """Call the map here."""
         name = self.functions.adopted(self.point.map)
@@ -107,6 +117,11 @@ class Again:
     positions: tuple[int, ...]
     main: Callee
     functions: Copied
+
+    @cached_property
+    def staged(self) -> StagedFunction[..., Any]:
+        """The maps from here outside a trace, compiled once."""
+        return StagedFunction(_applied)
 
     def _declared(self, kind: str, **options: Any) -> str:
         name = self.functions.adopted(self.function)
@@ -179,43 +194,81 @@ class Ahead:
     room: int
 
 
-class Kept:
-    """What the maps need of a function at a point: a tree whose structure holds the maps."""
+Primals = tuple[Spec, tuple[tuple[Dim, ...], ...]]
+"""The structure of the arguments at which a map was made, and the shape of each leaf."""
 
-    def __init__(self, at: At | Again, values: Sequence[Any]) -> None:
+
+class Linear(Branch):
+    """A linear map at a point: a tree of the arrays that it keeps, whose structure is its program.
+
+    It enters and leaves staged functions, loops and ``dlvm.tree.map`` as any other tree does.
+    """
+
+    def __init__(self, at: At | Again, values: Sequence[Any], primals: Primals) -> None:
         self.at = at
         self.values = values
+        self.primals = primals
+        node(type(self), _taken_apart, partial(_put_together, type(self)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} of {self.at.made.callee.name}>"
 
 
-def _taken_apart(kept: Kept) -> tuple[tuple[Any, ...], At | Again]:
-    return tuple(kept.values), kept.at
+Form = tuple["At | Again", Primals]
 
 
-def _register() -> None:
-    """Make what is kept a node of trees; its maps are part of the structure."""
-    import optree
-
-    register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
-    register(
-        Kept,
-        _taken_apart,
-        Kept,
-        namespace=NAMESPACE,
-    )
+def _taken_apart(x: Linear) -> tuple[tuple[Any, ...], Form, tuple[str, ...]]:
+    names = tuple(f"kept_{i}" for i in range(len(x.values)))
+    return tuple(x.values), (x.at, x.primals), names
 
 
-_registered: list[bool] = []
+def _put_together(cls: type[Linear], form: Form, values: Sequence[Any]) -> Linear:
+    return cls(form[0], values, form[1])
 
 
-def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept]:
+class Pullback(Linear):
+    """Takes cotangents of the results to those of the primals: what ``dlvm.vjp`` gives."""
+
+    @facing_users
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        """A tree for each primal, like the primal."""
+        if in_trace():
+            return self.at.back(self.values, cotangent)
+        return self.at.staged(self, cotangent)
+
+
+class Pushforward(Linear):
+    """Takes tangents of the primals to those of the results: what ``dlvm.linearize`` gives."""
+
+    @facing_users
+    def __call__(self, *tangents: Any) -> Any:
+        """A tree like the results."""
+        if not in_trace():
+            return self.at.staged(self, *tangents)
+        tree, shapes = self.primals
+        if len(tangents) != tree.num_children:
+            raise UserError(
+                f"the linear map takes {tree.num_children} tangents, found {len(tangents)}",
+                origin=user_origin(),
+                remedy="pass a tangent for each argument, or None for one that does not move",
+            )
+        return self.at.along(self.values, tangents_like(tree, shapes, tangents))
+
+
+def _applied(linear: Callable[..., Any], *args: Any) -> Any:
+    return linear(*args)
+
+
+def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Linear]:
     """In a trace: the results, and what is kept for the maps."""
     return _ahead(f, primals, forward, has_aux, None)[:2]
 
 
 def _ahead(
     f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool, room: int | None
-) -> tuple[Any, Kept, Any]:
+) -> tuple[Any, Linear, Any]:
     """The same where tapes become stacks of some room; last, how much room was wanted."""
+    kind, given = Pushforward if forward else Pullback, _primals(primals)
     made = applied(f, primals, {})
     positions = every_float(made)
     callee, trace = made.callee, here().trace
@@ -231,14 +284,19 @@ def _ahead(
     if point is None:
         functions = Copied(module.entries, weakref.ref(trace), known)
         again = Again(module.function(callee.name), form, positions, main, functions)
-        return call_function(callee, made.leaves), Kept(again, [*map(fresh, operands)]), None
+        return call_function(callee, made.leaves), kind(again, [*map(fresh, operands)], given), None
     functions = Copied(point.made, weakref.ref(trace), known)
     at = At(point, form, positions, main, functions)
     types = [r.type for r in point.ahead.results]
     found = call(functions.adopted(point.ahead), operands, types)
     wanted = None if room is None else found.pop()
     n = len(callee.types)
-    return unflatten(callee.tree, found[:n]), Kept(at, found[n:]), wanted
+    return unflatten(callee.tree, found[:n]), kind(at, found[n:], given), wanted
+
+
+def _primals(primals: Sequence[Any]) -> Primals:
+    leaves, tree = flatten(tuple(primals))
+    return tree, tuple(shape_of(plain(x)) for x in leaves)
 
 
 def every_float(made: Applied) -> tuple[int, ...]:
@@ -247,12 +305,8 @@ def every_float(made: Applied) -> tuple[int, ...]:
     return found or tuple(float_leaves(made, made.arguments.names))
 
 
-def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Kept]:
+def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Linear]:
     """The same outside a trace, by a program that is made once."""
-    if not _registered:
-        _registered.append(True)
-        _register()
-
     room = _room(f, forward, has_aux)
     while True:
         out, kept, wanted = _program(f, forward, has_aux, room)(tuple(primals))
@@ -289,31 +343,13 @@ def vjp(f: Fun, *primals: Any, has_aux: bool = False) -> Any:
 
     With ``has_aux`` ``f`` gives ``(out, aux)``, and vjp ``(out, pull, aux)``.
     """
-    found, kept = (ahead if in_trace() else outside)(f, primals, False, has_aux)
+    found, pull = (ahead if in_trace() else outside)(f, primals, False, has_aux)
     out, aux = found if has_aux else (found, None)
-    pull = _pull(f, kept)
     return (out, pull, aux) if has_aux else (out, pull)
 
 
-def _back(kept: Kept, ct: Any) -> tuple[Any, ...]:
-    return kept.at.back(kept.values, ct)
-
-
-def _along(kept: Kept, tangents: Sequence[Any]) -> Any:
-    return kept.at.along(kept.values, tangents)
-
-
-def _pull(f: Fun, kept: Kept) -> Fun:
-    def pull(ct: Any) -> tuple[Any, ...]:
-        if in_trace():
-            return kept.at.back(kept.values, ct)
-        return linear_once(f, "back", _back)(kept, ct)
-
-    return facing_users(pull)
-
-
 @facing_users
-def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
+def linearize(f: Fun, *primals: Any) -> tuple[Any, Any]:
     """``f(*primals)`` and the linear function that takes tangents to tangents of the result.
 
     That can be called any number of times, and never computes ``f`` again::
@@ -321,12 +357,4 @@ def linearize(f: Fun, *primals: Any) -> tuple[Any, Fun]:
         y, push = dlvm.linearize(dlvm.sin, x)
         push(dx)                             # np.cos(x) * dx
     """
-    out, kept = (ahead if in_trace() else outside)(f, primals, True, False)
-
-    def push(*tangents: Any) -> Any:
-        given = matched_tangents(primals, tangents)
-        if in_trace():
-            return kept.at.along(kept.values, given)
-        return linear_once(f, "along", _along)(kept, given)
-
-    return out, facing_users(push)
+    return (ahead if in_trace() else outside)(f, primals, True, False)

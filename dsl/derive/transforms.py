@@ -14,6 +14,7 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.kinds import INDEX
 from dlvm.dsl.trace.kinds import shown as shown_argument
 from dlvm.dsl.trace.operands import fit, here, staged
@@ -24,7 +25,7 @@ from dlvm.dsl.trace.specs import Arguments, Parameters, owner
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import broadcast_prefix, flatten, flatten_with_none, shown, unflatten
+from dlvm.dsl.trace.trees import broadcast_prefix, flatten, flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim, Expr, TensorType, Value
 from dlvm.ir.dims import symbol, symbols, unequal
@@ -262,11 +263,12 @@ def _matched(template: Any, cotangents: Any, callee: Callee) -> list[Any]:
     leaves, tree = flatten_with_none(cotangents)
     places, expected = flatten_with_none(template)
     if tree != expected:
-        raise UserError(
-            f"cotangents must have the structure of the results, {shown(expected)}, "
-            f"found {shown(tree)}",
-            origin=user_origin(),
-            remedy="pass one tree, with an array in the place of each result",
+        raise mismatch(
+            "cotangents must have the structure of the results",
+            "cotangent",
+            expected,
+            tree,
+            "pass one tree, with an array in the place of each result",
         )
     out: list[Any] = [0] * len(callee.types)
     for place, leaf in zip(places, leaves, strict=True):

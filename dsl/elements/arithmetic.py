@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ShapeError
+from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     common,
@@ -25,9 +26,11 @@ from dlvm.dsl.trace.operands import (
     staged,
 )
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import BOOL, F64
 from dlvm.ops import (
     Add,
+    Atan2,
     Div,
     Equal,
     FloorDiv,
@@ -225,6 +228,47 @@ def conj(x: Any) -> Any:
     """The complex conjugate: a copy of x, which is real."""
     x = staged(x)
     return fresh(x.read(), x.weak)
+
+
+@public("angle")
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of a number in the complex plane: 0, or pi (180 degrees) of a negative one."""
+    z = staged(z)
+    found = apply(Atan2, 0, z)
+    return apply(Mul, found, 180 / math.pi) if deg else found
+
+
+@public("real_if_close", views=True)
+def real_if_close(x: Any, tol: float = 100) -> Any:
+    """``x`` itself, as it has no imaginary parts."""
+    return staged(x)
+
+
+@public("iscomplex")
+def iscomplex(x: Any) -> Any:
+    """Whether elements have an imaginary part: false everywhere."""
+    return fresh(fit(False, BOOL, staged(x).type.shape))
+
+
+@public("isreal")
+def isreal(x: Any) -> Any:
+    """Whether elements have no imaginary part: true everywhere."""
+    return fresh(fit(True, BOOL, staged(x).type.shape))
+
+
+@facing_users
+def iscomplexobj(x: Any) -> bool:
+    """Whether an array is of a complex type: false."""
+    return False
+
+
+@facing_users
+def isrealobj(x: Any) -> bool:
+    """Whether an array is of a real type: true."""
+    return True
+
+
+PUBLIC.update(iscomplexobj=iscomplexobj, isrealobj=isrealobj)
 
 
 # -- nearness ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import math
 import operator
 from typing import Any
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.trace.operands import element, fresh, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
@@ -145,7 +145,7 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
             remedy=f"dlvm.vmap(dlvm.{name}) has a vector of its own for each row",
         )
     if mode not in MODES:
-        raise UserError(f"{name}: mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
+        raise ArgumentError(f"{name}: mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
     n, m = a.type.shape[0], v.type.shape[0]
     if 0 in (n, m):
         raise ShapeError(f"{name}: a vector is empty", remedy="give vectors of some elements")

@@ -53,7 +53,7 @@ def constant(name: str) -> Any:
 # -- conversion ----------------------------------------------------------------------------------
 
 
-@public("astype", views="copy")
+@public("astype", views="copy", device=True)
 def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     """``x`` in another element type; out of range saturates, NaN becomes 0.
 
@@ -65,7 +65,7 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     return fresh(element(x, target))
 
 
-@public("asarray", views="copy")
+@public("asarray", views="copy", device=True)
 def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """Any operand as an array, also a symbolic size; an array stays as it is.
 
@@ -85,15 +85,16 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     return fresh(element(x, target))
 
 
-@public("from_dlpack", views=True)
-def from_dlpack(x: Any) -> Any:
-    """An array of another library on the processor, without a copy."""
+@public("from_dlpack", views="copy", device=True)
+def from_dlpack(x: Any, copy: bool | None = None) -> Any:
+    """An array of another library on the processor, without a copy unless ``copy`` is True."""
     if isinstance(x, Tensor) or not hasattr(x, "__dlpack__"):
         raise DTypeError(
             f"from_dlpack: expected an array of another library, found {shown(x)}",
             remedy="write dlvm.asarray(x), which takes arrays, numbers and lists of them",
         )
-    return staged(np.from_dlpack(x))
+    found = staged(np.from_dlpack(x))
+    return Tensor(found.read(), here()) if copy else found
 
 
 @public("copy")

@@ -25,15 +25,20 @@ from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
 
+from .spelling import by_our_names
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def public(name: str, views: bool | str = False, frozen: bool = False) -> Callable[[F], F]:
+def public(
+    name: str, views: bool | str = False, frozen: bool = False, device: bool = False
+) -> Callable[[F], F]:
     """Register a function that writes operations under the name that users know it by.
 
     Its results own their memory unless it ``views``: always, or unless the parameter of this name
     is true. A view shares memory with an operand where NumPy's function of the name does; one that
-    is ``frozen`` can't be assigned into.
+    is ``frozen`` can't be assigned into. ``device`` says that it takes the standard's ``device=``,
+    which ``by_our_names`` demands to be None or ``"cpu"``.
     """
 
     def register(fn: F) -> F:
@@ -45,6 +50,7 @@ def public(name: str, views: bool | str = False, frozen: bool = False) -> Callab
             if scope is not None and scope.builder.origin is not None:  # inside of another one
                 return fn(*args, **kwargs)
             try:
+                kwargs = by_our_names(name, fn, kwargs) if kwargs else kwargs
                 if scope is None:
                     found = compute(fn, args, kwargs, _gives_views(fn, views, args, kwargs))
                     return _frozen(found) if frozen else found
@@ -57,10 +63,20 @@ def public(name: str, views: bool | str = False, frozen: bool = False) -> Callab
                 raise faced(error, name, fn, args, kwargs)  # noqa: B904  # it is it
 
         call.__name__ = call.__qualname__ = name
+        if device:
+            call.__signature__ = _with_device(fn)  # type: ignore[attr-defined]
         PUBLIC[name] = call
         return fn
 
     return register
+
+
+def _with_device(fn: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function that takes ``device=`` as well."""
+    found = inspect.signature(fn)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    device = inspect.Parameter("device", kind, default=None, annotation="str | None")
+    return found.replace(parameters=[*found.parameters.values(), device])
 
 
 def exported(name: str, views: bool = False) -> Callable[[F], F]:

@@ -20,6 +20,7 @@ from dlvm.dsl.words.names import PUBLIC, Function, every_name, lookup, named
 from dlvm.dsl.words.remedies import ADVICE, OURS, UNSIZED
 
 from .elementwise import refuse_out
+from .spelling import by_our_names, changes_nothing, numpys, parameters
 
 LEFT_OUT = "leave it out"
 ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
@@ -37,17 +38,23 @@ def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         return _found(name)(named("reshape")(x, shape), y)
     if method != "__call__":
         raise _unstaged(f"np.{name}.{method}", ADVICE.get(f"{name}.{method}") or ADVICE[method])
-    for option in kwargs:
-        raise _unstaged(f"np.{name} with {option}=", ADVICE.get(f"{option}=", LEFT_OUT))
-    return _found(name)(*inputs)
+    call = _found(name)
+    given = {k: v for k, v in kwargs.items() if k in parameters(call) and k != "out"}
+    for option, value in kwargs.items():
+        if option not in (*given, "out") and not changes_nothing(option, value, numpys(name)):
+            raise _unstaged(f"np.{name} with {option}=", ADVICE.get(f"{option}=", LEFT_OUT))
+    return call(*inputs, **given)
 
 
 def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``np.where(c, x, y)``, ``np.concatenate([x, y])`` and the like."""
     refuse_out(kwargs.get("out"))
     prefix = func.__module__.removeprefix("numpy").removeprefix(".")
-    call = _found(f"{prefix}.{func.__name__}" if prefix else func.__name__)
-    given = {k: v for k, v in kwargs.items() if k != "out"}
+    name = f"{prefix}.{func.__name__}" if prefix else func.__name__
+    call = _found(name)
+    given = by_our_names(
+        OURS.get(name, name), call, {k: v for k, v in kwargs.items() if k != "out"}
+    )
     try:
         inspect.signature(call).bind(*args, **given)
     except TypeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.base.errors import ShapeError, UserError
+from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
@@ -84,7 +84,7 @@ def polyint(p: Any, m: int = 1) -> Any:
 
 def _order(m: Any, name: str) -> int:
     if not isinstance(m, int) or m < 0:
-        raise UserError(f"{name}: expected a number of times of at least 0, found {m!r}")
+        raise ArgumentError(f"{name}: expected a number of times of at least 0, found {m!r}")
     return m
 
 

@@ -1,14 +1,16 @@
 """Quantiles: elements of what is in order, or between two of them.
 
-The place of a share q among n elements is ``(n - 1) q``; ``method`` says what stands between two
-places. As in NumPy, but that infinite neighbours make no NaN.
+The place of a share q among n elements is ``(n - 1) q``, or one of the definitions of Hyndman and
+Fan (1996), as NumPy names them; ``method`` says which, and what stands between two places. As in
+NumPy, but that infinite neighbours make no NaN.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.operands import common, element, fresh, kind_of, plain, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
@@ -21,8 +23,30 @@ from .eager import public
 from .elementwise import note_widening, refuse_out
 from .reductions import axes_of
 
-PICKING = ("lower", "higher", "nearest")
-METHODS = ("linear", "midpoint", *PICKING)
+PICKING: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "lower": lambda q, n: xp.floor(q * (n - 1)),
+    "higher": lambda q, n: xp.ceil(q * (n - 1)),
+    "nearest": lambda q, n: xp.round(q * (n - 1)),
+    "inverted_cdf": lambda q, n: xp.ceil(q * n - 1),
+    "closest_observation": lambda q, n: _next_unless_odd(q * n - 1.5),
+}
+"""Methods that pick an element: where it stands for a share q among n elements in order."""
+OFFSETS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+"""Methods whose place is ``n q + alpha + q (1 - alpha - beta) - 1``: their alpha and beta."""
+METHODS = ("linear", "midpoint", "averaged_inverted_cdf", *OFFSETS, *PICKING)
+
+
+def _next_unless_odd(place: Tensor) -> Any:
+    """The place after the one below, or the one below itself where that is whole and odd."""
+    low = xp.floor(place)
+    stay = xp.logical_and(xp.equal(place, low), xp.equal(xp.remainder(low, 2), 1))
+    return xp.where(stay, low, xp.floor(place + 1))
 
 
 @public("quantile")
@@ -37,15 +61,16 @@ def quantile(
 ) -> Any:
     """The value below which a share q of the elements along the axes lies.
 
-    Between two elements ``method`` decides: linear, lower, higher, midpoint or nearest. NaN if any
-    element is, and of nothing. The axes of q come first.
+    Between two elements ``method`` decides, by any of NumPy's names: linear, lower, higher,
+    midpoint, nearest, hazen and so on. The result is NaN if any element is, and of nothing. The
+    axes of q come first.
     """
     refuse_out(out)
     if method not in METHODS:
-        raise UserError(f"quantile: method is one of {', '.join(METHODS)}, found {method!r}")
+        raise ArgumentError(f"quantile: method is one of {', '.join(METHODS)}, found {method!r}")
     x, q = staged(x), plain(q)
     if isinstance(q, int | float) and not 0 <= q <= 1:
-        raise UserError(f"quantile: a share lies between 0 and 1, found {q}")
+        raise ArgumentError(f"quantile: a share lies between 0 and 1, found {q}")
     target = _target(x, q, method)
     note_widening("quantile", (x,), (target,))
     axes = axes_of(x, axis)
@@ -104,12 +129,10 @@ def _of_rows(rows: Tensor, q: Any, method: str, target: DType) -> Tensor:
     count = rows.type.shape[-1]
     size = xp.astype(xp.asarray(count), F64)
     share = fresh(element(staged(q), F64))
-    place = share * (size - 1.0)
     if method in PICKING:
-        whole = {"lower": xp.floor, "higher": xp.ceil, "nearest": xp.round}[method](place)
-        found = _at(rows, whole)
+        found = _at(rows, PICKING[method](share, size))
     else:
-        found = _between(rows, place, method, target)
+        found = _between(rows, _place(share, size, method), method, target)
     if not target.is_float:
         return found
     nan = fresh(element(float("nan"), target))
@@ -118,11 +141,25 @@ def _of_rows(rows: Tensor, q: Any, method: str, target: DType) -> Tensor:
     return found if at_least(count, 1) else xp.where(size < 1.0, nan, found)
 
 
-def _between(rows: Tensor, place: Tensor, method: str, target: DType) -> Tensor:
+def _place(share: Tensor, size: Any, method: str) -> Any:
+    """Where a share lies among the elements, counted from 0; it may lie outside of them."""
+    if method == "averaged_inverted_cdf":
+        return share * size - 1.0
+    if method not in OFFSETS:
+        return share * (size - 1.0)
+    alpha, beta = OFFSETS[method]
+    return share * size + (alpha + share * (1.0 - alpha - beta)) - 1.0
+
+
+def _between(rows: Tensor, place: Any, method: str, target: DType) -> Tensor:
     """From the lower neighbour to the higher one, reckoned from the nearer: exact at both."""
-    low = xp.floor(place)
-    a, b = _at(rows, low), _at(rows, xp.ceil(place))
-    way = xp.where(place > low, 0.5, 0.0) if method == "midpoint" else place - low
+    low, high = xp.floor(place), xp.ceil(place)
+    way = place - low
+    if method == "midpoint":
+        way = xp.where(place > low, 0.5, 0.0)
+    elif method == "averaged_inverted_cdf":  # two neighbours of a whole place, else one twice
+        low, high, way = high, xp.floor(place + 1.0), 0.5
+    a, b = _at(rows, low), _at(rows, high)
     way = fresh(element(way, target))
     t = xp.reshape(way, (*way.type.shape, *(1 for _ in rows.type.shape[1:])))
     between = xp.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
@@ -130,8 +167,8 @@ def _between(rows: Tensor, place: Tensor, method: str, target: DType) -> Tensor:
 
 
 def _at(rows: Tensor, place: Any) -> Tensor:
-    """The elements at some places of each row; the axes of the places come first."""
-    index = fresh(element(place, I64))
+    """The elements at or nearest to some places of each row; axes of the places come first."""
+    index = fresh(element(xp.maximum(place, 0), I64))
     last, count = rows.ndim - 1, index.ndim
     found = Gather(rows.read(), index.read(), last, 0, "clip")
     order = (*range(last, last + count), *range(last))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from dlvm.dsl.trace.operands import (
     element,
     fresh,
@@ -41,7 +41,7 @@ def axes_of(x: Tensor, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     for a in wanted:
         if not -x.ndim <= a < x.ndim:
             valid = f"valid are {-x.ndim} to {x.ndim - 1}" if x.ndim else "leave the axis out"
-            raise ShapeError(f"axis {a} is out of range for {x.type}", remedy=valid)
+            raise AxisError(f"axis {a} is out of range for {x.type}", remedy=valid)
     found = sorted(a % x.ndim for a in wanted)
     if len(set(found)) != len(found):
         raise ShapeError(
@@ -125,7 +125,11 @@ def _of_nothing(cls: type[Reduction], x: Tensor) -> Tensor:
 
 def _pairwise(cls: type[Reduction], option: str) -> str:
     if not cls.pairwise:
-        raise UserError(f"{cls.name} takes no {option}=", origin=user_origin())
+        raise ArgumentError(
+            f"{cls.name} takes no {option}=",
+            origin=user_origin(),
+            remedy="leave it out: dlvm.where(mask, x, -dlvm.inf) masks elements before",
+        )
     return cls.pairwise
 
 

@@ -171,7 +171,7 @@ def _rows(x: Any, rowvar: bool) -> Tensor:
     """One variable in each row; a vector is one variable."""
     x = staged(x)
     if x.ndim < 2:
-        return named("reshape")(x, 1, -1)
+        return named("reshape")(x, (1, -1))
     return x if rowvar else x.T
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
 from dlvm.dsl.call.recursion import Unfinished, outermost
+from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import element, fresh, here, plain, shape_of, shown_shape, staged
 from dlvm.dsl.trace.provenance import sizes_of
@@ -22,7 +23,7 @@ from dlvm.dsl.trace.scopes import Scope, current, type_of, user_origin
 from dlvm.dsl.trace.sizes import Size
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, inputs_of, write
-from dlvm.dsl.trace.trees import flatten, labels, shown, unflatten
+from dlvm.dsl.trace.trees import flatten, labels, unflatten
 from dlvm.dsl.words.calling import called
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BOOL, TensorType, Value
@@ -134,11 +135,12 @@ def agreeing(branches: Sequence[Written]) -> Sequence[Written]:
     first = branches[0]
     for other in branches[1:]:
         if other.tree != first.tree:
-            raise UserError(
-                f"the branches give different structures: {shown(first.tree)} "
-                f"and {shown(other.tree)}",
-                origin=user_origin(),
-                remedy="return the same dicts and tuples from both",
+            raise mismatch(
+                "the branches give different structures",
+                "result",
+                first.tree,
+                other.tree,
+                "return the same dicts and tuples from both",
             )
         names = labels(first.tree, "result")
         for label, a, b in zip(names, first.results, other.results, strict=True):

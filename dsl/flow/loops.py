@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import element, fresh, here, plain, staged
 from dlvm.dsl.trace.provenance import sizes_of
@@ -21,7 +22,7 @@ from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.sizes import bare
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, inputs_of
-from dlvm.dsl.trace.trees import Spec, flatten, labels, paths, shown, structure, unflatten
+from dlvm.dsl.trace.trees import Spec, flatten, labels, paths, structure, unflatten
 from dlvm.dsl.words.calling import called
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BOOL, Dim, Expr, TensorType, Value
@@ -103,11 +104,12 @@ class Carry:
 def check_structure(what: str, expected: Spec, found: Spec) -> None:
     """What a body gives must have the structure of what it takes."""
     if found != expected:
-        raise UserError(
-            f"{what}: the body must give the structure it takes, {shown(expected)}, "
-            f"found {shown(found)}",
-            origin=user_origin(),
-            remedy="return a carry with the same dicts and tuples as the first one",
+        raise mismatch(
+            f"{what}: the body must give the structure it takes",
+            "carry",
+            expected,
+            found,
+            "return a carry with the same dicts and tuples as the first one",
         )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.words.methods import WeakMethod
 
-from .attributes import UNKNOWN, UNREAD
+from .attributes import UNKNOWN, UNREAD, is_known_code
 from .items import Items
 from .places import Attribute, Derived, Item
 from .seen import Scalar, Use
@@ -155,6 +155,8 @@ class Calls(Items):
         """All that objects have of their own."""
         out = [UNKNOWN]
         for t in (t for t in x if isinstance(t, Place)):
+            if isinstance(t.value, types.ModuleType) and not is_known_code(t.value):
+                continue  # nothing of a module that isn't read is compared
             self.hand(site, [only(t)])
             slots = (n for k in type(t.value).__mro__ for n in getattr(k, "__slots__", ()))
             own = getattr(t.value, "__dict__", {})

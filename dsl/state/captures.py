@@ -8,13 +8,13 @@ change again, is an error.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dlvm.base.errors import Origin, TraceError, TraceWarning
+from dlvm.base.errors import TraceError
 from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
 
 from .code import decoded
@@ -180,17 +180,12 @@ class Captures:
         for name, origin in self.seen.sources.items():
             if name not in told:
                 told.add(name)
-                _warn(label, name, origin)
-
-
-def _warn(label: str, name: str, origin: Origin) -> None:
-    warnings.warn_explicit(
-        f"{label} reads {name} at {origin}, which happens once, while it is traced; later calls "
-        f"use the same value: read it outside of {label} and pass it as an argument",
-        TraceWarning,
-        origin.file,
-        origin.line,
-    )
+                warned(
+                    f"{label} reads {name} at {origin}, which happens once, while it is traced; "
+                    f"later calls use the same value: read it outside of {label} and pass it as an "
+                    "argument",
+                    origin,
+                )
 
 
 def _was_missing(before: Any) -> bool:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ class Items(Attributes):
             if hasattr(value, "items") and not values:
                 return only(HOST)
             return union([only(HOST), *(self.item(t, k, v) for k, v in rest)])
-        if hasattr(value, "__next__"):
+        if isinstance(value, Iterator):
             self.seen.consumed(site, t)
         self.hand(site, [only(t)])
         return UNKNOWN

@@ -49,7 +49,10 @@ from .things import (
 )
 from .walk import UNKNOWN, Lost, Walk
 
-_IMPLICIT = {"__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"}
+_IMPLICIT = {
+    *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
+    "__annotations__",
+}
 _MANY = 4000
 _PATIENCE = 40
 """How often a function is walked before all that it mentions counts as read."""

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from .configuration import Setting, parts
 from .trees import Spec, flatten, unflatten
 
 Take: TypeAlias = "Callable[[Any], Sequence[Any]]"
@@ -64,8 +65,9 @@ def taker(node: Any) -> Take | None:
         return _of_sequence(cls, len(node), joined([taker(x) for x in node]))
     if dataclasses.is_dataclass(cls):
         kind: type = node.__class__
-        names = [f.name for f in dataclasses.fields(cls)]
-        return _of_fields(kind, names, joined([taker(getattr(node, n)) for n in names]))
+        names, settings = parts(node)
+        take = _of_fields(kind, names, joined([taker(getattr(node, n)) for n in names]))
+        return _configured(take, kind, settings) if settings else take
     return _by_optree(flatten(node)[1])
 
 
@@ -100,7 +102,7 @@ def _of_sequence(cls: type, size: int, join: Take | None) -> Take:
     return take
 
 
-def _of_fields(cls: type, names: list[str], join: Take | None) -> Take:
+def _of_fields(cls: type, names: Sequence[str], join: Take | None) -> Take:
     getters = [operator.attrgetter(n) for n in names]
 
     def take(x: Any) -> Sequence[Any]:
@@ -110,6 +112,25 @@ def _of_fields(cls: type, names: list[str], join: Take | None) -> Take:
         return found if join is None else join(found)
 
     return take
+
+
+def _configured(take: Take, cls: type, settings: Sequence[tuple[str, Setting]]) -> Take:
+    """Leaves of a dataclass with fields that are configuration, which must be those expected."""
+    wanted = [(operator.attrgetter(name), s.value, s) for name, s in settings]
+
+    def checked(x: Any) -> Sequence[Any]:
+        if type(x) is not cls:
+            raise Unlike
+        for get, value, setting in wanted:
+            try:
+                found = get(x)
+            except AttributeError:
+                raise Unlike from None
+            if found is not value and Setting(found) != setting:
+                raise Unlike
+        return take(x)
+
+    return checked
 
 
 def _by_optree(spec: Spec) -> Take:

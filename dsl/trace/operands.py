@@ -200,10 +200,11 @@ def common(kinds: tuple[Kind, ...]) -> DType:
         return BF16
     samples = [k if isinstance(k, np.dtype) else k(0) for k in kinds]
     try:
-        return known_dtype(np.result_type(*samples))
+        found = np.result_type(*samples)
     except TypeError:  # of bf16 with some others NumPy knows the sum, but no common type
         dtypes = [k for k in kinds if isinstance(k, np.dtype)]
-        return known_dtype(reduce(lambda a, b: np.add.resolve_dtypes((a, b, None))[0], dtypes))
+        found = reduce(lambda a, b: np.add.resolve_dtypes((a, b, None))[0], dtypes)
+    return known_dtype(found)
 
 
 @lru_cache(maxsize=256)

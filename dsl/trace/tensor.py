@@ -147,7 +147,7 @@ class Tensor:
         part = step.read(self.read())
         scope = current()
         assert scope is not None
-        if isinstance(step, Reshaped) and step.strides(self.type.shape, self._strides()) is None:
+        if isinstance(step, Reshaped) and self.copies(step):
             return Tensor(part, scope)
         held = self._root._held
         if scope is not self._scope:
@@ -195,6 +195,10 @@ class Tensor:
             raise not_assignable(self, held, outside=held == OUTSIDE)
 
     # -- what it is ------------------------------------------------------------------------------
+
+    def copies(self, step: Reshaped) -> bool:
+        """Whether this array can take another shape only in a copy."""
+        return step.strides(self.type.shape, self._strides()) is None
 
     @property
     def contents(self) -> Value:
@@ -330,6 +334,32 @@ class Tensor:
             raise no_attribute(self, name, sorted({*METHODS, *dir(type(self))}))
         return functools.partial(named(name), self)
 
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
+        """The elements in row-major order in another shape; one size may be -1."""
+        return named("reshape")(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """All axes in reverse order, or in the order given."""
+        return named("transpose")(self, axes[0] if len(axes) == 1 else axes or None)
+
+    # -- the array API standard ------------------------------------------------------------------
+
+    device = property(lambda self: "cpu", doc="Where its elements are: on the processor.")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module whose functions take this array: dlvm."""
+        return named("_namespace")(api_version)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The array itself, as there is only the device ``"cpu"``."""
+        return named("_to_device")(self, device, stream)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise not_like_python(self, "has no memory to share", "return it and share the result")
+
+    def __dlpack_device__(self) -> Any:
+        raise not_like_python(self, "has no memory to share", "return it and share the result")
+
     def fill(self, value: Any) -> None:
         """Put one value in the place of every element."""
         self[...] = value
@@ -415,7 +445,6 @@ METHODS = frozenset(
         "argmax",
         "all",
         "any",
-        "reshape",
         "ravel",
         "flatten",
         "repeat",
@@ -425,7 +454,6 @@ METHODS = frozenset(
         "trace",
         "astype",
         "copy",
-        "transpose",
         "dot",
         "take",
         "cumsum",

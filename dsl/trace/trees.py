@@ -7,6 +7,7 @@ met. Every leaf has a path, from which its parameter in IR text and its label in
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 
+from .configuration import Parts, functions, parts
 from .scopes import plain_name, user_origin
 from .sizes import Size
 from .tensor import Tensor
@@ -26,6 +28,7 @@ else:
 NAMESPACE = "dlvm"
 _PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Size}
 _registered: set[type] = set()
+_LOCK = threading.Lock()
 
 
 def flatten(tree: Any) -> tuple[list[Any], Spec]:
@@ -62,12 +65,15 @@ def node_kinds(values: Any) -> list[type]:
     """The classes of objects that are nodes of a tree, such as dataclasses and NamedTuples."""
     if isinstance(values, dict):
         return node_kinds(list(values.values()))  # pyright: ignore[reportUnknownArgumentType]
-    own = [type(values)] if dataclasses.is_dataclass(values) else []
+    cls: type = values.__class__
+    own = [cls] if dataclasses.is_dataclass(cls) else []
     if isinstance(values, tuple | list):
         named = [type(values)] if hasattr(values, "_fields") else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         return [*named, *(k for x in values for k in node_kinds(x))]  # pyright: ignore[reportUnknownVariableType]
-    fields = [f.name for f in dataclasses.fields(values)] if own else []  # pyright: ignore[reportArgumentType]
-    return [*own, *(k for n in fields for k in node_kinds(getattr(values, n)))]
+    return [
+        *own,
+        *(k for n in (parts(values)[0] if own else ()) for k in node_kinds(getattr(values, n))),
+    ]
 
 
 def structure(tree: Any) -> Spec:
@@ -83,27 +89,47 @@ def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
 
 
 def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A function of the leaves that stand at the same place in trees of one structure."""
-    leaves, spec = flatten(tree)
-    others = [_same(spec, t) for t in rest]
-    return unflatten(spec, [fn(*xs) for xs in zip(leaves, *others, strict=True)])
+    """A function of the leaves that stand at the same place in trees of one structure.
+
+    A place where one tree has None, as a gradient has for what is no float, keeps what stands there
+    in the first tree that has something.
+    """
+    leaves, spec = flatten_with_none(tree)
+    others = [_same(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
+    return unflatten(spec, [_mapped(fn, xs) for xs in zip(leaves, *others, strict=True)])
 
 
-def _same(spec: Spec, tree: Any) -> list[Any]:
-    leaves, found = flatten(tree)
+def _mapped(fn: Callable[..., Any], xs: tuple[Any, ...]) -> Any:
+    if all(x is not None for x in xs):
+        return fn(*xs)
+    return next((x for x in xs if x is not None), None)
+
+
+def _same(leaves: list[Any], spec: Spec, tree: Any, place: int) -> list[Any]:
+    others, found = flatten_with_none(tree)
     if found != spec:
+        from .comparing import unlike
+
         raise UserError(
-            f"trees of different structure: {shown(spec)} and {shown(found)}",
+            f"the trees differ: tree_{place}{unlike('', spec, found, leaves, others)}",
             origin=user_origin(),
-            remedy="give trees of the same dicts and tuples, with a leaf in each place",
+            remedy="give trees of the same dicts, tuples and configuration, with a leaf in each "
+            "place; None stands for a leaf that is not there",
         )
-    return leaves
+    return others
 
 
-def shown(spec: Spec) -> str:
-    """A structure in messages, with a star for each leaf."""
-    text = str(spec).removeprefix("PyTreeSpec(").removesuffix(")")
-    return text.split(", namespace=")[0].removesuffix(", NoneIsLeaf")
+def captured_functions(values: Any) -> list[Callable[..., Any]]:
+    """The functions among the configuration of dataclasses; what they capture is captured."""
+    if isinstance(values, dict):
+        values = list(values.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(values, tuple | list):
+        return [f for x in values for f in captured_functions(x)]  # pyright: ignore[reportUnknownVariableType]
+    if not dataclasses.is_dataclass(values) or isinstance(values, type):
+        return []
+    names, settings = parts(values)
+    within = [getattr(values, n) for n in names]
+    return [*functions(settings), *captured_functions(within)]
 
 
 def labels(spec: Spec, name: str) -> list[str]:
@@ -119,26 +145,37 @@ def paths(spec: Spec, name: str) -> list[str]:
 
 
 def _registrable(cls: type[Any]) -> bool:
-    return dataclasses.is_dataclass(cls)
+    return dataclasses.is_dataclass(cls) and cls not in _registered
 
 
 def _register(cls: type[Any]) -> None:
-    import optree
+    def take(x: Any) -> tuple[tuple[Any, ...], Parts, tuple[str, ...]]:
+        names, settings = parts(x)
+        return tuple(getattr(x, n) for n in names), (names, settings), names
 
-    if cls in _registered:
-        raise UserError(f"a field of the dataclass {cls.__name__} holds the dataclass itself")
-    _registered.add(cls)
-    names = tuple(f.name for f in dataclasses.fields(cls))
-
-    def take(x: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
-        return tuple(getattr(x, n) for n in names), None, names
-
-    def build(_: None, children: tuple[Any, ...]) -> Any:
+    def build(form: Parts, children: tuple[Any, ...]) -> Any:
         made: Any = object.__new__(cls)
+        names, settings = form
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)
+        for name, setting in settings:
+            if setting.value is not dataclasses.MISSING:
+                object.__setattr__(made, name, setting.value)
         return made
 
-    entry = optree.GetAttrEntry
-    register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
-    register(cls, take, build, path_entry_type=entry, namespace=NAMESPACE)
+    node(cls, take, build)
+
+
+def node(cls: type[Any], take: Callable[[Any], Any], build: Callable[[Any, Any], Any]) -> None:
+    """Let objects of a class be nodes of trees, once."""
+    if cls in _registered:
+        return
+    import optree
+
+    with _LOCK:
+        if cls in _registered:
+            return
+        entry = optree.GetAttrEntry
+        register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
+        register(cls, take, build, path_entry_type=entry, namespace=NAMESPACE)
+        _registered.add(cls)

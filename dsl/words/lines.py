@@ -85,7 +85,10 @@ class Match:
             return self._rewritten() or ""
         texts = {name: _Text(_written(x)) for name, x in self.bound.items()}
         if "args" in self.bound:
+            texts["args"] = _Text(_written(_stacked(self.bound["args"])))
             texts["first"] = _Text(_written(self.bound["args"][:1]))
+        if "r" in self.bound:
+            texts["r"] = _Text(_ranges(self.bound["r"], self.pattern.code == "np.r_[r]"))
         if "F" in texts:
             texts["F"] = _Text(OURS.get(texts["F"], texts["F"]))
         if isinstance(self.node, ast.AugAssign):
@@ -176,6 +179,28 @@ def _ours(text: str) -> str:
         return f"dlvm.{name}" if lookup(name) is not None else found[0]
 
     return re.sub(r"\b(np|numpy|math)\.(\w+)", replaced, text)
+
+
+def _stacked(args: list[Any]) -> list[Any]:
+    """Arguments of which the first, where it is a list, is made an array."""
+    first, *rest = args
+    if isinstance(first, ast.List | ast.Tuple):
+        first = ast.Name(f"dlvm.stack({ast.unparse(first)})")
+    return [first, *rest]
+
+
+def _ranges(index: ast.AST, vectors: bool) -> str:
+    """What stands between the brackets of ``np.r_`` or ``np.c_``; a slice counts."""
+    items: Sequence[ast.AST] = index.elts if isinstance(index, ast.Tuple) else [index]
+    text = _written([_range(i) if isinstance(i, ast.Slice) else i for i in items])
+    if not vectors:
+        return text
+    return f"dlvm.atleast_1d({text})" if len(items) > 1 else f"[dlvm.atleast_1d({text})]"
+
+
+def _range(s: ast.Slice) -> ast.AST:
+    given = [s.lower or ast.Constant(0), s.upper or ast.Constant(0), s.step or ast.Constant(1)]
+    return ast.Name(f"dlvm.arange({_written(given)})")
 
 
 def _written(x: Any) -> str:

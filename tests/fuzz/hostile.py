@@ -36,7 +36,7 @@ from .judge import Wrong
 from .silly import silly
 
 GOLDEN = CORPUS.parent / "golden"
-MEMORY = 8 << 30
+MEMORY = 16 << 30
 EXIT_CODES = (0, 1, 2)
 
 
@@ -63,10 +63,16 @@ def parser(seed: int, current: Path) -> None:
             build(full)
 
 
+def limit_memory() -> None:
+    """Makes a case that asks for too much memory fail, and leaves the hard limit as it is."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))
+
+
 def command(seed: int, current: Path) -> None:
     """The command line never fails with an exception, nor says that it is our fault."""
     dice = Seeded(seed)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory()
     text = text_of(dice)
     current.write_text(damaged(dice, text) if dice.integer(0, 1) else text, "utf8")
     words = _words(dice, current)

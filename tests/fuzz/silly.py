@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import resource
 import signal
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,12 +26,12 @@ from dlvm.dsl.words.names import every_name
 from dlvm.dsl.words.origins import frames
 from dlvm.testing.drawing.dice import Dice, Seeded
 
+from .hostile import limit_memory
 from .judge import Wrong
 
 CALLS = 50
 """How many calls one seed makes."""
 LINES = 12
-MEMORY = 16 << 30
 SECONDS = 2.0
 """A loop of 2**62 turns is what was asked for: such a call is cut off."""
 MODULES = ("linalg", "nn", "random", "tree")
@@ -193,7 +192,7 @@ def _parameters(fn: Call) -> list[inspect.Parameter]:
 
 def silly(seed: int, current: Path) -> None:
     """Some calls, each staged or not, each judged."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory()
     dice = Seeded(seed)
     with contextlib.redirect_stdout(io.StringIO()):
         for _ in range(CALLS):

@@ -252,8 +252,6 @@ MEANINGS: dict[str, Call] = {
     "clip": lambda x, min=None, max=None: np.clip(x, min, max),
     "tap": lambda x, name: x,
     "take": lambda x, i, axis=None, mode="raise": np.take(x, i, axis, mode=mode),
-    "reshape": lambda x, *shape: np.reshape(x, shape[0] if len(shape) == 1 else shape),
-    "transpose": lambda x, *axes: np.transpose(x, axes or None),
     "nn.relu": lambda x: np.maximum(x, 0),
     "nn.relu6": _relu6,
     "nn.leaky_relu": lambda x, slope=0.01: np.where(x < 0, x * slope, x),

@@ -20,6 +20,11 @@ SQUARE = drawn(3, 3)
 LABELS = counted(3, below=4)
 MASK = counted(3, 4, below=2) > 0
 RISING = np.sort(drawn(6))
+METHODS = (
+    *("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "hazen", "weibull"),
+    *("averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf"),
+    *("median_unbiased", "normal_unbiased"),
+)
 KEY = np.array([7, 11], np.uint32)
 Entry = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -47,6 +52,8 @@ TABLE: dict[str, list[Entry]] = {
     "isin": [of(X, V), of(counted(3, 4, below=5), np.arange(3))],
     **dict.fromkeys(("square", "reciprocal", "degrees", "radians", "nan_to_num"), ONE),
     **dict.fromkeys(("positive", "real", "imag", "conj", "sinc", "copy"), ONE),
+    **dict.fromkeys(("real_if_close", "iscomplex", "isreal"), ONE),
+    "angle": [of(X), of(X, deg=True)],
     **dict.fromkeys(("isposinf", "isneginf"), ONE),
     "round": [of(X), of(X, 1), of(X * 100, -1)],
     **dict.fromkeys(
@@ -78,10 +85,8 @@ TABLE: dict[str, list[Entry]] = {
         of(X, 0.3),
         of(X, 0.3, axis=1),
         of(X, np.array([0.1, 0.6]), axis=0),
-        of(V, 0.55, method="midpoint"),
-        of(V, 0.55, method="lower"),
-        of(V, 0.55, method="higher"),
-        of(V, 0.55, method="nearest"),
+        *(of(V, 0.55, method=m) for m in METHODS),
+        *(of(X, np.array([0.05, 0.3, 0.6, 0.97]), axis=1, method=m) for m in METHODS[1:]),
     ],
     "percentile": [of(X, 30), of(X, np.array([10.0, 60.0]), axis=1, keepdims=True)],
     **dict.fromkeys(("cumsum", "cumprod"), [of(X), of(X, axis=1), of(V)]),
@@ -134,6 +139,12 @@ TABLE: dict[str, list[Entry]] = {
         of("ij->ji", X),
         of("ij,j->i", X, V[:4]),
     ],
+    "cross": [
+        of(SQUARE, drawn(3, 3)),
+        of(V[:3], drawn(2, 3)),
+        of(X, Y.T[:, :3], 0, 1, 0),
+        of(X, Y, axis=0),
+    ],
     "trace": [of(SQUARE), of(X, 1), of(T, 0, 1, 2)],
     # shapes
     "reshape": [of(X, (4, 3)), of(X, (2, -1))],
@@ -148,6 +159,8 @@ TABLE: dict[str, list[Entry]] = {
     "broadcast_arrays": [of(V[:4], X)],
     **dict.fromkeys(("atleast_1d", "atleast_2d", "atleast_3d"), [of(X), of(V), of(V, X)]),
     "flip": [of(X), of(X, 0), of(X, (0, -1))],
+    **dict.fromkeys(("fftshift", "ifftshift"), [of(X), of(V), of(T, (0, -1))]),
+    "rollaxis": [of(T, 2), of(T, 0, 3), of(T, -1, -2)],
     "rot90": [of(X), of(X, 2), of(T, 1, (0, 2))],
     "roll": [of(X, 2), of(X, (1, -1), (0, 1)), of(X, -1, -1)],
     "repeat": [of(X, 2), of(X, 2, 1)],
@@ -171,6 +184,7 @@ TABLE: dict[str, list[Entry]] = {
     "hsplit": [of(X, 2)],
     "vsplit": [of(X, 3)],
     "unstack": [of(X), of(X, -1)],
+    "dsplit": [of(T, 2), of(T, [1, 3])],
     "meshgrid": [of(V, U), of(V, U, indexing="ij")],
     "diag": [of(V), of(X), of(V, 1), of(X, -1)],
     "diagonal": [of(X), of(X, 1), of(T, 0, 1, 2)],
@@ -266,6 +280,9 @@ SILENT = {
     "result_type": "it speaks of types alone",
     "ndim": "it speaks of shapes alone",
     "shape": "it speaks of shapes alone",
+    "broadcast_shapes": "it speaks of shapes alone",
+    "iscomplexobj": "it speaks of types alone",
+    "isrealobj": "it speaks of types alone",
     "size": "it speaks of shapes alone",
     "empty": "its elements are whatever is there",
     "empty_like": "its elements are whatever is there",
@@ -315,13 +332,29 @@ NO_SLOPE = {
 
 BESIDE_ONE = {
     **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
+    "tanh": "the derivative is 1 - y y, and y is rounded",
     "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
     "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }
 """Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
 
+SLOPES_BESIDE = {
+    **dict.fromkeys(("logsumexp", "cumulative_logsumexp", "logaddexp", "logaddexp2"), 1),
+    **dict.fromkeys(("acos", "asin", "atanh"), 1),
+    **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
+    "nn.log_sigmoid": 1,
+    "nn.gelu": 40,
+}
+"""Beside which number alone the error of the second derivative of a function is small.
+
+The gradient of the first is a softmax, whose own gradient is y (1 - y) with y rounded, and so are
+those of what saturates; that of the second is made of (1 - x) and (1 + x), which are exact beside
+1 and not beside 0. In that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
+"""
+
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
+CONSTANT |= {"angle"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
 CONSTANT |= {"histogram(float64[3, 4], 4, [-2.0, 2.0])"}
 CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical"}

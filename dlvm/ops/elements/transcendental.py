@@ -154,13 +154,36 @@ class LogAddExp(Elementwise):
         """The shares ``e**x / (e**x + e**y)`` and the rest; equal ones of equal infinities."""
         apart = self.x - self.y
         plain = Or(Equal(apart, apart), Not(Equal(self.x, self.y)))
-        apart = Select(plain, apart, zeros(self.type))
+        apart = self._in_units_of_e(Select(plain, apart, zeros(self.type)))
         return dy[0] * Sigmoid(apart), dy[0] * Sigmoid(-apart)
+
+    def _in_units_of_e(self, apart: Value) -> Value:
+        return apart
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         apart = s.unary("abs", s.binary("sub", *x))
         apart = s.select(s.binary("eq", *x), number(s, 0.0, apart), apart)
         small = s.unary("log1p", s.unary("exp", s.unary("neg", apart)))
+        return s.binary("add", s.binary("max", *x), small)
+
+
+class LogAddExp2(LogAddExp):
+    """``log2(2**x + 2**y)`` without overflow; -inf where both are."""
+
+    name = "logaddexp2"
+    cancels = "it is near 0 where 2**x + 2**y is near 1"
+
+    def reference(self, *operands: Array) -> Any:
+        return np.logaddexp2(*operands)
+
+    def _in_units_of_e(self, apart: Value) -> Value:
+        return apart * math.log(2)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        apart = s.unary("abs", s.binary("sub", *x))
+        apart = s.select(s.binary("eq", *x), number(s, 0.0, apart), apart)
+        small = s.unary("log1p", s.unary("exp2", s.unary("neg", apart)))
+        small = s.binary("mul", small, number(s, 1 / math.log(2), small))
         return s.binary("add", s.binary("max", *x), small)
 
 

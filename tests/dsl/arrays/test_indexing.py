@@ -272,3 +272,47 @@ def test_a_step_backwards_along_an_open_axis():
         for n in (0, 1, 2, 5, 8):
             x = np.arange(float(n))
             assert np.array_equal(opened(x), x[cut]), (cut, n)
+
+
+TRUTHS = [True, False, np.True_, np.bool_(False), np.asarray(True), np.asarray(False)]
+
+
+def _around(m: Any) -> list[tuple[Any, Any]]:
+    """Indices with a mask of no axes, and values that NumPy takes there."""
+    row = np.array([7.0, 8.0, 9.0])
+    of_one = [m, (m, 0), (slice(None), m), (0, m), (m, 1, 2), (..., m)]
+    of_rows = [m, (m, slice(1, None)), (None, m)]
+    return [*((i, 50.0) for i in of_one), *((i, row) for i in of_rows), (m, row[None, None])]
+
+
+@pytest.mark.parametrize("at", range(10))
+def test_a_mask_of_no_axes_writes_all_or_nothing(at: int):
+    x = np.arange(6.0).reshape(2, 3)
+
+    def write(x: Any, m: Any) -> Any:
+        index, value = _around(m)[at]
+        x = x.copy()
+        x[index] = value
+        return x
+
+    staged = dlvm.function(write)
+    slope = dlvm.function(dlvm.grad(lambda x, m: (write(x, m) * x).sum()))
+    for truth in TRUTHS:
+        wanted = write(x, bool(truth))
+        assert np.array_equal(dlvm.function(lambda x, m=truth: write(x, m))(x), wanted), truth
+        assert np.array_equal(staged(x, np.asarray(truth)), wanted), truth
+        kept = wanted == x
+        assert np.array_equal(slope(x, np.asarray(truth)), wanted + x * kept)
+
+
+def test_a_mask_of_no_axes_reads_all_and_what_it_can_not_read_is_an_error():
+    x = np.arange(3.0)
+    f = dlvm.function(lambda x: (x[True], x[np.True_, 1:], x[..., None, True]))
+    wanted = (x[None], x[None, 1:], x[..., None, None])
+    assert all(np.array_equal(a, b) for a, b in zip(f(x), wanted, strict=True))
+    with pytest.raises(UserError, match="not known while tracing"):
+        dlvm.function(lambda x: x[x[0] > 1])(x)
+    with pytest.raises(UserError, match=r"dlvm.zeros\(\(0, \*x.shape\), dtype=x.dtype\)"):
+        dlvm.function(lambda x: x[False])(x)
+    made = dlvm.function(lambda x: dlvm.zeros((0, *x.shape), dtype=x.dtype))(x)
+    assert made.shape == x[False].shape and made.dtype == x.dtype

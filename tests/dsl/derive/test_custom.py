@@ -349,9 +349,9 @@ def test_a_cotangent_that_would_be_lost_is_an_error():
         outside[0] = w
         return f(x).sum()
 
-    with pytest.raises(dlvm.UserError, match="pass the value as an argument"):
+    with pytest.raises(dlvm.UserError, match="pass it as an argument"):
         dlvm.grad(loss)(W, X)
-    with pytest.raises(dlvm.UserError, match="pass the value as an argument"):
+    with pytest.raises(dlvm.UserError, match="pass it as an argument"):
         dlvm.jvp(loss, (W, X), (W, X))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import UserError
 
 X = np.random.default_rng(2).normal(size=(4, 3))
 I = np.array([2, 0, 0, 1])  # noqa: E741
@@ -187,3 +188,10 @@ def test_an_operation_class_alone_makes_the_public_name_and_the_numpy_function()
         assert "size of each" in dlvm.fabs.__doc__ and "fabs" in dir(dlvm)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
+def test_a_list_of_numbers_is_told_as_one_of_arrays_is():
+    x = np.array([1.0, 3.0])
+    with pytest.raises(UserError, match=r"write dlvm\.max\(dlvm\.stack\(\(x\[0\], x\[1\]\)\)\)"):
+        dlvm.function(lambda x: np.max((x[0], x[1])))(x)
+    assert dlvm.function(lambda x: dlvm.max(dlvm.stack((x[0], x[1]))))(x) == 3

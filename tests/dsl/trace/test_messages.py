@@ -77,7 +77,7 @@ MISTAKES = [
     (lambda: dlvm.spec(3), UserError, ("takes a type as text, found 3", "help: write")),
     (lambda: dlvm.spec("f32[B,3"), UserError, (r"'f32\[B,3'", "the closing ] is missing")),
     (lambda: dlvm.spec("float32[3]"), UserError, ("mean f32", r'help: write dlvm.spec\("f32\[3\]')),
-    (lambda: dlvm.spec("f32(3)"), UserError, (r"unexpected '\('", "help: write")),
+    (lambda: dlvm.spec("f32(3)"), UserError, (r"found '\('", "help: write")),
     (lambda: dynamic("B"), UserError, ("dynamic='B': expected a dict", '{"x": "B,784"}')),
     (lambda: dynamic(3), UserError, ("dynamic=3: expected a dict", '{"x": "B,784"}')),
     (lambda: dynamic({"x": 3}), UserError, (r"\{'x': 3\}: expected the shape as text", "help")),

@@ -434,6 +434,45 @@ class AnIntOfAValue:
         return x[x[2].astype(int)]
 
 
+@case("write dlvm.mean(dlvm.stack([x, 2 * x]), axis=0)", 1.5 * X)
+class AMeanOfAList:
+    def wrong(x):
+        return np.mean([x, 2 * x], axis=0)
+
+    def right(x):
+        return dlvm.mean(dlvm.stack([x, 2 * x]), axis=0)
+
+
+JOINED = np.array([3.0, 1.0, 2.0, 7.0, 0.0, 1.0, 3.0])
+
+
+@case("write dlvm.concat(dlvm.atleast_1d(x, 7.0, dlvm.arange(0, 2, 1), x[0]))", JOINED)
+class VectorsJoinedInBrackets:
+    def wrong(x):
+        return np.r_[x, 7.0, :2, x[0]]
+
+    def right(x):
+        return dlvm.concat(dlvm.atleast_1d(x, 7.0, dlvm.arange(0, 2, 1), x[0]))
+
+
+@case("write dlvm.concat([dlvm.atleast_1d(x * 2)])", 2 * X)
+class OneVectorInBrackets:
+    def wrong(x):
+        return np.r_[x * 2]
+
+    def right(x):
+        return dlvm.concat([dlvm.atleast_1d(x * 2)])
+
+
+@case("write dlvm.column_stack([x, 2 * x]), the dlvm.concat of columns", np.c_[X, 2 * X])
+class ColumnsInBrackets:
+    def wrong(x):
+        return np.c_[x, 2 * x]
+
+    def right(x):
+        return dlvm.column_stack([x, 2 * x])
+
+
 @pytest.mark.parametrize("found", CASES, ids=lambda c: c.wrong.__qualname__.partition(".")[0])
 def test_the_remedy_works_when_it_is_followed_to_the_letter(found: Remedy, capfd: Any):
     with pytest.raises(UserError) as caught:
@@ -450,7 +489,8 @@ def test_the_remedy_works_when_it_is_followed_to_the_letter(found: Remedy, capfd
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.code)
 def test_a_pattern_is_python_and_its_remedy_names_what_it_binds(pattern: Any):
     _read(pattern.code)
-    found = {"c", "a", "b", "m", "n", "i", "v", "F", "T", "args", "first", "op", "parts", "values"}
+    found = {"c", "a", "b", "m", "n", "i", "r", "v", "F", "T", "args", "first", "op", "parts"}
+    found |= {"values"}
     text = pattern.remedy.replace("{made}", "")
     named = {part.partition("}")[0].partition(":")[0] for part in text.split("{")[1:]}
     assert named <= found

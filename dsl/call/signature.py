@@ -1,22 +1,20 @@
-"""What a cached program holds for: a signature of the arguments, and captured state."""
+"""What programs are compiled for: the signatures of calls, and how these differ."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dlvm.base.errors import DlvmError
-from dlvm.dsl.state.watch import State
+from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import shown
 from dlvm.ir import Expr, TensorType
 from dlvm.ir.interpret import bind
-
-from .compiled import Compiled
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,26 +27,6 @@ class Signature:
     leaves: tuple[tuple[TensorType, bool], ...]
     interpreted: bool
     checked: bool = False
-
-
-@dataclasses.dataclass(eq=False, slots=True)
-class Specialisation:
-    """A compiled program, the state outside its arguments that it holds for, and its last use.
-
-    ``taken`` says that a short cut led to it since it was last asked, ``dropped`` that none may.
-    """
-
-    signature: Signature
-    compiled: Compiled
-    unwatched: dict[str, str]
-    used: int = 0
-    taken: bool = False
-    dropped: bool = False
-
-    @property
-    def state(self) -> State:
-        """The captured state."""
-        return self.compiled.state
 
 
 def leaf_key(leaf: Any) -> Any:
@@ -68,7 +46,8 @@ def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]
         return f"the arguments were {', '.join(known[-1].names)}, are {', '.join(new.names)}"
     alike = [s for s in named if s.tree == new.tree]
     if not alike:
-        return f"the structure of the arguments was {shown(named[-1].tree)}, is {shown(new.tree)}"
+        name, was, is_ = differing(new.names, named[-1].tree, new.tree)
+        return f"the structure of the arguments changed: {unlike(name, was, is_)}"
     same = [s for s in alike if s.static == new.static]
     if not same:
         return ", ".join(_other_values(alike[-1].static, new.static)[:3])
@@ -114,3 +93,55 @@ def serves(made: Signature, wanted: Signature) -> bool:
 def concrete(t: TensorType) -> tuple[int, ...]:
     """The shape of a type without symbols."""
     return tuple(int(d) for d in t.shape)
+
+
+def advised(known: Sequence[Signature], new: Signature) -> str:
+    """What to do about many compiles, by what differs from the programs that there are."""
+    like = [s for s in known if (s.names, s.tree) == (new.names, new.tree)]
+    if any(s.static != new.static for s in like):
+        return "pass what changes as an array or a number, and not as static="
+    if any(s.leaves != new.leaves for s in like):
+        return "declare sizes that change as open, dlvm.function(dynamic=True), or pad the arrays"
+    if like:
+        return "pass captured state that changes as an argument"
+    return "pass arguments of one structure and configuration"
+
+
+def came_back_wider(
+    old: Signature, new: Signature, program: Program, labels: Sequence[str]
+) -> str | None:
+    """Say which leaf of an argument is wider than before, if a program gave the argument.
+
+    ``program`` is that of the old signature: the new argument has the structure and the types of
+    its results, or of one of them.
+    """
+    if (old.names, old.tree, old.static) != (new.names, new.tree, new.static):
+        return None
+    pairs = [(a[0], b[0]) for a, b in zip(old.leaves, new.leaves, strict=True)]
+    wider = [i for i, (a, b) in enumerate(pairs) if widened(a, b)]
+    if not wider or any(a != b for i, (a, b) in enumerate(pairs) if i not in wider):
+        return None
+    results = [r.type for r in program.module.main.results]
+    given = {*_parts(program.tree, results)}
+    of = [(tree, types) for tree, types in _parts(new.tree, [b for _, b in pairs]) if types]
+    back = [types for tree, types in of if (tree, types) in given]
+    if not any(pairs[i][1] in types for types in back for i in wider):
+        return None
+    i = wider[0]
+    return f"{labels[i]} was {pairs[i][0]} and came back as {pairs[i][1]}"
+
+
+def widened(a: TensorType, b: TensorType) -> bool:
+    """Whether an array has become one of the same shape and of a wider type."""
+    return a.shape == b.shape and b.dtype.is_float and a.dtype.bytes < b.dtype.bytes
+
+
+def _parts(
+    tree: Tree, types: Sequence[TensorType]
+) -> Iterator[tuple[Tree, tuple[TensorType, ...]]]:
+    """A tree and its children, each with the types of its leaves."""
+    yield tree, tuple(types)
+    at = 0
+    for child in tree.children():
+        yield child, tuple(types[at : at + child.num_leaves])
+        at += child.num_leaves

@@ -1,0 +1,40 @@
+"""Warnings of what a trace or a compile noticed: ``dlvm.TraceWarning``, with the user's line."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+from dlvm.base.errors import Origin, TraceWarning
+from dlvm.ir import Module
+
+from .scopes import user_origin
+
+UNROLLED = 5000
+"""How many operations of one line are told as an unrolled loop."""
+
+
+def warned(message: str, origin: Origin | None) -> None:
+    """Warn at a line of the user's; at the line that called dlvm where there is none."""
+    at = origin or user_origin()
+    file, line = (at.file, at.line) if at else ("<unknown>", 0)
+    warnings.warn_explicit(message, TraceWarning, file, line)
+
+
+def unrolled(label: str, module: Module, told: set[str]) -> None:
+    """Warn once of a trace with thousands of operations that one line has recorded."""
+    if "unrolled" in told or sum(len(fn.ops) for fn in module.functions) < UNROLLED:
+        return
+    lines = Counter(
+        (op.origin.file, op.origin.line) for fn in module.functions for op in fn.ops if op.origin
+    )
+    (file, line), count = lines.most_common(1)[0] if lines else (("", 0), 0)
+    if count < UNROLLED:
+        return
+    told.add("unrolled")
+    warned(
+        f"{label} records {count} operations at this line, once for each trip of a Python loop; "
+        "compiling takes longer with each of them: write dlvm.fori_loop or dlvm.scan, which "
+        "compile the body once",
+        Origin(file, line),
+    )
