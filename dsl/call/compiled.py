@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,8 @@ class Compiled:
         self._donated = sorted(program.module.main.donations().values())
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
+        self.gave: list[weakref.ref[Array]] = []
+        """The results of the latest call that took no short cut, such as the first one."""
         self.used = 0
         self.taken = False
 
@@ -163,7 +166,9 @@ class Compiled:
         arrays += captured
         looked = looks(self.road.options.debug)
         if not looked.at_numbers:
-            return unflatten(self.program.tree, self._results(arrays))
+            results = self._results(arrays)
+            self.gave = [weakref.ref(r) for r in results]
+            return unflatten(self.program.tree, results)
         before = kept(arrays, self._donated)
         road = self.road.strict
         results = self._results(arrays, road)
