@@ -10,6 +10,7 @@ from .dropping import drop
 from .fusion import fuse
 from .hoisting import hoist
 from .inlining import inline_calls, open_checkpoints, open_recompute
+from .lowering import lower
 from .ordering import order
 from .sharing import share
 from .simplification import fold_constants, simplify
@@ -20,6 +21,7 @@ from .weighing import weigh_recomputation
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
+    lower,  # before every law, so that laws see the operations of a lowering
     pass_stops,
     simplify,
     fold_constants,
