@@ -25,7 +25,6 @@ from pathlib import Path
 from dlvm.compile import Options, Road
 from dlvm.target import Target
 from dlvm.testing.drawing.dice import Seeded
-
 from tests.fuzz.case import Case
 from tests.fuzz.subjects import KINDS
 
