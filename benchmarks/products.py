@@ -29,13 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.floors import Peak
-from dlvm.gen import pool, tape
-from dlvm.gen.cpu import attributes
-from dlvm.gen.emit import Text
-from dlvm.gen.llvm import Library, object_code
-from dlvm.gen.panels import WORDS
-from dlvm.gen.product import Generic, use
-from dlvm.gen.schedule import Schedule
+from dlvm.gen.llvm.binding import Library, object_code
+from dlvm.gen.loops.schedule import Schedule
+from dlvm.gen.products.objects import Generic, use
+from dlvm.gen.products.panels import WORDS
+from dlvm.gen.runtime import pool, tape
+from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import F32, F64, Array, DType
 from dlvm.target import Target
 

@@ -29,8 +29,8 @@ from dlvm.trust import guard
 
 if TYPE_CHECKING:
     from dlvm.ad.linear import Point
-    from dlvm.gen.executable import Executable
-    from dlvm.gen.report import Report
+    from dlvm.gen.call.executable import Executable
+    from dlvm.gen.program.report import Report
     from dlvm.passes import Pass, Watch
     from dlvm.target import Target
 
@@ -220,8 +220,8 @@ def at_a_point(
 def flops_of(module: Module, name: str) -> Dim:
     """The floating-point operations of one run of a function, after optimisation."""
     from dlvm.cost import body_flops
-    from dlvm.opt.inlining import keep_reachable
     from dlvm.opt.pipelines import MEANING
+    from dlvm.opt.regions.inlining import keep_reachable
 
     full = expand(module)
     first = full.function(name)
@@ -273,7 +273,7 @@ class Interpreted:
     @property
     def report(self) -> Report:
         """A report in which all counts are zero, since nothing was compiled."""
-        from dlvm.gen.report import Report
+        from dlvm.gen.program.report import Report
 
         return Report({}, kernels=0, flops=0, bytes=0, peak_bytes=0, target="interpreter")
 

@@ -8,25 +8,24 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+from dlvm.gen.call.executable import Executable, Texts
+from dlvm.gen.call.interface import Interface
+from dlvm.gen.call.sizes import emit_sizes
+from dlvm.gen.checked import bounds
+from dlvm.gen.checked.buffers import Checker
+from dlvm.gen.cpu.driver import emit_driver
+from dlvm.gen.cpu.kernels import emit_kernel
+from dlvm.gen.llvm.binding import Library, assembly, object_code
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.gen.program.coalesce import coalesce
+from dlvm.gen.program.control import to_program
+from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
+from dlvm.gen.program.steps import Launch, Program
+from dlvm.gen.program.text import program_text
+from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
-
-from . import bounds
-from .coalesce import coalesce
-from .control import to_program
-from .cpu import attributes, emit_kernel
-from .driver import emit_driver
-from .emit import Text
-from .executable import Executable, Texts
-from .interface import Interface
-from .llvm import Library, assembly, object_code
-from .loops import LoopKernel
-from .memory import Arena, plan
-from .program import Launch, Program
-from .program_text import program_text
-from .regions import Checker
-from .report import Report, activation_bytes, program_bytes, program_flops
-from .sizes import emit_sizes
 
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 

@@ -20,6 +20,13 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.base import environment
+from dlvm.gen.call.executable import Executable, Texts
+from dlvm.gen.call.interface import Interface
+from dlvm.gen.llvm.binding import Library, version
+from dlvm.gen.llvm.cache import store
+from dlvm.gen.llvm.disk import digest
+from dlvm.gen.loops.status import culprits
+from dlvm.gen.program.report import Report
 from dlvm.ir import Dim, Module
 from dlvm.ir.core import OPS
 from dlvm.ir.rewrite import RULES
@@ -27,13 +34,6 @@ from dlvm.ir.text.line import Line, parse_dim
 from dlvm.target import Target
 
 from .build import build
-from .cache import store
-from .executable import Executable, Texts
-from .interface import Interface
-from .llvm import Library, version
-from .report import Report
-from .status import culprits
-from .store import digest
 
 ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
 """Where the sources stand that decide what becomes of a trace."""

@@ -31,7 +31,7 @@ from .signature import Signature
 from .source import Source
 
 if TYPE_CHECKING:
-    from dlvm.gen.report import Report
+    from dlvm.gen.program.report import Report
 
 log = logging.getLogger("dlvm.compile")
 EACH = "call the staged function itself, which compiles for each structure and type"

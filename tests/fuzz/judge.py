@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlvm.gen.build import build
-from dlvm.gen.executable import Executable
+from dlvm.gen.call.executable import Executable
 from dlvm.ir import Array, Module
 from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run

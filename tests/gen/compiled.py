@@ -6,14 +6,14 @@ from functools import cache
 import numpy as np
 
 import dlvm.ops  # noqa: F401  registers the operations
-from dlvm.gen import pool, tape
-from dlvm.gen.cpu import attributes, emit_kernel
-from dlvm.gen.emit import Text
-from dlvm.gen.llvm import Library, object_code
-from dlvm.gen.loops_run import Counts, run_kernel
-from dlvm.gen.loops_verify import verify
-from dlvm.gen.lower import lower
-from dlvm.gen.status import WORDS
+from dlvm.gen.cpu.kernels import emit_kernel
+from dlvm.gen.llvm.binding import Library, object_code
+from dlvm.gen.loops.interpreter import Counts, run_kernel
+from dlvm.gen.loops.status import WORDS
+from dlvm.gen.loops.verifier import verify
+from dlvm.gen.lower.kernels import lower
+from dlvm.gen.runtime import pool, tape
+from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.grains import stretch
-from dlvm.gen.loops import Loop, LoopKernel, statements
-from dlvm.gen.loops_verify import verify
-from dlvm.gen.schedule import cpu
+from dlvm.gen.loops.schedule import cpu
+from dlvm.gen.loops.statements import Loop, LoopKernel, statements
+from dlvm.gen.loops.verifier import verify
+from dlvm.gen.lower.grains import stretch
 
 from .compiled import Compiled, interpret, kernel, loops
 from .test_kernels import CENTRED, SOFTMAX
