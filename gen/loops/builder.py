@@ -69,8 +69,7 @@ class Scope:
 class Nest:
     """The scopes that are open, outermost first."""
 
-    def __init__(self, width: int = 0, inner: Kind = "vector") -> None:
-        self.width = width
+    def __init__(self, inner: Kind = "parallel") -> None:
         self.inner: Kind = inner
         self.scopes = [Scope(set())]
         self.counting = True
@@ -121,7 +120,6 @@ class Nest:
             yield symbol(name)
         if extent == 0:
             return
-        width = (width or self.width) if kind == "vector" else 0
         self.put(Loop(name, extent, kind, tuple(body), limit, width, counts=counts))
 
     @contextmanager

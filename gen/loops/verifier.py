@@ -179,7 +179,7 @@ class _Verifier:
 
     def loop(self, s: Loop, place: _Place) -> None:
         """A serial loop is gone through twice, as a turn follows the one before."""
-        if s.grain != 0 and not _can_be_shared(s):
+        if s.grain != 0 and not can_be_shared(s):
             raise self.fail(s, "threads can't share these loops")
         facts = place.facts.with_variable(s.var, s.extent - 1, s.extent - 1)
         if s.kind != "serial":
@@ -279,7 +279,7 @@ class _Verifier:
             raise self.fail(s, "two turns may write one element")
 
 
-def _can_be_shared(loop: Loop) -> bool:
+def can_be_shared(loop: Loop) -> bool:
     """Rule 5."""
     outer: set[str] = set()
     for _ in range(loop.levels - 1):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, ceildiv, flatten, piece, recombine, split
-from dlvm.gen.loops.schedule import Schedule
 from dlvm.gen.loops.statements import Barrier, Buffer, Local, Scalar, Where
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
@@ -48,10 +47,10 @@ class Fold:
     more than ``short`` elements. Operands in ``keep`` are written on the way.
     """
 
-    def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
+    def __init__(self, pull: Pull, tree: tuple[int, int], block: int) -> None:
         self.pull, self.nest, self.words = pull, pull.nest, pull.words
         self.tree, self.lanes = tree, tree[1]
-        self.how = how
+        self.block = block
         self.team: Team | None = None
         self.apart = False
         self.short = 0
@@ -207,9 +206,9 @@ class Fold:
             if meet:
                 self._meet()
             lane = self.team.lane
-            yield lane, () if count == self.how.width else (count - 1 - lane,)
+            yield lane, () if count == self.block else (count - 1 - lane,)
         else:
-            kind = "serial" if self.team is None else "vector"
+            kind = "serial" if self.team is None else "parallel"
             with self.nest.loop(kind, count, "lane", limit=self.lanes) as lane:
                 yield lane, ()
 

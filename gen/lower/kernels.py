@@ -24,7 +24,6 @@ from dlvm.gen.loops.frames import (
     only_position,
 )
 from dlvm.gen.loops.index import Index, ceildiv, flatten, guarded, has_calls, reshaped, split
-from dlvm.gen.loops.schedule import Schedule, cpu
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
@@ -56,7 +55,6 @@ from dlvm.ops import (
 
 from .elements import Pull
 from .folds import Team
-from .grains import grained
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_window
 from .products import product_kernel
@@ -70,14 +68,15 @@ FEW, CHUNKS = 16, 4
 """Of so many rows at most, each is shared among threads; but not one of so few chunks."""
 
 
-def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKernel:
-    """The loops of a kernel: its operands, then a buffer for each result that is not in place."""
+def lower(kernel: Kernel, name: str, block: int = 0) -> LoopKernel:
+    """The loops of a kernel: its operands, then a buffer for each result that is not in place.
+
+    With a ``block`` they are laid out for a GPU, in blocks of so many lanes.
+    """
     buffers = _buffers(kernel)
-    work = _Lowering(kernel, buffers, schedule or cpu())
+    work = _Lowering(kernel, buffers, block)
     work.results()
     body = _used(tuple(work.nest.scopes[0].body), set(), set())
-    if work.how.work:
-        body = grained(body, work.how.work)
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
@@ -130,9 +129,9 @@ Target = tuple[Value, Buffer]
 class _Lowering:
     """One kernel on its way to loops."""
 
-    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], how: Schedule) -> None:
-        self.kernel, self.body, self.how = kernel, kernel.body, how
-        self.pull = Pull(kernel.body, buffers, kernel.tree, how)
+    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], block: int) -> None:
+        self.kernel, self.body, self.block = kernel, kernel.body, block
+        self.pull = Pull(kernel.body, buffers, kernel.tree, block)
         self.nest = self.pull.nest
         made = iter(b for b in buffers if b.role == "out")
         operands = dict(zip(kernel.body.params, buffers, strict=False))
@@ -149,7 +148,8 @@ class _Lowering:
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
         if fresh and not (
             self.kernel.family == "product"
-            and product_kernel(self.pull, self.body, self.how, fresh)
+            and not self.block
+            and product_kernel(self.pull, self.body, fresh)
         ):
             if running := scans(self.body):
                 self._running(running, fresh)
@@ -168,7 +168,7 @@ class _Lowering:
             return
         for shape in dict.fromkeys(v.shape for v, _ in targets):
             group = [t for t in targets if t[0].shape == shape]
-            if self.how.processor != "cpu" or turned(self.body, shape):
+            if self.block or turned(self.body, shape):
                 self._rows(Frame(shape, ()), group)
             elif only_position(self.body, shape):
                 self._rows(Frame((product(shape),), ()), group)
@@ -219,7 +219,7 @@ class _Lowering:
     ) -> None:
         """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
-        if self.how.processor == "cpu" and (keep or not whole):
+        if not self.block and (keep or not whole):
             short = bool(self.pull.fold.short)
             count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
             if count != 0:
@@ -246,7 +246,7 @@ class _Lowering:
         extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
         if len(frame.axes) > 1:
             most = min(most, PIECE)
-        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        alone = not self.block and frame.axes and frame.contiguous
         if not alone or isinstance(extent, int):
             yield nullcontext()
             return
@@ -301,7 +301,7 @@ class _Lowering:
 
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
-        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        alone = not self.block and frame.axes and frame.contiguous
         return keeping(self.body, frame.shape, whole) if alone else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At, where: Where) -> None:
@@ -316,7 +316,7 @@ class _Lowering:
 
         So many rows, along the last axis but one, are done already.
         """
-        if self.how.processor == "gpu":
+        if self.block:
             with self._lanes(frame) as found:
                 yield found
             return
@@ -356,7 +356,7 @@ class _Lowering:
 
     def _long(self, frame: Frame) -> bool:
         """Whether threads share each row: there are few, and they are or may be long."""
-        if not (self.how.work and frame.axes and frame.contiguous):
+        if not (frame.axes and frame.contiguous):
             return False
         rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
         short = isinstance(extent, int) and extent <= CHUNKS * self.kernel.tree[0]
@@ -365,7 +365,7 @@ class _Lowering:
     @contextmanager
     def _lanes(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
         """On a GPU: a block for each row to reduce, else a lane for each element."""
-        sizes, width, nest = frame.sizes(frame.rows), self.how.width, self.nest
+        sizes, width, nest = frame.sizes(frame.rows), self.block, self.nest
         count = product(sizes)
         blocks = count if frame.axes else ceildiv(count, width)
         with nest.loop("block", blocks, "block") as block:
@@ -383,11 +383,11 @@ class _Lowering:
     @contextmanager
     def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
         """The elements of a row."""
-        if self.how.processor == "cpu" or not frame.axes:
+        if not self.block or not frame.axes:
             with self.nest.loops(frame.shape, frame.axes, "parallel", frame.last) as inner:
                 yield inner, ()
             return
-        sizes, width = frame.sizes(frame.axes), self.how.width
+        sizes, width = frame.sizes(frame.axes), self.block
         count = product(sizes)
         lane = symbol(next(iter(self.nest.scopes[-1].names)))
         with self.nest.loop("serial", ceildiv(count, width)) as turn:
@@ -415,7 +415,7 @@ class _Lowering:
     def _lines(self, shape: Index, axis: int) -> Generator[tuple[Index, Where]]:
         """A line along an axis: its index among the other axes, and where it exists."""
         before, after = Frame(shape[:axis], ()), Frame(shape[axis + 1 :], ())
-        if self.how.processor == "cpu":
+        if not self.block:
             beside = (*before.shape, *after.shape)
             along = None if after.last is None else axis + after.last
             with self.nest.loops(beside, range(len(beside)), "parallel", along) as line:
@@ -432,11 +432,11 @@ class _Lowering:
         """On a GPU: a block for each index before an axis, lanes beside one another behind it."""
         with (
             self.nest.loop("block", product(before.shape), "block") as block,
-            self.nest.loop("lane", self.how.width, "lane") as lane,
-            self.nest.loop("serial", ceildiv(product(after.shape), self.how.width)) as turn,
+            self.nest.loop("lane", self.block, "lane") as lane,
+            self.nest.loop("serial", ceildiv(product(after.shape), self.block)) as turn,
         ):
             count = product(after.shape)
-            at = turn * self.how.width + lane
+            at = turn * self.block + lane
             e = self.nest.define("e", at, count - 1, (count - 1 - at,))
             line = (*split(block, before.shape), *split(e, after.shape))
             yield line, guarded((), count - 1 - e)

@@ -133,7 +133,7 @@ class Group:
         halves = [nest.local("half", t, size) for t in op.states()]
         with (
             nest.uncounted(),
-            nest.loop("vector", size, "part", limit=size, width=LANES) as i,
+            nest.loop("parallel", size, "part", limit=size, width=LANES) as i,
         ):
             low = i + half * floordiv(i, half)
             left, right = (tuple(nest.load(x, at) for x in parts) for at in (low, low + half))
@@ -144,7 +144,7 @@ class Group:
     @contextmanager
     def lanes(self) -> Generator[Dim]:
         """Each row of the group in a lane."""
-        with self.pull.nest.loop("vector", self.size, "row", width=self.size) as r:
+        with self.pull.nest.loop("parallel", self.size, "row", width=self.size) as r:
             yield r
 
 

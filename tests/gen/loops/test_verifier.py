@@ -9,7 +9,6 @@ import pytest
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.proofs import Facts
-from dlvm.gen.loops.schedule import gpu_row_reduction
 from dlvm.gen.loops.statements import (
     Barrier,
     Buffer,
@@ -225,4 +224,4 @@ func @k(%x: f32[{a},{b},{c}]) -> (f32[{a},{c}], f32[{a},{b},{c}]) {{
 }}
 """
     ).main
-    verify(lower(Kernel(op.params, op, "loops"), gpu_row_reduction()))
+    verify(lower(Kernel(op.params, op, "loops"), "k", 32))
