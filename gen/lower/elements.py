@@ -66,11 +66,11 @@ class Pull:
     """
 
     def __init__(
-        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], block: int
+        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], shaped: bool
     ) -> None:
-        self.nest = Nest("serial" if block else "parallel")
+        self.nest = Nest()
         self.words = Words(self.nest)
-        self.fold = Fold(self, tree, block)
+        self.fold = Fold(self, tree, shaped)
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
         self.kept: dict[Value, Buffer] = {}

@@ -24,7 +24,6 @@ from dlvm.ops import Constant, Elementwise, Reduction
 from dlvm.ops.arrays import reduction
 
 from .elements import Pull, Tile
-from .folds import Team
 
 LANES = 16
 """Accumulators of a row that are put together with those of others; rows of a group."""
@@ -85,9 +84,9 @@ class Group:
         pull, nest = self.pull, self.pull.nest
         parts = [[nest.local("part", t, self.size * LANES) for t in op.states()] for op in ops]
         with nest.loop("serial", self.size, "row") as r:
-            pull.fold.team = Team()
+            pull.fold.beside = True
             pull.fold.partial(ops, At(self.row(r)), LANES, parts, LANES * r)
-            pull.fold.team = None
+            pull.fold.beside = False
         for op, part in zip(ops, parts, strict=True):
             self._finish(op, part)
 

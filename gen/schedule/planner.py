@@ -28,7 +28,11 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import as_line, substitute, symbols
 
 from .grains import WORK, columns, grains, open_columns
-from .transform import Transform, apply
+from .transform import WHOLE, Transform, apply
+from .transforms.bind import Bind
+from .transforms.fuse import Fuse, nested
+from .transforms.lanes import Lanes
+from .transforms.split import Split
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 
@@ -43,6 +47,36 @@ def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
     shares = list(grains(kernel.body, work)) if work else []
     steps = tuple(map(str, (*vectors, *shares)))
     return replace(apply(kernel, shares), steps=steps)
+
+
+def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
+    """The kernel in the blocks of a GPU, of so many lanes: one for each row, or for elements."""
+    steps = list(_blocks(kernel.body, lanes))
+    return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
+
+
+def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
+    """Rows that lanes share, or else each turn of the outermost loops in a lane."""
+    outer = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
+    if any(isinstance(s, Local) for s in body) and outer:
+        yield Lanes(WHOLE, lanes)  # one row, whose loops are those of its lanes
+        return
+    for loop in outer:
+        chain = nested(loop)
+        name = loop.var
+        if len(chain) > 1:
+            yield Fuse(name, len(chain))
+            name = f"{name}.f"
+        inside = list(statements(chain[-1].body))
+        alone = any(holds_no_lanes(s) for s in inside)
+        if not alone and any(isinstance(s, Loop) and s.kind == "parallel" for s in inside):
+            yield from (Bind(name, "block"), Lanes(name, lanes))
+        else:
+            yield from (
+                Split(name, lanes, "mask"),
+                Bind(f"{name}.o", "block"),
+                Bind(f"{name}.i", "lane"),
+            )
 
 
 def _vectors(body: Body, width: int) -> Iterator[Transform]:

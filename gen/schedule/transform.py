@@ -10,6 +10,8 @@ from typing import ClassVar, TypeVar
 from dlvm.base.errors import UserError, closest
 from dlvm.gen.loops.statements import Body, Loop, LoopKernel, Product, Statement, statements
 
+WHOLE = "%kernel"
+"""The name under which a step means all that a kernel does, as the one turn of a block."""
 TRANSFORMS: dict[str, type[Transform]] = {}
 Kind = TypeVar("Kind", bound="type[Transform]")
 
@@ -24,8 +26,8 @@ def register(transform: Kind) -> Kind:
 class Transform(ABC):
     """One step of a schedule: a transform, the loop that it is of, and its numbers.
 
-    Every field behind ``loop`` is a number with a default; in the text it stands as
-    ``name=value`` where it differs from that.
+    Every field behind ``loop`` is a number or a word; in the text it stands as ``name=value``
+    where it differs from its default.
     """
 
     word: ClassVar[str]
@@ -67,12 +69,18 @@ def apply(kernel: LoopKernel, steps: Sequence[Transform]) -> LoopKernel:
 
 
 def _loops(kernel: LoopKernel) -> set[str]:
-    return {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
+    return {WHOLE, *(s.var for s in statements(kernel.body) if isinstance(s, Loop))}
 
 
 def _applied(kernel: LoopKernel, steps: dict[str, Transform]) -> LoopKernel:
     """Steps of different loops that are all there, in one walk."""
-    return replace(kernel, body=_body(kernel.body, steps)) if steps else kernel
+    if not steps:
+        return kernel
+    body = _body(kernel.body, steps)
+    if (step := steps.get(WHOLE)) is not None:
+        (once,) = step.rewritten(Loop(WHOLE, 1, "block", body))
+        body = once.body if isinstance(once, Loop) else (once,)
+    return replace(kernel, body=body)
 
 
 def _body(body: Body, steps: dict[str, Transform]) -> Body:

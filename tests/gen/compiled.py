@@ -15,7 +15,7 @@ from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.runtime import pool, tape
 from dlvm.gen.schedule.grains import WORK
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import blocks, planned
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
@@ -54,11 +54,12 @@ def gpu(block):
 def loops(op, schedule=None, name="k"):
     """The loops of a kernel, which the verifier has passed."""
     schedule = schedule or How()
-    plain = lower(op, name, schedule.block)
+    plain = lower(op, name, shaped=not schedule.block)
     verify(plain)
     if schedule.block:
-        return plain
-    scheduled = planned(plain, schedule.work, schedule.width)
+        scheduled = blocks(plain, schedule.block)
+    else:
+        scheduled = planned(plain, schedule.work, schedule.width)
     verify(scheduled)
     return scheduled
 

@@ -28,14 +28,14 @@ def parse_step(text: str, number: int) -> Transform:
             f"there is no transform {word!r}; there are {', '.join(sorted(TRANSFORMS))}"
         )
     loop = f"%{line.name('%')}"
-    numbers: dict[str, Dim] = {}
-    known = {f.name for f in fields(kind)[1:]}
+    numbers: dict[str, Dim | str] = {}
+    known = {f.name: f.type for f in fields(kind)[1:]}
     while line.peek():
         name = line.take()
         if name not in known:
             raise line.error(f"{word} takes {', '.join(sorted(known)) or 'no number'}, not {name}")
         line.take("=")
-        numbers[name] = parse_dim(line)
+        numbers[name] = line.take() if known[name] == "str" else parse_dim(line)
     for field in fields(kind)[1:]:
         if field.name not in numbers and field.default is MISSING:
             raise line.error(f"{word} needs {field.name}")

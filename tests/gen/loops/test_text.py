@@ -55,19 +55,19 @@ def test_a_fold_on_a_gpu():
     text = str(loops(kernel(SUM, tree=(4096, 4))[0], gpu(4)))
     assert (
         """\
-  block %block1 < B {
-    shared %acc4: f32[4]
-    lane %lane2 < 4 {
+  block %i1 < B {
+    shared %acc3: f32[4]
+    lane %i1.lane < 4 {
 """
         in text
     )
     assert (
         """\
       barrier
-      %7 = load %acc4[%lane2] where (-%lane2+1) : f32
-      %8 = load %acc4[%lane2+2] where (-%lane2+1) : f32
+      %7 = load %acc3[%i1.lane] where (-%i1.lane+1) : f32
+      %8 = load %acc3[%i1.lane+2] where (-%i1.lane+1) : f32
       %9 = add %7, %8 : f32
-      store %acc4[%lane2] = %9 where (-%lane2+1)
+      store %acc3[%i1.lane] = %9 where (-%i1.lane+1)
       barrier
 """
         in text
