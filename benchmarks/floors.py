@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from dlvm.gen.llvm import Library, object_code
+from dlvm.gen.llvm.binding import Library, object_code
 from dlvm.ir import F32, F64, DType
 from dlvm.target import Target
 

@@ -29,13 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.floors import Peak
-from dlvm.gen import pool, tape
-from dlvm.gen.cpu import attributes
-from dlvm.gen.emit import Text
-from dlvm.gen.llvm import Library, object_code
-from dlvm.gen.panels import WORDS
-from dlvm.gen.product import Generic, use
-from dlvm.gen.schedule import Schedule
+from dlvm.gen.llvm.binding import Library, object_code
+from dlvm.gen.lower.products import TILE
+from dlvm.gen.products.objects import Generic, use
+from dlvm.gen.products.panels import WORDS
+from dlvm.gen.runtime import pool, tape
+from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import F32, F64, Array, DType
 from dlvm.target import Target
 
@@ -73,7 +72,7 @@ class Timed:
     def __post_init__(self) -> None:
         target = Target.host()
         text = Text(attributes(target))
-        height, bytes_ = Schedule().tile
+        height, bytes_ = TILE
         width = bytes_ // self.dtype.bytes
         name = use(text, Generic(self.dtype, *self.transposed, height, width), target)
         text.functions["repeat"] = f"""

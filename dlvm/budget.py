@@ -78,8 +78,8 @@ def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Ite
     recomputes the others. The next loop is the one that saves the most memory for its operations; a
     loop whose plan does not shrink is left unchanged.
     """
-    from dlvm.opt.inlining import keep_reachable
-    from dlvm.opt.stretching import kept_by_loops, stretched
+    from dlvm.opt.recompute.stretching import kept_by_loops, stretched
+    from dlvm.opt.regions.inlining import keep_reachable
 
     made, module = _made(fuse(module)), keep_reachable.run(module)
     yield made
@@ -109,7 +109,7 @@ def _made(module: Module) -> Made:
 
 def _attempts(made: Made, budget: int) -> Iterator[Made]:
     """Versions with recomputation for several aims: lower by the excess, then by bisection."""
-    from dlvm.opt.recomputing import within
+    from dlvm.opt.recompute.recomputing import within
 
     if made.planned <= budget:
         return

@@ -29,14 +29,14 @@ from dlvm.trust import guard
 
 if TYPE_CHECKING:
     from dlvm.ad.linear import Point
-    from dlvm.gen.executable import Executable
-    from dlvm.gen.report import Report
+    from dlvm.gen.call.executable import Executable
+    from dlvm.gen.program.report import Report
     from dlvm.passes import Pass, Watch
     from dlvm.target import Target
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
-STAGES = (*MODULES, "loops", "llvm", "asm")
+STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Options:
     debug: tuple[str, ...] = ()
     memory: int | None = None
     numerics: Mode = "default"
+    schedule: str | None = None
 
     def __post_init__(self) -> None:
         if self.target != "host":
@@ -139,13 +140,15 @@ class Road:
         if looks(self.options.debug).bounds:
             from dlvm.gen.build import build
 
-            return build(self.kernels, self.options.machine(), check=True)
+            given = self.options.schedule
+            return build(self.kernels, self.options.machine(), check=True, schedule=given)
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             said, machine = self.options.said(), self.options.machine()
-            return compiled(self.traced, machine, lambda: self.kernels, said)
+            given = self.options.schedule
+            return compiled(self.traced, machine, lambda: self.kernels, said, given)
 
     @property
     def report(self) -> Report:
@@ -220,8 +223,8 @@ def at_a_point(
 def flops_of(module: Module, name: str) -> Dim:
     """The floating-point operations of one run of a function, after optimisation."""
     from dlvm.cost import body_flops
-    from dlvm.opt.inlining import keep_reachable
     from dlvm.opt.pipelines import MEANING
+    from dlvm.opt.regions.inlining import keep_reachable
 
     full = expand(module)
     first = full.function(name)
@@ -273,7 +276,7 @@ class Interpreted:
     @property
     def report(self) -> Report:
         """A report in which all counts are zero, since nothing was compiled."""
-        from dlvm.gen.report import Report
+        from dlvm.gen.program.report import Report
 
         return Report({}, kernels=0, flops=0, bytes=0, peak_bytes=0, target="interpreter")
 

@@ -8,25 +8,25 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+from dlvm.gen.call.executable import Executable, Texts
+from dlvm.gen.call.interface import Interface
+from dlvm.gen.call.sizes import emit_sizes
+from dlvm.gen.checked import bounds
+from dlvm.gen.checked.buffers import Checker
+from dlvm.gen.cpu.driver import emit_driver
+from dlvm.gen.cpu.kernels import emit_kernel
+from dlvm.gen.llvm.binding import Library, assembly, object_code
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.gen.program.coalesce import coalesce
+from dlvm.gen.program.control import to_program
+from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
+from dlvm.gen.program.steps import Launch, Program
+from dlvm.gen.program.text import program_text
+from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
+from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
-
-from . import bounds
-from .coalesce import coalesce
-from .control import to_program
-from .cpu import attributes, emit_kernel
-from .driver import emit_driver
-from .emit import Text
-from .executable import Executable, Texts
-from .interface import Interface
-from .llvm import Library, assembly, object_code
-from .loops import LoopKernel
-from .memory import Arena, plan
-from .program import Launch, Program
-from .program_text import program_text
-from .regions import Checker
-from .report import Report, activation_bytes, program_bytes, program_flops
-from .sizes import emit_sizes
 
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 
@@ -37,8 +37,11 @@ def build(
     keep: Keep | None = None,
     level: int = 2,
     check: bool = False,
+    schedule: str | None = None,
 ) -> Executable:
     """Compile a module's first function, and those it calls; ``keep`` sees what was made.
+
+    Its kernels run under the ``schedule``, as text, or under the planned one.
 
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
@@ -46,7 +49,10 @@ def build(
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
-        program = coalesce(to_program(module))
+        given = None if schedule is None else parse_schedule(schedule)
+        program = coalesce(to_program(module, given))
+        if given is not None:
+            given.check(program.kernels())
     with _timed(seconds, "memory"):
         arena = bounds.apart(program) if check else plan(program)
     with _timed(seconds, "llvm"):
@@ -68,6 +74,8 @@ def build(
         activation_bytes=activation_bytes(program),
     )
     texts = Texts(
+        nests=lambda: "\n".join(map(str, to_program(module, Schedule.plain()).kernels())) + "\n",
+        schedule=lambda: schedule_text(program.kernels()),
         loops=lambda: program_text(program, arena),
         llvm=lambda: text,
         asm=lambda: assembly(text, target),

@@ -1,25 +1,26 @@
 """The optimiser: passes from IR to better IR, and the pipelines that are made of them."""
 
-from .branches import propagate, select_branches
-from .dealing import deal
-from .dropping import drop
-from .fusion import fuse
-from .hoisting import hoist
-from .inlining import (
+from dlvm.opt.kernels.fusion import fuse
+from dlvm.opt.laws.markers import pass_stops
+from dlvm.opt.laws.simplification import fold_constants, simplify
+from dlvm.opt.laws.softmax import open_softmax
+from dlvm.opt.recompute.ordering import order
+from dlvm.opt.recompute.weighing import weigh_recomputation
+from dlvm.opt.regions.branches import propagate, select_branches
+from dlvm.opt.regions.dropping import drop
+from dlvm.opt.regions.hoisting import hoist
+from dlvm.opt.regions.inlining import (
     inline_calls,
     inline_kernels,
     keep_reachable,
     open_checkpoints,
     open_recompute,
 )
-from .ordering import order
+from dlvm.opt.regions.scan_inputs import deal
+from dlvm.opt.regions.sharing import share
+from dlvm.opt.regions.unrolling import unroll
+
 from .pipelines import DEFAULT, KERNELS, MEANING
-from .sharing import share
-from .simplification import fold_constants, simplify
-from .softmax import open_softmax
-from .stops import pass_stops
-from .unrolling import unroll
-from .weighing import weigh_recomputation
 
 __all__ = [
     "DEFAULT",

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dlvm.opt.kernels.fusion import fuse
+from dlvm.opt.laws.markers import pass_stops
+from dlvm.opt.laws.simplification import fold_constants, simplify
+from dlvm.opt.laws.softmax import open_softmax
+from dlvm.opt.recompute.ordering import order
+from dlvm.opt.recompute.weighing import weigh_recomputation
+from dlvm.opt.regions.branches import propagate, select_branches
+from dlvm.opt.regions.dropping import drop
+from dlvm.opt.regions.hoisting import hoist
+from dlvm.opt.regions.inlining import inline_calls, open_checkpoints, open_recompute
+from dlvm.opt.regions.lowering import lower
+from dlvm.opt.regions.scan_inputs import deal
+from dlvm.opt.regions.sharing import share
+from dlvm.opt.regions.unrolling import unroll
 from dlvm.passes import Pass
-
-from .branches import propagate, select_branches
-from .dealing import deal
-from .dropping import drop
-from .fusion import fuse
-from .hoisting import hoist
-from .inlining import inline_calls, open_checkpoints, open_recompute
-from .ordering import order
-from .sharing import share
-from .simplification import fold_constants, simplify
-from .softmax import open_softmax
-from .stops import pass_stops
-from .unrolling import unroll
-from .weighing import weigh_recomputation
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
+    lower,  # before every law, so that laws see the operations of a lowering
     pass_stops,
     simplify,
     fold_constants,

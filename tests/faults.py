@@ -18,10 +18,11 @@ import dlvm.dsl  # noqa: F401  registers every rule
 from dlvm.ad.batch import BATCHED, leaf
 from dlvm.ad.forward import TANGENTS
 from dlvm.gen import build as build_room
-from dlvm.gen import coalesce, math, memory
-from dlvm.gen.driver import Driver
-from dlvm.gen.offsets import Offsets
-from dlvm.gen.pull import Pull
+from dlvm.gen.cpu.driver import Driver
+from dlvm.gen.lower.elements import Pull
+from dlvm.gen.math import functions as math
+from dlvm.gen.program import coalesce, memory
+from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import RULES, Array, Dim, Op, Rule
 from dlvm.ops import (
     Add,
@@ -32,9 +33,12 @@ from dlvm.ops import (
     Slice,
     Sub,
 )
-from dlvm.opt import branches, hoisting, ordering, partition, sharing, simplification
-from dlvm.opt.dropping import Needed
-from dlvm.opt.fusion import Inside, Writer
+from dlvm.opt.kernels import partition
+from dlvm.opt.kernels.fusion import Inside, Writer
+from dlvm.opt.laws import simplification
+from dlvm.opt.recompute import ordering
+from dlvm.opt.regions import branches, hoisting, sharing
+from dlvm.opt.regions.dropping import Needed
 
 Plant = Callable[[], AbstractContextManager[Any]]
 

@@ -4,8 +4,9 @@
 
 Arguments, results, constants and each temporary of a call stand in pages of their own, flush
 against pages that nobody may touch: at their end in one run, at their start in another. A third run
-is of code that checks every access by itself (``gen/bounds.py``). A child process runs a batch; one
-that is killed by a signal names operation, elements, seed and way on the last line that it wrote.
+is of code that checks every access by itself (``gen/checked/bounds.py``). A child process runs a
+batch; one that is killed by a signal names operation, elements, seed and way on the last line that
+it wrote.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ import numpy as np
 import dlvm.gen.build
 from dlvm.ad import expand
 from dlvm.base.errors import CompilerError, UserError
-from dlvm.gen import status, tape
-from dlvm.gen.executable import Executable, Printer
-from dlvm.gen.memory import Arena, intervals
-from dlvm.gen.program import Program as Steps
+from dlvm.gen.call.executable import Executable, Printer
+from dlvm.gen.loops import status
+from dlvm.gen.program.memory import Arena, intervals
+from dlvm.gen.program.steps import Program as Steps
+from dlvm.gen.runtime import tape
 from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module, Op, parse
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT

@@ -11,7 +11,7 @@ from tests.guards import guards
 from tests.test_house import ROOT
 
 PLANTED = """
-from dlvm.gen.access import Access
+from dlvm.gen.cpu.access import Access
 from tests.guards import child
 
 right = Access._address

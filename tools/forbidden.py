@@ -43,11 +43,11 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",
     ("dlvm/cli/naming.py", "np.load()"): "arguments that the user names; allow_pickle=False",
     ("dlvm/cli/run.py", "np.save()"): "results where the user says; arrays of numbers only",
-    ("gen/activations.py", "ctypes"): "asks how large the stack of a thread is",
-    ("gen/executable.py", "ctypes"): "calls machine code",
-    ("gen/interrupts.py", "ctypes"): "addresses of Python's functions for signals",
-    ("gen/pool.py", "ctypes"): "memory and system functions of the thread pool",
-    ("gen/python_api.py", "ctypes"): "addresses of Python's functions for the entry",
+    ("gen/runtime/activations.py", "ctypes"): "asks how large the stack of a thread is",
+    ("gen/call/executable.py", "ctypes"): "calls machine code",
+    ("gen/runtime/interrupts.py", "ctypes"): "addresses of Python's functions for signals",
+    ("gen/runtime/pool.py", "ctypes"): "memory and system functions of the thread pool",
+    ("gen/call/python_api.py", "ctypes"): "addresses of Python's functions for the entry",
 }
 """A file and what it uses, with the reason; a line that nothing needs any more is a mistake."""
 

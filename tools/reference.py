@@ -17,7 +17,7 @@ from dlvm.dsl.call import compiled, explain, function
 from dlvm.dsl.derive import custom
 from dlvm.dsl.elements import datatypes
 from dlvm.dsl.trace import mistakes, tensor
-from dlvm.gen.report import Report
+from dlvm.gen.program.report import Report
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 TOP = """# Reference

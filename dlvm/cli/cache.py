@@ -11,7 +11,7 @@ from dlvm.base.errors import UserError
 from .output import coloured, print_json, print_table, size
 
 if TYPE_CHECKING:
-    from dlvm.gen.store import Store
+    from dlvm.gen.llvm.disk import Store
 
 Facts = dict[str, Any] | list[dict[str, Any]]
 Found = tuple[Facts, int]
@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carries out the action; returns 1 if damaged files were found."""
-    from dlvm.gen.cache import store
+    from dlvm.gen.llvm.cache import store
 
     found = store()
     if found is None:

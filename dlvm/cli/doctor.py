@@ -108,8 +108,8 @@ def _graphics_processors() -> str:
 
 
 def _cache(problems: list[str]) -> dict[str, Any]:
-    from dlvm.gen.cache import store
-    from dlvm.gen.store import Refused
+    from dlvm.gen.llvm.cache import store
+    from dlvm.gen.llvm.disk import Refused
 
     found = store()
     if found is None:

@@ -210,6 +210,10 @@ class Op(Value):
         """The cotangents of the operands from those of the results; None stands for zero."""
         raise IRError(f"{self.name} has no adjoint: {self.nondifferentiable}")
 
+    def lowering(self) -> Any:
+        """The results in other operations, for an operation that has no kernels of its own."""
+        raise IRError(f"{self.name} has no lowering")
+
     def batched(self, size: Dim) -> dict[str, Any]:
         """The attributes that change if every operand gets a new first axis of this size."""
         raise IRError(f"{self.name} does not say how it is batched")

@@ -19,7 +19,7 @@ from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, answered, differ, distance
 
 if TYPE_CHECKING:
-    from dlvm.gen.executable import Executable
+    from dlvm.gen.call.executable import Executable
 
 
 def assert_compiled_equals_interpreted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

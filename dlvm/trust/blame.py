@@ -16,11 +16,11 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.cost import Count
-from dlvm.gen import math
 from dlvm.gen.build import build, emit
-from dlvm.gen.coalesce import coalesce
-from dlvm.gen.control import LOWERINGS, one_kernel, to_program
-from dlvm.gen.memory import plan
+from dlvm.gen.math import functions as math
+from dlvm.gen.program.coalesce import coalesce
+from dlvm.gen.program.control import LOWERINGS, one_kernel, to_program
+from dlvm.gen.program.memory import plan
 from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import numerics

@@ -23,13 +23,13 @@ from dlvm import passes
 from dlvm.ad import expand
 from dlvm.base.errors import CompilerError
 from dlvm.gen.build import build
-from dlvm.gen.coalesce import coalesce, resolved
-from dlvm.gen.control import to_program
-from dlvm.gen.loops_verify import verify as verify_loops
-from dlvm.gen.memory import Arena, align, intervals, padded, plan
-from dlvm.gen.program import Program
-from dlvm.gen.program_run import run_program
-from dlvm.gen.status import error_of
+from dlvm.gen.loops.status import error_of
+from dlvm.gen.loops.verifier import verify as verify_loops
+from dlvm.gen.program.coalesce import coalesce, resolved
+from dlvm.gen.program.control import to_program
+from dlvm.gen.program.interpreter import run_program
+from dlvm.gen.program.memory import Arena, align, intervals, padded, plan
+from dlvm.gen.program.steps import Program
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.interpret import bind
 from dlvm.ir.numerics import Mode, current_mode, numerics

@@ -26,9 +26,9 @@ import numpy as np
 from dlvm import passes
 from dlvm.base import environment
 from dlvm.base.errors import IRError
-from dlvm.gen import llvm
-from dlvm.gen.cache import folder_of_user
-from dlvm.gen.store import digest
+from dlvm.gen.llvm import binding as llvm
+from dlvm.gen.llvm.cache import folder_of_user
+from dlvm.gen.llvm.disk import digest
 from dlvm.ir import DTYPES, Array, Module, dtype_of, parse
 from dlvm.ir.numerics import Mode, current_mode, mode_named
 from dlvm.opt.pipelines import DEFAULT

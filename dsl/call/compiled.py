@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from .signature import Signature
 from .source import Source
 
 if TYPE_CHECKING:
-    from dlvm.gen.report import Report
+    from dlvm.gen.program.report import Report
 
 log = logging.getLogger("dlvm.compile")
 EACH = "call the staged function itself, which compiles for each structure and type"
@@ -56,6 +58,7 @@ class Compiled:
         self.signature = signature
         self.parameters = source.parameters
         self.program = program
+        self._made_of = source, inputs
         self.road = road
         """The machine code and how it was made; also for a trace that gives the same program."""
         self.state = state
@@ -67,6 +70,8 @@ class Compiled:
         self._donated = sorted(program.module.main.donations().values())
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
+        self.gave: list[weakref.ref[Array]] = []
+        """The results of the latest call that took no short cut, such as the first one."""
         self.used = 0
         self.taken = False
 
@@ -74,6 +79,20 @@ class Compiled:
     def module(self) -> Module:
         """The traced module."""
         return self.program.module
+
+    def scheduled(self, schedule: str) -> Compiled:
+        """The same program with kernels under a schedule, as ``text("schedule")`` shows one."""
+        if not isinstance(schedule, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                f"schedule={schedule!r:.60}: expected text",
+                remedy="pass what .text('schedule') gives, edited",
+            )
+        source, inputs = self._made_of
+        road = Road(self.road.traced, replace(self.road.options, schedule=schedule))
+        _ = road.executable
+        return Compiled(
+            self.signature, source, inputs, self.program, road, self.state, self.unwatched
+        )
 
     @property
     def report(self) -> Report:
@@ -163,7 +182,9 @@ class Compiled:
         arrays += captured
         looked = looks(self.road.options.debug)
         if not looked.at_numbers:
-            return unflatten(self.program.tree, self._results(arrays))
+            results = self._results(arrays)
+            self.gave = [weakref.ref(r) for r in results]
+            return unflatten(self.program.tree, results)
         before = kept(arrays, self._donated)
         road = self.road.strict
         results = self._results(arrays, road)

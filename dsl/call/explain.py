@@ -42,8 +42,8 @@ class Explanation:
         laws: bool = False,
     ) -> Explanation:
         """Collect what every program of a function knows; with ``laws`` also which would help."""
-        from dlvm.opt.borders import borders
-        from dlvm.opt.licensing import fast_laws
+        from dlvm.opt.kernels.borders import borders
+        from dlvm.opt.laws.licensing import fast_laws
 
         traces = [s.program.trace for s in made]
         return Explanation(

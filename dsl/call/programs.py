@@ -101,7 +101,7 @@ class Programs:
                     if (arrays := made.state.current()) is not None:
                         self._remember(key, made)
                         return made, arrays
-                latest = self._compile(signature, arguments)
+                latest = self._compile(signature, arguments, leaves)
         raise TraceError(
             f"what {self.source.label} captures changes faster than it can be traced: "
             f"{latest and latest.state.changed()}",
@@ -162,7 +162,7 @@ class Programs:
         with COMPILING:
             signature = self.source.signature(arguments, tree, leaves)
             kept = (made for made in self._for(signature) if made.state.current() is not None)
-            return next(kept, None) or self._compile(signature, arguments)
+            return next(kept, None) or self._compile(signature, arguments, leaves)
 
     def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
         """The traced program for such arguments, which may be specs."""
@@ -172,7 +172,9 @@ class Programs:
             program.trace.forget()
             return program
 
-    def _compile(self, signature: Signature, arguments: Arguments) -> Compiled:
+    def _compile(
+        self, signature: Signature, arguments: Arguments, leaves: Sequence[Any]
+    ) -> Compiled:
         reason = self._reason(signature, arguments)
         program, captures, inputs = self._trace(signature, arguments)
         twin = self._twin(signature, program)
@@ -189,12 +191,12 @@ class Programs:
             log.info("%s: traced again for the same program: %s", label, reason)
             return made
         self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
-        self._warn(signature, [i.label for i in inputs])
+        self._warn(signature, [i.label for i in inputs], leaves)
         types = ", ".join(self._compiles[-1].types)
         log.info("%s: compiled for (%s): %s", label, types, reason)
         return made
 
-    def _warn(self, signature: Signature, labels: Sequence[str]) -> None:
+    def _warn(self, signature: Signature, labels: Sequence[str], leaves: Sequence[Any]) -> None:
         """Warn of the tenth compile, and of a state that came back wider, once each."""
         label = self.source.label
         if len(self._compiles) == MANY:
@@ -205,7 +207,8 @@ class Programs:
                 f"{label} compiles for the tenth time, the last ones as {reasons}: {advice}", None
             )
         for made in self._made:
-            wider = came_back_wider(made.signature, signature, made.program, labels)
+            own = [any(x is gave() for gave in made.gave) for x in leaves]
+            wider = came_back_wider(made.signature, signature, own, labels)
             if wider and "wider" not in self._told:
                 self._told.add("wider")
                 found = made.program.trace.widenings

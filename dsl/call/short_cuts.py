@@ -21,7 +21,7 @@ from dlvm.dsl.trace.specs import Arguments, Parameters
 from dlvm.dsl.trace.trees import Spec as Tree
 
 if TYPE_CHECKING:
-    from dlvm.gen.executable import Executable
+    from dlvm.gen.call.executable import Executable
 
     from .compiled import Compiled
 
@@ -39,7 +39,7 @@ def entered(executable: Executable | Interpreted) -> Call | None:
     """A call of a program on arrays, as far as its entry takes them; None without one."""
     if isinstance(executable, Interpreted) or (enter := executable.entry()) is None:
         return None
-    from dlvm.gen.status import CallFailed
+    from dlvm.gen.loops.status import CallFailed
 
     def call(arrays: Given) -> Any:
         try:
@@ -75,7 +75,7 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     matches = _matcher(static, compiled.signature.static)
     put = None if tree.is_leaf() else putter(template(tree))
 
-    from dlvm.gen.status import CallFailed
+    from dlvm.gen.loops.status import CallFailed
 
     def call(given: Given) -> Any:
         if matches is not None and not matches(given):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from dlvm.base.errors import DlvmError
 from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
-from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.ir import Expr, TensorType
 from dlvm.ir.interpret import bind
@@ -108,40 +107,17 @@ def advised(known: Sequence[Signature], new: Signature) -> str:
 
 
 def came_back_wider(
-    old: Signature, new: Signature, program: Program, labels: Sequence[str]
+    old: Signature, new: Signature, own: Sequence[bool], labels: Sequence[str]
 ) -> str | None:
-    """Say which leaf of an argument is wider than before, if a program gave the argument.
-
-    ``program`` is that of the old signature: the new argument has the structure and the types of
-    its results, or of one of them.
-    """
-    if (old.names, old.tree, old.static) != (new.names, new.tree, new.static):
+    """Say which leaf is wider than before, of those that the program itself gave (``own``)."""
+    if (old.names, old.tree) != (new.names, new.tree):
         return None
-    pairs = [(a[0], b[0]) for a, b in zip(old.leaves, new.leaves, strict=True)]
-    wider = [i for i, (a, b) in enumerate(pairs) if widened(a, b)]
-    if not wider or any(a != b for i, (a, b) in enumerate(pairs) if i not in wider):
-        return None
-    results = [r.type for r in program.module.main.results]
-    given = {*_parts(program.tree, results)}
-    of = [(tree, types) for tree, types in _parts(new.tree, [b for _, b in pairs]) if types]
-    back = [types for tree, types in of if (tree, types) in given]
-    if not any(pairs[i][1] in types for types in back for i in wider):
-        return None
-    i = wider[0]
-    return f"{labels[i]} was {pairs[i][0]} and came back as {pairs[i][1]}"
+    for mine, label, (was, _), (now, _) in zip(own, labels, old.leaves, new.leaves, strict=True):
+        if mine and widened(was, now):
+            return f"{label} was {was} and came back as {now}"
+    return None
 
 
 def widened(a: TensorType, b: TensorType) -> bool:
     """Whether an array has become one of the same shape and of a wider type."""
     return a.shape == b.shape and b.dtype.is_float and a.dtype.bytes < b.dtype.bytes
-
-
-def _parts(
-    tree: Tree, types: Sequence[TensorType]
-) -> Iterator[tuple[Tree, tuple[TensorType, ...]]]:
-    """A tree and its children, each with the types of its leaves."""
-    yield tree, tuple(types)
-    at = 0
-    for child in tree.children():
-        yield child, tuple(types[at : at + child.num_leaves])
-        at += child.num_leaves

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import resource
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -32,11 +31,10 @@ from dlvm.testing.drawing.random_programs import EVERY, TRACED, random_program
 from tests.damage import PIECES, damaged, survives
 
 from .case import CORPUS
-from .judge import Wrong
+from .judge import Wrong, limit_memory
 from .silly import silly
 
 GOLDEN = CORPUS.parent / "golden"
-MEMORY = 16 << 30
 EXIT_CODES = (0, 1, 2)
 
 
@@ -61,12 +59,6 @@ def parser(seed: int, current: Path) -> None:
         full = run(expand(module), DEFAULT, verify=True)
         if not full.main.params or dice.integer(0, 3) == 0:
             build(full)
-
-
-def limit_memory() -> None:
-    """Makes a case that asks for too much memory fail, and leaves the hard limit as it is."""
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))
 
 
 def command(seed: int, current: Path) -> None:

@@ -11,13 +11,14 @@ infinities and signs of zeros must be the same.
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dlvm.gen.build import build
-from dlvm.gen.executable import Executable
+from dlvm.gen.call.executable import Executable
 from dlvm.ir import Array, Module
 from dlvm.opt.pipelines import DEFAULT, MEANING
 from dlvm.passes import Pass, run
@@ -32,8 +33,17 @@ from .case import Case
 LEVELS: dict[str, tuple[Pass, ...]] = {"plain": DEFAULT[:1], "laws": MEANING, "kernels": DEFAULT}
 
 
+MEMORY = 16 << 30
+
+
 class Wrong(AssertionError):
     """Two ways to run a program differ."""
+
+
+def limit_memory() -> None:
+    """Makes a case that asks for too much memory fail, and leaves the hard limit as it is."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from dlvm.dsl.words.names import every_name
 from dlvm.dsl.words.origins import frames
 from dlvm.testing.drawing.dice import Dice, Seeded
 
-from .hostile import limit_memory
-from .judge import Wrong
+from .judge import Wrong, limit_memory
 
 CALLS = 50
 """How many calls one seed makes."""

@@ -1,4 +1,4 @@
-"""Computes the coefficients of gen/coefficients.py: run it to print that file anew."""
+"""Computes the coefficients of gen/math/coefficients.py: run it to print that file anew."""
 
 import textwrap
 
@@ -244,7 +244,7 @@ def tables():
 
 
 def page():
-    """The text of gen/coefficients.py."""
+    """The text of gen/math/coefficients.py."""
     constants, rows = tables()
     lines = [HEADER]
     for name, widths in constants.items():

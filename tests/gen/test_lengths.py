@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.loops import Loop, statements
+from dlvm.gen.loops.statements import Loop, statements
 from dlvm.ir.dims import evaluate
 
 from .compiled import kernel, loops

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
-from dlvm.gen.coalesce import coalesce
-from dlvm.gen.control import to_program
-from dlvm.gen.memory import plan
-from dlvm.gen.program_run import run_program
+from dlvm.gen.program.coalesce import coalesce
+from dlvm.gen.program.control import to_program
+from dlvm.gen.program.interpreter import run_program
+from dlvm.gen.program.memory import plan
 from dlvm.ir import BOOL, I32, I64, Module, parse
 from dlvm.ir.interpret import bind
 from dlvm.ops import Cast, Elementwise, LogSumExp
@@ -22,7 +22,7 @@ from dlvm.passes import run
 from dlvm.testing.drawing.random_programs import TRACED, Program
 from dlvm.testing.strategies import programs
 
-from .test_memory import assert_apart
+from .program.test_memory import assert_apart
 
 WHOLE = (I64, I32, BOOL)
 EXACT = tuple(

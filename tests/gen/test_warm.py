@@ -15,16 +15,17 @@ import dlvm
 from dlvm import passes
 from dlvm.base.errors import IndexOutOfRange
 from dlvm.compile import Options, Road
-from dlvm.gen import cache, warm
-from dlvm.gen.llvm import Library
+from dlvm.gen import warm
+from dlvm.gen.llvm import cache
+from dlvm.gen.llvm.binding import Library
 from dlvm.ir import parse, rewrite
 from dlvm.ir.rewrite import RULES
 from dlvm.ops import Neg
 from dlvm.target import Target
 from tests.test_house import ROOT
 
+from .call.test_interface import CONSTANTS
 from .control_cases import CASES
-from .test_interface import CONSTANTS
 
 HOST = Target.host()
 
@@ -199,7 +200,7 @@ def test_a_damaged_program_is_made_again(folder, caplog):
 
 
 def test_code_in_several_files_is_linked(no_compiler):
-    from dlvm.gen.llvm import object_code
+    from dlvm.gen.llvm.binding import object_code
 
     one = "define i64 @one() {\n  ret i64 1\n}\n"
     two = "declare i64 @one()\ndefine i64 @two() {\n  %x = call i64 @one()\n  ret i64 %x\n}\n"

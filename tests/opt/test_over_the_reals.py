@@ -22,8 +22,8 @@ from dlvm.ir import parse as parse_module
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.numerics import EXACT
 from dlvm.ops import Add, Broadcast, Reshape
-from dlvm.opt.simplification import before_broadcast, before_reshape
-from dlvm.opt.softmax import open_softmax
+from dlvm.opt.laws.simplification import before_broadcast, before_reshape
+from dlvm.opt.laws.softmax import open_softmax
 
 from .building import parameter_type
 from .reals import ANALYSIS, FIELD, NoMeaning, meaning, objects

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.gen.store import Store, digest
+from dlvm.gen.llvm.disk import Store, digest
 from dlvm.testing.drawing.dice import Seeded
 from tests.fuzz import hostile
 

@@ -73,7 +73,7 @@ def test_a_wrong_law_is_seen_at_the_levels_that_use_it(monkeypatch):
 
 
 def test_results_that_depend_on_threads_are_caught(monkeypatch):
-    from dlvm.gen.executable import Executable
+    from dlvm.gen.call.executable import Executable
 
     run = Executable.run
 

@@ -350,7 +350,7 @@ def test_wrong_calls_are_told_with_a_remedy(call, said):
 
 
 def test_machine_code_that_differs_is_caught(monkeypatch):
-    from dlvm.gen.executable import Executable
+    from dlvm.gen.call.executable import Executable
 
     run = Executable.run
 

@@ -25,10 +25,12 @@ from dlvm.ops import (
     Sum,
     While,
 )
-from dlvm.opt import dropping, fusion, ordering, rehoming
-from dlvm.opt.dropping import drop
-from dlvm.opt.fusion import fuse
-from dlvm.opt.ordering import order
+from dlvm.opt.kernels import fusion, rehoming
+from dlvm.opt.kernels.fusion import fuse
+from dlvm.opt.recompute import ordering
+from dlvm.opt.recompute.ordering import order
+from dlvm.opt.regions import dropping
+from dlvm.opt.regions.dropping import drop
 from dlvm.passes import PASSES, Pass
 from dlvm.testing.drawing.dice import Seeded
 from dlvm.testing.drawing.random_programs import random_program

@@ -21,7 +21,7 @@ from dlvm.cli import listing, main
 from dlvm.dsl.arrays import placing, shapes
 from dlvm.dsl.call import compiled, function, programs, source
 from dlvm.dsl.trace import operands, tracing
-from dlvm.gen import executable
+from dlvm.gen.call import executable
 from dlvm.ir.core import Op
 from dlvm.ops import Concat, Cond, Exp, Reshape, Sin
 from dlvm.trust.reproducer import Reproducer, read

@@ -9,7 +9,7 @@ from dlvm.ir import Function, Op, Param, TensorType, Value, inline, splat
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Cond, Kernel, Recompute
-from dlvm.opt.dropping import drop
+from dlvm.opt.regions.dropping import drop
 
 from .case import Case, Steps
 

@@ -56,6 +56,14 @@ def test_a_wider_argument_of_its_own_is_not_told() -> None:
         f(np.ones(3, np.float64))
 
 
+def test_a_wider_argument_that_looks_like_a_result_is_not_told() -> None:
+    f = dlvm.function(lambda x: (x, dlvm.astype(x, "float64")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(np.ones(3, np.float32))
+        f(np.ones(3, np.float64))
+
+
 def test_an_unrolled_loop_is_told_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warned, "UNROLLED", 300)
 

@@ -271,5 +271,6 @@ def test_a_function_of_many_operations_traces_without_recursion():
             x = x + 1.0
         return x
 
-    module = dlvm.trace(f, np.zeros(2))
+    with pytest.warns(dlvm.TraceWarning, match="f records 60000 operations at this line"):
+        module = dlvm.trace(f, np.zeros(2))
     assert len(module.main.ops) == 60_000

@@ -373,7 +373,9 @@ def test_a_compiled_program_never_traces_again():
         program(np.ones((4, 5), np.float32))
     with pytest.raises(UserError, match=r"x: expected f32\[3,5\], found f64\[3,5\]"):
         program(X.astype(np.float64))
-    with pytest.raises(UserError, match="compiled for arguments"):
+    with pytest.raises(
+        UserError, match="compiled for other arguments: x: expected an array, found a tuple"
+    ):
         program((X, X))
 
 

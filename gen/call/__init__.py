@@ -1,0 +1,1 @@
+"""From a call in Python to machine code and back."""

@@ -1,0 +1,130 @@
+"""What a call needs to know of a program, and nothing more: plain data.
+
+Names, types and donation of parameters, types of results, symbols, how much memory a call takes,
+constants and labels of prints. It is written as JSON and bytes and read back without any pass
+having run, so a program that comes from a cache is called like one that was just made. Lines of
+errors are not in it: a call names an operation by its ordinal in the traced module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.gen.program.memory import Arena
+from dlvm.gen.program.report import program_work
+from dlvm.gen.program.steps import Program, Told
+from dlvm.ir import Array, Dim, TensorType, dtype_of
+from dlvm.ir.text.line import Line, parse_dim, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of a call; a donated one may be overwritten."""
+
+    name: str
+    type: TensorType
+    donated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result of a call: a fresh array, or the donated argument that it overwrites."""
+
+    type: TensorType
+    overwrites: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """How ``main`` of a compiled program is called.
+
+    ``symbols`` stand in the order of main's table of sizes, ``arena`` is how many bytes of memory
+    a call borrows, ``work`` how many bytes it moves and operations it does, about, ``forks`` says
+    whether it can use several threads, and ``enters`` whether functions call themselves in it,
+    besides whose activations its kernels take so many bytes of the ``stack``.
+    """
+
+    name: str
+    params: tuple[Parameter, ...]
+    results: tuple[Result, ...]
+    symbols: tuple[str, ...]
+    arena: Dim
+    work: Dim
+    forks: bool
+    enters: bool = False
+    stack: int = 0
+    constants: tuple[Array, ...] = ()
+    prints: tuple[Told, ...] = ()
+
+    @staticmethod
+    def of(program: Program, arena: Arena) -> Interface:
+        """The interface of a program whose memory is planned."""
+        owners = {view.storage: i for i, view in enumerate(program.params)}
+        return Interface(
+            program.name,
+            tuple(
+                Parameter(v.storage.name, v.type, v.storage in program.donated)
+                for v in program.params
+            ),
+            tuple(Result(v.type, owners.get(v.storage)) for v in program.results),
+            program.symbols,
+            arena.bytes,
+            program_work(program),
+            any(kernel.forks for kernel in program.kernels()) or program.forks,
+            program.enters,
+            constants=tuple(np.array(a, order="C") for a in program.constants),
+            prints=program.prints,
+        )
+
+    def plain(self) -> tuple[dict[str, Any], list[bytes]]:
+        """This as JSON takes it, and the elements of the constants."""
+        return {
+            "name": self.name,
+            "params": [[p.name, str(p.type), p.donated] for p in self.params],
+            "results": [[str(r.type), r.overwrites] for r in self.results],
+            "symbols": list(self.symbols),
+            "arena": str(self.arena),
+            "work": str(self.work),
+            "forks": self.forks,
+            "enters": self.enters,
+            "stack": self.stack,
+            "constants": [str(type_of(a)) for a in self.constants],
+            "prints": [[label, str(t), how] for label, t, how in self.prints],
+        }, [a.tobytes() for a in self.constants]
+
+    @staticmethod
+    def from_plain(written: Mapping[str, Any], elements: Sequence[bytes]) -> Interface:
+        """What ``plain`` wrote."""
+        return Interface(
+            written["name"],
+            tuple(Parameter(name, _type(t), donated) for name, t, donated in written["params"]),
+            tuple(Result(_type(t), overwrites) for t, overwrites in written["results"]),
+            tuple(written["symbols"]),
+            parse_dim(Line(written["arena"], 1)),
+            parse_dim(Line(written["work"], 1)),
+            written["forks"],
+            written["enters"],
+            written["stack"],
+            tuple(map(_array, written["constants"], elements)),
+            tuple((label, _type(t), how) for label, t, how in written["prints"]),
+        )
+
+
+def type_of(array: Array) -> TensorType:
+    """The type of a constant."""
+    dtype = dtype_of(array)
+    assert dtype is not None, array.dtype
+    return TensorType(dtype, array.shape)
+
+
+def _type(text: str) -> TensorType:
+    return parse_type(Line(text, 1))
+
+
+def _array(text: str, elements: bytes) -> Array:
+    t = _type(text)
+    return np.frombuffer(elements, t.dtype.numpy).reshape(t.shape).copy()  # type: ignore[arg-type]

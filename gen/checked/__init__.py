@@ -1,0 +1,1 @@
+"""Machine code that checks every access to memory."""

@@ -1,0 +1,308 @@
+"""Loads and stores: contiguous ones as vectors, others lane by lane, masked where they must be.
+
+A guarded load of one element reads a zero elsewhere instead of branching. Arrays of the kernel's
+own are stack memory that LLVM turns into registers as long as nothing but plain loads and stores
+touches it, so masked access to them is done by selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dlvm.gen.loops.statements import Load, Local, Memory, Store
+from dlvm.gen.text.lanes import Val, splat, splat_text, stored_type, suffix, vector
+from dlvm.gen.text.module import Writer
+from dlvm.gen.text.sizes import Offsets
+from dlvm.ir import Dim, DType
+
+from .prefetch import LINE, Ahead
+
+ZERO = "dlvm.zero"
+STEPS = (-1, 2, 3, 4)
+"""Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
+MASKED = 4
+"""Without AVX-512 elements of so many bytes or more are read under a mask, if any are."""
+LARGE = 1024
+"""Arrays of so many elements are no registers, and take turns in one place of the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where memory lies; elements ``wide`` are vectors, one value for each lane."""
+
+    pointer: str
+    dtype: DType
+    wide: int = 1
+
+    @property
+    def element(self) -> str:
+        """What one offset steps over."""
+        return vector(stored_type(self.dtype), self.wide)
+
+
+class Access:
+    """Loads and stores of one function, whose longest vectors have so many lanes, if any."""
+
+    def __init__(self, w: Writer, offsets: Offsets, longest: int) -> None:
+        self.w, self.offsets, self.longest = w, offsets, longest
+        self.places: dict[str, Place] = {}
+        self.ahead: Ahead | None = None
+        self.spare: dict[str, list[str]] = {}
+        """Large arrays whose bodies have ended, by their types."""
+        self.used: list[tuple[str, str]] = []
+        """Those of the bodies that are open, in the order of their declaration."""
+
+    def declare(self, local: Local) -> None:
+        """Stack memory; in a vector loop, one vector for each element.
+
+        Vectors are read and written whole, so behind an array there is room for the lanes of its
+        last that do not run.
+        """
+        v = self.offsets.vector
+        wide = 1 if v is None else v.lanes
+        size = local.size + (self.longest if v is None and local.size > 1 else 0)
+        place = Place("", local.dtype, wide)
+        type_ = f"[{size} x {place.element}]"
+        spare = self.spare.get(type_)
+        pointer = spare.pop() if spare else self.w.array(type_)
+        if local.size * wide >= LARGE:
+            self.used.append((type_, pointer))
+        self.places[local.name] = Place(pointer, local.dtype, wide)
+
+    @contextmanager
+    def body(self) -> Generator[None]:
+        """What is declared inside ends with it: large arrays then serve those that follow."""
+        before = len(self.used)
+        yield
+        for type_, pointer in self.used[before:]:
+            self.spare.setdefault(type_, []).append(pointer)
+        del self.used[before:]
+
+    # -- loads -----------------------------------------------------------------------------
+
+    def load(self, s: Load) -> Val:
+        """The element, or those of all lanes."""
+        place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        if isinstance(s.memory, Local):
+            return self._own(s, place, offset)
+        where = tuple(map(self.offsets.known, s.where))
+        uniform = not any(map(self.offsets.varies, (offset, *where)))
+        if uniform:
+            return self._one(place, offset, where)
+        v = self.offsets.vector
+        assert v is not None
+        mask = self.offsets.reaches(where)
+        step = self.offsets.stride(offset)
+        if isinstance(step, int) and self._is_short(step, place, v.lanes, masked=mask is not None):
+            return self._loaded(self._striding(place, offset, mask, v.lanes, step), place, v.lanes)
+        if step == 1:
+            if mask is None:  # of the rest of a row, memory brings the line along
+                self._ask(s, place, offset, v.lanes)
+            return self._loaded(
+                self._vector(place, self._address(place, offset), mask, v.lanes), place, v.lanes
+            )
+        return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
+
+    def _ask(self, s: Load, place: Place, offset: Dim, lanes: int) -> None:
+        """Bring the same elements of the next row nearer, where this one is read again."""
+        if self.ahead is None or (there := self.ahead.next(self.offsets, s, offset)) is None:
+            return
+        start = self._address(place, there)
+        for line in range(0, lanes * place.dtype.bytes, LINE):
+            at = self.w.value(f"getelementptr i8, ptr {start}, i64 {line}")
+            use = (("i32", "0"), ("i32", "2"), ("i32", "1"))
+            self.w.call("void", "llvm.prefetch.p0", ("ptr", at), *use)
+
+    def address(self, memory: Memory, offset: Dim) -> str:
+        """Where an element of memory lies."""
+        return self._address(self.places[memory.name], offset)
+
+    def stored(self, x: Val) -> str:
+        """A value as it would lie in memory."""
+        return self._storable(x)
+
+    def _address(self, place: Place, offset: Dim) -> str:
+        at = self.offsets.first(offset)
+        return self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+
+    def _one(self, place: Place, offset: Dim, where: tuple[Dim, ...]) -> Val:
+        pointer = self._address(place, offset)
+        if where:
+            self.w.text.globals[ZERO] = f"@{ZERO} = private constant i64 0"
+            condition = self._all(where)
+            pointer = self.w.value(f"select i1 {condition}, ptr {pointer}, ptr @{ZERO}")
+        text = self.w.value(f"load {place.element}, ptr {pointer}, align {place.dtype.bytes}")
+        return self._loaded(text, place, 1)
+
+    def _all(self, where: tuple[Dim, ...]) -> str:
+        """A condition that is the same in all lanes."""
+        tests = [self.w.value(f"icmp sge i64 {self.offsets.first(d)}, 0") for d in where]
+        total = tests[0]
+        for test in tests[1:]:
+            total = self.w.value(f"and i1 {total}, {test}")
+        return total
+
+    def _loaded(self, text: str, place: Place, lanes: int) -> Val:
+        """Bools are bytes in memory."""
+        if place.dtype.kind == "b":
+            bytes_ = vector("i8", lanes)
+            text = self.w.value(f"icmp ne {bytes_} {text}, {splat_text(self.w, 'i8', '0', lanes)}")
+        return Val(text, place.dtype, lanes)
+
+    def _vector(self, place: Place, pointer: str, mask: str | None, lanes: int) -> str:
+        type_, align = vector(place.element, lanes), place.dtype.bytes
+        if mask is None:
+            return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
+        return self.w.call(
+            type_,
+            f"llvm.masked.load.{suffix(place.element, lanes)}.p0",
+            ("ptr", pointer),
+            ("i32", str(align)),
+            (vector("i1", lanes), mask),
+            (type_, "zeroinitializer"),
+        )
+
+    def _is_short(self, step: int, place: Place, lanes: int, *, masked: bool) -> bool:
+        """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
+        permutes = self.w.text.permutes
+        if step not in STEPS:
+            return False
+        if masked:
+            masks = permutes or (self.w.text.masks and place.dtype.bytes >= MASKED)
+            return masks and 4 * abs(step) <= lanes
+        return abs(step) <= (lanes // 2 if permutes else 2)
+
+    def _striding(self, place: Place, offset: Dim, mask: str | None, lanes: int, step: int) -> str:
+        """Elements at a short distance, out of vectors that hold those between as well.
+
+        Without a mask the vectors end where the last element does, and under one they are read
+        where elements are wanted.
+        """
+        type_, first = vector(place.element, lanes), self._address(place, offset)
+        places = range(0, step * lanes, step)
+        low, span = min(places), max(places) - min(places) + 1
+        count = -(-span // lanes)
+        starts = [min(lanes * j, span - lanes if mask is None else span) for j in range(count)]
+        found = ""
+        for j, start in enumerate(starts):
+            here = {at - low - start: i for i, at in enumerate(places) if (at - low) // lanes == j}
+            near = f"getelementptr {place.element}, ptr {first}, i64 {low + start}"
+            one = self._vector(place, self.w.value(near), self._spread(mask, here, lanes), lanes)
+            picked = {i: lanes + at for at, i in here.items()}
+            order = ", ".join(f"i32 {picked.get(i, i)}" for i in range(lanes))
+            pair = f"{type_} {found or 'poison'}, {type_} {one}"
+            found = self.w.value(f"shufflevector {pair}, <{lanes} x i32> <{order}>")
+        return found
+
+    def _spread(self, mask: str | None, lane_of: dict[int, int], lanes: int) -> str | None:
+        """A mask of elements, from one of the lanes for which they are read."""
+        if mask is None:
+            return None
+        order = ", ".join(f"i32 {lane_of.get(i, lanes)}" for i in range(lanes))
+        pair = f"{vector('i1', lanes)} {mask}, {vector('i1', lanes)} zeroinitializer"
+        return self.w.value(f"shufflevector {pair}, <{lanes} x i32> <{order}>")
+
+    def _pointers(self, place: Place, offset: Dim, lanes: int) -> str:
+        at = self.offsets.each(offset)
+        base = f"{place.element}, ptr {place.pointer}"
+        return self.w.value(f"getelementptr {base}, {vector('i64', lanes)} {at}")
+
+    def _mask(self, mask: str | None, lanes: int) -> str:
+        return mask or splat_text(self.w, "i1", "true", lanes)
+
+    def _gather(self, place: Place, offset: Dim, mask: str | None, lanes: int) -> str:
+        type_ = vector(place.element, lanes)
+        return self.w.call(
+            type_,
+            f"llvm.masked.gather.{suffix(place.element, lanes)}.v{lanes}p0",
+            (vector("ptr", lanes), self._pointers(place, offset, lanes)),
+            ("i32", str(place.dtype.bytes)),
+            (vector("i1", lanes), self._mask(mask, lanes)),
+            (type_, "zeroinitializer"),
+        )
+
+    def _own(self, s: Load, place: Place, offset: Dim) -> Val:
+        v = self.offsets.vector
+        lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
+        if v is not None and self.offsets.stride(offset) not in (0, 1):
+            return self._picked(place, self.offsets.positions(offset, v), lanes)
+        type_ = vector(stored_type(place.dtype), lanes)
+        pointer, align = self._address(place, offset), place.dtype.bytes
+        text = self.w.value(f"load {type_}, ptr {pointer}, align {align}")
+        return self._loaded(text, place, lanes)
+
+    def _picked(self, place: Place, positions: Sequence[int], lanes: int) -> Val:
+        """Elements at known positions, of two vectors beside one another."""
+        type_, base = vector(stored_type(place.dtype), lanes), min(positions) // lanes * lanes
+        both: list[str] = []
+        for start in (base, base + lanes):
+            pointer = self._address(place, start)
+            line = f"load {type_}, ptr {pointer}, align {place.dtype.bytes}"
+            both.append(f"{type_} {self.w.value(line)}")
+        mask = ", ".join(f"i32 {i - base}" for i in positions)
+        text = self.w.value(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{mask}>")
+        return self._loaded(text, place, lanes)
+
+    # -- stores ----------------------------------------------------------------------------
+
+    def store(self, s: Store, x: Val) -> None:
+        """Write the element, or those of all lanes that run."""
+        place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        v = self.offsets.vector
+        if isinstance(s.memory, Local) and (v is None or self.offsets.stride(offset) in (0, 1)):
+            self._keep(place, offset, x)
+            return
+        if v is None:
+            self._store_one(place, offset, s, x)
+            return
+        text = self._storable(splat(self.w, x, v.lanes))
+        mask = self.offsets.reaches(s.where)
+        type_ = vector(place.element, v.lanes)
+        align, truth = str(place.dtype.bytes), vector("i1", v.lanes)
+        if self.offsets.stride(offset) != 1:
+            pointers = (vector("ptr", v.lanes), self._pointers(place, offset, v.lanes))
+            name = f"llvm.masked.scatter.{suffix(place.element, v.lanes)}.v{v.lanes}p0"
+            rest = (("i32", align), (truth, self._mask(mask, v.lanes)))
+            self.w.call("void", name, (type_, text), pointers, *rest)
+        elif mask is None:
+            pointer = self._address(place, offset)
+            self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
+        else:
+            name = f"llvm.masked.store.{suffix(place.element, v.lanes)}.p0"
+            rest = (("ptr", self._address(place, offset)), ("i32", align), (truth, mask))
+            self.w.call("void", name, (type_, text), *rest)
+
+    def _storable(self, x: Val) -> str:
+        if x.dtype.kind != "b":
+            return x.text
+        return self.w.value(f"zext {x.type} {x.text} to {vector('i8', x.lanes)}")
+
+    def _store_one(self, place: Place, offset: Dim, s: Store, x: Val) -> None:
+        line = f"store {place.element} {self._storable(x)}, ptr {self._address(place, offset)}"
+        line = f"{line}, align {place.dtype.bytes}"
+        condition = self.offsets.holds(s.where)
+        if condition is None:
+            self.w.do(line)
+            return
+        with self.w.when(condition):
+            self.w.do(line)
+
+    def _keep(self, place: Place, offset: Dim, x: Val) -> None:
+        v = self.offsets.vector
+        across = v is not None and self.offsets.varies(offset)
+        lanes = v.lanes if v is not None and across else place.wide
+        x = splat(self.w, x, lanes)
+        pointer = self._address(place, offset)
+        if v is not None and across and v.mask is not None:
+            type_ = vector(stored_type(place.dtype), lanes)
+            text = self.w.value(f"load {type_}, ptr {pointer}, align {place.dtype.bytes}")
+            old = self._loaded(text, place, lanes)
+            narrow = place.dtype.bytes < 4  # LLVM makes it a store under this mask
+            mask = f"{vector('i1', lanes)} {v.access if narrow else v.mask}"
+            chosen = self.w.value(f"select {mask}, {x.type} {x.text}, {x.type} {old.text}")
+            x = Val(chosen, x.dtype, lanes)
+        type_ = vector(stored_type(place.dtype), lanes)
+        align = place.dtype.bytes
+        self.w.do(f"store {type_} {self._storable(x)}, ptr {pointer}, align {align}")

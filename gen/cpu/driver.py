@@ -1,0 +1,382 @@
+"""A program as LLVM functions, with real loops and branches, that call a function per kernel.
+
+``main(params, results, arena, symbols, constants, status, context)``: tables of addresses, the
+block of memory planned by ``memory``, the values of symbols, the words that say how the call
+ended, and the words of ``tape``. After anything that may end the call the status is read and the
+call left at once; either way the tape is freed. No address is written into the code. Functions
+that are entered take the same tables, which their callers keep on the stack, and an arena that
+is leased for each activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from dlvm.gen.loops.status import WORDS
+from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.report import step_work
+from dlvm.gen.program.steps import (
+    Check,
+    Copy,
+    Enter,
+    For,
+    Given,
+    If,
+    Launch,
+    Pop,
+    Program,
+    Push,
+    Show,
+    Step,
+    Storage,
+    View,
+    While,
+)
+from dlvm.gen.runtime import activations, floating, interrupts, tape
+from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.sizes import Offsets
+from dlvm.ir import Dim
+from dlvm.ir.dims import substitute, symbol
+
+from . import parallel_loops as trips
+
+ENTRY = "dlvm_main"
+BODY = "dlvm_program"
+"""What the entry calls; it is not inlined, so that none of its arithmetic leaves our mode."""
+
+
+def emit_driver(program: Program, arena: Arena, text: Text) -> None:
+    """Add the driver to a module that has, or will have, the kernels."""
+    driver = Driver(program, arena, text, program)
+    driver.open()
+    driver.block(program.steps)
+    floating.include_modes(text)
+    text.functions[BODY] = driver.finish(f"internal void @{BODY}", driver.close, " noinline")
+    text.functions[ENTRY] = _entry()
+    for callee in program.callees:
+        inner = Driver(callee, plan(callee), text, program)
+        if callee.trip:
+            inner.trip(callee.steps)
+        else:
+            inner.spend(interrupts.of_trip(callee.steps))
+            inner.block(callee.steps)
+        text.functions[symbol_of(callee.name)] = inner.finish(
+            f"internal void @{symbol_of(callee.name)}", how=" alwaysinline" * callee.trip
+        )
+    if program.callees:
+        text.functions["activation"] = activations.FUNCTIONS
+        text.declarations.update(activations.DECLARATIONS)
+
+
+def _entry() -> str:
+    """The function that callers enter: the program in our floating-point mode."""
+    tables = ", ".join(f"ptr %{name}" for name in trips.TABLES)
+    return f"""
+define void @{ENTRY}({tables}) #0 {{
+entry:
+  call void @mode_return(ptr %context)
+  call void @{BODY}({tables})
+  call void @mode_leave(ptr %context)
+  ret void
+}}"""
+
+
+def symbol_of(name: str) -> str:
+    """What a function is called in LLVM text."""
+    return f"function.{name}"
+
+
+class Driver:
+    """Writes the function; addresses and sizes that no loop changes are computed once."""
+
+    def __init__(self, program: Program, arena: Arena, text: Text, whole: Program) -> None:
+        self.program = program
+        self.whole = whole
+        self.arena = arena
+        self.text = text
+        self.w = Writer(text)
+        self.offsets = Offsets(self.w)
+        self.size = self.offsets.index
+        self.bases: dict[Storage, str] = {}
+        for i, name in enumerate(program.symbols):
+            self.offsets.scopes[0].names[name] = self.entry(i, "symbols", "i64")
+        self.rooms: dict[str, tuple[str, int]] = {}
+
+    def open(self) -> None:
+        """Where the call starts: how far down the stack it may go."""
+        if self.program.enters:
+            here = self.w.value("call ptr @llvm.frameaddress.p0(i32 0)")
+            at = self.w.value(f"ptrtoint ptr {here} to i64")
+            floor = self.w.value(f"sub i64 {at}, {self.word(tape.STACK, 'i64')}")
+            where = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.FLOOR}")
+            self.w.do(f"store i64 {floor}, ptr {where}")
+
+    def close(self) -> None:
+        """Where the call ends: nothing stays on the tape."""
+        if any(isinstance(s, Push | Pop) for s in self.program.walk()):
+            self.text.functions["tape"] = tape.FUNCTIONS
+            self.text.declarations.update(tape.DECLARATIONS)
+            self.w.do("call void @tape_free(ptr %context)")
+
+    def finish(self, name: str, close: Callable[[], None] = lambda: None, how: str = "") -> str:
+        """The function of the tables, after the last step."""
+        parameters = ", ".join(f"ptr %{name}" for name in trips.TABLES)
+        return self.ended(f"{name}({parameters}){how}", close)
+
+    def ended(self, header: str, close: Callable[[], None] = lambda: None) -> str:
+        """The function with this header, after the last step."""
+        self.w.jump("leave")
+        self.w.label("leave")
+        close()
+        for name, (type_, count) in self.rooms.items():
+            self.w.head.insert(0, f"  %{name} = alloca [{count} x {type_}], align 16")
+        return self.w.function(header)
+
+    def another(self) -> Driver:
+        """The same program in a function of its own, which has the tables as well."""
+        return Driver(self.program, self.arena, self.text, self.whole)
+
+    # -- addresses and sizes ---------------------------------------------------------------------
+
+    def entry(self, index: int, table: str, type_: str) -> str:
+        """What a table holds at an index, read on entry."""
+        at = self.w.value(f"getelementptr i64, ptr %{table}, i64 {index}", self.w.head)
+        return self.w.value(f"load {type_}, ptr {at}", self.w.head)
+
+    def base(self, storage: Storage) -> str:
+        """Where a storage starts."""
+        if storage not in self.bases:
+            if isinstance(storage.place, Given):
+                found = self.entry(storage.place.index, f"{storage.place.kind}s", "ptr")
+            else:
+                at = self.size(self.arena.offsets[storage])
+                found = self.w.value(f"getelementptr i8, ptr %arena, i64 {at}", self.w.head)
+            self.bases[storage] = found
+        return self.bases[storage]
+
+    def address(self, view: View) -> str:
+        """Where a view starts."""
+        base = self.base(view.storage)
+        if view.offset == 0:
+            return base
+        at = self.size(view.offset * view.type.dtype.bytes)
+        return self.w.value(f"getelementptr i8, ptr {base}, i64 {at}")
+
+    def truth(self, view: View) -> str:
+        """The bool that a view holds."""
+        byte = self.w.value(f"load i8, ptr {self.address(view)}")
+        return self.w.value(f"icmp ne i8 {byte}, 0")
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def block(self, steps: tuple[Step, ...]) -> None:
+        """Steps in order."""
+        for step in steps:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        """One step."""
+        match step:
+            case Launch():
+                self.launch(step)
+                if interrupts.is_large(step):
+                    self.spend(step_work(step))
+            case Copy(source=source, target=target):
+                size = self.size(target.type.size * target.type.dtype.bytes)
+                self.copy(self.address(target), self.address(source), size)
+            case If():
+                self.branch(step)
+            case While():
+                self.while_loop(step)
+            case For():
+                self.for_loop(step)
+            case Push():
+                self.push(step)
+            case Pop():
+                self.pop(step)
+            case Check():
+                with self.unless(self.truth(step.condition)):
+                    self.w.do(f"store i64 {step.code}, ptr %status")
+                    self.w.jump("leave")
+            case Show(x=x, index=index):
+                self.show(index, x)
+            case Enter():
+                self.enter(step)
+
+    def launch(self, step: Launch) -> None:
+        """Call the kernel on addresses and sizes."""
+        kernel = step.kernel
+        arguments = [f"ptr {self.address(v)}" for v in step.views]
+        arguments += [f"i64 {self.size(symbol(name))}" for name in kernel.symbols]
+        arguments += ["ptr %status", "ptr %context"]
+        self.w.do(f"call void @{kernel.name}({', '.join(arguments)})")
+        if kernel.may_raise:
+            self.leave_if_failed()
+        if kernel.forks:
+            self.leave_if_halted()
+
+    def show(self, index: int, x: View) -> None:
+        """Give a value to Python."""
+        interrupts.include_tell(self.text)
+        sizes = self.table("sizes", "i64", [self.size(d) for d in x.type.shape])
+        given = f"i64 {index}, ptr {self.address(x)}, ptr {sizes}"
+        self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
+        self.leave_if_failed()
+
+    def enter(self, step: Enter) -> None:
+        """Call another function of the program, on an arena that is leased for it."""
+        callee = self.whole.callee(step.callee)
+        sizes = dict(zip(callee.symbols, step.sizes, strict=True))
+        size = self.size(substitute(plan(callee).bytes, sizes))
+        arena = self.w.value(f"call ptr @activation(ptr %context, i64 {size}, ptr %status)")
+        self.leave_if_failed()
+        self.call(step, arena)
+        self.w.do(f"call void @activation_end(ptr {arena})")
+        self.leave_if_failed()
+
+    def call(self, step: Enter, arena: str) -> None:
+        """Call a function of the program on an arena."""
+        tables = (
+            self.table("arguments", "ptr", [self.address(v) for v in step.arguments]),
+            self.table("outcomes", "ptr", [self.address(v) for v in step.results]),
+            arena,
+            self.table("sizes", "i64", [self.size(d) for d in step.sizes]),
+            *("%constants", "%status", "%context"),
+        )
+        given = ", ".join(f"ptr {t}" for t in tables)
+        self.w.do(f"call void @{symbol_of(step.callee)}({given})")
+
+    def table(self, name: str, type_: str, values: Sequence[str]) -> str:
+        """Values in a row, in room on the stack that each row of that name uses again."""
+        count = max(self.rooms.get(name, (type_, 1))[1], len(values))
+        self.rooms[name] = type_, count
+        for i, value in enumerate(values):
+            at = self.w.value(f"getelementptr {type_}, ptr %{name}, i64 {i}")
+            self.w.do(f"store {type_} {value}, ptr {at}")
+        return f"%{name}"
+
+    def copy(self, target: str, source: str, size: str) -> None:
+        """Copy bytes."""
+        arguments = (("ptr", target), ("ptr", source), ("i64", size), ("i1", "false"))
+        self.w.call("void", "llvm.memcpy.p0.p0.i64", *arguments)
+
+    def branch(self, step: If) -> None:
+        """One of two blocks."""
+        then, otherwise, end = (self.w.name(n) for n in ("then", "else", "end"))
+        self.w.branch(self.truth(step.condition), then, otherwise)
+        for label, steps in ((then, step.then), (otherwise, step.otherwise)):
+            self.w.label(label)
+            self.block(steps)
+            self.w.jump(end)
+        self.w.label(end)
+
+    def while_loop(self, step: While) -> None:
+        """Test, body, and back."""
+        test, body, end = (self.w.name(n) for n in ("test", "body", "end"))
+        self.w.jump(test)
+        self.w.label(test)
+        self.block(step.before)
+        self.w.branch(self.truth(step.condition), body, end)
+        self.w.label(body)
+        self.block(step.body)
+        self.spend(interrupts.of_trip((*step.before, *step.body)))
+        self.w.jump(test)
+        self.w.label(end)
+
+    def for_loop(self, step: For) -> None:
+        """A counted loop; downwards the index is counted from the end."""
+        if step.apart and len(step.body) == 1 and isinstance(step.body[0], Enter):
+            trips.emit_trips(self, step, step.body[0])
+            return
+        length = self.size(step.length)
+        with self.w.loop("0", length) as turn, self.offsets.scope(turn.head) as scope:
+            index = turn.index
+            if step.reverse:
+                last = self.w.value(f"sub i64 {length}, 1", turn.head)
+                index = self.w.value(f"sub i64 {last}, {index}", turn.head)
+            scope.names[step.variable] = index
+            self.trip(step.body)
+
+    def trip(self, steps: tuple[Step, ...]) -> None:
+        """The steps of a loop, and what they count, which one kernel counts with its trip."""
+        if len(steps) == 1 and isinstance(steps[0], Launch):
+            self.launch(steps[0])
+            self.spend(interrupts.TRIP + step_work(steps[0]))
+            return
+        self.block(steps)
+        self.spend(interrupts.of_trip(steps))
+
+    def push(self, step: Push) -> None:
+        """A cell with the handle below and the values."""
+        offsets, size = tape.cell(step.xs)
+        below = self.w.value(f"load i64, ptr {self.address(step.tape)}")
+        arguments = f"ptr %context, i64 {self.size(size)}, ptr %status"
+        cell = self.w.value(f"call ptr @tape_push({arguments})")
+        self.leave_if_failed()
+        self.w.do(f"store i64 {below}, ptr {cell}")
+        for x, offset in zip(step.xs, offsets, strict=True):
+            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
+            self.copy(at, self.address(x), self.size(x.type.size * x.type.dtype.bytes))
+        handle = self.w.value(f"ptrtoint ptr {cell} to i64")
+        self.w.do(f"store i64 {handle}, ptr {self.address(step.result)}")
+
+    def pop(self, step: Pop) -> None:
+        """The values out of the cell, and its room back."""
+        offsets, size = tape.cell(step.xs)
+        top = self.w.value(f"load ptr, ptr {self.address(step.tape)}")
+        arguments = f"ptr %context, ptr {top}, i64 {self.size(size)}, ptr %status"
+        cell = self.w.value(f"call ptr @tape_top({arguments})")
+        self.leave_if_failed()
+        below = self.w.value(f"load i64, ptr {cell}")
+        for x, offset in zip(step.xs, offsets, strict=True):
+            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
+            self.copy(self.address(x), at, self.size(x.type.size * x.type.dtype.bytes))
+        self.w.do(f"call void @tape_pop(ptr %context, ptr {cell}, i64 {self.size(size)})")
+        self.w.do(f"store i64 {below}, ptr {self.address(step.result)}")
+
+    # -- the status --------------------------------------------------------------------------------
+
+    def spend(self, work: Dim) -> None:
+        """Count work; where enough is done, ask whether the call is to end."""
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.LEFT}")
+        left = self.w.value(f"load atomic i64, ptr {at} monotonic, align 8")
+        rest = self.w.value(f"sub i64 {left}, {self.size(work)}")
+        self.w.do(f"store atomic i64 {rest}, ptr {at} monotonic, align 8")
+        with self.w.when(self.w.value(f"icmp slt i64 {rest}, 0")):
+            self.ask()
+
+    def ask(self) -> None:
+        """Let Python run what signals ask for, if some time has passed; leave if that raises."""
+        interrupts.include_ask(self.text)
+        self.w.do("call void @ask(ptr %context, ptr %status)")
+        self.leave_if_failed()
+
+    def word(self, index: int, type_: str) -> str:
+        """A word of the context."""
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
+        return self.w.value(f"load {type_}, ptr {at}")
+
+    def leave_if_failed(self) -> None:
+        """Leave the call where the status says so."""
+        status = self.w.value("load i64, ptr %status")
+        good = self.w.value(f"icmp eq i64 {status}, 0")
+        going = self.w.name("go")
+        self.w.branch(good, going, "leave")
+        self.w.label(going)
+
+    def leave_if_halted(self) -> None:
+        """Leave the call where Python has raised in the midst of a kernel or fork."""
+        with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.text, self.w)}, true")):
+            halt = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.HALT}")
+            self.copy("%status", halt, str(8 * WORDS))
+            self.w.jump("leave")
+
+    @contextmanager
+    def unless(self, condition: str) -> Generator[None]:
+        """What is written inside runs, and leaves, only where the condition does not hold."""
+        failed, going = self.w.name("failed"), self.w.name("go")
+        self.w.branch(condition, going, failed)
+        self.w.label(failed)
+        yield
+        self.w.label(going)

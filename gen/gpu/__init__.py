@@ -1,0 +1,1 @@
+"""Kernels as PTX for NVIDIA GPUs."""

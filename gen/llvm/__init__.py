@@ -1,0 +1,1 @@
+"""The binding to LLVM, and the compiled code that is kept on disk."""

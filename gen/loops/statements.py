@@ -1,0 +1,380 @@
+"""The loop level: what a kernel does to memory, one scalar at a time.
+
+A kernel is a nest of loops over flat, dense buffers. Loop variables are symbols of
+``dlvm.ir.dims``, written ``%i0``, so offsets and extents are polynomials that the verifier can
+bound. A scalar is computed once where its ``Let`` stands and named by identity; arithmetic is in
+the words of ``dlvm.ir.scalar`` plus ``fma``. All mutable state is in memory: buffers, and
+``Local`` arrays, private to each turn of the loops around their declaration. This room knows
+nothing of targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from dlvm.base.errors import Origin
+from dlvm.ir import BOOL, I64, Array, Dim, DType, TensorType, dtype_of
+from dlvm.ir.dims import product
+
+Where: TypeAlias = tuple[Dim, ...]
+Kind: TypeAlias = Literal["serial", "parallel", "vector", "block", "lane"]
+Role: TypeAlias = Literal["in", "out", "inout", "scratch"]
+
+
+# -- memory -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A dense row-major tensor that the caller hands over; ``scratch`` means nothing to it."""
+
+    name: str
+    type: TensorType
+    role: Role
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def strides(self) -> tuple[Dim, ...]:
+        """Elements from one index to the next, along each axis."""
+        shape = self.type.shape
+        return tuple(product(shape[i + 1 :]) for i in range(len(shape)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Table:
+    """Constant data that is part of the kernel."""
+
+    name: str
+    array: Array
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        found = dtype_of(self.array)
+        assert found is not None
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.array.size
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Declares an array of the kernel's own; ``shared`` by the lanes of a loop inside."""
+
+    name: str
+    dtype: DType
+    size: int
+    shared: bool = False
+
+
+Memory: TypeAlias = Buffer | Table | Local
+
+
+# -- scalars ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scalar:
+    """A value of one element; its identity is its name."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Number(Scalar):
+    """A constant."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Size(Scalar):
+    """The i64 that a size or index has here."""
+
+    dim: Dim
+    dtype: DType = field(default=I64, init=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Inside(Scalar):
+    """Whether all of these are >= 0."""
+
+    where: Where
+    dtype: DType = field(default=BOOL, init=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load(Scalar):
+    """The element at a flat offset where all of ``where`` are >= 0; zero elsewhere."""
+
+    memory: Memory
+    offset: Dim
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Search(Scalar):
+    """How many of the ``count`` elements at an offset come before ``key``, by halving.
+
+    With ``right`` also those that equal it. The order is that of ``Sort``.
+    """
+
+    memory: Memory
+    offset: Dim
+    count: Dim
+    key: Scalar
+    right: bool
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Word(Scalar):
+    """A word of ``dlvm.ir.scalar``, ``select``, ``cast`` or ``fma`` (x*y + z, rounded once)."""
+
+    word: str
+    operands: tuple[Scalar, ...]
+
+
+# -- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """Computes a scalar; those that only serve the order of a fold are not ``counted``."""
+
+    scalar: Scalar
+    counted: bool = True
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Define:
+    """Another name for an index, which lies in ``0..high`` where all of ``where`` are >= 0."""
+
+    name: str
+    dim: Dim
+    high: Dim
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bind:
+    """Makes an i64 scalar a symbol, which lies in ``0..high`` by construction."""
+
+    name: str
+    scalar: Scalar
+    high: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """Writes the element at a flat offset where all of ``where`` are >= 0."""
+
+    memory: Buffer | Local
+    offset: Dim
+    scalar: Scalar
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Check:
+    """Records ``code``, the index and the size in the status unless ``ok`` (and ``where``)."""
+
+    ok: Scalar
+    index: Scalar
+    size: Dim
+    code: int
+    where: Where = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Barrier:
+    """All lanes get here before one goes on."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """``0 <= var < extent``; turns of every kind but ``serial`` are independent.
+
+    ``limit`` is a bound of the extent that is known, where one is; ``width`` is how many turns a
+    vector takes (0: as many as the target's registers hold), and ``strip`` how many it takes for
+    as long as so many are left. With a ``grain``, several threads
+    share the turns, each taking so many or more; the turns of ``levels`` loops are then one
+    range, where each stands in the one before beside nothing but scalars. What is counted of the
+    body is taken ``counts`` times, where that is simpler than the extent and right for all loops
+    around together.
+    """
+
+    var: str
+    extent: Dim
+    kind: Kind
+    body: Body
+    limit: int | None = None
+    width: int = 0
+    strip: int = 0
+    grain: Dim = 0
+    levels: int = 1
+    counts: Dim | None = None
+
+    @property
+    def chain(self) -> tuple[Loop, ...]:
+        """The loops whose turns are shared as one range, outermost first."""
+        chain: list[Loop] = [self]
+        while len(chain) < self.levels:
+            chain.append(next(s for s in chain[-1].body if isinstance(s, Loop)))
+        return tuple(chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of a product: where it starts, and how far its rows are apart.
+
+    Elements of a row lie beside one another; ``transposed``, those of a column do, and ``step``
+    is from column to column.
+    """
+
+    buffer: Buffer
+    offset: Dim
+    transposed: bool
+    step: Dim
+
+    def at(self, row: Dim, col: Dim) -> Dim:
+        """The offset of an element."""
+        far, near = (col, row) if self.transposed else (row, col)
+        return self.offset + far * self.step + near
+
+    def turned(self) -> Operand:
+        """The transpose."""
+        return replace(self, transposed=not self.transposed and self.step != 1)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Product:
+    """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
+
+    In the body the first two of ``spot`` name the corner of the tile and the last two its rows
+    and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order, in
+    the type of the tile: by fma, or modulo 2**bits.
+    """
+
+    x: Operand
+    y: Operand
+    m: Dim
+    n: Dim
+    k: Dim
+    tile: Local
+    width: int
+    spot: tuple[str, ...]
+    body: Body
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sort:
+    """Puts the ``count`` elements at an offset of ``values`` in order, those of ``order`` alike.
+
+    Stable; NaN is last, also where ``descending``. ``spare`` is scratch memory, laid out as
+    ``values`` and ``order`` are, of which the same part is spoilt.
+    """
+
+    values: Buffer
+    order: Buffer | None
+    spare: tuple[Buffer, ...]
+    offset: Dim
+    count: Dim
+    descending: bool
+    where: Where = ()
+
+    @property
+    def touched(self) -> tuple[Buffer, ...]:
+        """All that it reads and writes."""
+        return (self.values, *(() if self.order is None else (self.order,)), *self.spare)
+
+
+Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Local | Product | Sort
+Body: TypeAlias = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class LoopKernel:
+    """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes.
+
+    ``steps`` are the lines of the schedule that made these loops of the plain ones.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    symbols: tuple[str, ...]
+    body: Body
+    may_raise: bool
+    steps: tuple[str, ...] = ()
+    origin: Origin | None = field(default=None, compare=False)
+
+    @property
+    def forks(self) -> bool:
+        """Whether several threads can share the work."""
+        return any(
+            isinstance(s, Product) or (isinstance(s, Loop) and s.grain != 0)
+            for s in statements(self.body)
+        )
+
+    def __str__(self) -> str:
+        from .text import kernel_text
+
+        return kernel_text(self)
+
+
+def statements(body: Body) -> Iterator[Statement]:
+    """Every statement, those of a loop right after it."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Loop | Product):
+            yield from statements(statement.body)
+
+
+def dims(s: Statement) -> Iterator[Dim]:
+    """The sizes and indices in one statement."""
+    match s:
+        case Let(Load(_, _, offset, where)) | Store(_, offset, _, where):
+            yield from (offset, *where)
+        case Let(Size(dim)) | Bind(_, _, dim):
+            yield dim
+        case Loop():
+            yield from (s.extent, s.grain)
+        case Define(_, dim, high, where):
+            yield from (dim, high, *where)
+        case Let(Inside(where)):
+            yield from where
+        case Check(_, _, size, _, where):
+            yield from (size, *where)
+        case Product():
+            yield from (s.m, s.n, s.k, s.x.offset, s.x.step, s.y.offset, s.y.step)
+        case _:
+            return
+
+
+def scalars(s: Statement) -> tuple[Scalar, ...]:
+    """The scalars that one statement uses."""
+    match s:
+        case Let(Word(_, _, operands)):
+            return operands
+        case Let(Search(key=key)):
+            return (key,)
+        case Bind(_, scalar) | Store(_, _, scalar):
+            return (scalar,)
+        case Check(ok, index):
+            return (ok, index)
+        case _:
+            return ()

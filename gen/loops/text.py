@@ -1,0 +1,129 @@
+"""The text form of the loop level: what ``str(kernel)`` shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from .statements import (
+    Barrier,
+    Bind,
+    Body,
+    Check,
+    Define,
+    Inside,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Number,
+    Operand,
+    Product,
+    Scalar,
+    Search,
+    Size,
+    Sort,
+    Statement,
+    Store,
+    Where,
+    Word,
+)
+
+
+def kernel_text(kernel: LoopKernel) -> str:
+    """The whole kernel; scalars are numbered in the order in which they are computed."""
+    buffers = ", ".join(f"%{b.name}: {b.role} {b.type}" for b in kernel.buffers)
+    symbols = f" symbols ({', '.join(kernel.symbols)})" if kernel.symbols else ""
+    page = _Page()
+    page.body(kernel.body, "  ")
+    return "\n".join([f"kernel @{kernel.name}({buffers}){symbols} {{", *page.lines, "}"])
+
+
+class _Page:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: defaultdict[Scalar, str] = defaultdict(lambda: "?")
+
+    def body(self, body: Body, indent: str) -> None:
+        for statement in body:
+            self.statement(statement, indent)
+
+    def statement(self, s: Statement, indent: str) -> None:
+        if isinstance(s, Loop | Product):
+            self.lines.append(f"{indent}{self.opening(s)} {{")
+            self.body(s.body, indent + "  ")
+            self.lines.append(f"{indent}}}")
+        else:
+            self.lines.append(f"{indent}{self.line(s)}")
+
+    def opening(self, s: Loop | Product) -> str:
+        if isinstance(s, Loop):
+            limit = "" if s.limit is None else f" limit {s.limit}"
+            return f"{s.kind} {s.var} < {s.extent}{limit}{_grain(s)}"
+        tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
+        spot = "at ({}, {}) of ({}, {})".format(*s.spot)
+        return f"product {_operand(s.x)} by {_operand(s.y)} m={s.m} n={s.n} k={s.k} {tile} {spot}"
+
+    def line(self, s: Statement) -> str:
+        match s:
+            case Let(scalar):
+                name = self.names[scalar] = f"%{len(self.names)}"
+                return f"{name} = {self.right(scalar)} : {scalar.dtype}"
+            case Define(name, dim, high, where):
+                return f"{name} = {dim} <= {high}{_where(where)}"
+            case Bind(name, scalar, high):
+                return f"{name} = index {self.names[scalar]} <= {high}"
+            case Store(memory, offset, scalar, where):
+                return f"store %{memory.name}[{offset}] = {self.names[scalar]}{_where(where)}"
+            case Check(ok, index, size, code, where):
+                found = f"{self.names[ok]} index {self.names[index]} size {size}"
+                return f"check {found} code {code}{_where(where)}"
+            case Local(name, dtype, size, shared):
+                return f"{'shared' if shared else 'local'} %{name}: {dtype}[{size}]"
+            case Sort():
+                return _sort(s)
+            case Barrier():
+                return "barrier"
+            case _:
+                return self.opening(s)
+
+    def right(self, scalar: Scalar) -> str:
+        match scalar:
+            case Number(_, value):
+                return f"constant {value}"
+            case Size(dim):
+                return f"size {dim}"
+            case Inside(where):
+                return f"inside ({', '.join(map(str, where))})"
+            case Load(_, memory, offset, where):
+                return f"load %{memory.name}[{offset}]{_where(where)}"
+            case Search(_, memory, offset, count, key, right, where):
+                among = f"%{memory.name}[{offset}] count {count} key {self.names[key]}"
+                return f"search {among}{' right' if right else ''}{_where(where)}"
+            case Word(_, word, operands):
+                return f"{word} {', '.join(self.names[o] for o in operands)}"
+            case _:
+                return f"{scalar.dtype}"
+
+
+def _where(where: Where) -> str:
+    return f" where ({', '.join(map(str, where))})" if where else ""
+
+
+def _grain(loop: Loop) -> str:
+    """How finely several threads share the turns."""
+    levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
+    return f" grain {loop.grain}{levels}" if loop.grain != 0 else ""
+
+
+def _sort(s: Sort) -> str:
+    order = "" if s.order is None else f" with %{s.order.name}"
+    spare = ", ".join(f"%{b.name}" for b in s.spare)
+    down = " descending" if s.descending else ""
+    row = f"%{s.values.name}[{s.offset}] count {s.count}{order} spare ({spare})"
+    return f"sort {row}{down}{_where(s.where)}"
+
+
+def _operand(operand: Operand) -> str:
+    transposed = " transposed" if operand.transposed else ""
+    return f"%{operand.buffer.name}[{operand.offset}] step {operand.step}{transposed}"

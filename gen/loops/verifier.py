@@ -1,0 +1,341 @@
+"""The verifier of the loop level. What it demands of every kernel:
+
+1. names: scalars, arrays and index symbols are defined above, in an enclosing body;
+2. bounds: every load and store is provably inside its memory wherever its guard holds;
+3. results: a store to an ``out`` buffer writes each element at most once, but for what serial
+   loops write at indices that were read, which is written over as often as they say;
+4. independence: in a loop that is not serial, no two turns write one element, and none reads
+   what another writes, unless a barrier stands between;
+5. threads: a loop with a grain is independent, as are the loops that are taken together with it,
+   each of which stands in the one before beside nothing but scalars, and has turns of its own
+   number whatever the turn of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlvm.base.errors import CompilerError
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import (
+    mod,
+    substitute,
+    symbol,
+    symbols,
+)
+
+from .digits import distinct, slope
+from .proofs import Facts
+from .statements import (
+    Barrier,
+    Bind,
+    Body,
+    Buffer,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Memory,
+    Operand,
+    Product,
+    Scalar,
+    Search,
+    Sort,
+    Statement,
+    Store,
+    Table,
+    Where,
+    dims,
+    scalars,
+)
+
+
+def verify(kernel: LoopKernel) -> None:
+    """Raise a ``CompilerError`` that names the first statement that breaks a rule."""
+    _Verifier(kernel).body(kernel.body, _Place(Facts()))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store in a loop whose turns are independent, since the last barrier."""
+
+    memory: Memory
+    offset: Dim
+    plain: Dim
+    facts: Facts
+    writes: bool
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a statement stands: what is known, the open loops, what is defined."""
+
+    facts: Facts
+    loops: tuple[Loop, ...] = ()
+    defines: dict[str, Define] = field(default_factory=dict[str, Define])
+    names: set[str] = field(default_factory=set[str])
+    scalars: set[Scalar] = field(default_factory=set[Scalar])
+    homes: dict[str, int] = field(default_factory=dict[str, int])
+
+    def inner(self, facts: Facts, loop: Loop | None, *names: str) -> _Place:
+        loops = self.loops if loop is None else (*self.loops, loop)
+        return _Place(
+            facts,
+            loops,
+            dict(self.defines),
+            {*self.names, *names},
+            set(self.scalars),
+            dict(self.homes),
+        )
+
+    def plain(self, d: Dim) -> Dim:
+        """An index without defined names."""
+        values = {name: s.dim for name, s in self.defines.items()}
+        while isinstance(d, Expr) and any(s in values for s in symbols(d)):
+            d = substitute(d, values)
+        return d
+
+    def facts_under(self, where: Where) -> Facts:
+        """What is known where a guard holds, the bounds of defined names included."""
+        facts, plain = self.facts, set(map(self.plain, where))
+        for name, s in self.defines.items():
+            if plain.issuperset(map(self.plain, s.where)):
+                facts = facts.with_variable(name, s.high)
+        return facts.given(*where)
+
+
+class _Verifier:
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.kernel = kernel
+        self.sizes = {b.name: b.size for b in kernel.buffers}
+        self.recent: list[tuple[Loop, list[Access]]] = []
+        self.proven: set[Statement] = set()
+        self.read: set[str] = set()
+        """The indices that come from data."""
+
+    def fail(self, s: Statement, problem: str) -> CompilerError:
+        return CompilerError(f"@{self.kernel.name}: {problem}: {s}\n{self.kernel}")
+
+    def body(self, body: Body, place: _Place) -> None:
+        """All statements in order; the arrays that are declared here end with it."""
+        for s in body:
+            self.names(s, place)
+            self.statement(s, place)
+        for s in body:
+            if isinstance(s, Local):
+                del self.sizes[s.name]
+
+    def names(self, s: Statement, place: _Place) -> None:
+        for x in scalars(s):
+            if x not in place.scalars:
+                raise self.fail(s, "a scalar that is not defined above")
+        known = {*self.kernel.symbols, *place.names}
+        for loose in (n for d in dims(s) for n in symbols(d) if n not in known):
+            raise self.fail(s, f"the index {loose} is not defined above")
+
+    def statement(self, s: Statement, place: _Place) -> None:
+        match s:
+            case Let(scalar):
+                if isinstance(scalar, Load):
+                    self.inside(s, scalar, place)
+                if isinstance(scalar, Search):
+                    self.stretch(s, scalar, (scalar.memory,), place)
+                place.scalars.add(scalar)
+            case Store():
+                if s not in self.proven:
+                    self.once(s, place)
+                self.inside(s, s, place)
+            case Define():
+                self.define(s, place)
+            case Bind(name, _, high):
+                place.facts = place.facts.with_variable(name, high)
+                place.names.add(name)
+                self.read.add(name)
+            case Local(name, _, size):
+                self.sizes[name] = size
+                place.homes[name] = len(place.loops)
+            case Loop():
+                self.loop(s, place)
+            case Product():
+                self.product(s, place)
+            case Sort():
+                self.stretch(s, s, s.touched, place)
+            case Barrier():
+                for _, accesses in self.recent:
+                    accesses.clear()
+            case _:
+                return
+
+    def define(self, s: Define, place: _Place) -> None:
+        facts = place.facts_under(s.where)
+        if s not in self.proven and not (
+            facts.nonnegative(s.dim) and facts.nonnegative(s.high - s.dim)
+        ):
+            raise self.fail(s, f"not provably in 0..{s.high}")
+        self.proven.add(s)
+        place.defines[s.name] = s
+        place.names.add(s.name)
+
+    # -- loops -----------------------------------------------------------------------------
+
+    def loop(self, s: Loop, place: _Place) -> None:
+        """A serial loop is gone through twice, as a turn follows the one before."""
+        if s.grain != 0 and not can_be_shared(s):
+            raise self.fail(s, "threads can't share these loops")
+        facts = place.facts.with_variable(s.var, s.extent - 1, s.extent - 1)
+        if s.kind != "serial":
+            self.recent.append((s, []))
+        for _ in range(1 if s.kind != "serial" or not self.recent else 2):
+            self.body(s.body, place.inner(facts, s, s.var))
+        if s.kind != "serial":
+            self.recent.pop()
+
+    def product(self, s: Product, place: _Place) -> None:
+        """A tile lies inside the result and is no larger than its array."""
+        row, col, rows, cols = map(symbol, s.spot)
+        down, across = s.tile.size // s.width, s.width
+        facts = place.facts
+        for name, high in zip(s.spot, (s.m - 1, s.n - 1, down, across), strict=True):
+            facts = facts.with_variable(name, high)
+        facts = facts.given(s.m - row - rows, s.n - col - cols, s.m - 1, s.n - 1)
+        for x, down, across in ((s.x, s.m, s.k), (s.y, s.k, s.n)):
+            self.matrix(s, x, down, across, place)
+        inner = place.inner(facts, None, *s.spot)
+        self.sizes[s.tile.name] = s.tile.size
+        inner.homes[s.tile.name] = len(place.loops)
+        self.body(s.body, inner)
+
+    def matrix(self, s: Product, x: Operand, rows: Dim, cols: Dim, place: _Place) -> None:
+        """All of it lies inside of its buffer."""
+        names = (f"{s.spot[0]}.row", f"{s.spot[1]}.col")
+        facts = place.facts
+        for name, size in zip(names, (rows, cols), strict=True):
+            facts = facts.with_variable(name, size - 1, size - 1)
+        at = place.plain(x.at(*map(symbol, names)))
+        if not (facts.nonnegative(at) and facts.nonnegative(x.buffer.size - 1 - at)):
+            raise self.fail(s, f"a matrix is not provably inside of %{x.buffer.name}")
+
+    # -- accesses --------------------------------------------------------------------------
+
+    def stretch(
+        self, s: Statement, x: Search | Sort, memories: Sequence[Memory], place: _Place
+    ) -> None:
+        """``count`` elements from an offset on: each of them is inside and nobody else's."""
+        element = f"%element of {x.offset}"
+        facts = place.facts_under(x.where).with_variable(element, x.count - 1, x.count - 1)
+        for memory in memories:
+            size = self.size(s, memory)
+            offset = x.offset + symbol(element)
+            if not (facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset)):
+                raise self.fail(s, f"not provably inside of the {size} elements of %{memory.name}")
+            self.apart(s, memory, offset, facts, place)
+        loops = [*(v.var for v in place.loops), element]
+        offset = x.offset + symbol(element)
+        if isinstance(x, Sort) and not distinct(offset, loops, facts, place.defines):
+            raise self.fail(s, "two turns may sort one element")
+
+    def size(self, s: Statement, memory: Memory) -> Dim:
+        """How many elements memory has here."""
+        if isinstance(memory, Table):
+            return memory.size
+        if memory.name not in self.sizes:
+            raise self.fail(s, f"the array %{memory.name} is not declared")
+        return self.sizes[memory.name]
+
+    def inside(self, s: Statement, x: Load | Store, place: _Place) -> None:
+        facts, offset, size = place.facts_under(x.where), x.offset, self.size(s, x.memory)
+        if s in self.proven:
+            pass
+        elif facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset):
+            self.proven.add(s)
+        else:
+            raise self.fail(s, f"not provably inside of the {size} elements of %{x.memory.name}")
+        if isinstance(x, Load) or not isinstance(x.memory, Table):
+            self.apart(s, x.memory, offset, facts, place)
+
+    def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
+        """No other turn of a loop with independent turns touches what this one writes."""
+        new = Access(memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
+        for loop, accesses in self.recent:
+            if self._private(new.memory, loop, place):
+                continue
+            for old in accesses:
+                both = old.memory is new.memory and (old.writes or new.writes)
+                if both and old.offset != new.offset and not _apart(old, new, loop):
+                    raise self.fail(s, f"turns of {loop.var} share an element")
+            accesses.append(new)
+
+    def _private(self, memory: Memory, loop: Loop, place: _Place) -> bool:
+        home = place.homes.get(memory.name, 0) if isinstance(memory, Local) else 0
+        return loop in place.loops[:home]
+
+    def once(self, s: Store, place: _Place) -> None:
+        """The offset differs from turn to turn, of all loops or of those that aren't serial."""
+        result = isinstance(s.memory, Buffer) and s.memory.role == "out"
+        whole = result and self.read.isdisjoint(symbols(place.plain(s.offset)))
+        home = place.homes.get(s.memory.name, 0)
+        loops = [v for v in place.loops[home:] if whole or v.kind != "serial"]
+        facts = place.facts_under(s.where)
+        if not distinct(s.offset, [v.var for v in loops], facts, place.defines):
+            raise self.fail(s, "two turns may write one element")
+
+
+def can_be_shared(loop: Loop) -> bool:
+    """Rule 5."""
+    outer: set[str] = set()
+    for _ in range(loop.levels - 1):
+        inner = [s for s in loop.body if not isinstance(s, Let | Define | Bind)]
+        if loop.kind != "parallel" or len(inner) != 1 or not isinstance(inner[0], Loop):
+            return False
+        outer.add(loop.var)
+        loop = inner[0]
+        if outer & set(symbols(loop.extent)):
+            return False
+    return loop.kind in ("parallel", "vector")
+
+
+def _apart(a: Access, b: Access, loop: Loop) -> bool:
+    """Whether different turns of a loop touch different elements."""
+    for sizes in (False, True):
+        stretch = _stretch(a, loop.var, sizes)
+        if stretch is not None and stretch == _stretch(b, loop.var, sizes):
+            return True
+    return _disjoint(a, b)
+
+
+def _stretch(a: Access, name: str, sizes: bool) -> tuple[Dim, Dim] | None:
+    """How many elements in a row are a turn's own, where one turn's follow another's.
+
+    They start where the loops around, or sizes and whole steps, say: the same for all turns.
+    """
+    names = [*a.facts.highest]
+    inner = names[names.index(name) :] if name in names else [name]
+    around = substitute(a.plain, dict.fromkeys(inner, 0))
+    step = slope(a.plain, name)
+    if sizes:
+        around = around - mod(substitute(around, dict.fromkeys(symbols(around), 0)), step)
+    else:
+        around = around - substitute(around, dict.fromkeys(names, 0))
+    if not set(inner).isdisjoint(symbols(step)):
+        return None
+    rest = a.plain - around - step * symbol(name)
+    own = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
+    return (step, around) if own else None
+
+
+def _disjoint(a: Access, b: Access) -> bool:
+    """Whether all offsets of one lie below all of the other, whoever asks."""
+    renamed = {n: f"{n}'" for n in a.facts.highest}
+    other = {n: symbol(m) for n, m in renamed.items()}
+    facts = Facts(
+        {
+            **b.facts.highest,
+            **{renamed[n]: substitute(h, other) for n, h in a.facts.highest.items()},
+        },
+        (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
+    )
+    offset = substitute(a.offset, other)
+    return facts.nonnegative(b.offset - offset - 1) or facts.nonnegative(offset - b.offset - 1)

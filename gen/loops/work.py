@@ -1,0 +1,135 @@
+"""How much a kernel does, as sizes: what the report says and the interpreter counts.
+
+Additions and multiplications count one, an fma two, other functions of floats one; comparisons,
+selections, conversions and what only serves the order of a fold count nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlvm.ir import Dim, Expr
+from dlvm.ir.dims import Atom, Call, Monomial, minimum, substitute, symbol, symbols
+
+from .index import ceildiv, recombine
+from .statements import (
+    Body,
+    Let,
+    Load,
+    Loop,
+    Memory,
+    Product,
+    Scalar,
+    Search,
+    Sort,
+    Statement,
+    Store,
+    Word,
+)
+
+
+def flops_of(scalar: Scalar) -> int:
+    """Floating-point operations of one evaluation."""
+    if not isinstance(scalar, Word) or not scalar.dtype.is_float:
+        return 0
+    return {"fma": 2, "select": 0, "cast": 0, "reinterpret": 0}.get(scalar.word, 1)
+
+
+def flops_of_product(p: Product) -> Dim:
+    """Floating-point operations of the sums alone."""
+    return 2 * p.m * p.n * p.k if p.tile.dtype.is_float else 0
+
+
+def flops(body: Body) -> Dim:
+    """Floating-point operations of a body."""
+    return count(body, _flops)
+
+
+def _flops(s: Statement) -> Dim:
+    if isinstance(s, Product):
+        return flops_of_product(s)
+    return flops_of(s.scalar) if isinstance(s, Let) and s.counted else 0
+
+
+def accesses(body: Body, memory: Memory) -> Dim:
+    """How many elements of a memory a body reads and writes, each as often as it does."""
+
+    def touched(s: Statement) -> Dim:
+        match s:
+            case Let(Load(memory=found)) | Store(memory=found):
+                return int(found is memory)
+            case Sort(count=count):
+                return 2 * count if memory in s.touched else 0
+            case Let(Search(memory=found, count=count)):
+                return count if found is memory else 0
+            case Product(x, y, m, n, k):
+                return (x.buffer is memory) * m * k + (y.buffer is memory) * k * n
+            case _:
+                return 0
+
+    return count(body, touched)
+
+
+def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
+    """The sum of a cost over every statement of a body, as often as it runs."""
+    total: Dim = 0
+    for s in body:
+        total = total + cost(s)
+        if isinstance(s, Loop):
+            total = total + _turns(s, recombine(count(s.body, cost)))
+        elif isinstance(s, Product):
+            total = total + _product(s, count(s.body, cost))
+    return total
+
+
+def _turns(loop: Loop, inside: Dim) -> Dim:
+    """All turns of a loop together."""
+    if loop.extent == 0:
+        return 0
+    if loop.counts is not None:
+        return loop.counts * inside
+    total: Dim = 0
+    for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
+        own = tuple(pair for pair in mono if loop.var in symbols(_monomial((pair[0], 1))))
+        same = tuple(pair for pair in mono if pair not in own)
+        turns = _summed(loop, own) if own else _repeated(loop, same)
+        total = total + factor * _monomial(*same) * turns
+    return total
+
+
+def _repeated(loop: Loop, same: Monomial) -> Dim:
+    """How often what each turn does alike counts: once for n in a loop of ``min(1, n)`` turns."""
+    once = any(loop.extent == minimum(1, _monomial((atom, 1))) for atom, _ in same)
+    return 1 if once else loop.extent
+
+
+def _summed(loop: Loop, own: Monomial) -> Dim:
+    """The sum over all turns of what depends on the turn.
+
+    Where a turn takes a piece, of ``min(n - k*var, k)``, they take n. What has no sum that is
+    known is taken for as much as in the first turn, which takes a whole piece.
+    """
+    match own:
+        case ((Call("min", rest, int(k)) | Call("min", int(k), rest), 1),):
+            whole = rest + k * symbol(loop.var)
+            if loop.var not in symbols(whole):
+                return whole
+        case _:
+            pass
+    return loop.extent * substitute(_monomial(*own), {loop.var: 0})
+
+
+def _monomial(*pairs: tuple[Atom, int]) -> Dim:
+    return Expr(((pairs, 1),)) if pairs else 1
+
+
+def _product(p: Product, inside: Dim) -> Dim:
+    """The body, tile by tile: its count is linear in rows and in columns."""
+    rows, cols = p.spot[2:]
+    once = substitute(inside, {rows: 0, cols: 0})
+    per_row = substitute(inside, {rows: 1, cols: 0}) - once
+    per_col = substitute(inside, {rows: 0, cols: 1}) - once
+    per_element = substitute(inside, {rows: 1, cols: 1}) - per_row - per_col - once
+    down, across = ceildiv(p.m, p.tile.size // p.width), ceildiv(p.n, p.width)
+    edges = per_row * p.m * across + per_col * p.n * down + once * down * across
+    return per_element * p.m * p.n + edges

@@ -1,0 +1,1 @@
+"""From a kernel of tensor operations to loops, one file for each family of kernels."""

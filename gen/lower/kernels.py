@@ -1,0 +1,403 @@
+"""From a kernel of tensor operations to loops: which results are stored in which nest.
+
+The optimiser makes kernels of one *frame*: a shape S, reductions over the same axes A of it,
+results of shape S or of S without A. Then a row is read by one loop for each level of
+reductions and written by one more. A body that has no frame is still lowered, one nest for each
+shape of results. In place: the targets of scatter and update kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+
+from dlvm.gen.loops.boxes import SHORT, Span, boxes, joinable
+from dlvm.gen.loops.builder import At
+from dlvm.gen.loops.frames import (
+    Frame,
+    folds,
+    frame_of,
+    levels_of,
+    on_one_line,
+    only_position,
+)
+from dlvm.gen.loops.index import Index, flatten, has_calls, reshaped, split
+from dlvm.gen.loops.statements import (
+    Bind,
+    Body,
+    Buffer,
+    Define,
+    Let,
+    Loop,
+    LoopKernel,
+    Product,
+    Scalar,
+    Statement,
+    dims,
+    scalars,
+    statements,
+)
+from dlvm.ir import Dim, Param, Value
+from dlvm.ir.dims import maximum, minimum, product, symbols
+from dlvm.ops import (
+    Exchange,
+    Kernel,
+    Reduction,
+    Running,
+    SearchSorted,
+    Sort,
+    Update,
+    overwriter,
+)
+
+from .elements import Pull
+from .local_arrays import keeping
+from .overwriting import write_at_indices, write_window
+from .products import product_kernel
+from .running import Carried, against, scans
+from .short_rows import group, group_size, groups_of
+from .sorts import Row, search_row
+from .staging import PIECE
+from .transposing import tiles, turned
+
+FEW, CHUNKS = 16, 4
+"""Of so many rows at most, each is shared among threads; but not one of so few chunks."""
+
+
+def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
+    """The loops of a kernel: its operands, then a buffer for each result that is not in place.
+
+    Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
+    groups and the like, they are plain, as a schedule for a GPU needs them.
+    """
+    buffers = _buffers(kernel)
+    work = _Lowering(kernel, buffers, shaped)
+    work.results()
+    body = _used(tuple(work.nest.scopes[0].body), set(), set())
+    buffers = (*buffers, *work.nest.scratch)
+    return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def target_of(kernel: Kernel, result: Value) -> Param | None:
+    """The parameter that a result is written over: one that the kernel reads nowhere else."""
+    over = overwriter(result) if kernel.family == "scatter" else None
+    if over is None or not isinstance(over.x, Param):
+        return None
+    reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
+    return over.x if reads == 1 else None
+
+
+def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
+    body = kernel.body
+    targets = [target_of(kernel, r) for r in body.results]
+    taken = [Buffer(f"b{i}", p.type, "in") for i, p in enumerate(body.params)]
+    for i, p in enumerate(body.params):
+        if p in targets:
+            taken[i] = Buffer(f"b{i}", p.type, "inout")
+    made = (r.type for r, t in zip(body.results, targets, strict=True) if t is None)
+    return (*taken, *(Buffer(f"b{len(taken) + i}", t, "out") for i, t in enumerate(made)))
+
+
+def _symbols(buffers: Sequence[Buffer], body: Body) -> tuple[str, ...]:
+    sizes = [d for b in buffers for d in b.type.shape]
+    sizes += [d for s in statements(body) for d in dims(s)]
+    return tuple(sorted({n for d in sizes for n in symbols(d) if not n.startswith("%")}))
+
+
+def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
+    """The body without scalars and indices that nothing uses, and loops that do nothing."""
+    kept: list[Statement] = []
+    for s in reversed(body):
+        if isinstance(s, Loop | Product):
+            s = replace(s, body=_used(s.body, scalars_used, names))
+        idle = isinstance(s, Let) and s.scalar not in scalars_used
+        idle = idle or (isinstance(s, Loop) and not s.body)
+        if idle or (isinstance(s, Bind | Define) and s.name not in names):
+            continue
+        scalars_used.update(scalars(s))
+        names.update(n for d in dims(s) for n in symbols(d))
+        kept.append(s)
+    return tuple(reversed(kept))
+
+
+Target = tuple[Value, Buffer]
+
+
+class _Lowering:
+    """One kernel on its way to loops."""
+
+    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], shaped: bool) -> None:
+        self.kernel, self.body, self.shaped = kernel, kernel.body, shaped
+        self.pull = Pull(kernel.body, buffers, kernel.tree, shaped)
+        self.nest = self.pull.nest
+        made = iter(b for b in buffers if b.role == "out")
+        operands = dict(zip(kernel.body.params, buffers, strict=False))
+        self.targets: list[Target] = []
+        for result in kernel.body.results:
+            target = target_of(kernel, result)
+            self.targets.append((result, operands[target] if target else next(made)))
+
+    def results(self) -> None:
+        """Everything that is not in place first, as it may read what will be overwritten."""
+        writing = self.kernel.family == "scatter"
+        over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
+        beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
+        fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
+        if fresh and not (
+            self.kernel.family == "product"
+            and self.shaped
+            and product_kernel(self.pull, self.body, fresh)
+        ):
+            if running := scans(self.body):
+                self._running(running, fresh)
+            elif self.kernel.family == "ordering":
+                self._ordering(dict(fresh))
+            else:
+                self._nests(fresh)
+        for value, buffer in over.items():
+            self._overwrite(value, buffer)
+
+    # -- element-wise kernels and reductions -----------------------------------------------
+
+    def _nests(self, targets: Sequence[Target]) -> None:
+        if (frame := frame_of(self.body)) is not None:
+            self._rows(frame, targets)
+            return
+        for shape in dict.fromkeys(v.shape for v, _ in targets):
+            group = [t for t in targets if t[0].shape == shape]
+            if not self.shaped or turned(self.body, shape):
+                self._rows(Frame(shape, ()), group)
+            elif only_position(self.body, shape):
+                self._rows(Frame((product(shape),), ()), group)
+            else:
+                for box in boxes([v for v, _ in group], shape, len(self.body.ops)):
+                    self._box(box, group)
+
+    def _box(self, box: Sequence[Span], targets: Sequence[Target]) -> None:
+        """The elements in a part of a frame, as one loop where they lie beside one another."""
+        starts, sizes = zip(*box, strict=True) if box else ((), ())
+
+        def elements(index: Index) -> None:
+            at = At(tuple(a + b for a, b in zip(starts, index, strict=True)))
+            found = [self.pull.element(v, at) for v, _ in targets]
+            for (_, buffer), x in zip(targets, found, strict=True):
+                self._store(buffer, at, x)
+
+        for first in joinable(self.body, box, targets[0][0].shape):
+            apart, joined = sizes[:first], sizes[first:]
+            with (
+                self.nest.scope(closed=True) as body,
+                self.nest.loops(apart, range(first), "parallel") as outer,
+                self.nest.loop("parallel", product(joined)) as e,
+            ):
+                elements((*outer, *split(e, joined)))
+            if not any(has_calls(d) for s in statements(tuple(body)) for d in dims(s)):
+                for statement in body:
+                    self.nest.put(statement)
+                return
+        with self.nest.loops(sizes, range(len(sizes)), "parallel") as index:
+            elements(index)
+
+    def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
+        """One turn for each row: what is folded, then what is written of it."""
+        small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
+        whole = [t for t in targets if t not in small]
+        keep = self._keeping(frame, whole)
+        for lengths in self._lengths(frame):
+            with lengths:
+                self._each_row(frame, small, whole, keep)
+
+    def _each_row(
+        self,
+        frame: Frame,
+        small: Sequence[Target],
+        whole: Sequence[Target],
+        keep: dict[Value, Buffer],
+    ) -> None:
+        """In groups as long as there are whole ones, then row by row."""
+        done: Dim = 0
+        if self.shaped and (keep or not whole):
+            short = bool(self.pull.fold.short)
+            count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
+            if count != 0:
+                self._groups(frame, small, whole, keep, count)
+                done = group_size(frame) * count
+            if done != 0 and frame.shape[-2] == done:
+                return
+        with self._row(frame, done) as row:
+            for level in levels_of(self.body) if frame.axes else ():
+                with self._keep(keep, level):
+                    self.pull.fold.together(level, At(row))
+            self.pull.fold.beside = self.pull.fold.apart = False
+            for value, buffer in small:
+                self._write(value, buffer, At(row))
+            if whole:
+                self._whole(frame, whole, row)
+
+    def _lengths(self, frame: Frame) -> Generator[AbstractContextManager[None]]:
+        """One way for rows of any length; where that is open, one for short ones, and one for long.
+
+        A row that is one chunk, and one piece, is folded without loops over these, which take
+        registers.
+        """
+        extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
+        if len(frame.axes) > 1:
+            most = min(most, PIECE)
+        alone = self.shaped and frame.axes and frame.contiguous
+        if not alone or isinstance(extent, int):
+            yield nullcontext()
+            return
+        yield self._rows_of(minimum(1, maximum(0, most + 1 - extent)), most)
+        yield self._rows_of(minimum(1, maximum(0, extent - most)), 0)
+
+    @contextmanager
+    def _rows_of(self, some: Dim, most: int) -> Generator[None]:
+        """What is written inside runs for rows of one sort, and is counted for short ones only."""
+        kept, self.pull.fold.short = dict(self.pull.kept), most
+        with self.nest.loop("serial", some, "sort", counts=min(1, most)):
+            yield
+        self.pull.kept, self.pull.fold.short = kept, 0
+
+    def _whole(self, frame: Frame, targets: Sequence[Target], row: Index) -> None:
+        """What is as large as the frame, along one row."""
+        with self.nest.loops(frame.shape, frame.axes, "parallel") as inner:
+            index = frame.index(row, inner)
+            places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
+            pairs = zip(targets, places, strict=True)
+            found = [self.pull.element(v, at) for (v, _), at in pairs]
+            for (_, buffer), at, x in zip(targets, places, found, strict=True):
+                self._store(buffer, at, x)  # what was kept in a room is read by now
+
+    def _groups(
+        self,
+        frame: Frame,
+        small: Sequence[Target],
+        whole: Sequence[Target],
+        keep: dict[Value, Buffer],
+        count: Dim,
+    ) -> None:
+        """So many groups of short rows: what is folded, then what is made of it."""
+        with group(self.pull, frame, count) as rows:
+            for level in levels_of(self.body):
+                with self._keep(keep, level):
+                    rows.fold(level)
+                rows.share(self.body)
+            with rows.lanes() as r:
+                for value, buffer in small:
+                    self._write(value, buffer, At(rows.row(r)))
+            if whole:
+                with self.nest.loop("serial", rows.size, "row") as r:
+                    self._whole(frame, whole, rows.row(r))
+
+    @contextmanager
+    def _keep(self, keep: dict[Value, Buffer], level: Sequence[Reduction]) -> Generator[None]:
+        """What a level of reductions folds is kept as it goes, where that is worth it."""
+        self.pull.fold.keep = {v: b for v, b in keep.items() if folds(level, v)}
+        yield
+        self.pull.kept |= self.pull.fold.keep
+
+    def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
+        """What is kept from one sweep to the next, where rows lie beside one another."""
+        alone = self.shaped and frame.axes and frame.contiguous
+        return keeping(self.body, frame.shape, whole) if alone else {}
+
+    def _write(self, value: Value, buffer: Buffer, at: At) -> None:
+        self._store(buffer, at, self.pull.element(value, at))
+
+    def _store(self, buffer: Buffer, at: At, x: Scalar) -> None:
+        self.nest.store(buffer, flatten(at.index, buffer.type.shape), x)
+
+    @contextmanager
+    def _row(self, frame: Frame, done: Dim) -> Generator[Index]:
+        """The index of a row; so many, along the last axis but one, are done already."""
+        self.pull.fold.beside = bool(frame.axes) and frame.contiguous
+        self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
+        if self.shaped and not frame.axes and (ops := turned(self.body, frame.shape)):
+            with tiles(self.pull, frame.shape, ops) as row:
+                yield row
+            return
+        kind = "serial" if long else "parallel"
+        if self.shaped and (first := self._columns(frame)) is not None:
+            before, beside = frame.rows[:first], frame.sizes(frame.rows[first:])
+            with (
+                self.nest.loops(frame.shape, before, kind) as outer,
+                self.nest.loop("parallel", product(beside)) as e,
+            ):
+                yield (*outer, *split(e, beside))
+            return
+        left = frame.shape
+        if done != 0:
+            left = (*left[:-2], left[-2] - done, left[-1])
+        with self.nest.loops(left, frame.rows, kind) as row:
+            yield row if done == 0 else (*row[:-1], row[-1] + done)
+
+    def _columns(self, frame: Frame) -> int | None:
+        """From which of the rows' axes on columns that are folded lie beside one another.
+
+        There is one of the last few axes where each is short and all operands lie on one line.
+        """
+        behind = [a for a in frame.rows if frame.axes and a > max(frame.axes)]
+        size = frame.shape[-1] if len(behind) > 1 else None
+        if not (isinstance(size, int) and size < SHORT):
+            return None
+        flat = all(map(on_one_line, self.body.results))
+        folded = (x for op in self.body.ops if isinstance(op, Reduction) for x in op.operands)
+        return len(frame.rows) - len(behind) if flat and all(map(on_one_line, folded)) else None
+
+    def _long(self, frame: Frame) -> bool:
+        """Whether threads share each row: there are few, and they are or may be long."""
+        if not (self.shaped and frame.axes and frame.contiguous):
+            return False
+        rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
+        short = isinstance(extent, int) and extent <= CHUNKS * self.kernel.tree[0]
+        return isinstance(rows, int) and rows <= FEW and not short
+
+    # -- running scans ---------------------------------------------------------------------
+
+    def _running(self, scans: Sequence[Running], targets: Sequence[Target]) -> None:
+        """Lines beside one another, each from one end to the other."""
+        first = scans[0]
+        axis, size = first.axis, first.shape[first.axis]
+        with self._lines(first.shape, axis) as line:
+            carried = [Carried(self.pull, op) for op in scans]
+            with self.nest.loop("serial", size) as turn:
+                at = At((*line[:axis], against(first, size, turn), *line[axis:]))
+                for scan in carried:
+                    self.nest.remember(scan.op, at, (scan.turn(at),))
+                for value, buffer in targets:
+                    self._write(value, buffer, at)
+
+    def _lines(self, shape: Index, axis: int) -> AbstractContextManager[Index]:
+        """A line along an axis: its index among the other axes."""
+        beside = (*shape[:axis], *shape[axis + 1 :])
+        return self.nest.loops(beside, range(len(beside)), "parallel")
+
+    # -- order -----------------------------------------------------------------------------
+
+    def _ordering(self, targets: dict[Value, Buffer]) -> None:
+        """Row by row: a sort of what was written there, or a search for each element."""
+        (op,) = (op for op in self.body.ops if isinstance(op, Sort | SearchSorted))
+        shape = op.results[0].shape
+        if isinstance(op, Sort):
+            row = Row(self.pull, op, targets)
+            with self._lines(shape, len(shape) - 1) as line:
+                row.sort(line)
+            return
+        with self._lines((*shape, 1), len(shape)) as index:
+            found = search_row(self.pull, op, At(index))
+            self.nest.store(targets[op], flatten(index, shape), found)
+
+    # -- in place --------------------------------------------------------------------------
+
+    def _overwrite(self, value: Value, buffer: Buffer) -> None:
+        """Write the window or the indexed elements into the buffer of the first operand."""
+        op = overwriter(value)
+        assert op is not None
+        if target_of(self.kernel, value) is None:
+            self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
+        if isinstance(op, Update):
+            write_window(self.pull, op, buffer)
+        else:
+            beside = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
+            write_at_indices(self.pull, op, buffer, beside)

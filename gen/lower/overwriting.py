@@ -1,0 +1,44 @@
+"""Loops that write into a buffer that holds something already: windows, and elements at indices."""
+
+from __future__ import annotations
+
+from dlvm.gen.loops.builder import At
+from dlvm.gen.loops.frames import Frame
+from dlvm.gen.loops.index import flatten
+from dlvm.gen.loops.statements import Buffer
+from dlvm.ops import Exchange, Scatter, Update
+
+from .elements import Pull
+
+
+def write_window(pull: Pull, op: Update, buffer: Buffer) -> None:
+    """The window, element by element in any order."""
+    nest, frame = pull.nest, Frame(op.y.shape, ())
+    with nest.loops(frame.shape, frame.rows, "parallel") as index:
+        moved = zip(op.starts, index, op.steps, strict=True)
+        at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
+        nest.store(buffer, at, pull.element(op.y, At(index)))
+
+
+def write_at_indices(pull: Pull, op: Scatter, buffer: Buffer, beside: Buffer | None) -> None:
+    """In the order of the indices; vectors only along what follows the indexed axis.
+
+    What an exchange found there goes into a buffer ``beside``, if somebody wants it.
+    """
+    nest, shape, axis = pull.nest, op.updates.shape, op.axis
+    after = axis + op.indices.type.rank - op.batch
+    with (
+        nest.loops(shape, range(after), "serial") as outer,
+        nest.loops(shape, range(after, len(shape)), "parallel") as inner,
+    ):
+        if isinstance(op, Exchange) and op.reverse:
+            outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
+        index = (*outer, *inner)
+        raw = pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))
+        spot, inside = pull.resolve(op, raw, ())
+        at = flatten((*index[:axis], spot, *index[after:]), op.x.shape)
+        x = pull.element(op.updates, At(index))
+        before = nest.load(buffer, at, inside)
+        if beside is not None:
+            nest.store(beside, flatten(index, shape), before)
+        nest.store(buffer, at, op.combine(pull.words, before, x), inside)

@@ -1,0 +1,1 @@
+"""Functions of floats as instructions, in any number of lanes, and the scalar instructions."""

@@ -1,0 +1,103 @@
+"""The remainder of a division of floats, exactly: a loop that long division unrolls into.
+
+A quotient has up to 2098 bits, a float 53; each turn takes the highest ones away. It is a
+function of its own, written once for each type and number of lanes, since a word stands in the
+middle of a block and can't hold a loop.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dlvm.gen.text.lanes import Lanes
+from dlvm.gen.text.module import Lines, Text, Writer
+from dlvm.ir import F64
+
+SCALE = 2.0**1000
+"""Large enough to bring every quotient that overflows back into range, small enough to keep
+the divisor finite: where x / y overflows, y is below 1."""
+
+
+def fmod(v: Lanes, x: str, y: str) -> str:
+    """A call of the function for this type and width."""
+    short = "f32" if v.f32 else "f64"
+    name = f"dlvm.fmod.v{v.lanes}{short}"
+    if name not in v.w.text.functions:
+        v.w.text.functions[name] = _function(v.w.text, name, v)
+    return v.w.value(f"call {v.type} @{name}({v.type} {x}, {v.type} {y})")
+
+
+def _function(text: Text, name: str, like: Lanes) -> str:
+    w = Writer(text)
+    v, d = Lanes(w, like.dtype, like.lanes), Lanes(w, F64, like.lanes)
+    x, y = (v.call("fabs", f"%{p}") for p in "xy")
+    if v.f32:  # the quotient of two f32 never overflows in f64, and what is left fits f32 again
+        x, y = (w.value(f"fpext {v.type} {p} to {d.type}") for p in (x, y))
+    finite = d.is_("olt", x, d.number(math.inf))
+    proper = d.is_("ogt", y, d.number(0.0))
+    defined = w.value(f"and {d.truth} {finite}, {proper}")
+    x, y = d.select(defined, x, d.number(0.0)), d.select(defined, y, d.number(1.0))
+    if not v.f32:
+        x = _without_overflow(d, x, y)
+    left = _reduced(d, x, y)
+    left = d.select(defined, left, d.number(math.nan))
+    if v.f32:
+        left = w.value(f"fptrunc {d.type} {left} to {v.type}")
+    left = v.copysign(left, "%x")
+    header = f"internal {v.type} @{name}({v.type} %x, {v.type} %y)"
+    return w.function(header, last=f"ret {v.type} {left}")
+
+
+def _without_overflow(v: Lanes, x: str, y: str) -> str:
+    """x less some multiples of y, so that ``x / y`` is finite."""
+    infinity = v.number(math.inf)
+    over = v.is_("oeq", v.div(x, y), infinity)
+
+    def smaller() -> str:
+        near = v.mul(y, v.number(SCALE))
+        further = v.is_("oeq", v.div(x, near), infinity)
+        far = v.select(further, v.mul(near, v.number(2.0**100)), near)
+        left = _reduced(v, _reduced(v, x, far), near)
+        return v.select(over, left, x)
+
+    return v.w.maybe(_any(v, over), v.type, x, smaller)
+
+
+def _reduced(v: Lanes, x: str, y: str) -> str:
+    """Steps until what is left is smaller than y in every lane."""
+    w = v.w
+    before, body, end = w.name("before"), w.name("body"), w.name("end")
+    w.jump(before)
+    w.label(before)
+    w.branch(_any(v, v.is_("oge", x, y)), body, end)
+    w.label(body)
+    now = f"%{w.name('left')}"
+    phi: Lines = []
+    w.lines.append(phi)
+    following = _step(v, now, y)
+    phi.append(f"  {now} = phi {v.type} [ {x}, %{before} ], [ {following}, %{body} ]")
+    w.branch(_any(v, v.is_("oge", following, y)), body, end)
+    w.label(end)
+    return w.value(f"phi {v.type} [ {x}, %{before} ], [ {following}, %{body} ]")
+
+
+def _step(v: Lanes, x: str, y: str) -> str:
+    """``x - q*y >= 0`` without error, q being the float of whole value next below ``x / y``.
+
+    A whole quotient that was rounded up leaves a negative rest, and the next one below it is
+    taken: of either the rest is a whole number of units that 53 bits hold.
+    """
+    q = v.call("trunc", v.div(x, y))
+    rest = v.fma(v.neg(q), y, x)
+    previous = v.float(v.whole_do("sub", v.bits(q), v.whole(1)))
+    dense = v.is_("olt", q, v.number(2.0**v.mantissa))
+    below = v.select(dense, v.sub(q, v.number(1.0)), previous)
+    rest = v.select(v.is_("olt", rest, v.number(0.0)), v.fma(v.neg(below), y, x), rest)
+    return v.select(v.is_("olt", x, y), x, rest)  # 0 times an infinite y is no number
+
+
+def _any(v: Lanes, truth: str) -> str:
+    """Whether a truth holds in some lane."""
+    if v.lanes == 1:
+        return truth
+    return v.w.call("i1", f"llvm.vector.reduce.or.v{v.lanes}i1", (v.truth, truth))

@@ -1,0 +1,252 @@
+"""Matrix products as objects of their own: one for each element type, transposition and target.
+
+A product is compiled once for a process and linked with each program that calls it. It cuts the
+result into blocks of columns, a block into panels of k, and a panel into bands of rows, which
+micro kernels sum. What is read along far strides, in another type or many times is copied first.
+The sums lie in the result itself, or in a tile where that is not possible; of them the program
+makes its results (an epilogue, a rounding) while they are in the cache. Every element is one chain
+over k in order, so neither blocks nor threads nor copies change its bits.
+
+``void @NAME(ptr %context, ptr %call)``: the words of ``%call`` are named in ``WORDS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TypeAlias
+
+from dlvm.gen.checked.bounds import checked, writing
+from dlvm.gen.llvm.binding import object_code
+from dlvm.gen.runtime.pool import include_fork
+from dlvm.gen.runtime.tape import THREADS
+from dlvm.gen.text.lanes import sum_type
+from dlvm.gen.text.module import Text, Writer, declaration
+from dlvm.ir import DType
+from dlvm.target import Target
+
+from .macro_kernel import Plan, write_bands
+from .matrix_vector import BROAD, MANY, SIGNATURE, thin_name, write_thin
+from .micro_kernel import NARROW
+from .panels import WORDS, Panels
+
+VAST = 1 << 19
+"""Bytes of a y that does not stay in the second cache until its next rows are summed."""
+LONG = 8
+"""Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
+PIECE = 1 << 17
+"""Multiplications that a thread is given at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generic:
+    """What a product depends on before its sizes are known, with the sizes of a tile."""
+
+    dtype: DType
+    x_transposed: bool
+    y_transposed: bool
+    height: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        """That of its function."""
+        letters = "".join("t" if t else "n" for t in (self.x_transposed, self.y_transposed))
+        return f"dlvm.product.{sum_type(self.dtype)}.{letters}.{self.height}x{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What products have in common that sum alike: bands of rows, or a few rows alone."""
+
+    dtype: DType
+    x_transposed: bool | None
+    """None where there are few rows."""
+
+    @property
+    def name(self) -> str:
+        """The same for types that have the code in common."""
+        return f"dlvm.inner.{sum_type(self.dtype)}.{self.x_transposed}"
+
+
+Piece: TypeAlias = "Generic | Inner"
+
+
+def pieces(generic: Generic) -> list[Piece]:
+    """The object files of a product."""
+    bands, thin = Inner(generic.dtype, generic.x_transposed), Inner(generic.dtype, None)
+    return [generic, bands, *([thin] if generic.dtype == generic.dtype.compute else [])]
+
+
+def use(text: Text, generic: Generic, target: Target) -> str:
+    """The name of a product's function, which the module's code may call from now on."""
+    name, alone = generic.name, replace(target, threads=1)
+    text.declarations[name] = f"declare void @{name}(ptr, ptr)"
+    for piece in pieces(generic):
+        text.objects[piece.name] = partial(_made, piece, alone)
+    return name
+
+
+def _made(piece: Piece, target: Target) -> bytes:
+    return machine_code(piece, target, writing())
+
+
+@cache
+def machine_code(piece: Piece, target: Target, check: bool = False) -> bytes:
+    """An object file of a product, one that checks every access if need be."""
+    text = code(piece, target)
+    return object_code(checked(text, owner=False) if check else text, target)
+
+
+def code(piece: Piece, target: Target) -> str:
+    """The module of a piece of a product."""
+    from dlvm.gen.text.module import attributes
+
+    text = Text(attributes(target), triple=target.triple)
+    y_transposed = isinstance(piece, Generic) and piece.y_transposed
+    plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target)
+    match piece:
+        case Generic():
+            _Product(text, plan, (piece.height, piece.width)).write(piece.name)
+        case Inner(x_transposed=None):
+            write_thin(text, plan.dtype, plan.lanes)
+        case Inner():
+            write_bands(text, plan)
+    return str(text)
+
+
+class _Product(Panels):
+    """Writes the functions of one product."""
+
+    def write(self, name: str) -> None:
+        """Everything, what is called first."""
+        self.panel()
+        self.panels()
+        self.blocks()
+        self.part()
+        if self.plan.copies_x:
+            self.copied_panels()
+        self.whole(name)
+
+    # -- the call ------------------------------------------------------------------------------
+
+    def whole(self, name: str) -> None:
+        """All rows, or all columns where there are few rows, in parts for threads."""
+        w = Writer(self.text)
+        self.words(w, "m", "n", "k", "out", "out.step")
+        include_fork(self.text)
+        done = "false"
+        if not self.plan.converts:
+            done = self.thin(w)
+        with w.when(w.value(f"xor i1 {done}, true")):
+            _, _, count = self.split(w)
+            inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
+            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {PIECE}')}, 1")
+            least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+            grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
+            w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
+        self.function(w, name, "ptr %context, ptr %call", "")
+
+    def share(self, w: Writer, count: str) -> str:
+        """The units of one thread: one part for each, as every part copies y for itself."""
+        at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
+        found = w.value(f"load i64, ptr {at}, align 8")
+        threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
+        return self.ceiling(w, count, threads)
+
+    # -- vectors -------------------------------------------------------------------------------
+
+    def thin(self, w: Writer) -> str:
+        """Products of few rows, or of few columns as rows of the transposes; if it is one."""
+        there = w.value("icmp ne ptr %out, null")
+        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', VAST)}")
+        worth = VAST >> 2 if self.plan.x_transposed else 0
+        others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
+        column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
+        piece = w.value(f"sdiv i64 {PIECE}, {w.value('add i64 %k, 1')}")
+        grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
+        for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
+            self.vector(name)
+            with w.when(condition):
+                up = w.value(f"add i64 {size}, {self.plan.strip - 1}")
+                count = w.value(f"sdiv i64 {up}, {self.plan.strip}")
+                sizes = f"i64 {count}, i64 {grain}"
+                w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
+        return w.value(f"or i1 {row}, {column}")
+
+    def few(self, w: Writer, users: str, size: str, worth: int) -> str:
+        """Whether reading a matrix is most of the work: one row uses it, or several a large one."""
+        one = w.value(f"icmp eq i64 {users}, 1")
+        if not worth:
+            return one
+        some = w.value(f"icmp slt i64 {users}, {MANY}")
+        wide = w.value(f"icmp sge i64 {size}, {self.plan.strip}")
+        long = w.value(f"icmp sge i64 %k, {w.value(f'mul i64 {users}, {LONG}')}")
+        several = self.over(w, size, worth)
+        for condition in (some, wide, long):
+            several = w.value(f"and i1 {several}, {condition}")
+        return w.value(f"or i1 {one}, {several}")
+
+    def vector(self, name: str) -> None:
+        """Some columns of few rows times a matrix, or some rows of a matrix times few columns."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, *WORDS)
+        row = name == "row"
+        size = "%n" if row else "%m"
+        stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
+        across = plan.y_transposed if row else not plan.x_transposed
+        along = plan.x_transposed if row else not plan.y_transposed
+        function = thin_name(plan.dtype, across)
+        self.text.declarations[function] = declaration(function, SIGNATURE)
+        x, y = ("x", "y") if row else ("y", "x")
+        steps = f"i64 1, i64 %{x}.step" if along else f"i64 %{x}.step, i64 1"
+        v = plan.vectors(w)
+        with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, BROAD) as c:
+            count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(BROAD))
+            far = w.value(f"mul i64 {c.index}, %{y}.step") if across else c.index
+            sides = f"ptr %{x}, {steps}, ptr {v.at(f'%{y}', far)}, i64 %{y}.step"
+            start = c.index if row else w.value(f"mul i64 {c.index}, %out.step")
+            sums = v.at("%out", start)
+            sizes = f"i64 {'%m' if row else '%n'}, i64 %k, i64 {count}"
+            strides = "i64 %out.step, i64 1" if row else "i64 1, i64 %out.step"
+            w.do(f"call void @{function}({sides}, {sizes}, ptr {sums}, {strides})")
+            with w.when(w.value("icmp ne ptr %finish, null")):
+                spots = ("0", c.index, "%m", count), (c.index, "0", count, "%n")
+                spot = ", ".join(f"i64 {i}" for i in spots[0 if row else 1])
+                w.do(f"call void %finish(ptr {sums}, {spot}, ptr %environment)")
+        self.function(w, name, "ptr %call, i64 %begin, i64 %end")
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def split(self, w: Writer) -> tuple[str, str, str]:
+        """Whether parts are columns, how many one unit is, and how many units there are."""
+        few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
+        unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {NARROW}")
+        size = w.value(f"select i1 {few}, i64 %n, i64 %m")
+        return few, unit, self.ceiling(w, size, unit)
+
+    def part(self) -> None:
+        """Some of the rows or columns."""
+        w = Writer(self.text)
+        self.words(w, "m", "n", "k", "out")
+        by_columns, unit, _ = self.split(w)
+        size = w.value(f"select i1 {by_columns}, i64 %n, i64 %m")
+        start = w.value(f"mul i64 %begin, {unit}")
+        stop = self.least(w, w.value(f"mul i64 %end, {unit}"), size)
+
+        def chosen(condition: str, value: str, otherwise: str) -> str:
+            return w.value(f"select i1 {condition}, i64 {value}, i64 {otherwise}")
+
+        by_rows = w.value(f"xor i1 {by_columns}, true")
+        rows = chosen(by_rows, start, "0"), chosen(by_rows, stop, "%m")
+        cols = chosen(by_columns, start, "0"), chosen(by_columns, stop, "%n")
+        bounds = ", ".join(f"i64 {b}" for b in (*rows, *cols))
+        others = "true"
+        if self.plan.copies_x:
+            there = w.value(f"and i1 {self.copied(w)[0]}, {w.value('icmp ne ptr %out, null')}")
+            with w.when(there):
+                w.do(f"call void @copied(ptr %call, {bounds})")
+            others = w.value(f"xor i1 {there}, true")
+        with w.when(others):
+            w.do(f"call void @blocks(ptr %call, {bounds})")
+        self.function(w, "part", "ptr %call, i64 %begin, i64 %end")

@@ -1,0 +1,291 @@
+"""Panels of a product: blocks of columns, of each one panel of k after the other.
+
+The sums lie in the result itself, or in a tile where that is not possible. A y that is far or
+turned is copied for each block of columns and panel of k, and stays in the second cache. An x that
+must be copied is copied once: the rows of a part, as many as stay near, panel of k by panel, and
+with each all blocks of columns. Only the rows of a tile are copied for each tile anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from dlvm.gen.loops.status import OUT_OF_MEMORY
+from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
+from dlvm.gen.runtime.tape import HALT
+from dlvm.gen.text.module import Text, Writer, declaration
+
+from .macro_kernel import BATCH, LINE, SIGNATURE, Plan
+from .matrix_vector import MANY
+from .micro_kernel import NARROW, Vectors
+from .packing import copy_function
+
+SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
+WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
+"""Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
+lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
+is null, and the environment that it is given; the context of the call."""
+POINTERS = ("x", "y", "out", "finish", "environment", "context")
+LARGE = 1 << 15
+"""Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
+TIMES = 3
+"""Of how many multiplications, as a power of two, a vector is done with one byte's time."""
+SMALL = 1 << 14
+"""Bytes of copies and tiles that lie on the stack."""
+DEEP = 32
+"""Steps of k in which the lines of one tile can be asked for one by one."""
+
+
+class Panels:
+    """Writes what of a product is done by one thread, and knows the words of its call."""
+
+    def __init__(self, text: Text, plan: Plan, tile: tuple[int, int]) -> None:
+        self.text, self.plan, self.tile = text, plan, tile
+
+    # -- the call ------------------------------------------------------------------------------
+
+    def words(self, w: Writer, *names: str) -> None:
+        """Words of the call, under their names."""
+        for name in names:
+            at = w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
+            w.do(f"%{name} = load {'ptr' if name in POINTERS else 'i64'}, ptr {at}, align 8")
+
+    def function(self, w: Writer, name: str, parameters: str, linkage: str = "internal ") -> None:
+        """Finish a function."""
+        self.text.functions[name] = w.function(f"{linkage}void @{name}({parameters})")
+
+    def least(self, w: Writer, x: str, y: str) -> str:
+        """The smaller of two sizes."""
+        return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
+
+    def ceiling(self, w: Writer, size: str, unit: str) -> str:
+        """How many units cover a size."""
+        up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
+        return w.value(f"sdiv i64 {up}, {unit}")
+
+    def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
+        """The address of an element of an operand."""
+        far, near = (col, row) if transposed else (row, col)
+        offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
+        return v.at(f"%{name}", offset, self.plan.stored)
+
+    # -- what is copied ------------------------------------------------------------------------
+
+    def copied(self, w: Writer) -> tuple[str, str]:
+        """Whether x, and whether y, is read through copies."""
+        plan = self.plan
+        x = y = "true"
+        if not plan.converts:
+            x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
+            y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
+        return x, y
+
+    def large(self, w: Writer, size: str, users: str) -> str:
+        """Whether an operand with this many rows or columns is better copied."""
+        many = w.value(f"icmp sge i64 {users}, {MANY}")
+        return w.value(f"and i1 {self.over(w, size, LARGE)}, {many}")
+
+    def over(self, w: Writer, size: str, bytes_: int) -> str:
+        """Whether an operand with this many rows or columns has more bytes than this."""
+        elements = w.value(f"mul i64 %k, {size}")
+        return w.value(f"icmp sgt i64 {elements}, {bytes_ // self.plan.stored.bytes}")
+
+    # -- panels --------------------------------------------------------------------------------
+
+    def blocks(self) -> None:
+        """Blocks of columns, in each all rows, or (where there is a tile) some of them."""
+        w = Writer(self.text)
+        self.words(w, "m", "n", "k", "out", "out.step", "context")
+        plan, (height, width) = self.plan, self.tile
+        v = plan.vectors(w)
+        x_copied, y_copied = self.copied(w)
+        tiled = w.value("icmp eq ptr %out, null")
+        all_ = w.value("sub i64 %rows.end, %rows.start")
+        down = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
+        across = w.value(f"select i1 {tiled}, i64 {width}, i64 {plan.width}")
+        step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
+        here = self.least(w, across, w.value("sub i64 %cols.end, %cols.start"))
+        tall = self.least(w, all_, str(height))
+        wanted = [
+            (y_copied, self.panel_size(w, here)),
+            (tiled, w.value(f"mul i64 {tall}, {width * plan.dtype.bytes}")),
+        ]
+        if plan.copies_x:
+            depth = self.least(w, "%k", str(plan.depth))
+            wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
+        sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
+        with (
+            self.room(w, sizes) as (panel, tile, *room),
+            w.loop("%cols.start", "%cols.end", across) as c,
+            w.loop("%rows.start", "%rows.end", down) as r,
+        ):
+            cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), across)
+            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
+            there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
+            sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {v.at('%out', there)}")
+            first = w.value(f"icmp eq i64 {r.index}, %rows.start")
+            spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
+            x = room[0] if room else "null"
+            rest = f"ptr {x}, ptr {panel}, ptr {sums}, i64 {step}, i1 {first}"
+            w.do(f"call void @panels(ptr %call, {spot}, {rest})")
+        bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
+        self.function(w, "blocks", f"ptr %call, {bounds}")
+
+    def panels(self) -> None:
+        """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, "m", "n", "k", "x", "x.step")
+        x_copied, y_copied = self.copied(w)
+        copied = w.value(f"or i1 {x_copied}, {y_copied}")
+        depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
+        step = w.value(f"select i1 {copied}, i64 {plan.depth}, i64 {depth}")
+        several = w.value(f"icmp sgt i64 {depth}, {step}")
+        needed = w.value(f"or i1 {several}, %new")
+        with w.loop("0", depth, step) as p:
+            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
+            x = "null"
+            if plan.copies_x:
+                x = w.value(f"select i1 {x_copied}, ptr %room, ptr null")
+                with w.when(x_copied):
+                    self.copy_x(w, "%row", p.index, "%rows", left, "%room")
+            spot = f"i64 %row, i64 %col, i64 %rows, i64 %cols, i64 {p.index}, i64 {left}"
+            rest = f"ptr {x}, ptr %panel, ptr %sums, i64 %sums.step, i1 {needed}"
+            w.do(f"call void @panel(ptr %call, {spot}, {rest})")
+        spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
+        rest = "ptr %room, ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
+        self.function(w, "panels", f"ptr %call, {spot}, {rest}")
+
+    def panel(self) -> None:
+        """One panel of k of one block of columns; x lies copied at ``strips``, if it is copied."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, *SIDES, "finish", "environment", "context")
+        v = plan.vectors(w)
+        _, y_copied = self.copied(w)
+        tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
+        deep = w.value(f"icmp sge i64 %depth, {3 * DEEP if plan.x_transposed else DEEP}")
+        fits = w.value(f"icmp sle i64 %depth, {plan.depth}")
+        asks = w.value(f"and i1 {w.value(f'and i1 {deep}, {fits}')}, {tall}")
+        y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
+        strip = self.strip_size(w, "%depth")
+        y_far = w.value(f"select i1 {y_copied}, i64 {strip}, i64 {plan.strip}")
+        sums = w.value("mul i64 %rows, %cols")
+        work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, %depth')}, {TIMES}")
+        ask_in_kernel(self.text, w, work)
+        source = self.start(w, v, "y", "%p", "%col", plan.y_transposed)
+        with w.when(w.value(f"and i1 %new, {y_copied}")):
+            to = f"ptr %panel, i64 {plan.strip}, i64 {strip}"
+            sizes = "i64 %y.step, i64 %depth, i64 %cols"
+            width, turned = plan.strip, plan.y_transposed
+            copy = copy_function(self.text, plan.stored, plan.lanes, width, columns=turned)
+            w.do(f"call void @{copy}(ptr {source}, {sizes}, {to})")
+        y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
+        first = w.value("icmp eq i64 %p, 0")
+        ends = w.value(f"icmp eq i64 {w.value('add i64 %p, %depth')}, %k")
+        finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
+        in_place = self.start(w, v, "x", "%row", "%p", plan.x_transposed)
+        copied = w.value("icmp ne ptr %strips, null")
+        x = w.value(f"select i1 {copied}, ptr %strips, ptr {in_place}")
+        sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
+        rest = f"ptr %sums, i64 %sums.step, i64 %depth, i64 %rows, i64 %cols, i1 {first}"
+        results = f"ptr {finish}, i64 %row, i64 %col, ptr %environment"
+        name = plan.bands
+        self.text.declarations[name] = declaration(name, SIGNATURE)
+        w.do(f"call void @{name}({sides}, {rest}, i1 {copied}, i1 {asks}, {results})")
+        spot = "i64 %row, i64 %col, i64 %rows, i64 %cols, i64 %p, i64 %depth"
+        rest = "ptr %strips, ptr %panel, ptr %sums, i64 %sums.step, i1 %new"
+        self.function(w, "panel", f"ptr %call, {spot}, {rest}")
+
+    # -- a copied x ----------------------------------------------------------------------------
+
+    def copied_panels(self) -> None:
+        """Rows as many as stay near, in them panels of k: each of x is copied once."""
+        w, plan = Writer(self.text), self.plan
+        self.words(w, "k", "x", "x.step", "out", "out.step", "context")
+        v = plan.vectors(w)
+        all_ = w.value("sub i64 %rows.end, %rows.start")
+        blocks = self.ceiling(w, all_, str(plan.height))
+        some = w.call("i64", "llvm.smax.i64", ("i64", blocks), ("i64", "1"))
+        strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
+        down = w.value(f"mul i64 {strips}, {NARROW}")
+        depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
+        size = self.x_size(w, down, self.least(w, depth, str(plan.depth)))
+        across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
+        with (
+            self.room(w, [self.panel_size(w, across), size]) as (panel, room),
+            w.loop("%rows.start", "%rows.end", down) as r,
+            w.loop("0", depth, plan.depth) as p,
+        ):
+            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
+            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), str(plan.depth))
+            going = w.value(f"xor i1 {halted(self.text, w)}, true")
+            with w.when(going):
+                self.copy_x(w, r.index, p.index, rows, left, room)
+            with w.loop("%cols.start", "%cols.end", plan.width) as c:
+                cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(plan.width))
+                there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
+                spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
+                rest = f"ptr {panel}, ptr {v.at('%out', there)}, i64 %out.step, i1 true"
+                k = f"i64 {p.index}, i64 {left}"
+                w.do(f"call void @panel(ptr %call, {spot}, {k}, ptr {room}, {rest})")
+        bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
+        self.function(w, "copied", f"ptr %call, {bounds}")
+
+    def strip_size(self, w: Writer, depth: str) -> str:
+        """Elements of a strip of a copied y: it is turned in squares, the last of them whole."""
+        up = w.value(f"add i64 {depth}, {self.plan.lanes - 1}")
+        return w.value(f"mul i64 {w.value(f'and i64 {up}, {-self.plan.lanes}')}, {self.plan.strip}")
+
+    def panel_size(self, w: Writer, cols: str) -> str:
+        """Bytes of a copied panel of so many columns of y."""
+        each = self.strip_size(w, self.least(w, "%k", str(self.plan.depth)))
+        strips = self.ceiling(w, cols, str(self.plan.strip))
+        return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
+
+    def x_size(self, w: Writer, rows: str, depth: str) -> str:
+        """Bytes of so many rows of a copied x, the last strip of them whole."""
+        strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
+        row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
+        return w.value(f"mul i64 {strips}, {row}")
+
+    @contextmanager
+    def room(self, w: Writer, sizes: Sequence[str]) -> Generator[list[str]]:
+        """Memory of so many bytes each for what is written inside: little of it is on the stack.
+
+        What is inside does not run if there is none.
+        """
+        places, size = list[str](), "0"
+        for own in sizes:
+            places.append(size)
+            up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
+            size = w.value(f"and i64 {up}, {-LINE}")
+        own = w.array(f"[{SMALL} x i8]", LINE)
+        large = w.value(f"icmp sgt i64 {size}, {SMALL}")
+        whole = w.value(f"add i64 {size}, {LINE}")
+        given = w.maybe(large, "ptr", own, lambda: w.call("ptr", "malloc", ("i64", whole)))
+        none = w.value(f"icmp eq ptr {given}, null")
+        with w.when(none):
+            halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
+            order = "monotonic monotonic, align 8"  # what another thread was halted by stays
+            w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
+        with w.when(w.value(f"xor i1 {none}, true")):
+            gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
+            gap = w.value(f"and i64 {gap}, {LINE - 1}")
+            start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
+            yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
+            with w.when(large):
+                w.call("void", "free", ("ptr", given))
+
+    def copy_x(self, w: Writer, top: str, p: str, rows: str, depth: str, to: str) -> None:
+        """Copy some rows and steps of k of x."""
+        plan = self.plan
+        x = self.start(w, plan.vectors(w), "x", top, p, plan.x_transposed)
+        row = plan.x_row(w, depth)
+        strip, near, far = plan.strip, row, str(plan.strip)
+        sizes = f"i64 {rows}, i64 {depth}"
+        if plan.x_transposed:
+            strip, near, far = NARROW, str(NARROW), w.value(f"mul i64 {row}, {NARROW}")
+            sizes = f"i64 {depth}, i64 {rows}"
+        copy = copy_function(self.text, plan.stored, plan.lanes, strip, columns=False)
+        sides = f"ptr {x}, i64 %x.step, {sizes}, ptr {to}"
+        w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")

@@ -1,0 +1,245 @@
+"""Copies out: two storages become one where they never hold different values at once.
+
+The translation into steps copies wherever two values must end in one memory. Two storages that
+a copy connects are merged unless one is written while the other is still to be read (Chaitin's
+interference, 1982); then the copy is gone, and a scatter, a carried value, a slice of a stacked
+result or a donated argument is written in place. What remains are the copies that must be.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from dlvm.gen.lower.in_place import replaceable
+from dlvm.ir import Dim
+from dlvm.ir.dims import substitute, symbols
+
+from .liveness import Liveness, around
+from .steps import (
+    Check,
+    Copy,
+    Enter,
+    For,
+    Given,
+    If,
+    Launch,
+    Pop,
+    Program,
+    Push,
+    Show,
+    Step,
+    Storage,
+    View,
+    While,
+    Within,
+    writes,
+)
+
+TYPICAL = 100
+"""What an unknown size is taken to be when copies are ordered by what they cost."""
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Storages that are one memory, and those that must not join them."""
+
+    members: set[Storage]
+    enemies: set[Storage]
+    place: Given | Within | None
+    loops: tuple[str, ...]
+    needed_loops: tuple[str, ...]
+
+
+def coalesce(program: Program) -> Program:
+    """The program with every copy taken out that can be, the dearest first."""
+    copies = _copies(program.steps, 1)
+    groups = _groups(program, [copy for _, copy in copies])
+    for _, copy in sorted(copies, key=lambda pair: -pair[0]):
+        a, b = groups[copy.source.storage], groups[copy.target.storage]
+        if a is not b and copy.source.whole and copy.target.whole and _friends(a, b):
+            _join(groups, a, b)
+    found = _Resolved(groups).program(program)
+    return replace(found, callees=tuple(map(coalesce, program.callees)))
+
+
+def resolved(program: Program) -> Program:
+    """The program with every copy in it, and parts of storages as views of the whole."""
+    return _Resolved({}).program(program)
+
+
+def _copies(steps: tuple[Step, ...], trips: int) -> list[tuple[int, Copy]]:
+    found: list[tuple[int, Copy]] = []
+    for step in steps:
+        match step:
+            case Copy():
+                found.append((trips * _typical(step.target.type.size), step))
+            case If(then=then, otherwise=otherwise):
+                found += _copies(then, trips) + _copies(otherwise, trips)
+            case While(before=before, body=body):
+                found += _copies((*before, *body), trips * TYPICAL)
+            case For(length=length, body=body):
+                found += _copies(body, trips * _typical(length))
+            case _:
+                pass
+    return found
+
+
+def _typical(size: Dim) -> int:
+    known = substitute(size, dict.fromkeys(symbols(size), TYPICAL))
+    return known if isinstance(known, int) else TYPICAL
+
+
+def _groups(program: Program, copies: list[Copy]) -> dict[Storage, Group]:
+    moved = {v.storage for copy in copies for v in (copy.source, copy.target)}
+    enemies = interference(program, moved | {a for s in moved for a in around(s)})
+    groups: dict[Storage, Group] = {}
+    for s in moved:
+        needed = s.loops if isinstance(s.place, Within) else ()
+        groups[s] = Group({s}, enemies[s], s.place, s.loops, needed)
+    return groups
+
+
+def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Storage]]:
+    """For each storage those of which one is written while the other is to be read."""
+    found: dict[Storage, set[Storage]] = defaultdict(set)
+
+    def apart(a: Storage, b: Storage) -> None:
+        if a is not b:
+            found[a].add(b)
+            found[b].add(a)
+
+    def visit(step: Step, live: set[Storage]) -> None:
+        for view in writes(step):
+            if view.storage not in among:
+                continue
+            source = step.source.storage if isinstance(step, Copy) and step.source.whole else None
+            for target in (view.storage, *around(view.storage)):
+                for other in live:
+                    if other is not source and other not in around(view.storage):
+                        apart(target, other)
+        if isinstance(step, Launch | Enter):
+            pairs = overlaps_forbidden(step) if isinstance(step, Launch) else _all_apart(step)
+            for a, b in pairs:
+                if a in among and b in among:
+                    apart(a, b)
+
+    Liveness(program, among).walk(visit)
+    return found
+
+
+def _all_apart(step: Enter) -> list[tuple[Storage, Storage]]:
+    """What a function writes is nothing else that it reads or writes."""
+    touched = dict.fromkeys(v.storage for v in (*step.arguments, *step.results))
+    return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
+
+
+def overlaps_forbidden(step: Launch) -> list[tuple[Storage, Storage]]:
+    """What a kernel writes must not be what else it touches, unless the kernel says so."""
+    allowed = replaceable(step.kernel)
+    written = [(i, v) for i, v in enumerate(step.views) if step.kernel.buffers[i].role != "in"]
+    return [
+        (v.storage, w.storage)
+        for i, v in written
+        for j, w in enumerate(step.views)
+        if i != j and v.storage is not w.storage and (j, i) not in allowed
+    ]
+
+
+def _friends(a: Group, b: Group) -> bool:
+    if a.enemies & b.members or (a.place is not None and b.place is not None):
+        return False
+    common = _common(a.loops, b.loops)
+    return all(common[: len(g.needed_loops)] == g.needed_loops for g in (a, b))
+
+
+def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    same = 0
+    while same < min(len(a), len(b)) and a[same] == b[same]:
+        same += 1
+    return a[:same]
+
+
+def _join(groups: dict[Storage, Group], a: Group, b: Group) -> None:
+    big, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
+    big.loops = _common(a.loops, b.loops)
+    big.needed_loops = max(a.needed_loops, b.needed_loops, key=len)
+    big.place = a.place if a.place is not None else b.place
+    big.members |= small.members
+    big.enemies |= small.enemies
+    for storage in small.members:
+        groups[storage] = big
+
+
+class _Resolved:
+    """The same steps on what the groups have become; copies onto themselves are gone."""
+
+    def __init__(self, groups: dict[Storage, Group]) -> None:
+        self.groups = groups
+        self.homes: dict[Storage, tuple[Storage, Dim]] = {}
+
+    def home(self, storage: Storage) -> tuple[Storage, Dim]:
+        """The storage that holds this one, and where in it."""
+        if storage not in self.homes:
+            group = self.groups.get(storage)
+            place = storage.place if group is None else group.place
+            if isinstance(place, Within):
+                parent, offset = self.home(place.parent)
+                self.homes[storage] = parent, offset + place.offset
+            elif group is None:
+                self.homes[storage] = storage, 0
+            else:
+                first = self._head(group)
+                self.homes.update((member, (first, 0)) for member in group.members)
+        return self.homes[storage]
+
+    def _head(self, group: Group) -> Storage:
+        placed = [m for m in group.members if m.place is not None]
+        return placed[0] if placed else min(group.members, key=lambda m: (len(m.name), m.name))
+
+    def view(self, view: View) -> View:
+        """The same elements, where they are now."""
+        storage, offset = self.home(view.storage)
+        return View(storage, view.type, offset + view.offset)
+
+    def views(self, views: tuple[View, ...]) -> tuple[View, ...]:
+        """The same elements, where they are now."""
+        return tuple(map(self.view, views))
+
+    def program(self, program: Program) -> Program:
+        """The whole program."""
+        return replace(program, steps=self.block(program.steps))
+
+    def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Steps in order."""
+        moved = (self.step(s) for s in steps)
+        return tuple(
+            s for s in moved if not (isinstance(s, Copy) and s.source.same_memory(s.target))
+        )
+
+    def step(self, step: Step) -> Step:
+        """One step."""
+        match step:
+            case Launch(kernel=kernel, views=views):
+                return Launch(kernel, self.views(views))
+            case Copy(source=source, target=target):
+                return Copy(self.view(source), self.view(target))
+            case If(condition=c, then=then, otherwise=otherwise):
+                return If(self.view(c), self.block(then), self.block(otherwise))
+            case While(before=before, condition=c, body=body):
+                return While(self.block(before), self.view(c), self.block(body))
+            case For(fills=fills, body=body):
+                homes = [(s, *self.home(s)) for s in fills]
+                whole = tuple(home for s, home, at in homes if at == 0 and home.size == s.size)
+                return replace(step, body=self.block(body), fills=whole, parts=())
+            case Push(tape=tape, xs=xs, result=result):
+                return Push(self.view(tape), self.views(xs), self.view(result))
+            case Pop(tape=tape, xs=xs, result=result):
+                return Pop(self.view(tape), self.views(xs), self.view(result))
+            case Check(condition=condition):
+                return replace(step, condition=self.view(condition))
+            case Show(x=x):
+                return replace(step, x=self.view(x))
+            case Enter(arguments=arguments, results=results):
+                views = {"arguments": self.views(arguments), "results": self.views(results)}
+                return replace(step, **views)

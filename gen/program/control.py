@@ -1,0 +1,469 @@
+"""From a function to a program: every value gets memory, control becomes steps.
+
+A straight translation: each result has storage of its own, and where two must be one memory
+(the carried value of a loop and what the body makes of it, the target of a scatter and its
+result, a result of the function) a copy says so. ``coalesce`` takes the copies out again where
+the two never hold different values at once; so nothing here decides what is done in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.gen.loops.status import code_of
+from dlvm.gen.lower.in_place import targets
+from dlvm.gen.lower.kernels import lower
+from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.text import Schedule
+from dlvm.ir import (
+    F32,
+    Array,
+    Builder,
+    Dim,
+    Function,
+    Module,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    print_module,
+)
+from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.rewrite import types_of
+from dlvm.ir.unify import unify
+from dlvm.ops import (
+    Assert,
+    Call,
+    Checkpoint,
+    Cond,
+    Constant,
+    Control,
+    EmptyTape,
+    Kernel,
+    Matmul,
+    Ordering,
+    Pop,
+    Print,
+    Push,
+    Recompute,
+    Reshape,
+    Scan,
+    Scatter,
+    Slice,
+    Tap,
+    Update,
+    While,
+)
+
+from . import steps as p
+from .parallel import is_apart
+from .steps import Copy, Given, Program, Storage, View, Within
+
+AnyOp = TypeVar("AnyOp", bound=Op)
+Lower = Callable[["Lowering", Any, list[View]], list[View]]
+LOWERINGS: dict[type[Op], Lower] = {}
+
+
+def lowers(
+    *classes: type[AnyOp],
+) -> Callable[
+    [Callable[[Lowering, AnyOp, list[View]], list[View]]],
+    Callable[[Lowering, AnyOp, list[View]], list[View]],
+]:
+    """Register how operations of these classes become steps: from operands' views to results'."""
+
+    def register(
+        rule: Callable[[Lowering, AnyOp, list[View]], list[View]],
+    ) -> Callable[[Lowering, AnyOp, list[View]], list[View]]:
+        LOWERINGS.update((c, rule) for c in classes)
+        return rule
+
+    return register
+
+
+def to_program(module: Module, schedule: Schedule | None = None) -> Program:
+    """The program of a module's first function, with the functions that it calls.
+
+    Its kernels run under the ``schedule``, or under the planned one.
+    """
+    book = Book(module, schedule)
+    main = Lowering(module.main, book).program()
+    callees: list[Program] = []
+    while len(callees) < len(book.called):
+        callee = [*book.called.values()][len(callees)]
+        callees.append(replace(callee.program(), inner=True, trip=callee.trip))
+    shared = tuple(array for array, _ in book.constants.values()), tuple(book.prints)
+    whole = [replace(p, constants=shared[0], prints=shared[1]) for p in (main, *callees)]
+    return replace(whole[0], callees=tuple(whole[1:]))
+
+
+class Book:
+    """What the functions of one program share."""
+
+    def __init__(self, module: Module, schedule: Schedule | None) -> None:
+        self.module = module
+        self.schedule = schedule
+        self.called: dict[str, Lowering] = {}
+        self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
+        self.prints: list[p.Told] = []
+
+    def callee(self, name: str) -> Function:
+        """A function that is called, and so becomes part of the program."""
+        if name not in self.called:
+            self.called[name] = Lowering(self.module.function(name), self)
+        return self.called[name].fn
+
+    def trip(self, body: Function, symbols: tuple[str, ...]) -> str:
+        """The name of a loop's body, which becomes a function of the program."""
+        taken = {*self.called, *(fn.name for fn in self.module.functions)}
+        name = next(n for i in count() if (n := f"trip{i}") not in taken)
+        self.called[name] = Lowering(replace(body, name=name), self, symbols)
+        return name
+
+
+class Lowering:
+    """The translation of one function: the steps so far and what they refer to.
+
+    The body of a loop is a trip, whose ``symbols`` are those around it.
+    """
+
+    def __init__(self, fn: Function, book: Book, around: tuple[str, ...] | None = None) -> None:
+        self.fn = fn
+        self.book = book
+        self.trip = around is not None
+        own = dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
+        self.symbols = tuple(own) if around is None else around
+        self.steps: list[p.Step] = []
+        self.loops: tuple[str, ...] = ()
+        self.variables = 0
+        self.storages = 0
+
+    def program(self) -> Program:
+        """Parameters and results have the caller's memory, donated ones share it."""
+        params = [
+            self.given("param", i, v.type, v.name or f"arg{i}")
+            for i, v in enumerate(self.fn.params)
+        ]
+        plan = self.fn.donations()
+        results = [
+            params[plan[j]] if j in plan else self.given("result", j, r.type, f"result{j}")
+            for j, r in enumerate(self.fn.results)
+        ]
+        self.copy_all(self.region(self.fn, params), results)
+        donated = (v.storage for v, x in zip(params, self.fn.params, strict=True) if x.donated)
+        return Program(
+            self.fn.name,
+            self.symbols,
+            tuple(params),
+            tuple(results),
+            (),
+            (),
+            tuple(self.steps),
+            frozenset(donated),
+        )
+
+    def region(self, fn: Function, arguments: Sequence[View]) -> list[View]:
+        """Translate a body here, on these arguments; where its results are."""
+        env: dict[Value, View] = dict(zip(fn.params, arguments, strict=True))
+        windows = windows_of(fn)
+        for op in fn.ops:
+            if op in windows:
+                x = env[op.operands[0]]
+                env[op.results[0]] = View(x.storage, op.result_types[0], x.offset + windows[op])
+                continue
+            rule = LOWERINGS.get(type(op))
+            if rule is None and isinstance(op, Control):
+                raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
+            views = (rule or one_kernel)(self, op, [env[v] for v in op.operands])
+            env.update(zip(op.results, views, strict=True))
+        return [env[r] for r in fn.results]
+
+    def entered(self, body: Function, arguments: Sequence[View]) -> list[View]:
+        """A body as a function that is entered here; where its results are."""
+        name = self.book.trip(body, self.symbols)
+        results = [self.room(r.type) for r in body.results]
+        sizes = tuple(map(symbol, self.symbols))
+        self.steps.append(p.Enter(name, tuple(arguments), tuple(results), sizes))
+        return results
+
+    @contextmanager
+    def block(self, variable: str | None = None) -> Generator[list[p.Step]]:
+        """Collect the steps made meanwhile; under a loop variable if one is named."""
+        outer, self.steps = self.steps, []
+        loops = self.loops
+        if variable is not None:
+            self.loops = (*loops, variable)
+        yield self.steps
+        self.steps, self.loops = outer, loops
+
+    def kernel(self, op: Kernel) -> LoopKernel:
+        """The loops of a kernel; one for kernels of equal text that fail under equal codes."""
+        body = replace(op.body, name="kernel")
+        codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
+        key = (print_module(Module((body,))), codes, op.family, op.tree)
+        kernels = self.book.kernels
+        if key not in kernels:
+            kernels[key] = self._scheduled(op, f"k{len(kernels)}")
+        return kernels[key]
+
+    def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
+        """The loops of a kernel under the schedule that was given for it, or a planned one."""
+        plain = replace(lower(op, name), origin=op.origin)
+        given = self.book.schedule
+        return planned(plain) if given is None else given.applied(plain)
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def given(self, kind: Any, index: int, type_: TensorType, name: str) -> View:
+        """A view of the caller's memory or of a constant."""
+        return View(Storage(name, type_.dtype, type_.size, Given(kind, index)), type_)
+
+    def room(self, type_: TensorType, within: Within | None = None) -> View:
+        """Fresh room for a value, or a part of another storage."""
+        name = f"t{self.storages}"
+        self.storages += 1
+        return View(Storage(name, type_.dtype, type_.size, within, self.loops), type_)
+
+    def constant(self, value: Array, type_: TensorType) -> View:
+        """The view of a constant; equal constants are one."""
+        key = (str(type_.dtype), value.shape, value.tobytes())
+        known = self.book.constants
+        if key not in known:
+            index = len(known)
+            known[key] = (value, self.given("constant", index, type_, f"constant{index}"))
+        return known[key][1]
+
+    def variable(self) -> str:
+        """The name of a loop variable, which is no size of the program."""
+        while True:
+            name = f"i{self.variables}"
+            self.variables += 1
+            if name not in self.symbols:
+                return name
+
+    def copied(self, x: View) -> View:
+        """A copy of a value in fresh room."""
+        target = self.room(x.type)
+        self.steps.append(Copy(x, target))
+        return target
+
+    def copy_all(self, sources: Sequence[View], targets: Sequence[View]) -> None:
+        """Write all the sources into the targets as if at once."""
+        overwritten = {t.storage for t in targets}
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if not s.same_memory(t)]
+        saved = [(self.copied(s) if s.storage in overwritten else s, t) for s, t in pairs]
+        self.steps.extend(Copy(s, t) for s, t in saved)
+
+
+# -- operations that become no loops ----------------------------------------------------------
+
+
+@lowers(Constant)
+def constant(low: Lowering, op: Constant, xs: list[View]) -> list[View]:
+    """Its array, which nobody writes."""
+    return [low.constant(op.value, op.type)]
+
+
+@lowers(EmptyTape)
+def empty_tape(low: Lowering, op: EmptyTape, xs: list[View]) -> list[View]:
+    """The null tape."""
+    return [low.constant(np.zeros((), np.int64), op.type)]
+
+
+@lowers(Reshape)
+def reshape(low: Lowering, op: Reshape, xs: list[View]) -> list[View]:
+    """The same memory, seen in another shape."""
+    return [View(xs[0].storage, op.type, xs[0].offset)]
+
+
+@lowers(Assert)
+def check(low: Lowering, op: Assert, xs: list[View]) -> list[View]:
+    """A step that may leave."""
+    low.steps.append(p.Check(xs[0], code_of(op)))
+    return []
+
+
+@lowers(Print, Tap)
+def show(low: Lowering, op: Print | Tap, xs: list[View]) -> list[View]:
+    """A step that calls back."""
+    prints = low.book.prints
+    low.steps.append(p.Show(xs[0], len(prints)))
+    prints.append((op.label, op.x.type, op.name))
+    return []
+
+
+@lowers(Push)
+def push(low: Lowering, op: Push, xs: list[View]) -> list[View]:
+    """The tape is a handle, of which a new one comes out."""
+    result = low.room(op.type)
+    low.steps.append(p.Push(xs[0], tuple(xs[1:]), result))
+    return [result]
+
+
+@lowers(Pop)
+def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
+    """What lay on the tape is copied out."""
+    result, *values = (low.room(t) for t in op.result_types)
+    low.steps.append(p.Pop(xs[0], tuple(values), result))
+    return [result, *values]
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@lowers(Kernel)
+def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
+    """What a kernel updates in place is copied first; other results and scratch get fresh room."""
+    kernel = low.kernel(op)
+    views = [
+        low.copied(x) if buffer.role == "inout" else x
+        for x, buffer in zip(xs, kernel.buffers, strict=False)
+    ]
+    results: list[View] = []
+    for target, type_ in zip(targets(op), op.result_types, strict=True):
+        if target is None:
+            results.append(low.room(type_))
+            views.append(results[-1])
+        else:
+            results.append(View(views[target].storage, type_))
+    views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
+    low.steps.append(p.Launch(kernel, tuple(views)))
+    return results
+
+
+def windows_of(fn: Function) -> dict[Op, Dim]:
+    """Windows of adjacent elements that are views of what they are taken from, and their starts.
+
+    Where a value is used in other ways, too, they are copied: it may be updated in place.
+    """
+    starts = {op: at for op in fn.ops if (at := dense_window(op)) is not None}
+    others: set[Value] = set(fn.results)
+    others.update(v for op in fn.ops if starts and op not in starts for v in op.operands)
+    return {op: at for op, at in starts.items() if op.operands[0] not in others}
+
+
+def dense_window(op: Op) -> Dim | None:
+    """Where a kernel that only takes a window of adjacent elements has it in its operand."""
+    if not isinstance(op, Kernel):
+        return None
+    match op.body.ops:
+        case (Slice(x, starts, sizes, steps),) if op.body.results == op.body.ops:
+            first = next((i for i, n in enumerate(sizes) if n != 1), x.type.rank)
+            dense = sizes[first + 1 :] == x.shape[first + 1 :]
+            if not dense or any(step != 1 for step in steps):
+                return None
+            strides = (product(x.shape[i + 1 :]) for i in range(x.type.rank))
+            return sum((a * b for a, b in zip(starts, strides, strict=True)), 0)
+        case _:
+            return None
+
+
+def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
+    """An operation outside every kernel is one by itself."""
+    params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
+    with Builder() as b:
+        inner = op.rebuild(params)
+    body = Function("body", params, tuple(b.ops), inner.results)
+    return launch(low, Kernel(op.operands, body, family_of(op)), xs)
+
+
+def family_of(op: Op) -> str:
+    """The family of a kernel that holds one operation."""
+    match op:
+        case Scatter() | Update():
+            return "scatter"
+        case Ordering():
+            return "ordering"
+        case Matmul() if op.dtype is F32:
+            return "product"
+        case _:
+            return "loops"
+
+
+# -- control ------------------------------------------------------------------------------------
+
+
+@lowers(Call)
+def enter(low: Lowering, op: Call, xs: list[View]) -> list[View]:
+    """What the callee overwrites is copied first; its other results get fresh room."""
+    fn = low.book.callee(op.callee.name)
+    sizes = unify(types_of(fn.params), types_of(op.operands))
+    names = dict.fromkeys(s for v in fn.params for d in v.type.shape for s in symbols(d))
+    plan = fn.donations()
+    arguments = [
+        low.copied(x) if param.donated else x for x, param in zip(xs, fn.params, strict=True)
+    ]
+    results = [
+        View(arguments[plan[j]].storage, t) if j in plan else low.room(t)
+        for j, t in enumerate(op.result_types)
+    ]
+    here = tuple(sizes[name] for name in names)
+    low.steps.append(p.Enter(fn.name, tuple(arguments), tuple(results), here))
+    return results
+
+
+@lowers(Recompute, Checkpoint)
+def body_here(low: Lowering, op: Recompute | Checkpoint, xs: list[View]) -> list[View]:
+    """The body, where it stands."""
+    return low.region(op.body, xs[: len(op.xs)])
+
+
+@lowers(Cond)
+def cond(low: Lowering, op: Cond, xs: list[View]) -> list[View]:
+    """Both branches write the same room."""
+    results = [low.room(t) for t in op.result_types]
+    with low.block() as then:
+        low.copy_all(low.region(op.then, xs[1:]), results)
+    with low.block() as otherwise:
+        low.copy_all(low.region(op.otherwise, xs[1:]), results)
+    low.steps.append(p.If(xs[0], tuple(then), tuple(otherwise)))
+    return results
+
+
+@lowers(While)
+def while_loop(low: Lowering, op: While, xs: list[View]) -> list[View]:
+    """Carried values have one room each for all trips."""
+    carrying = len(op.init)
+    carried = [low.copied(x) for x in xs[:carrying]]
+    arguments = (*carried, *xs[carrying:])
+    with low.block() as before:
+        (condition,) = low.region(op.condition, arguments)
+    with low.block() as body:
+        low.copy_all(low.region(op.body, arguments), carried)
+    low.steps.append(p.While(tuple(before), condition, tuple(body)))
+    return carried
+
+
+@lowers(Scan)
+def scan(low: Lowering, op: Scan, xs: list[View]) -> list[View]:
+    """Slices are views at an offset; a stacked result is filled part by part."""
+    carrying, inputs = len(op.init), len(op.xs)
+    carried = [low.copied(x) for x in xs[:carrying]]
+    stacked = [low.room(t) for t in op.result_types[carrying:]]
+    variable, apart = low.variable(), is_apart(op)
+    index = symbol(variable)
+    with low.block(variable) as body:
+        slices = [x.slice(index) for x in xs[carrying : carrying + inputs]]
+        parts = [part_of(low, whole, index) for whole in stacked]
+        arguments = (*carried, *slices, *xs[carrying + inputs :])
+        results = (low.entered if apart else low.region)(op.body, arguments)
+        low.copy_all(results, (*carried, *parts))
+    fills, own = (tuple(v.storage for v in views) for views in (stacked, parts))
+    steps = tuple(body)
+    low.steps.append(p.For(variable, op.length, op.reverse, steps, fills, own, apart))
+    return [*carried, *stacked]
+
+
+def part_of(low: Lowering, whole: View, index: Dim) -> View:
+    """The slice of a stacked result that one trip fills."""
+    view = whole.slice(index)
+    return low.room(view.type, Within(whole.storage, view.offset))

@@ -1,0 +1,155 @@
+"""What a compile made, in numbers: time by phase, kernels, operations and memory.
+
+Where sizes are symbolic the numbers are expressions; ``at`` gives them for known sizes. A
+``while`` counts as one trip, a condition as its dearer branch, a function that is entered as one
+activation, without what it enters in its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from dlvm.gen.loops.work import accesses, flops
+from dlvm.ir import Dim
+from dlvm.ir.dims import Expr, maximum, minimum, substitute
+
+from .memory import ALIGNMENT, plan
+from .steps import Copy, Enter, For, If, Launch, Program, Step, While
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
+
+    ``activation_bytes`` is the most that one activation of a function that is entered leases beside
+    it, at the sizes that the program enters it with: a recursion takes as much for each call that
+    is open, trips that threads share for each thread. What tapes take is known only in the call.
+    ``bytes`` is what kernels and copies read and write: of each buffer no more than it holds,
+    and no more than the elements that are asked for, as in a gather or scatter.
+    """
+
+    seconds: Mapping[str, float]
+    kernels: int
+    flops: Dim
+    bytes: Dim
+    peak_bytes: Dim
+    target: str
+    activation_bytes: Dim = 0
+
+    def at(self, **sizes: int) -> Report:
+        """The same for known sizes."""
+        return replace(
+            self,
+            flops=substitute(self.flops, sizes),
+            bytes=substitute(self.bytes, sizes),
+            peak_bytes=substitute(self.peak_bytes, sizes),
+            activation_bytes=substitute(self.activation_bytes, sizes),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts; an expression is its text."""
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {k: str(v) if isinstance(v, Expr) else v for k, v in pairs}
+
+
+def program_flops(program: Program) -> Dim:
+    """Floating-point operations of a run."""
+
+    def cost(step: Step) -> Dim:
+        return flops(step.kernel.body) if isinstance(step, Launch) else 0
+
+    return total(program.steps, _entering(program, cost))
+
+
+def program_bytes(program: Program) -> Dim:
+    """Bytes that a run reads and writes."""
+    return total(program.steps, _entering(program, _moved))
+
+
+def activation_bytes(program: Program) -> Dim:
+    """The most that one activation of a function leases, of those that a run enters.
+
+    One that enters itself, directly or through others, is asked for the sizes that it is first
+    entered with.
+    """
+
+    def leased(part: Program, sizes: Mapping[str, Dim], above: frozenset[str]) -> Dim:
+        most: Dim = 0
+        for step in part.walk():
+            if isinstance(step, Enter) and step.callee not in above:
+                callee = program.callee(step.callee)
+                given = (substitute(d, sizes) for d in step.sizes)
+                known = dict(zip(callee.symbols, given, strict=True))
+                own = substitute(plan(callee).bytes, known) + ALIGNMENT
+                most = maximum(most, maximum(own, leased(callee, known, above | {step.callee})))
+        return most
+
+    return leased(program, {}, frozenset())
+
+
+def _entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
+    """A cost, where a function that is entered costs what its steps do, as do trips inside."""
+
+    def entering(step: Step) -> Dim:
+        if not isinstance(step, Enter):
+            return cost(step)
+        callee = whole.callee(step.callee)
+        sizes = dict(zip(callee.symbols, step.sizes, strict=True))
+        return substitute(total(callee.steps, entering if callee.trip else cost), sizes)
+
+    return entering
+
+
+UNBOUNDED = 1 << 40
+"""The work of a program with a loop of which nobody knows the number of trips."""
+
+
+def step_work(step: Step) -> Dim:
+    """The same of one step by itself."""
+    return _moved(step) + (flops(step.kernel.body) if isinstance(step, Launch) else 0)
+
+
+def program_work(program: Program) -> Dim:
+    """About how much a run does: bytes moved and operations, one each."""
+    if any(_unbounded(step, program) for step in program.walk()):
+        return UNBOUNDED
+    return program_bytes(program) + program_flops(program)
+
+
+def _unbounded(step: Step, whole: Program) -> bool:
+    recursion = isinstance(step, Enter) and not whole.callee(step.callee).trip
+    return recursion or isinstance(step, While)
+
+
+def trip_work(trip: Program, whole: Program) -> Dim:
+    """The same for one trip of a loop, a ``while`` inside counted once."""
+    return total(trip.steps, _entering(whole, step_work))
+
+
+def _moved(step: Step) -> Dim:
+    out: Dim = 0
+    if isinstance(step, Launch):
+        for buffer in step.kernel.buffers:
+            touched = accesses(step.kernel.body, buffer)
+            out = out + minimum(touched, buffer.size) * buffer.dtype.bytes
+    elif isinstance(step, Copy):
+        out = 2 * step.target.type.size * step.target.type.dtype.bytes
+    return out
+
+
+def total(steps: tuple[Step, ...], cost: Callable[[Step], Dim]) -> Dim:
+    """The cost of steps and of all that they hold, trips counted."""
+    out: Dim = 0
+    for step in steps:
+        match step:
+            case If(then=then, otherwise=otherwise):
+                out = out + maximum(total(then, cost), total(otherwise, cost))
+            case While(before=before, body=body):
+                out = out + total((*before, *body), cost)
+            case For(length=length, body=body):
+                out = out + length * total(body, cost)
+            case _:
+                out = out + cost(step)
+    return out

@@ -1,0 +1,1 @@
+"""What runs beside kernels: threads, arenas, tapes, interrupts, the floating-point mode."""

@@ -1,0 +1,108 @@
+"""Memory of functions that are entered at run time: each activation leases an arena of its own.
+
+What lives during an activation lies on the heap, so the processor's stack holds little more than
+return addresses; a call that would still leave it, in a recursion that does not end, stops with
+an error instead. The arena goes back when the function returns, whichever way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+
+from dlvm.gen.loops.status import OUT_OF_MEMORY, TOO_DEEP
+from dlvm.gen.program.memory import ALIGNMENT
+
+from . import tape
+
+UNKNOWN = 1 << 20
+"""What a thread has at least where nothing tells how large its stack is."""
+MOST = 1 << 26
+ATTRIBUTES = 256
+"""Room for the attributes of a thread, more than they take on any machine."""
+
+
+class _Known(threading.local):
+    """What is known of this thread: the size of its stack, once it was asked for."""
+
+    size = 0
+
+
+_KNOWN = _Known()
+
+
+def stack_budget(kernels: int) -> int:
+    """How many bytes of the processor's stack activations in this thread may take.
+
+    That is half of what is left where kernels take so many; Python, which called, has the other.
+    """
+    if not _KNOWN.size:
+        _KNOWN.size = min(_own() or threading.stack_size() or _limit(), 2 * MOST)
+    return max(0, _KNOWN.size - kernels) // 2
+
+
+def _own() -> int:
+    """The size of this thread's stack as Linux tells it, 0 elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    c = ctypes.CDLL(None)
+    attributes, size = ctypes.create_string_buffer(ATTRIBUTES), ctypes.c_size_t()
+    c.pthread_self.restype = ctypes.c_ulong
+    if c.pthread_getattr_np(ctypes.c_ulong(c.pthread_self()), attributes) != 0:
+        return 0
+    failed = c.pthread_attr_getstacksize(attributes, ctypes.byref(size))
+    c.pthread_attr_destroy(attributes)
+    return 0 if failed else size.value
+
+
+def _limit() -> int:
+    """The size of the stack of a new thread."""
+    try:
+        import resource
+    except ImportError:
+        return UNKNOWN
+    size, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return UNKNOWN if size == resource.RLIM_INFINITY else size
+
+
+FRAME = {"frame": "declare ptr @llvm.frameaddress.p0(i32)"}
+DECLARATIONS = tape.DECLARATIONS | FRAME
+
+FUNCTIONS = f"""
+define internal ptr @activation(ptr %context, i64 %bytes, ptr %status) noinline #0 {{
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %at = ptrtoint ptr %here to i64
+  %floor.at = getelementptr i64, ptr %context, i64 {tape.FLOOR}
+  %floor = load i64, ptr %floor.at
+  %deep = icmp ult i64 %at, %floor
+  br i1 %deep, label %stop, label %take
+stop:
+  store i64 {TOO_DEEP}, ptr %status
+  ret ptr null
+take:
+  %whole = add i64 %bytes, {ALIGNMENT}
+  %block = call ptr @malloc(i64 %whole)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %fail, label %give
+fail:
+  store i64 {OUT_OF_MEMORY}, ptr %status
+  ret ptr null
+give:
+  %start = ptrtoint ptr %block to i64
+  %after = add i64 %start, {ALIGNMENT}
+  %aligned = and i64 %after, -{ALIGNMENT}
+  %arena = inttoptr i64 %aligned to ptr
+  %owner.at = getelementptr i64, ptr %arena, i64 -1
+  store ptr %block, ptr %owner.at
+  ret ptr %arena
+}}
+
+define internal void @activation_end(ptr %arena) #0 {{
+entry:
+  %owner.at = getelementptr i64, ptr %arena, i64 -1
+  %block = load ptr, ptr %owner.at
+  call void @free(ptr %block)
+  ret void
+}}"""

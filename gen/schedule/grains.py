@@ -1,0 +1,195 @@
+"""Which loops threads share, and how finely.
+
+A loop whose turns are independent gets a *grain*: at least so many turns (of it, and of the
+loops right inside that it is taken together with, ``levels`` in all) are worth a thread. What a
+turn costs is a sum over its statements, in *units* of about one vector instruction for each
+element, so 2**15 of them last roughly a microsecond; where sizes are not known the grain is an
+expression that is evaluated when the kernel runs. Results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from dlvm.cost import WEIGHTS
+from dlvm.gen.loops.statements import (
+    Bind,
+    Body,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Product,
+    Scalar,
+    Search,
+    Sort,
+    Statement,
+    Store,
+    Word,
+    statements,
+)
+from dlvm.gen.loops.work import count
+from dlvm.ir import F32, F64, Dim
+from dlvm.ir.dims import bounds, floordiv, maximum, minimum, substitute, symbol, symbols
+
+from .transforms.share import Share
+
+WORK = 1 << 16
+"""Units of work, some two microseconds, that are worth a thread."""
+LANES = 16
+"""What a statement costs outside of vectors, where one inside costs a unit."""
+WIDEST = 64
+"""Lanes of the widest vectors there are."""
+STRIPS = (512, 256, 128)
+"""Columns that one thread folds together, at best; pieces of rows that memory is quick to give."""
+PLAIN = 3
+"""Words in a fold of columns that is mostly reading."""
+SORTING = 64
+"""Units of putting one element in its place, or of finding one."""
+MANY = 16
+"""Products in a row are shared among threads from here on; fewer share each one's own work."""
+
+
+def grains(body: Body, work: int) -> Iterator[Share]:
+    """The loops that several threads may share, each in parts of ``work`` units or more."""
+    units = _units(body)
+    for s in body:
+        if isinstance(s, Loop):
+            yield from _grains(s, work, units)
+
+
+def _grains(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Iterator[Share]:
+    """Independent loops as they are, serial ones with those inside."""
+    if loop.kind == "serial":
+        for s in loop.body:
+            if isinstance(s, Loop):
+                yield from _grains(s, work, units)
+        return
+    if loop.kind not in ("parallel", "vector") or loop.limit is not None or _few_products(loop):
+        return
+    chain = _chain(loop)
+    costs = [_most(_cost(s.body, units)) for s in chain]
+    whole = _cost((loop,), units)
+    if isinstance(whole, int) and whole < 2 * work:
+        return
+    fine = (i for i, c in enumerate(costs, 1) if isinstance(c, int) and 4 * c <= work)
+    levels = next(fine, len(chain))
+    turn = costs[levels - 1]
+    grain = maximum(1, floordiv(turn + (work - 1), turn)) if turn != 0 else 1
+    yield Share(loop.var, _rounded(grain, chain[levels - 1]), levels)
+
+
+def _rounded(grain: Dim, loop: Loop) -> Dim:
+    """A grain of a vector loop is whole vectors, whatever their width."""
+    if loop.kind != "vector":
+        return grain
+    whole = max(loop.width, WIDEST)
+    rounded = floordiv(grain + (whole - 1), whole) * whole
+    if not loop.strip:
+        return rounded
+    many = minimum(1, floordiv(loop.extent, 2 * loop.strip))  # columns enough for long strips
+    return maximum(rounded, loop.strip * many)
+
+
+def columns(loop: Loop) -> int:
+    """How many columns the vectors of a loop take through the loops inside it together.
+
+    More than registers hold, and so from memory a long piece of each row, where that is most of
+    the work; 0 where the work or the number of columns is not known to be like that.
+    """
+    size = loop.extent
+    if not (isinstance(size, int) and _mostly_reads(loop)):
+        return 0
+    return next((n for n in STRIPS if 2 * n <= size and -size % n <= size // 4), 0)
+
+
+def open_columns(loop: Loop) -> int:
+    """The same where the number of columns is open: as long as so many are left."""
+    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRIPS[0]
+
+
+def _mostly_reads(loop: Loop) -> bool:
+    """Whether a vector loop folds columns and does little with them."""
+    inside = [t for s in loop.body if isinstance(s, Loop) for t in statements(s.body)]
+    lets = [s.scalar for s in statements(loop.body) if isinstance(s, Let)]
+    words = [t.scalar.word for t in inside if isinstance(t, Let) and isinstance(t.scalar, Word)]
+    simple = bool(inside) and len(words) <= PLAIN and not {*words} & {*WEIGHTS}
+    return simple and all(_along(x, loop.var) for x in lets)
+
+
+def _along(x: Scalar, var: str) -> bool:
+    """Whether a vector of a scalar is one piece of memory, or computed from such ones."""
+    if isinstance(x, Load):
+        step = substitute(x.offset, {var: symbol(var) + 1}) - x.offset
+        return x.dtype in (F32, F64) and not x.where and step in (0, 1)
+    return isinstance(x, Word | Number) and x.dtype in (F32, F64)
+
+
+def _chain(loop: Loop) -> list[Loop]:
+    """A loop and those right inside it, beside nothing but scalars, that are as independent."""
+    chain = [loop]
+    while True:
+        loops = [s for s in chain[-1].body if isinstance(s, Loop)]
+        plain = all(isinstance(s, Loop | Let | Define | Bind) for s in chain[-1].body)
+        if chain[-1].kind == "vector" or len(loops) != 1 or not plain:
+            return chain
+        if loops[0].kind not in ("parallel", "vector") or loops[0].limit is not None:
+            return chain
+        if {s.var for s in chain} & set(symbols(loops[0].extent)):
+            return chain
+        chain.append(loops[0])
+
+
+def _few_products(loop: Loop) -> bool:
+    if not any(isinstance(s, Product) for s in statements(loop.body)):
+        return False
+    turns: Dim = 1
+    for s in _chain(loop):
+        turns = turns * s.extent
+    return isinstance(turns, int) and turns < MANY
+
+
+# -- what a turn costs -----------------------------------------------------------------------------
+
+
+def _units(body: Body) -> Callable[[Statement], Dim]:
+    """The units of a statement, by whether it stands in a vector loop."""
+    vectors = [s for s in statements(body) if isinstance(s, Loop) and s.kind == "vector"]
+    inside = {s for v in vectors for s in statements(v.body)}
+    return lambda s: _own(s) * (1 if s in inside else LANES)
+
+
+def _own(s: Statement) -> Dim:
+    match s:
+        case Let(Word(_, word)):
+            return WEIGHTS.get(word, 1)
+        case Let(Load(memory=Local())) | Store(memory=Local()):
+            return 0  # a register
+        case Let(Load()) | Store():
+            return 2
+        case Sort(count=n):
+            return n * SORTING
+        case Let(Search()):
+            return SORTING
+        case Product(m=m, n=n, k=k):
+            return floordiv(m * n * k, LANES)
+        case _:
+            return 0
+
+
+def _cost(body: Sequence[Statement], units: Callable[[Statement], Dim]) -> Dim:
+    """The units of a body, in the first turn of the loops around it."""
+    found = count(tuple(body), units)
+    return substitute(found, {n: 0 for n in symbols(found) if n.startswith("%")})
+
+
+def _most(units: Dim) -> Dim:
+    """So many at most, where that is a number.
+
+    Pieces of an open length are whole where there are several, which is where it matters.
+    """
+    most = bounds(units)[1]
+    return units if most == math.inf else int(most)

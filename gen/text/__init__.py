@@ -1,0 +1,1 @@
+"""LLVM as text: modules and functions, values in lanes, sizes as instructions."""

@@ -1,0 +1,1 @@
+"""Laws of operations at work, and arithmetic at compile time."""

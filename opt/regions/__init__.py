@@ -1,0 +1,1 @@
+"""Passes over the regions of control operations: dead code, invariants, common subexpressions."""

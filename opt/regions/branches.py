@@ -1,0 +1,195 @@
+"""What is known outside a region becomes known inside, and branches that cost less than a jump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlvm.cost import body_flops, size_in_bytes, sum_of
+from dlvm.ir import (
+    TAPE,
+    Function,
+    Module,
+    Op,
+    Param,
+    Value,
+    inline,
+    literal,
+    splat,
+)
+from dlvm.ir.rewrite import Env, map_regions, mapped, prefixed, transform
+from dlvm.ops import (
+    Broadcast,
+    Cond,
+    Constant,
+    DimSize,
+    Fold,
+    Iota,
+    Kernel,
+    Scan,
+    Select,
+    While,
+    scalar_value,
+)
+from dlvm.opt.facts import speculable
+from dlvm.passes import function_pass, module_pass
+
+from .values import capturing, carries, giving, offset, widened
+
+SMALL_CONSTANT = 16
+CHEAP = 4096
+
+
+@module_pass
+def propagate(module: Module) -> Module:
+    """Carry what is known into the regions of branches and loops, and around them.
+
+    Captured constants, sizes and counts are made anew inside (scanned tensors too, where they
+    are one number throughout). A branch on a constant is its branch; inside a branch the
+    condition is known. What every branch gives unchanged, or a loop carries unchanged, is taken
+    from before it; what goes in or comes out twice does so once. Outer regions first, so that
+    one pass reaches any depth.
+    """
+    return module.map(_propagated)
+
+
+def _propagated(fn: Function) -> Function:
+    return transform(fn, _visit) if any(kind.holds_regions for kind in fn.kinds) else fn
+
+
+def _visit(op: Op, env: Env) -> Iterable[Value] | None:
+    operands = mapped(op.operands, env)
+    match op:
+        case Cond() if (chosen := scalar_value(operands[0])) is not None:
+            return inline(_propagated(op.then if chosen else op.otherwise), operands[1:])
+        case Cond() | While() | Scan():
+            return _around(op, operands, _informed(op, operands))
+        case _ if op.regions and not isinstance(op, Fold | Kernel):
+            changed = map_regions(op, _propagated)
+            return op.rebuild(operands, **changed).results if changed else None
+        case _:
+            return None
+
+
+def _informed(op: Cond | While | Scan, operands: list[Value]) -> dict[str, Function]:
+    """The regions that change when they know what their operands are."""
+    out: dict[str, Function] = {}
+    for name, region in op.regions.items():
+        known = prefixed(region, lambda r=region, n=name: _knowledge(op, n, r, operands))
+        if (new := _propagated(known)) is not region:
+            out[name] = new
+    return out
+
+
+def _knowledge(op: Cond | While | Scan, name: str, region: Function, operands: list[Value]) -> Env:
+    env: Env = {}
+    twins: dict[tuple[Value, bool], Param] = {}
+    for j, param in enumerate(region.params[carries(op) :], carries(op)):
+        value = operands[j + offset(op)]
+        twin = twins.setdefault((value, param.type == value.type), param)
+        if twin is not param and param.dtype != TAPE:
+            env[param] = twin
+        if isinstance(op, Cond) and value is operands[0]:
+            env[param] = Constant(literal(name == "then", param.dtype))
+        elif isinstance(op, Scan) and j < len(op.init) + len(op.xs):
+            if isinstance(value, Broadcast) and (number := scalar_value(value)) is not None:
+                env[param] = splat(number, param.type)
+        elif _portable(value) or (isinstance(value, Broadcast) and _portable(value.x)):
+            env[param] = _made_anew(value)
+    return env
+
+
+def _portable(value: Value) -> bool:
+    small = isinstance(value, Constant) and value.value.size <= SMALL_CONSTANT
+    return small or isinstance(value, DimSize | Iota)
+
+
+def _made_anew(value: Value) -> Value:
+    if isinstance(value, Broadcast):
+        return Broadcast(_made_anew(value.x), value.shape_to, value.axes)
+    assert isinstance(value, Op)
+    return value.rebuild(())
+
+
+def _around(
+    op: Cond | While | Scan, operands: list[Value], regions: dict[str, Function]
+) -> Iterable[Value] | None:
+    """The results, those that pass through unchanged taken from the operands."""
+    passed, twins = _passed(op), _twins(op)
+    still = {i: operands[j + offset(op)] for i, j in passed.items()}
+    constant_carries = [i for i in passed if i < carries(op)]
+    if not regions and not passed and not twins:
+        return None
+    regions = {**op.regions, **regions}
+    if constant_carries:
+        regions = {n: _with_captured_carries(r, constant_carries) for n, r in regions.items()}
+    new = capturing(op, operands, [operands[i] for i in constant_carries], **regions)
+    still |= {j: new.results[i] for j, i in twins.items() if j not in still}
+    return [still.get(i, r) for i, r in enumerate(new.results)]
+
+
+def _twins(op: Cond | While | Scan) -> dict[int, int]:
+    """Which results are always equal to an earlier one: j -> i."""
+    first: dict[tuple[Value, ...], int] = {}
+    out: dict[int, int] = {}
+    for j, values in enumerate(zip(*(r.results for r in giving(op)), strict=True)):
+        stacked = j >= carries(op)
+        if stacked and op.result_types[j].dtype != TAPE and (i := first.setdefault(values, j)) != j:
+            out[j] = i
+    return out
+
+
+def _passed(op: Cond | While | Scan) -> dict[int, int]:
+    """Which results are parameters of every giving region, and which: i -> j."""
+    out: dict[int, int] = {}
+    places: list[dict[Value, int]] = [{p: j for j, p in enumerate(r.params)} for r in giving(op)]
+    count = carries(op) if not isinstance(op, Cond) else len(op.results)
+    for i in range(count):
+        found = {at.get(r.results[i]) for at, r in zip(places, giving(op), strict=True)}
+        j = found.pop()
+        linear = op.result_types[i].dtype == TAPE
+        if not found and j is not None and not linear and (isinstance(op, Cond) or i == j):
+            out[i] = j
+    return out
+
+
+def _with_captured_carries(region: Function, which: list[int]) -> Function:
+    params = [Param(region.params[i].type, region.params[i].name) for i in which]
+    env: Env = {region.params[i]: p for i, p in zip(which, params, strict=True)}
+    return widened(region, params, env)
+
+
+@function_pass
+def select_branches(fn: Function) -> Function:
+    """Turn a branch into selects where computing both sides costs next to nothing.
+
+    Only where neither side acts, may raise or holds a loop, and both together move and
+    compute no more than some 4096 bytes and operations, for every size.
+    """
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        assert isinstance(op, Cond)
+        if not _cheap(op):
+            return None
+        condition, *captured = mapped(op.operands, env)
+        sides = [inline(branch, captured) for branch in giving(op)]
+        return [_chosen(condition, x, y) for x, y in zip(*sides, strict=True)]
+
+    return transform(fn, visit, on=Cond)
+
+
+def _cheap(op: Cond) -> bool:
+    if not all(speculable(o) and not o.regions for branch in giving(op) for o in branch.ops):
+        return False
+    moved = [size_in_bytes(t) for b in giving(op) for o in b.ops for t in o.result_types]
+    work = sum_of((*map(body_flops, giving(op)), *moved, *map(size_in_bytes, op.result_types)))
+    return (
+        isinstance(work, int)
+        and work <= CHEAP
+        and all(t.dtype.kind != "t" for t in op.result_types)
+    )
+
+
+def _chosen(condition: Value, x: Value, y: Value) -> Value:
+    if x is y:
+        return x
+    return Select(Broadcast(condition, x.shape, ()) if x.shape else condition, x, y)

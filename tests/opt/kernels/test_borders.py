@@ -1,0 +1,109 @@
+"""``explain()`` says what goes through memory between kernels, and why."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.dsl.call.explain import FEW
+from dlvm.ops import Kernel
+
+X, W = np.ones((8, 5), np.float32), np.ones((5, 3), np.float32)
+
+
+def one_kernel(x):
+    return (np.tanh(x) + 1).sum(axis=1)
+
+
+def into_a_product(x, w):
+    h = np.tanh(x)  # first
+    return h @ w  # second
+
+
+def out_of_a_product(x, w):
+    h = x @ w  # first
+    return h.sum(axis=0)  # second
+
+
+def into_a_sort(x):
+    h = np.tanh(x)  # first
+    return np.sort(h, axis=1)  # second
+
+
+def along_other_axes(x):
+    h = x / x.sum(axis=1, keepdims=True)  # first
+    h = h + 1
+    return (h * h.sum(axis=0)).sum(axis=0)  # second
+
+
+@pytest.mark.parametrize(
+    "fn, args, type_, why",
+    [
+        (into_a_product, (X, W), "f32[8,5]", "a product starts a kernel"),
+        (out_of_a_product, (X, W), "f32[8,3]", "element-wise operations of its shape only"),
+        (into_a_sort, (X,), "f32[8,5]", "a sort or a search is a kernel of its own"),
+        (along_other_axes, (X,), "f32[8]", "no one nest of loops"),
+    ],
+)
+def test_a_value_between_two_kernels_is_listed_with_both_lines(fn, args, type_, why):
+    staged = dlvm.function(fn)
+    staged(*args)
+    found = [line for line in staged.explain().refused if why in line and type_ in line]
+    lines, start = inspect.getsourcelines(fn)
+    first, second = (
+        next(f"test_borders.py:{start + i}" for i, text in enumerate(lines) if mark in text)
+        for mark in ("# first", "# second")
+    )
+    assert any(f"from {first} to {second}: " in line for line in found), staged.explain().refused
+    assert "refused fusions, which go through memory:" in str(staged.explain())
+
+
+def test_of_many_the_first_are_shown_unless_all_are_asked_for():
+    def deep(x, ws):
+        for w in ws:
+            x = np.tanh(x @ w)
+        return x
+
+    staged = dlvm.function(deep)
+    staged(np.ones((4, 1)), [np.ones((n, n + 1)) for n in range(1, 10)])
+    explained = staged.explain()
+    refused = explained.refused
+    assert len(refused) > FEW
+    text, whole = str(explained), explained.text(whole=True)
+    assert f"{len(refused)} refused fusions" in text and f"and {len(refused) - FEW} more" in text
+    assert all(line in whole for line in refused) and "more:" not in whole
+    assert refused[FEW - 1] in text and refused[FEW] not in text
+
+
+def test_guards_are_shown_by_names():
+    staged = dlvm.function(into_a_product)
+    staged(X, W)
+    assert "np = the module numpy" in str(staged.explain())
+    outer = dlvm.function(lambda x: one_kernel(x))
+    outer(X)
+    assert "one_kernel = tests.opt.kernels.test_borders.one_kernel" in str(outer.explain())
+    assert "weakref" not in str(outer.explain())
+
+
+def test_one_kernel_refuses_nothing():
+    staged = dlvm.function(one_kernel)
+    staged(X)
+    assert staged.explain().refused == ()
+    assert "refused" not in str(staged.explain())
+
+
+def test_as_many_lines_as_values_between_kernels():
+    """Inside of loops as well."""
+
+    def f(x, w):
+        return dlvm.scan(lambda c, _: (np.tanh(np.tanh(c) @ w) @ w.T, None), x, None, length=3)[0]
+
+    staged = dlvm.function(f)
+    staged(X, W)
+    made = staged.compile(X, W).road.kernels
+    (loop,) = (op for fn in made.functions for op in fn.ops if op.regions and op.name == "scan")
+    kernels = [op for op in loop.regions["body"].ops if isinstance(op, Kernel)]
+    assert len(kernels) == 3 and len(staged.explain().refused) == 2
