@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dlvm.cost import typical
-from dlvm.gen.loops.index import has_calls
+from dlvm.gen.loops.index import calls_of
 from dlvm.gen.loops.statements import (
+    Bind,
     Body,
+    Define,
     Inside,
     Let,
     Load,
@@ -30,11 +32,16 @@ from dlvm.ir.dims import as_line, at_least, symbols
 
 from .transform import WHOLE, Transform, apply
 from .transforms.cut import Cut
+from .transforms.distribute import Distribute
 from .transforms.fuse import Fuse, nested
 from .transforms.simplify import Simplify
 
 BOXES, OPERATIONS = 9, 128
 """How many boxes there may be, and how many operations in all of them together."""
+GUARDS = 64
+"""Guards in a loop that are too many to decide by cuts."""
+FEW = 64
+"""Turns of a loop that are few for threads to share."""
 
 
 def boxes(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
@@ -78,7 +85,9 @@ def _cuts(body: Body, core: bool) -> Iterator[Cut]:
     """The cuts that decide a guard of some loop, the outermost first."""
     for path in _leaves(body):
         variables = {s.var for s in path}
-        guards = [d for s in path[-1].body for d in _guards(s)]
+        guards = dict.fromkeys(d for s in path[-1].body for d in _guards(s))
+        if len(guards) > GUARDS:
+            continue
         for loop in path:
             found = (_point(d, loop, variables) for d in guards)
             points = _in_order([p for p in found if p is not None], loop.extent)
@@ -119,6 +128,17 @@ def _in_order(points: list[Dim], size: Dim) -> list[Dim]:
     return found[1:-1]
 
 
+def distributions(kernel: LoopKernel) -> Iterator[Distribute]:
+    """Loops of few turns around several loops, so that threads share the turns of these."""
+    for s in statements(kernel.body):
+        if isinstance(s, Loop) and s.kind == "parallel" and isinstance(s.extent, int):
+            inside = [t for t in s.body if isinstance(t, Loop)]
+            plain = all(isinstance(t, Loop | Let | Define | Bind) for t in s.body)
+            free = all(t.kind == "parallel" and t.limit is None for t in inside)
+            if s.extent < FEW and len(inside) > 1 and plain and free:
+                yield Distribute(s.var)
+
+
 def fusions(kernel: LoopKernel) -> Iterator[Fuse]:
     """Loops inside one another over what lies at one distance from turn to turn."""
     outermost = (s for s in kernel.body if isinstance(s, Loop) and s.kind == "parallel")
@@ -127,7 +147,7 @@ def fusions(kernel: LoopKernel) -> Iterator[Fuse]:
             continue
         for first in range(len(chain) - 1):
             step = Fuse(chain[first].var, len(chain) - first)
-            made = step.rewritten(chain[first])
-            if not any(has_calls(d) for s in statements(made[0:1]) for d in dims(s)):
+            made, name = step.rewritten(chain[first]), f"{chain[first].var}.f"
+            if not any(calls_of(d, name) for s in statements(made) for d in dims(s)):
                 yield step
                 break

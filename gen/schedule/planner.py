@@ -27,7 +27,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir import Dim
 from dlvm.ir.dims import as_line, substitute, symbols
 
-from .boxes import boxes, fusions
+from .boxes import boxes, distributions, fusions
 from .grains import WORK, columns, grains, open_columns
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
@@ -43,9 +43,16 @@ def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
     Threads share what is worth ``work`` units (0: nothing), and vectors have ``width`` lanes
     (0: as many as the target's registers hold).
     """
+
+    def vectors(kernel: LoopKernel) -> Iterator[Transform]:
+        return _vectors(kernel.body, width)
+
+    def shares(kernel: LoopKernel) -> Iterator[Transform]:
+        return grains(kernel.body, work)
+
     cuts, kernel = boxes(kernel)
     steps: list[Transform] = [*cuts]
-    for rule in (fusions, lambda k: _vectors(k.body, width), lambda k: grains(k.body, work)):
+    for rule in (distributions, fusions, vectors, shares):
         chosen = [*rule(kernel)]
         steps += chosen
         kernel = apply(kernel, chosen)
