@@ -143,6 +143,8 @@ class Op(Value):
     can_raise: ClassVar[bool] = False
     nondifferentiable: ClassVar[str] = ""
     dataflow: ClassVar[Dataflow | None] = None
+    enters: ClassVar[str] = ""
+    """The attribute that names the function of the module that the operation enters, if any."""
     one_nest: ClassVar[bool] = False
     """Whether its regions are part of one nest of loops, which passes over bodies leave alone."""
     operands: tuple[Value, ...]
@@ -251,7 +253,7 @@ class Op(Value):
     @property
     def called(self) -> FunctionRef | None:
         """The function of the module that the operation enters, or None."""
-        return None
+        return getattr(self, self.enters) if self.enters else None
 
     @property
     def ruled(self) -> tuple[Value, ...] | None:

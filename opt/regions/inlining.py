@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import UnionType
 
 from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
 from dlvm.ir.unify import unify
-from dlvm.ops import Call, Checkpoint, Kernel, Recompute
+from dlvm.ops import Call, Checkpoint, Kernel, Recompute, Structured
 from dlvm.ops.flow.calls import called, calls_itself
 from dlvm.passes import function_pass, module_pass
 
@@ -90,12 +91,7 @@ def open_checkpoints(fn: Function) -> Function:
 
     Nothing may be shared after it, or a first computation would be merged with another.
     """
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Checkpoint)
-        return inline(op.body, mapped(op.xs, env))
-
-    return transform(fn, visit, on=Checkpoint)
+    return opened(fn, Checkpoint)
 
 
 @function_pass
@@ -104,20 +100,20 @@ def open_recompute(fn: Function) -> Function:
 
     After fusion, so that no recomputation has joined a kernel that runs before its triggers.
     """
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Recompute | Checkpoint)
-        return inline(op.body, mapped(op.xs, env))
-
-    return transform(fn, visit, on=Recompute | Checkpoint)
+    return opened(fn, Recompute | Checkpoint)
 
 
 @function_pass
 def inline_kernels(fn: Function) -> Function:
     """Write the body of each kernel where it stands: what kernels mean."""
+    return opened(fn, Kernel)
+
+
+def opened(fn: Function, kinds: type[Structured] | UnionType) -> Function:
+    """The function with the bodies of operations that run once where they stand."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Kernel)
-        return inline(op.body, mapped(op.xs, env))
+        assert isinstance(op, Structured)
+        return inline(op.giving[0], mapped(op.operands[op.seen], env))
 
-    return transform(fn, visit, on=Kernel)
+    return transform(fn, visit, on=kinds)

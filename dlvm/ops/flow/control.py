@@ -25,6 +25,7 @@ class Call(Control):
     """The results of a function of the module on these operands."""
 
     name = "call"
+    enters: ClassVar[str] = "callee"
     xs: tuple[Value, ...]
     callee: FunctionRef
     types: tuple[TensorType, ...]
@@ -32,11 +33,6 @@ class Call(Control):
     def infer(self) -> tuple[TensorType, ...]:
         """As written; the verifier holds them against the callee."""
         return self.types
-
-    @property
-    def called(self) -> FunctionRef:
-        """The callee."""
-        return self.callee
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """Enter the callee with symbols of its own."""
