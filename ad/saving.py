@@ -18,7 +18,7 @@ from functools import partial
 
 from dlvm.ir import Builder, Function, Op, Param, TensorType, Value, zeros
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform, types_of
-from dlvm.ops import Call, Cond, Contraction, Custom, Named, Saved, Scan
+from dlvm.ops import Call, Cond, Contraction, Named, Saved, Scan
 
 from .control import shared_slots, written_out
 from .cotangents import added
@@ -53,7 +53,7 @@ def halves(engine: Engine, body: Function, policy: str) -> Halves:
 
 def _is_open(engine: Engine, op: Call) -> bool:
     """Whether a call can be inlined, so that the policy sees the operations of the callee."""
-    return not isinstance(op, Custom) and not engine.recursive(op.callee.name)
+    return op.ruled is None and not engine.recursive(op.callee.name)
 
 
 @dataclass(slots=True)
