@@ -156,7 +156,7 @@ class Stacking:
         last = [x for i in tape for x in self.tapes[op.operands[i]][cut:]] if steady else []
         own = [i - first for i in tape]
         regions = {name: self._inside(region, own, cut) for name, region in op.regions.items()}
-        results = iter(op.regrouped(operands, last, **regions).results)
+        results = iter(op.regrouped(operands, regions, last).results)
         for r, inner in zip(op.results, op.giving[0].results, strict=True):
             if inner not in self.tapes:
                 env[r] = next(results)

@@ -19,7 +19,7 @@ from dlvm.cost import Count
 from dlvm.gen.build import build, emit
 from dlvm.gen.math import functions as math
 from dlvm.gen.program.coalesce import coalesce
-from dlvm.gen.program.control import LOWERINGS, one_kernel, to_program
+from dlvm.gen.program.control import lowering_of, to_program
 from dlvm.gen.program.memory import plan
 from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
@@ -206,8 +206,7 @@ def _fails_alone(found: Failure, single: Module, arrays: Sequence[Array], target
 def code_rule(op: Op) -> Law:
     """The function that writes the code of an operation: a float function, or its lowering."""
     if not isinstance(op, Elementwise):
-        found = next((LOWERINGS[c] for c in type(op).__mro__ if c in LOWERINGS), one_kernel)
-        return Law.of(found)
+        return Law.of(lowering_of(op))
     words = Functions()
     op.scalar(words, *(x.dtype.compute for x in op.operands))
     return Law.of(words.found[0] if len(words.found) == 1 else type(op).scalar)

@@ -118,7 +118,7 @@ def _around(
     regions = {**op.regions, **regions}
     if constant_carries:
         regions = {n: _with_captured_carries(r, constant_carries) for n, r in regions.items()}
-    new = op.regrouped(operands, [operands[i] for i in constant_carries], **regions)
+    new = op.regrouped(operands, regions, [operands[i] for i in constant_carries])
     still |= {j: new.results[i] for j, i in twins.items() if j not in still}
     return [still.get(i, r) for i, r in enumerate(new.results)]
 

@@ -152,7 +152,7 @@ def _shrunk(op: Structured, needed: Needed, env: Env) -> Iterable[Value] | None:
         v if not first <= i < last or params[i - first] else None
         for i, v in enumerate(mapped(op.operands, env))
     ]
-    new = iter(op.regrouped(operands, **regions).results)
+    new = iter(op.regrouped(operands, regions).results)
     return [next(new) if kept else old for kept, old in zip(results, op.results, strict=True)]
 
 

@@ -48,7 +48,7 @@ def _hoisted(op: Structured, env: Env) -> Iterable[Value] | None:
     if op.test is not None:
         copies = [Param(p.type, p.name) for p in params]
         regions[op.dataflow.test] = widened(op.test, copies, {})
-    return op.regrouped(operands, mapped(crossing, outside), **regions).results
+    return op.regrouped(operands, regions, mapped(crossing, outside)).results
 
 
 def _invariant(body: Function, captured: Sequence[Param]) -> list[Op]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,7 @@ class Structured(Control):
     result ``i`` of every body in ``giving``.
     """
 
-    dataflow: ClassVar[Dataflow]
+    dataflow: ClassVar[Dataflow]  # type: ignore[reportIncompatibleVariableOverride]
 
     # -- what passes ask -------------------------------------------------------------------------
 
@@ -81,12 +81,13 @@ class Structured(Control):
     def regrouped(
         self,
         operands: Sequence[Value | Sequence[Value] | None],
+        regions: Mapping[str, Function],
         captured: Sequence[Value] = (),
-        **regions: Function,
+        sliced: Sequence[Value] = (),
     ) -> Op:
-        """The operation on other operands, each in place of one: a value, several or none.
+        """The operation on other operands and with other regions, by name.
 
-        More captured values may follow, and the bodies for them.
+        Each operand is given as a value, several or none. More captured and sliced ones may follow.
         """
         rest = iter(operands)
         values: dict[str, Any] = {}
@@ -101,6 +102,8 @@ class Structured(Control):
                 values[spec.name] = regions.get(spec.name, old)
         if captured:
             values[self.dataflow.captured] += tuple(captured)
+        if sliced:
+            values[self.dataflow.sliced[-1]] += tuple(sliced)
         new = type(self)(**values)
         new.origin = self.origin
         return new
