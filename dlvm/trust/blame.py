@@ -24,7 +24,6 @@ from dlvm.gen.program.memory import plan
 from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import numerics
-from dlvm.ops import Kernel
 from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
@@ -187,7 +186,7 @@ def guilty_code(
     except UserError:
         return None
     for op, operands in (machine.seen or {}).items():
-        if isinstance(op, Effect | Kernel):
+        if isinstance(op, Effect) or (op.one_nest and op.dataflow is not None):
             continue
         single = alone(op, operands)
         if single is not None and _fails_alone(found, single, operands, target):

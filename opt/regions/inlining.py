@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from types import UnionType
 
 from dlvm.ir import Function, Module, Op, Value, inline
-from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
+from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute, Structured
 from dlvm.ops.flow.calls import called, calls_itself
@@ -43,12 +43,14 @@ def _with_bodies(fn: Function, done: dict[str, Function]) -> Function:
         assert isinstance(op, Call)
         callee = done.get(op.callee.name)
         if callee is None or (size := sum(1 for _ in callee.walk())) > room:
-            return Call(op.operands, op.callee, op.types).results if type(op) is not Call else None
+            return Call(op.operands, op.callee, op.types).results if op.ruled is not None else None
         room -= size
         sizes = unify(callee.signature.params, tuple(v.type for v in op.operands))
         return inline(callee, mapped(op.operands, env), sizes)
 
-    return everywhere(fn, lambda body: transform(body, visit, on=Call)) if has(fn, Call) else fn
+    if not any(kind.enters for kind in fn.kinds):
+        return fn
+    return everywhere(fn, lambda body: transform(body, visit, on=Call))
 
 
 def callees_first(module: Module) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dlvm.base.errors import IRError, ShapeError
-from dlvm.ir import BOOL, Array, Dim, Function, Op, TensorType, Value
+from dlvm.ir import BOOL, OPS, Array, Dim, Function, Op, TensorType, Value
 from dlvm.ir.dataflow import Dataflow, Runs
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.rewrite import types_of
@@ -26,6 +26,12 @@ class Structured(Control):
     """
 
     dataflow: ClassVar[Dataflow]  # type: ignore[reportIncompatibleVariableOverride]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in cls.__dict__ and (problem := _misstated(cls)):
+            del OPS[cls.name]
+            raise IRError(f"the dataflow of {cls.name}: {problem}")
 
     # -- what passes ask -------------------------------------------------------------------------
 
@@ -183,3 +189,38 @@ class Structured(Control):
 
 def _listed(given: Value | Sequence[Value] | None) -> Sequence[Value]:
     return () if given is None else (given,) if isinstance(given, Value) else given
+
+
+def _misstated(cls: type[Structured]) -> str | None:
+    """What the dataflow of a class says that its fields do not bear out, or None."""
+    flow = cls.dataflow
+    operands = [s.name for s in cls.layout if s.kind in ("operand", "operands")]
+    regions = [s.name for s in cls.layout if s.kind == "region"]
+    if sorted(regions) != sorted((*flow.bodies, *filter(None, (flow.test,)))):
+        return f"expected each region as a body or the test, found {regions}"
+    seen = [name for name in operands if name not in flow.steers]
+    whole = seen[len(flow.carried) + len(flow.sliced) :]
+    if seen != [*flow.carried, *flow.sliced, *whole] or flow.captured not in ("", *whole[-1:]):
+        return f"expected the operands carried, sliced, then captured ones, found {operands}"
+    before, behind = ([*flow.steers, *seen], [*seen, *flow.steers])
+    if operands != before and (operands != behind or flow.runs is Runs.CHOICE):
+        return f"expected operands {flow.steers} before all others, found {operands}"
+    return _misfitting(flow)
+
+
+def _misfitting(flow: Dataflow) -> str | None:
+    """What one part of a dataflow says that another contradicts, or None."""
+    demanded = {
+        "a body, and a second one for a choice": len(flow.bodies)
+        == (2 if flow.runs is Runs.CHOICE else 1),
+        "a test where it runs while one holds, and only there": bool(flow.test)
+        == (flow.runs is Runs.WHILE),
+        "a length where trips are counted, and only there": bool(flow.length)
+        == (flow.runs is Runs.COUNTED),
+        "slices only where trips are counted": not flow.sliced or bool(flow.length),
+        "carried values only in loops": not flow.carried or flow.loops,
+        "captured operands, where it is a loop or a choice": bool(flow.captured)
+        or flow.runs is Runs.ONCE,
+        "an operand that a choice goes by": bool(flow.steers) or flow.runs is not Runs.CHOICE,
+    }
+    return next((f"expected {rule}" for rule, holds in demanded.items() if not holds), None)
