@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.floors import Peak
 from dlvm.gen.llvm.binding import Library, object_code
-from dlvm.gen.loops.schedule import Schedule
+from dlvm.gen.lower.products import TILE
 from dlvm.gen.products.objects import Generic, use
 from dlvm.gen.products.panels import WORDS
 from dlvm.gen.runtime import pool, tape
@@ -72,7 +72,7 @@ class Timed:
     def __post_init__(self) -> None:
         target = Target.host()
         text = Text(attributes(target))
-        height, bytes_ = Schedule().tile
+        height, bytes_ = TILE
         width = bytes_ // self.dtype.bytes
         name = use(text, Generic(self.dtype, *self.transposed, height, width), target)
         text.functions["repeat"] = f"""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
-STAGES = (*MODULES, "loops", "llvm", "asm")
+STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Options:
     debug: tuple[str, ...] = ()
     memory: int | None = None
     numerics: Mode = "default"
+    schedule: str | None = None
 
     def __post_init__(self) -> None:
         if self.target != "host":
@@ -139,13 +140,15 @@ class Road:
         if looks(self.options.debug).bounds:
             from dlvm.gen.build import build
 
-            return build(self.kernels, self.options.machine(), check=True)
+            given = self.options.schedule
+            return build(self.kernels, self.options.machine(), check=True, schedule=given)
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             said, machine = self.options.said(), self.options.machine()
-            return compiled(self.traced, machine, lambda: self.kernels, said)
+            given = self.options.schedule
+            return compiled(self.traced, machine, lambda: self.kernels, said, given)
 
     @property
     def report(self) -> Report:

@@ -14,11 +14,14 @@ from functools import reduce
 
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
+from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import Matmul, Structured
 from dlvm.ops.families import Elementwise, Reduction, Running
 
 TYPICAL = 64
 """The value that a symbolic size counts as."""
+WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
+"""What scalar functions cost that take longer than one instruction, in instructions."""
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 

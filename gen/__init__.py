@@ -8,6 +8,7 @@ The folders stand in the order in which they may import one another, the first n
 - ``math``: functions of floats as instructions, in any number of lanes, and the scalar
   instructions;
 - ``lower``: from a kernel of tensor operations to loops, one file for each family of kernels;
+- ``schedule``: schedules as data: transforms from loops to loops, and the planner that chooses;
 - ``program``: the program level: what runs between kernels, as steps, with its memory plan and
   report;
 - ``llvm``: the binding to LLVM, and the compiled code that is kept on disk;

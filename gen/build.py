@@ -23,6 +23,7 @@ from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
 from dlvm.gen.program.steps import Launch, Program
 from dlvm.gen.program.text import program_text
+from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
@@ -36,8 +37,11 @@ def build(
     keep: Keep | None = None,
     level: int = 2,
     check: bool = False,
+    schedule: str | None = None,
 ) -> Executable:
     """Compile a module's first function, and those it calls; ``keep`` sees what was made.
+
+    Its kernels run under the ``schedule``, as text, or under the planned one.
 
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
@@ -45,7 +49,10 @@ def build(
     target = target or Target.host()
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops"):
-        program = coalesce(to_program(module))
+        given = None if schedule is None else parse_schedule(schedule)
+        program = coalesce(to_program(module, given))
+        if given is not None:
+            given.check(program.kernels())
     with _timed(seconds, "memory"):
         arena = bounds.apart(program) if check else plan(program)
     with _timed(seconds, "llvm"):
@@ -67,6 +74,8 @@ def build(
         activation_bytes=activation_bytes(program),
     )
     texts = Texts(
+        nests=lambda: "\n".join(map(str, to_program(module, Schedule.plain()).kernels())) + "\n",
+        schedule=lambda: schedule_text(program.kernels()),
         loops=lambda: program_text(program, arena),
         llvm=lambda: text,
         asm=lambda: assembly(text, target),

@@ -33,31 +33,39 @@ from dlvm.ir.rewrite import RULES
 from dlvm.ir.text.line import Line, parse_dim
 from dlvm.target import Target
 
-from .build import build
+from .build import Keep, build
 
 ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
 """Where the sources stand that decide what becomes of a trace."""
-STAGES = ("loops", "llvm", "asm")
+STAGES = ("nests", "schedule", "loops", "llvm", "asm")
 
 
 def compiled(
-    traced: Module, target: Target, kernels: Callable[[], Module], options: str = ""
+    traced: Module,
+    target: Target,
+    kernels: Callable[[], Module],
+    options: str = "",
+    schedule: str | None = None,
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say."""
     start = time.perf_counter()
-    kept, key = store(), key_of(traced, target, options)
+    kept, key = store(), key_of(traced, target, options, schedule)
+
+    def made(keep: Keep | None = None) -> Executable:
+        return build(kernels(), target, keep, schedule=schedule)
+
     if kept is None or key is None:
-        return build(kernels(), target)
+        return made()
 
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
         kept.put(key, packed(interface, report, objects))
 
     found = None if environment.verifying() else kept.get(key)
     if found is None:
-        return build(kernels(), target, keep)
+        return made(keep)
     interface, report, objects = unpacked(found)
     library = Library(objects[0], target, *objects[1:])
-    cold = cache(lambda: build(kernels(), target).texts)
+    cold = cache(lambda: made().texts)
     texts = Texts(**{stage: _later(cold, stage) for stage in STAGES})
     warm = {"load": time.perf_counter() - start}
     how = (target.threads, None, target.adaptive)
@@ -71,13 +79,16 @@ def _later(texts: Callable[[], Any], stage: str) -> Callable[[], str]:
 # -- the key ---------------------------------------------------------------------------------------
 
 
-def key_of(traced: Module, target: Target, options: str = "") -> str | None:
+def key_of(
+    traced: Module, target: Target, options: str = "", schedule: str | None = None
+) -> str | None:
     """All that a program depends on; None where that can't be known."""
     if (own := _sources()) is None or _extended():
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
-    return digest("program", own, *versions, repr(target), options, str(traced), repr(ordinals))
+    how = (repr(target), options, repr(schedule))
+    return digest("program", own, *versions, *how, str(traced), repr(ordinals))
 
 
 @cache

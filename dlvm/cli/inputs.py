@@ -16,7 +16,15 @@ from dlvm.dsl.trace.trees import flatten, map_leaves
 from dlvm.ir import Array, TensorType
 from dlvm.ir.dims import evaluate, symbols
 
-from .naming import add_named, arguments_of, array_file, function_named, module_named
+from .naming import (
+    add_named,
+    add_schedule,
+    arguments_of,
+    array_file,
+    function_named,
+    module_named,
+    schedule_named,
+)
 
 USUAL_SIZE = 4
 
@@ -33,6 +41,7 @@ class Call:
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of every command that runs a program."""
     add_named(parser)
+    add_schedule(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the random arrays")
     parser.add_argument(
         "--size",
@@ -46,15 +55,16 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def call_named(options: argparse.Namespace) -> Call:
     """The named program, compiled, with arrays for its parameters."""
     draw = Random(options.seed, sizes_of(options.size))
-    function = function_named(options.program)
+    function, schedule = function_named(options.program), schedule_named(options.schedule)
     if function is None:
-        road = Road(module_named(options.program).verify(), Options())
+        road = Road(module_named(options.program).verify(), Options(schedule=schedule))
         arrays = _for_parameters(road, options.arguments, draw)
         return Call(road, arrays, lambda: road.executable.run([np.array(a) for a in arrays]))
     written = arguments_of(options.arguments)
     given = [map_leaves(draw.filled, a) for a in written.given]
     named = {name: map_leaves(draw.filled, a) for name, a in written.named.items()}
     made = function.compile(*written.given, **written.named)
+    made = made if schedule is None else made.scheduled(schedule)
     leaves = [np.asarray(x) for x in flatten((given, named))[0]]
     captured = [np.asarray(c.array) for c in made.program.trace.arrays.values()]
     return Call(made.road, [*leaves, *captured], lambda: made(*given, **named))

@@ -46,6 +46,25 @@ def add_named(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_schedule(parser: argparse.ArgumentParser) -> None:
+    """Adds the option of commands that compile a program."""
+    parser.add_argument(
+        "--schedule", metavar="FILE", help="run its kernels under the schedule in this file"
+    )
+
+
+def schedule_named(path: str | None) -> str | None:
+    """The text of the schedule in a file; None if there is no file."""
+    if path is None:
+        return None
+    if not Path(path).exists():
+        raise UserError(
+            f"there is no file {path}",
+            remedy="write one with dlvm show --stage schedule, and edit it",
+        )
+    return Path(path).read_text("utf8")
+
+
 def function_named(program: str) -> Staged | None:
     """The function of a script, staged; None if the name is one of IR text."""
     path, colon, name = program.rpartition(":")
@@ -83,15 +102,16 @@ def module_named(program: str) -> Module:
         ) from None
 
 
-def road_named(program: str, arguments: Sequence[str]) -> Road:
+def road_named(program: str, arguments: Sequence[str], schedule: str | None = None) -> Road:
     """The road of a program that is inspected but not run."""
+    text = schedule_named(schedule)
     function = function_named(program)
     if function is None:
         _none_given(arguments)
-        return Road(module_named(program).verify(), Options())
+        return Road(module_named(program).verify(), Options(schedule=text))
     given = arguments_of(arguments)
     mode = function.source.options.numerics
-    return Road(function.trace(*given.given, **given.named), Options(numerics=mode))
+    return Road(function.trace(*given.given, **given.named), Options(numerics=mode, schedule=text))
 
 
 def arguments_of(texts: Sequence[str]) -> Arguments:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlvm.compile import STAGES
 
-from .naming import add_named, road_named
+from .naming import add_named, add_schedule, road_named
 from .output import coloured
 
 
@@ -16,12 +16,13 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("show", help="print a program at one stage of the compiler")
     add_named(parser)
     parser.add_argument("--stage", choices=(*STAGES, "all"), default="traced")
+    add_schedule(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the text of the stage."""
-    road = road_named(options.program, options.arguments)
+    road = road_named(options.program, options.arguments, options.schedule)
     if options.stage != "all":
         print(road.text(options.stage), end="")
         return 0

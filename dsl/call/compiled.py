@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class Compiled:
         self.signature = signature
         self.parameters = source.parameters
         self.program = program
+        self._made_of = source, inputs
         self.road = road
         """The machine code and how it was made; also for a trace that gives the same program."""
         self.state = state
@@ -77,6 +79,20 @@ class Compiled:
     def module(self) -> Module:
         """The traced module."""
         return self.program.module
+
+    def scheduled(self, schedule: str) -> Compiled:
+        """The same program with kernels under a schedule, as ``text("schedule")`` shows one."""
+        if not isinstance(schedule, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                f"schedule={schedule!r:.60}: expected text",
+                remedy="pass what .text('schedule') gives, edited",
+            )
+        source, inputs = self._made_of
+        road = Road(self.road.traced, replace(self.road.options, schedule=schedule))
+        _ = road.executable
+        return Compiled(
+            self.signature, source, inputs, self.program, road, self.state, self.unwatched
+        )
 
     @property
     def report(self) -> Report:

@@ -319,8 +319,15 @@ class StagedFunction(Generic[P, R]):
 
     @facing_users
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
-        """The program for such arguments, which may be specs; it never traces again."""
-        return self._programs.compiled(*self._read(args, kwargs))
+        """The program for such arguments, which may be specs; it never traces again.
+
+        With ``schedule=``, the text of one, its kernels run under that; a function that has a
+        parameter of this name gets it as its argument.
+        """
+        own = "schedule" in self.parameters.names
+        schedule = None if own else kwargs.pop("schedule", None)
+        made = self._programs.compiled(*self._read(args, kwargs))
+        return made if schedule is None else made.scheduled(schedule)
 
     def _read(self, args: Any, kwargs: Any) -> tuple[Arguments, Tree, list[Any]]:
         arguments = self.parameters.bind(args, kwargs)

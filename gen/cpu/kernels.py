@@ -34,8 +34,8 @@ from dlvm.gen.loops.statements import (
     Word,
     statements,
 )
-from dlvm.gen.lower.grains import STRETCHES, open_stretch, stretch
 from dlvm.gen.math.instructions import Words
+from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.lanes import Val, number, splat, stored_type, vector
 from dlvm.gen.text.module import Lines, Text, Writer, attributes
 from dlvm.gen.text.sizes import Offsets, Vector
@@ -51,7 +51,7 @@ from .register_transpose import Turn, turn_function, turn_of
 
 WIDEST = 32  # lanes of one vector, even of bytes
 BESIDE = 4  # registers of lanes that run a loop of their own
-LONGEST = max(WIDEST * BESIDE, *STRETCHES)
+LONGEST = max(WIDEST * BESIDE, LANES)
 
 
 def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
@@ -238,9 +238,9 @@ class Emitter:
             self.counted(s, self.offsets.first(begin), self.offsets.first(end), 1, None)
         elif s.limit is not None:
             self.unrolled(s, end, lanes)
-        elif longest := open_stretch(s):
-            first = end - (end - begin) % longest
-            self.vectors(s, begin, first, longest)
+        elif s.strip:
+            first = end - (end - begin) % s.strip
+            self.vectors(s, begin, first, s.strip)
             self.strips(s, first, end, lanes)
         else:
             self.strips(s, begin, end, lanes)
@@ -249,10 +249,8 @@ class Emitter:
         """As many as a register holds of the widest floats, or of the widest type there is.
 
         Several registers where a loop goes on inside: chains beside one another hide how long
-        each takes, and read neighbouring lines of cache; a stretch where reading is all.
+        each takes, and read neighbouring lines of cache.
         """
-        if columns := stretch(s):
-            return columns
         inside = list(statements(s.body))
         found = [t.scalar.dtype for t in inside if isinstance(t, Let)]
         floats = [t for t in found if t.is_float]

@@ -24,6 +24,7 @@ from dlvm.gen.loops.statements import (
     Store,
     statements,
 )
+from dlvm.gen.loops.verifier import verify
 from dlvm.gen.text.lanes import Val, number, stored_type
 from dlvm.gen.text.module import Text, Writer
 from dlvm.gen.text.sizes import Offsets
@@ -39,6 +40,7 @@ def ptx(kernels: Sequence[LoopKernel], target: Target) -> str:
     """One PTX module that holds the kernels."""
     text = Text("nounwind")
     for kernel in kernels:
+        verify(kernel)
         text.include(emit_gpu_kernel(kernel, target))
     found = llvm.assembly(str(text), target)
     if ".extern .func" in found:

@@ -99,7 +99,9 @@ def object_code(text: str, target: Target, *, jit: bool = True, level: int = 2) 
 
     Its text may hold no address of this process.
     """
-    recipe = source("dlvm.gen", "llvm.py")  # how code is made of text stands in this file alone
+    recipe = source(
+        "dlvm.gen.llvm", "binding.py"
+    )  # how code is made of text stands in this file alone
     facts = (text, target.triple, target.cpu, target.features, str(jit), str(level), version())
     key = None if recipe is None else digest("object", recipe, *facts)
 

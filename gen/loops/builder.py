@@ -69,9 +69,7 @@ class Scope:
 class Nest:
     """The scopes that are open, outermost first."""
 
-    def __init__(self, width: int = 0, inner: Kind = "vector") -> None:
-        self.width = width
-        self.inner: Kind = inner
+    def __init__(self) -> None:
         self.scopes = [Scope(set())]
         self.counting = True
         self.scratch: list[Buffer] = []
@@ -121,25 +119,18 @@ class Nest:
             yield symbol(name)
         if extent == 0:
             return
-        width = (width or self.width) if kind == "vector" else 0
         self.put(Loop(name, extent, kind, tuple(body), limit, width, counts=counts))
 
     @contextmanager
-    def loops(
-        self, shape: Index, axes: Sequence[int], outer: Kind, along: int | None = None
-    ) -> Generator[Index]:
-        """A loop for each of these axes, as vectors along one of them."""
+    def loops(self, shape: Index, axes: Sequence[int], kind: Kind) -> Generator[Index]:
+        """A loop for each of these axes."""
         with ExitStack() as stack:
-            index: list[Dim] = []
-            for a in axes:
-                kind = self.inner if a == along else outer
-                index.append(stack.enter_context(self.loop(kind, shape[a])))
-            yield tuple(index)
+            yield tuple(stack.enter_context(self.loop(kind, shape[a])) for a in axes)
 
-    def local(self, hint: str, dtype: DType, size: int, *, depth: int = -1) -> Local:
-        """Declare an array, in an outer scope if that is asked for: then lanes share it."""
-        found = Local(self.fresh(hint), dtype, size, shared=depth >= 0)
-        self.scopes[depth].body.append(found)
+    def local(self, hint: str, dtype: DType, size: int) -> Local:
+        """Declare an array."""
+        found = Local(self.fresh(hint), dtype, size)
+        self.put(found)
         return found
 
     def room(self, hint: str, dtype: DType, size: Dim) -> Buffer:

@@ -210,7 +210,8 @@ class Loop:
     """``0 <= var < extent``; turns of every kind but ``serial`` are independent.
 
     ``limit`` is a bound of the extent that is known, where one is; ``width`` is how many turns a
-    vector takes (0: as many as the target's registers hold). With a ``grain``, several threads
+    vector takes (0: as many as the target's registers hold), and ``strip`` how many it takes for
+    as long as so many are left. With a ``grain``, several threads
     share the turns, each taking so many or more; the turns of ``levels`` loops are then one
     range, where each stands in the one before beside nothing but scalars. What is counted of the
     body is taken ``counts`` times, where that is simpler than the extent and right for all loops
@@ -223,6 +224,7 @@ class Loop:
     body: Body
     limit: int | None = None
     width: int = 0
+    strip: int = 0
     grain: Dim = 0
     levels: int = 1
     counts: Dim | None = None
@@ -307,13 +309,17 @@ Body: TypeAlias = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class LoopKernel:
-    """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes."""
+    """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes.
+
+    ``steps`` are the lines of the schedule that made these loops of the plain ones.
+    """
 
     name: str
     buffers: tuple[Buffer, ...]
     symbols: tuple[str, ...]
     body: Body
     may_raise: bool
+    steps: tuple[str, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
 
     @property

@@ -18,8 +18,14 @@ from dataclasses import dataclass, field
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Call, at_least, floordiv, mod, substitute, symbol, symbols
+from dlvm.ir.dims import (
+    mod,
+    substitute,
+    symbol,
+    symbols,
+)
 
+from .digits import distinct, slope
 from .proofs import Facts
 from .statements import (
     Barrier,
@@ -45,8 +51,6 @@ from .statements import (
     dims,
     scalars,
 )
-
-Digit = tuple[Dim, Dim]
 
 
 def verify(kernel: LoopKernel) -> None:
@@ -166,7 +170,7 @@ class _Verifier:
                 return
 
     def define(self, s: Define, place: _Place) -> None:
-        facts = place.facts.given(*s.where)
+        facts = place.facts_under(s.where)
         if s not in self.proven and not (
             facts.nonnegative(s.dim) and facts.nonnegative(s.high - s.dim)
         ):
@@ -179,7 +183,7 @@ class _Verifier:
 
     def loop(self, s: Loop, place: _Place) -> None:
         """A serial loop is gone through twice, as a turn follows the one before."""
-        if s.grain != 0 and not _can_be_shared(s):
+        if s.grain != 0 and not can_be_shared(s):
             raise self.fail(s, "threads can't share these loops")
         facts = place.facts.with_variable(s.var, s.extent - 1, s.extent - 1)
         if s.kind != "serial":
@@ -230,7 +234,7 @@ class _Verifier:
             self.apart(s, memory, offset, facts, place)
         loops = [*(v.var for v in place.loops), element]
         offset = x.offset + symbol(element)
-        if isinstance(x, Sort) and not _distinct(offset, loops, facts, place.defines):
+        if isinstance(x, Sort) and not distinct(offset, loops, facts, place.defines):
             raise self.fail(s, "two turns may sort one element")
 
     def size(self, s: Statement, memory: Memory) -> Dim:
@@ -275,11 +279,11 @@ class _Verifier:
         home = place.homes.get(s.memory.name, 0)
         loops = [v for v in place.loops[home:] if whole or v.kind != "serial"]
         facts = place.facts_under(s.where)
-        if not _distinct(s.offset, [v.var for v in loops], facts, place.defines):
+        if not distinct(s.offset, [v.var for v in loops], facts, place.defines):
             raise self.fail(s, "two turns may write one element")
 
 
-def _can_be_shared(loop: Loop) -> bool:
+def can_be_shared(loop: Loop) -> bool:
     """Rule 5."""
     outer: set[str] = set()
     for _ in range(loop.levels - 1):
@@ -310,7 +314,7 @@ def _stretch(a: Access, name: str, sizes: bool) -> tuple[Dim, Dim] | None:
     names = [*a.facts.highest]
     inner = names[names.index(name) :] if name in names else [name]
     around = substitute(a.plain, dict.fromkeys(inner, 0))
-    step = _slope(a.plain, name)
+    step = slope(a.plain, name)
     if sizes:
         around = around - mod(substitute(around, dict.fromkeys(symbols(around), 0)), step)
     else:
@@ -335,120 +339,3 @@ def _disjoint(a: Access, b: Access) -> bool:
     )
     offset = substitute(a.offset, other)
     return facts.nonnegative(b.offset - offset - 1) or facts.nonnegative(offset - b.offset - 1)
-
-
-def _distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]) -> bool:
-    """Whether an offset is different for different values of these variables.
-
-    Each variable must step over all that the variables before it span, as digits do; or else
-    there is one whose steps span all the rest, and for each value of it the rest is distinct.
-    A quotient and its rest are two digits of what is divided.
-    """
-    behind = _behind(offset, defines)
-    for name in names:
-        if name not in behind and (parted := _parted(offset, name, facts)) is not None:
-            offset, two, facts = parted
-            names = [*(n for n in names if n != name), *two]
-    digits = _digits(offset, names, facts, defines)
-    if digits is not None and _stepping(digits, 1, facts):
-        return True
-    for name in names:
-        step = _slope(offset, name)
-        rest = offset - step * symbol(name)
-        alone = set(symbols(step)).isdisjoint(names)
-        if alone and facts.nonnegative(rest) and facts.nonnegative(step - 1 - rest):
-            return _distinct(rest, [n for n in names if n != name], facts, defines)
-    return False
-
-
-def _behind(offset: Dim, defines: dict[str, Define]) -> set[str]:
-    """The variables that names in an offset are defined by."""
-    pending, seen = [n for n in symbols(offset) if n in defines], set[str]()
-    while pending:
-        for n in symbols(defines[pending.pop()].dim):
-            if n not in seen:
-                seen.add(n)
-                pending += [n] if n in defines else []
-    return seen
-
-
-def _parted(offset: Dim, name: str, facts: Facts) -> tuple[Dim, list[str], Facts] | None:
-    """The same of a quotient and a rest, where a variable stands in nothing else."""
-    terms = offset.terms if isinstance(offset, Expr) else ()
-    found = {a for mono, _ in terms for a, _ in mono if name in symbols(Expr(((((a, 1),), 1),)))}
-    calls = [a for a in found if isinstance(a, Call) and a.lhs == symbol(name)]
-    calls = [a for a in calls if a.function in ("floordiv", "mod")]
-    divisors = {a.rhs for a in calls}
-    highs = [h for h in facts.upper(name) if isinstance(h, int)]
-    if len(calls) < len(found) or len(divisors) != 1 or not highs:
-        return None
-    (by,) = divisors
-    names = {"floordiv": f"{name}.quotient", "mod": f"{name}.rest"}
-    out: Dim = 0
-    for mono, k in terms:
-        term: Dim = k
-        for a, power in mono:
-            here = names[a.function] if isinstance(a, Call) and a in found else a
-            term = term * Expr(((((here, power),), 1),))
-        out = out + term
-    more = facts.with_variable(names["floordiv"], floordiv(min(highs), by))
-    return out, [*names.values()], more.with_variable(names["mod"], by - 1)
-
-
-def _slope(offset: Dim, name: str) -> Dim:
-    """What a variable is multiplied by where it stands by itself, not within a call."""
-    total: Dim = 0
-    for mono, k in offset.terms if isinstance(offset, Expr) else ():
-        if (name, 1) in mono:
-            others = tuple(pair for pair in mono if pair != (name, 1))
-            total = total + (Expr(((others, k),)) if others else k)
-    return total
-
-
-def _stepping(digits: list[Digit], span: Dim, facts: Facts) -> bool:
-    """Whether the digits have an order in which each steps over those before."""
-    if not digits:
-        return True
-    return any(
-        facts.nonnegative(step - span)
-        and _stepping(digits[:i] + digits[i + 1 :], span + step * high, facts)
-        for i, (step, high) in enumerate(digits)
-    )
-
-
-def _digits(
-    offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]
-) -> list[Digit] | None:
-    """The step and highest value of each variable; those that are always 0 are left out.
-
-    A name for an index stands for the variables in it where these stand in nothing else.
-    """
-    digits: list[Digit] = []
-    left = set(names)
-    gone = set[str]()
-    for name, s in reversed(defines.items()):
-        behind = _behind(symbol(name), defines)
-        covered = left & behind
-        if name not in symbols(offset):
-            continue
-        if not gone.isdisjoint(behind):
-            return None
-        if not covered:
-            continue
-        alone = covered <= set(symbols(s.dim)) and covered.isdisjoint(symbols(offset))
-        if alone and _distinct(s.dim, sorted(covered), facts, {}):
-            left, gone = (left - covered) | {name}, gone | covered
-        else:
-            offset = substitute(offset, {name: s.dim})
-    for name in sorted(left):
-        highs = facts.upper(name)
-        if any(at_least(0, h) for h in highs):
-            continue
-        step = substitute(offset, {name: symbol(name) + 1}) - offset
-        if name in symbols(step) or not highs:
-            return None
-        if not facts.nonnegative(step):
-            step = -step
-        short = next((h for h in reversed(highs) if not set(symbols(h)) & left), highs[0])
-        digits.append((step, short))
-    return digits

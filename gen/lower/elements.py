@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.builder import At, Nest, Words
 from dlvm.gen.loops.index import Index, flatten, guarded, reshaped
-from dlvm.gen.loops.schedule import Schedule
 from dlvm.gen.loops.statements import Buffer, Local, Scalar, Table, Where
 from dlvm.gen.loops.status import code_of
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
@@ -67,11 +66,11 @@ class Pull:
     """
 
     def __init__(
-        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], how: Schedule
+        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], shaped: bool
     ) -> None:
-        self.nest = Nest(how.width, "vector" if how.processor == "cpu" else "serial")
+        self.nest = Nest()
         self.words = Words(self.nest)
-        self.fold = Fold(self, tree, how)
+        self.fold = Fold(self, tree, shaped)
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
         self.kept: dict[Value, Buffer] = {}

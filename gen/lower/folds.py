@@ -3,23 +3,19 @@
 The tree of a fold is ``(chunk, lanes)``: the reduced axes, taken together in row-major order,
 are cut into chunks; within a chunk element k goes to accumulator k mod lanes; accumulators are
 folded by halves, and chunks from first to last. Accumulators start from the identity. That
-exchanges elements, so a ``Fold``, whose region need not commute, has one lane. Which loops run
-over the lanes is the schedule's business: vectors on a CPU, the lanes of a block on a GPU, or
-one after the other where the loops around are parallel already.
+exchanges elements, so a ``Fold``, whose region need not commute, has one lane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, ceildiv, flatten, piece, recombine, split
-from dlvm.gen.loops.schedule import Schedule
-from dlvm.gen.loops.statements import Barrier, Buffer, Local, Scalar, Where
-from dlvm.ir import Dim, DType, Value
+from dlvm.gen.loops.statements import Buffer, Local, Scalar
+from dlvm.ir import Dim, Value
 from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction
 from dlvm.ops.arrays import reduction
@@ -32,37 +28,29 @@ if TYPE_CHECKING:
 State = tuple[Scalar, ...]
 
 
-@dataclass(slots=True)
-class Team:
-    """The lanes that fold together: of a vector, or (``lane``) those of a block that is open."""
-
-    lane: Dim | None = None
-    depth: int = 0
-
-
 class Fold:
-    """Reductions for ``Pull``; ``team`` is there while lanes are free to share a fold.
+    """Reductions for ``Pull``; while ``beside``, the lanes of a fold are parallel loops.
 
     While ``apart``, threads are free as well: chunks are folded in any order, each into a place
     of its own, and their results then as always, from first to last. Where it is not 0 no row has
     more than ``short`` elements. Operands in ``keep`` are written on the way.
     """
 
-    def __init__(self, pull: Pull, tree: tuple[int, int], how: Schedule) -> None:
+    def __init__(self, pull: Pull, tree: tuple[int, int], shaped: bool) -> None:
         self.pull, self.nest, self.words = pull, pull.nest, pull.words
         self.tree, self.lanes = tree, tree[1]
-        self.how = how
-        self.team: Team | None = None
+        self.shaped = shaped
+        self.beside = False
         self.apart = False
         self.short = 0
         self.keep: dict[Value, Buffer] = {}
 
     def alone(self, op: Reduction, at: At) -> State:
         """One reduction where it is needed, by whoever needs it."""
-        before = self.team, self.apart
-        self.team, self.apart = None, False
+        before = self.beside, self.apart
+        self.beside = self.apart = False
         self.together([op], at)
-        self.team, self.apart = before
+        self.beside, self.apart = before
         found = self.nest.known(op, at)
         assert found is not None
         return found
@@ -105,7 +93,7 @@ class Fold:
 
     def _few_vectors(self, extent: Dim) -> bool:
         """Whether a row may be so short that it matters what is computed of its length."""
-        return not isinstance(extent, int) and self.team is not None and self.team.lane is None
+        return not isinstance(extent, int) and self.beside and self.shaped
 
     def _in_turn(self, folds: Sequence[_Running], extent: Dim) -> None:
         """Whole chunks, then what is left, whose length is counted once for all rows."""
@@ -128,17 +116,15 @@ class Fold:
         folds = [_Running(self, op, at) for op in ops]
         extent = product(folds[0].along.sizes)
         self._accumulate(folds, extent, 0, extent, lanes)
-        with self.across(lanes) as (lane, _):
+        with self.across(lanes) as lane:
             for fold, arrays in zip(folds, to, strict=True):
                 fold.put(lane, arrays, start)
 
     def _chunk(self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim) -> None:
         self._accumulate(folds, extent, c, length, 1)
         with self.nest.uncounted():
-            self._meet()
             for fold in folds:
                 fold.finish(c)
-        self._meet()
 
     def _accumulate(
         self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim, until: int
@@ -147,9 +133,9 @@ class Fold:
         first = c * self.tree[0]
         for fold in folds:
             fold.open()
-        with self.across(self.lanes, meet=False) as (lane, where):
+        with self.across(self.lanes) as lane:
             for fold in folds:
-                fold.reset(lane, where)
+                fold.reset(lane)
         plain = all(len(f.op.states()) == 1 for f in folds)
         if row := self._row(folds):
             width = product(row)
@@ -164,9 +150,9 @@ class Fold:
                 half //= 2
                 if plain and isinstance(length, int) and length <= half:
                     continue  # the upper half are identities, and a number stays as it is
-                with self.across(half) as (lane, where):
+                with self.across(half) as lane:
                     for fold in folds:
-                        fold.halve(lane, half, where)
+                        fold.halve(lane, half)
 
     def _groups(self, folds: Sequence[_Running], extent: Dim, first: Dim, length: Dim) -> None:
         """So many elements, as many at once as there are accumulators."""
@@ -176,8 +162,8 @@ class Fold:
             self._group(folds, extent, recombine(first + length - rest), rest)
 
     def _row(self, folds: Sequence[_Running]) -> Index:
-        """What is computed row by row before it is folded, by a team that is a vector."""
-        alone = self.team is not None and self.team.lane is None and self.lanes > 1
+        """What is computed row by row before it is folded."""
+        alone = self.beside and self.shaped and self.lanes > 1
         return scattered(folds[0].along, _operands(folds)) if alone else ()
 
     def _pieces(
@@ -195,33 +181,16 @@ class Fold:
             fold.filled, fold.first = {}, 0
 
     def _group(self, folds: Sequence[_Running], extent: Dim, start: Dim, count: Dim) -> None:
-        with self.across(count, meet=False) as (lane, where):
-            k = self.nest.define("k", start + lane, extent - 1, where)
+        with self.across(count) as lane:
+            k = self.nest.define("k", start + lane, extent - 1)
             for fold in folds:
-                fold.step(k, start - fold.first + lane, lane, where)
+                fold.step(k, start - fold.first + lane, lane)
 
-    @contextmanager
-    def across(self, count: Dim, *, meet: bool = True) -> Generator[tuple[Dim, Where]]:
-        """The first ``count`` lanes: the index of one, and where it takes part."""
-        if self.team is not None and self.team.lane is not None:
-            if meet:
-                self._meet()
-            lane = self.team.lane
-            yield lane, () if count == self.how.width else (count - 1 - lane,)
-        else:
-            kind = "serial" if self.team is None else "vector"
-            with self.nest.loop(kind, count, "lane", limit=self.lanes) as lane:
-                yield lane, ()
-
-    def _meet(self) -> None:
-        if self.team is not None and self.team.lane is not None:
-            self.nest.put(Barrier())
-
-    def array(self, hint: str, dtype: DType) -> Local:
-        """An accumulator for each lane."""
-        if self.team is not None and self.team.lane is not None:
-            return self.nest.local(hint, dtype, self.lanes, depth=self.team.depth)
-        return self.nest.local(hint, dtype, self.lanes)
+    def across(self, count: Dim) -> AbstractContextManager[Dim]:
+        """The first ``count`` lanes."""
+        return self.nest.loop(
+            "parallel" if self.beside else "serial", count, "lane", limit=self.lanes
+        )
 
     def dot(self, op: Matmul, at: At) -> Scalar:
         """One element of a product: its sum over k, in order."""
@@ -265,14 +234,12 @@ class _Running:
         self.totals = [self.nest.local("total", t, 1) for t in self.op.states()]
         self._store(self.totals, 0, self.op.identity(self.words))
 
-    def _store(
-        self, memory: Sequence[Local | Buffer], offset: Dim, state: State, where: Where = ()
-    ) -> None:
+    def _store(self, memory: Sequence[Local | Buffer], offset: Dim, state: State) -> None:
         for local, x in zip(memory, state, strict=True):
-            self.nest.store(local, offset, x, where)
+            self.nest.store(local, offset, x)
 
-    def _load(self, memory: Sequence[Local | Buffer], offset: Dim, where: Where = ()) -> State:
-        return tuple(self.nest.load(local, offset, where) for local in memory)
+    def _load(self, memory: Sequence[Local | Buffer], offset: Dim) -> State:
+        return tuple(self.nest.load(local, offset) for local in memory)
 
     def keep(self, chunks: Dim) -> None:
         """Room for the result of each chunk."""
@@ -280,23 +247,22 @@ class _Running:
 
     def open(self) -> None:
         """Accumulators for a chunk."""
-        self.lanes = [self.fold.array("acc", t) for t in self.op.states()]
+        self.lanes = [self.nest.local("acc", t, self.fold.lanes) for t in self.op.states()]
 
-    def reset(self, lane: Dim, where: Where) -> None:
+    def reset(self, lane: Dim) -> None:
         """Start a chunk."""
-        self._store(self.lanes, lane, self.op.identity(self.words), where)
+        self._store(self.lanes, lane, self.op.identity(self.words))
 
-    def step(self, k: Dim, spot: Dim, lane: Dim, where: Where) -> None:
+    def step(self, k: Dim, spot: Dim, lane: Dim) -> None:
         """Take in element k, which is at a spot of its chunk."""
         at = self.along.place(split(k, self.along.sizes))
-        at = At(at.index, (*at.where, *where))
         elements = [self._element(x, spot, at) for x in self.op.operands]
         for x, element in zip(self.op.operands, elements, strict=True):
             if (room := self.fold.keep.get(x)) is not None:
                 self.nest.store(room, flatten(at.index, x.shape), element, at.where)
         state = self.op.lift(self.words, self.nest.size(k), *map(self._wide, elements))
-        before = self._load(self.lanes, lane, where)
-        self._store(self.lanes, lane, self.op.combine(self.words, before, state), where)
+        before = self._load(self.lanes, lane)
+        self._store(self.lanes, lane, self.op.combine(self.words, before, state))
 
     def _element(self, x: Value, spot: Dim, at: At) -> Scalar:
         if (filled := self.filled.get(x)) is not None:
@@ -306,13 +272,10 @@ class _Running:
     def _wide(self, x: Scalar) -> Scalar:
         return x if x.dtype in self.op.states() else self.words.wide(x)
 
-    def halve(self, lane: Dim, half: int, where: Where) -> None:
+    def halve(self, lane: Dim, half: int) -> None:
         """Fold the upper half of the accumulators into the lower."""
-        left, right = (
-            self._load(self.lanes, lane, where),
-            self._load(self.lanes, lane + half, where),
-        )
-        self._store(self.lanes, lane, self.op.combine(self.words, left, right), where)
+        left, right = self._load(self.lanes, lane), self._load(self.lanes, lane + half)
+        self._store(self.lanes, lane, self.op.combine(self.words, left, right))
 
     def put(self, lane: Dim, arrays: Sequence[Local], start: Dim) -> None:
         """What an accumulator came to, into arrays."""

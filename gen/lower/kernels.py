@@ -18,13 +18,11 @@ from dlvm.gen.loops.frames import (
     Frame,
     folds,
     frame_of,
-    last_of,
     levels_of,
     on_one_line,
     only_position,
 )
-from dlvm.gen.loops.index import Index, ceildiv, flatten, guarded, has_calls, reshaped, split
-from dlvm.gen.loops.schedule import Schedule, cpu
+from dlvm.gen.loops.index import Index, flatten, has_calls, reshaped, split
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
@@ -36,13 +34,12 @@ from dlvm.gen.loops.statements import (
     Product,
     Scalar,
     Statement,
-    Where,
     dims,
     scalars,
     statements,
 )
 from dlvm.ir import Dim, Param, Value
-from dlvm.ir.dims import maximum, minimum, product, symbol, symbols
+from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ops import (
     Exchange,
     Kernel,
@@ -55,8 +52,6 @@ from dlvm.ops import (
 )
 
 from .elements import Pull
-from .folds import Team
-from .grains import grained
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_window
 from .products import product_kernel
@@ -70,14 +65,16 @@ FEW, CHUNKS = 16, 4
 """Of so many rows at most, each is shared among threads; but not one of so few chunks."""
 
 
-def lower(kernel: Kernel, name: str, schedule: Schedule | None = None) -> LoopKernel:
-    """The loops of a kernel: its operands, then a buffer for each result that is not in place."""
+def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
+    """The loops of a kernel: its operands, then a buffer for each result that is not in place.
+
+    Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
+    groups and the like, they are plain, as a schedule for a GPU needs them.
+    """
     buffers = _buffers(kernel)
-    work = _Lowering(kernel, buffers, schedule or cpu())
+    work = _Lowering(kernel, buffers, shaped)
     work.results()
     body = _used(tuple(work.nest.scopes[0].body), set(), set())
-    if work.how.work:
-        body = grained(body, work.how.work)
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
@@ -130,9 +127,9 @@ Target = tuple[Value, Buffer]
 class _Lowering:
     """One kernel on its way to loops."""
 
-    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], how: Schedule) -> None:
-        self.kernel, self.body, self.how = kernel, kernel.body, how
-        self.pull = Pull(kernel.body, buffers, kernel.tree, how)
+    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], shaped: bool) -> None:
+        self.kernel, self.body, self.shaped = kernel, kernel.body, shaped
+        self.pull = Pull(kernel.body, buffers, kernel.tree, shaped)
         self.nest = self.pull.nest
         made = iter(b for b in buffers if b.role == "out")
         operands = dict(zip(kernel.body.params, buffers, strict=False))
@@ -149,7 +146,8 @@ class _Lowering:
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
         if fresh and not (
             self.kernel.family == "product"
-            and product_kernel(self.pull, self.body, self.how, fresh)
+            and self.shaped
+            and product_kernel(self.pull, self.body, fresh)
         ):
             if running := scans(self.body):
                 self._running(running, fresh)
@@ -168,7 +166,7 @@ class _Lowering:
             return
         for shape in dict.fromkeys(v.shape for v, _ in targets):
             group = [t for t in targets if t[0].shape == shape]
-            if self.how.processor != "cpu" or turned(self.body, shape):
+            if not self.shaped or turned(self.body, shape):
                 self._rows(Frame(shape, ()), group)
             elif only_position(self.body, shape):
                 self._rows(Frame((product(shape),), ()), group)
@@ -184,21 +182,21 @@ class _Lowering:
             at = At(tuple(a + b for a, b in zip(starts, index, strict=True)))
             found = [self.pull.element(v, at) for v, _ in targets]
             for (_, buffer), x in zip(targets, found, strict=True):
-                self._store(buffer, at, x, ())
+                self._store(buffer, at, x)
 
         for first in joinable(self.body, box, targets[0][0].shape):
             apart, joined = sizes[:first], sizes[first:]
             with (
                 self.nest.scope(closed=True) as body,
                 self.nest.loops(apart, range(first), "parallel") as outer,
-                self.nest.loop(self.nest.inner, product(joined)) as e,
+                self.nest.loop("parallel", product(joined)) as e,
             ):
                 elements((*outer, *split(e, joined)))
             if not any(has_calls(d) for s in statements(tuple(body)) for d in dims(s)):
                 for statement in body:
                     self.nest.put(statement)
                 return
-        with self.nest.loops(sizes, range(len(sizes)), "parallel", last_of(sizes)) as index:
+        with self.nest.loops(sizes, range(len(sizes)), "parallel") as index:
             elements(index)
 
     def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
@@ -219,7 +217,7 @@ class _Lowering:
     ) -> None:
         """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
-        if self.how.processor == "cpu" and (keep or not whole):
+        if self.shaped and (keep or not whole):
             short = bool(self.pull.fold.short)
             count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
             if count != 0:
@@ -227,15 +225,15 @@ class _Lowering:
                 done = group_size(frame) * count
             if done != 0 and frame.shape[-2] == done:
                 return
-        with self._row(frame, done) as (row, where, first):
+        with self._row(frame, done) as row:
             for level in levels_of(self.body) if frame.axes else ():
                 with self._keep(keep, level):
-                    self.pull.fold.together(level, At(row, where))
-            self.pull.fold.team, self.pull.fold.apart = None, False
+                    self.pull.fold.together(level, At(row))
+            self.pull.fold.beside = self.pull.fold.apart = False
             for value, buffer in small:
-                self._write(value, buffer, At(row, where), first)
+                self._write(value, buffer, At(row))
             if whole:
-                self._whole(frame, whole, row, where)
+                self._whole(frame, whole, row)
 
     def _lengths(self, frame: Frame) -> Generator[AbstractContextManager[None]]:
         """One way for rows of any length; where that is open, one for short ones, and one for long.
@@ -246,7 +244,7 @@ class _Lowering:
         extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
         if len(frame.axes) > 1:
             most = min(most, PIECE)
-        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        alone = self.shaped and frame.axes and frame.contiguous
         if not alone or isinstance(extent, int):
             yield nullcontext()
             return
@@ -261,15 +259,15 @@ class _Lowering:
             yield
         self.pull.kept, self.pull.fold.short = kept, 0
 
-    def _whole(self, frame: Frame, targets: Sequence[Target], row: Index, where: Where) -> None:
+    def _whole(self, frame: Frame, targets: Sequence[Target], row: Index) -> None:
         """What is as large as the frame, along one row."""
-        with self._inside(frame) as (inner, here):
-            index, here = frame.index(row, inner), (*where, *here)
-            places = [At(reshaped(index, frame.shape, v.shape), here) for v, _ in targets]
+        with self.nest.loops(frame.shape, frame.axes, "parallel") as inner:
+            index = frame.index(row, inner)
+            places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
             pairs = zip(targets, places, strict=True)
             found = [self.pull.element(v, at) for (v, _), at in pairs]
             for (_, buffer), at, x in zip(targets, places, found, strict=True):
-                self._store(buffer, at, x, here)  # what was kept in a room is read by now
+                self._store(buffer, at, x)  # what was kept in a room is read by now
 
     def _groups(
         self,
@@ -287,10 +285,10 @@ class _Lowering:
                 rows.share(self.body)
             with rows.lanes() as r:
                 for value, buffer in small:
-                    self._write(value, buffer, At(rows.row(r)), ())
+                    self._write(value, buffer, At(rows.row(r)))
             if whole:
                 with self.nest.loop("serial", rows.size, "row") as r:
-                    self._whole(frame, whole, rows.row(r), ())
+                    self._whole(frame, whole, rows.row(r))
 
     @contextmanager
     def _keep(self, keep: dict[Value, Buffer], level: Sequence[Reduction]) -> Generator[None]:
@@ -301,45 +299,38 @@ class _Lowering:
 
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
-        alone = self.how.processor == "cpu" and frame.axes and frame.contiguous
+        alone = self.shaped and frame.axes and frame.contiguous
         return keeping(self.body, frame.shape, whole) if alone else {}
 
-    def _write(self, value: Value, buffer: Buffer, at: At, where: Where) -> None:
-        self._store(buffer, at, self.pull.element(value, at), where)
+    def _write(self, value: Value, buffer: Buffer, at: At) -> None:
+        self._store(buffer, at, self.pull.element(value, at))
 
-    def _store(self, buffer: Buffer, at: At, x: Scalar, where: Where) -> None:
-        self.nest.store(buffer, flatten(at.index, buffer.type.shape), x, where)
+    def _store(self, buffer: Buffer, at: At, x: Scalar) -> None:
+        self.nest.store(buffer, flatten(at.index, buffer.type.shape), x)
 
     @contextmanager
-    def _row(self, frame: Frame, done: Dim) -> Generator[tuple[Index, Where, Where]]:
-        """A row: its index, where it exists, and where its own results are written.
-
-        So many rows, along the last axis but one, are done already.
-        """
-        if self.how.processor == "gpu":
-            with self._lanes(frame) as found:
-                yield found
-            return
-        self.pull.fold.team = Team() if frame.axes and frame.contiguous else None
+    def _row(self, frame: Frame, done: Dim) -> Generator[Index]:
+        """The index of a row; so many, along the last axis but one, are done already."""
+        self.pull.fold.beside = bool(frame.axes) and frame.contiguous
         self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
-        if not frame.axes and (ops := turned(self.body, frame.shape)):
+        if self.shaped and not frame.axes and (ops := turned(self.body, frame.shape)):
             with tiles(self.pull, frame.shape, ops) as row:
-                yield row, (), ()
+                yield row
             return
         kind = "serial" if long else "parallel"
-        if (first := self._columns(frame)) is not None:
+        if self.shaped and (first := self._columns(frame)) is not None:
             before, beside = frame.rows[:first], frame.sizes(frame.rows[first:])
             with (
                 self.nest.loops(frame.shape, before, kind) as outer,
-                self.nest.loop(self.nest.inner, product(beside)) as e,
+                self.nest.loop("parallel", product(beside)) as e,
             ):
-                yield (*outer, *split(e, beside)), (), ()
+                yield (*outer, *split(e, beside))
             return
         left = frame.shape
         if done != 0:
             left = (*left[:-2], left[-2] - done, left[-1])
-        with self.nest.loops(left, frame.rows, kind, frame.last) as row:
-            yield row if done == 0 else (*row[:-1], row[-1] + done), (), ()
+        with self.nest.loops(left, frame.rows, kind) as row:
+            yield row if done == 0 else (*row[:-1], row[-1] + done)
 
     def _columns(self, frame: Frame) -> int | None:
         """From which of the rows' axes on columns that are folded lie beside one another.
@@ -356,44 +347,11 @@ class _Lowering:
 
     def _long(self, frame: Frame) -> bool:
         """Whether threads share each row: there are few, and they are or may be long."""
-        if not (self.how.work and frame.axes and frame.contiguous):
+        if not (self.shaped and frame.axes and frame.contiguous):
             return False
         rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
         short = isinstance(extent, int) and extent <= CHUNKS * self.kernel.tree[0]
         return isinstance(rows, int) and rows <= FEW and not short
-
-    @contextmanager
-    def _lanes(self, frame: Frame) -> Generator[tuple[Index, Where, Where]]:
-        """On a GPU: a block for each row to reduce, else a lane for each element."""
-        sizes, width, nest = frame.sizes(frame.rows), self.how.width, self.nest
-        count = product(sizes)
-        blocks = count if frame.axes else ceildiv(count, width)
-        with nest.loop("block", blocks, "block") as block:
-            depth = len(nest.scopes) - 1
-            with nest.loop("lane", width, "lane") as lane:
-                if frame.axes:
-                    together = width >= self.kernel.tree[1]
-                    self.pull.fold.team = Team(lane, depth) if together else None
-                    yield split(block, sizes), (), (-lane,)
-                else:
-                    at = block * width + lane
-                    e = nest.define("e", at, count - 1, (count - 1 - at,))
-                    yield split(e, sizes), guarded((), count - 1 - e), ()
-
-    @contextmanager
-    def _inside(self, frame: Frame) -> Generator[tuple[Index, Where]]:
-        """The elements of a row."""
-        if self.how.processor == "cpu" or not frame.axes:
-            with self.nest.loops(frame.shape, frame.axes, "parallel", frame.last) as inner:
-                yield inner, ()
-            return
-        sizes, width = frame.sizes(frame.axes), self.how.width
-        count = product(sizes)
-        lane = symbol(next(iter(self.nest.scopes[-1].names)))
-        with self.nest.loop("serial", ceildiv(count, width)) as turn:
-            at = turn * width + lane
-            e = self.nest.define("e", at, count - 1, (count - 1 - at,))
-            yield split(e, sizes), guarded((), count - 1 - e)
 
     # -- running scans ---------------------------------------------------------------------
 
@@ -401,45 +359,19 @@ class _Lowering:
         """Lines beside one another, each from one end to the other."""
         first = scans[0]
         axis, size = first.axis, first.shape[first.axis]
-        with self._lines(first.shape, axis) as (line, where):
+        with self._lines(first.shape, axis) as line:
             carried = [Carried(self.pull, op) for op in scans]
             with self.nest.loop("serial", size) as turn:
-                index = (*line[:axis], against(first, size, turn), *line[axis:])
-                at = At(index, where)
+                at = At((*line[:axis], against(first, size, turn), *line[axis:]))
                 for scan in carried:
                     self.nest.remember(scan.op, at, (scan.turn(at),))
                 for value, buffer in targets:
-                    self._write(value, buffer, at, where)
+                    self._write(value, buffer, at)
 
-    @contextmanager
-    def _lines(self, shape: Index, axis: int) -> Generator[tuple[Index, Where]]:
-        """A line along an axis: its index among the other axes, and where it exists."""
-        before, after = Frame(shape[:axis], ()), Frame(shape[axis + 1 :], ())
-        if self.how.processor == "cpu":
-            beside = (*before.shape, *after.shape)
-            along = None if after.last is None else axis + after.last
-            with self.nest.loops(beside, range(len(beside)), "parallel", along) as line:
-                yield line, ()
-        elif after.last is None:
-            with self._lanes(before) as (line, where, _):
-                yield (*line, *(0 for _ in after.shape)), where
-        else:
-            with self._across(before, after) as found:
-                yield found
-
-    @contextmanager
-    def _across(self, before: Frame, after: Frame) -> Generator[tuple[Index, Where]]:
-        """On a GPU: a block for each index before an axis, lanes beside one another behind it."""
-        with (
-            self.nest.loop("block", product(before.shape), "block") as block,
-            self.nest.loop("lane", self.how.width, "lane") as lane,
-            self.nest.loop("serial", ceildiv(product(after.shape), self.how.width)) as turn,
-        ):
-            count = product(after.shape)
-            at = turn * self.how.width + lane
-            e = self.nest.define("e", at, count - 1, (count - 1 - at,))
-            line = (*split(block, before.shape), *split(e, after.shape))
-            yield line, guarded((), count - 1 - e)
+    def _lines(self, shape: Index, axis: int) -> AbstractContextManager[Index]:
+        """A line along an axis: its index among the other axes."""
+        beside = (*shape[:axis], *shape[axis + 1 :])
+        return self.nest.loops(beside, range(len(beside)), "parallel")
 
     # -- order -----------------------------------------------------------------------------
 
@@ -449,12 +381,12 @@ class _Lowering:
         shape = op.results[0].shape
         if isinstance(op, Sort):
             row = Row(self.pull, op, targets)
-            with self._lines(shape, len(shape) - 1) as (line, where):
-                row.sort(At(line, where), self.nest.inner)
+            with self._lines(shape, len(shape) - 1) as line:
+                row.sort(line)
             return
-        with self._lines((*shape, 1), len(shape)) as (index, where):
-            found = search_row(self.pull, op, At(index, where))
-            self.nest.store(targets[op], flatten(index, shape), found, where)
+        with self._lines((*shape, 1), len(shape)) as index:
+            found = search_row(self.pull, op, At(index))
+            self.nest.store(targets[op], flatten(index, shape), found)
 
     # -- in place --------------------------------------------------------------------------
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.cost import Count
+from dlvm.cost import WEIGHTS, Count
 from dlvm.gen.loops.statements import Buffer
 from dlvm.ir import Dim, DType, Function, Part, Value
 from dlvm.ops import Elementwise, Reduction
-
-from .grains import WEIGHTS
 
 DEAR = 8
 """Units of a value that is kept; to write and to read one takes four."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.frames import Frame, last_of
+from dlvm.gen.loops.frames import Frame
 from dlvm.gen.loops.index import flatten
 from dlvm.gen.loops.statements import Buffer
 from dlvm.ops import Exchange, Scatter, Update
@@ -14,7 +14,7 @@ from .elements import Pull
 def write_window(pull: Pull, op: Update, buffer: Buffer) -> None:
     """The window, element by element in any order."""
     nest, frame = pull.nest, Frame(op.y.shape, ())
-    with nest.loops(frame.shape, frame.rows, "parallel", frame.last) as index:
+    with nest.loops(frame.shape, frame.rows, "parallel") as index:
         moved = zip(op.starts, index, op.steps, strict=True)
         at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
         nest.store(buffer, at, pull.element(op.y, At(index)))
@@ -29,7 +29,7 @@ def write_at_indices(pull: Pull, op: Scatter, buffer: Buffer, beside: Buffer | N
     after = axis + op.indices.type.rank - op.batch
     with (
         nest.loops(shape, range(after), "serial") as outer,
-        nest.loops(shape, range(after, len(shape)), "serial", last_of(shape)) as inner,
+        nest.loops(shape, range(after, len(shape)), "parallel") as inner,
     ):
         if isinstance(op, Exchange) and op.reverse:
             outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
-from dlvm.gen.loops.schedule import Schedule
 from dlvm.gen.loops.statements import Buffer, Load, Local, Operand, Product
 from dlvm.ir import Function, Value
 from dlvm.ir.dims import substitute, symbol, symbols
@@ -14,17 +13,18 @@ from dlvm.ops import Matmul, Reduction
 
 from .elements import Pull, Tile
 
+TILE = (96, 1024)
+"""Rows of a product that are handed at once to what follows it, and the bytes of each."""
 
-def product_kernel(
-    pull: Pull, body: Function, how: Schedule, targets: Sequence[tuple[Value, Buffer]]
-) -> bool:
+
+def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Buffer]]) -> bool:
     """Write the loops of such a kernel; False if it is none."""
     op, nest = _one_product(body), pull.nest
-    if op is None or how.processor != "cpu" or any(v.shape != op.shape for v, _ in targets):
+    if op is None or any(v.shape != op.shape for v, _ in targets):
         return False
     *batch, m, n = op.shape
     k, dtype = op.x.shape[-1], op.dtype.compute
-    height, width = how.tile[0], how.tile[1] // max(dtype.bytes, 4)
+    height, width = TILE[0], TILE[1] // max(dtype.bytes, 4)
     tile = Local(nest.fresh("tile"), dtype, height * width)
     names = [nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
     row, col, rows, cols = map(symbol, names)
@@ -38,7 +38,7 @@ def product_kernel(
         with (
             nest.scope(*names, closed=True) as inside,
             nest.loop("serial", rows, "r") as r,
-            nest.loop("vector", cols, "c") as c,
+            nest.loop("parallel", cols, "c") as c,
         ):
             spot = (col + c, row + r) if column else (row + r, col + c)
             index = (*at, *spot)

@@ -24,7 +24,6 @@ from dlvm.ops import Constant, Elementwise, Reduction
 from dlvm.ops.arrays import reduction
 
 from .elements import Pull, Tile
-from .folds import Team
 
 LANES = 16
 """Accumulators of a row that are put together with those of others; rows of a group."""
@@ -85,9 +84,9 @@ class Group:
         pull, nest = self.pull, self.pull.nest
         parts = [[nest.local("part", t, self.size * LANES) for t in op.states()] for op in ops]
         with nest.loop("serial", self.size, "row") as r:
-            pull.fold.team = Team()
+            pull.fold.beside = True
             pull.fold.partial(ops, At(self.row(r)), LANES, parts, LANES * r)
-            pull.fold.team = None
+            pull.fold.beside = False
         for op, part in zip(ops, parts, strict=True):
             self._finish(op, part)
 
@@ -133,7 +132,7 @@ class Group:
         halves = [nest.local("half", t, size) for t in op.states()]
         with (
             nest.uncounted(),
-            nest.loop("vector", size, "part", limit=size, width=LANES) as i,
+            nest.loop("parallel", size, "part", limit=size, width=LANES) as i,
         ):
             low = i + half * floordiv(i, half)
             left, right = (tuple(nest.load(x, at) for x in parts) for at in (low, low + half))
@@ -144,7 +143,7 @@ class Group:
     @contextmanager
     def lanes(self) -> Generator[Dim]:
         """Each row of the group in a lane."""
-        with self.pull.nest.loop("vector", self.size, "row", width=self.size) as r:
+        with self.pull.nest.loop("parallel", self.size, "row", width=self.size) as r:
             yield r
 
 

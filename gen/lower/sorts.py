@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import flatten
-from dlvm.gen.loops.statements import Buffer, Kind, Scalar
+from dlvm.gen.loops.index import Index, flatten
+from dlvm.gen.loops.statements import Buffer, Scalar
 from dlvm.gen.loops.statements import Sort as SortRow
 from dlvm.ir import Param, TensorType, Value
 from dlvm.ops import SearchSorted, Sort
@@ -33,18 +33,17 @@ class Row:
     def _room(self, t: TensorType) -> Buffer:
         return self.nest.room("spare", t.dtype, t.size)
 
-    def sort(self, line: At, kind: Kind) -> None:
+    def sort(self, line: Index) -> None:
         """Write a row and the places in it, then sort both."""
-        op, shape, where = self.op, self.op.x.shape, line.where
-        with self.nest.loop(kind, shape[-1]) as i:
-            index = (*line.index, i)
+        op, shape = self.op, self.op.x.shape
+        with self.nest.loop("parallel", shape[-1]) as i:
+            index = (*line, i)
             at = flatten(index, shape)
-            self.nest.store(self.values, at, self.pull.element(op.x, At(index, where)), where)
+            self.nest.store(self.values, at, self.pull.element(op.x, At(index)))
             if self.order is not None:
-                self.nest.store(self.order, at, self.nest.size(i), where)
-        start, count = flatten((*line.index, 0), shape), shape[-1]
-        row = SortRow(self.values, self.order, self.spare, start, count, op.descending, where)
-        self.nest.put(row)
+                self.nest.store(self.order, at, self.nest.size(i))
+        start, count = flatten((*line, 0), shape), shape[-1]
+        self.nest.put(SortRow(self.values, self.order, self.spare, start, count, op.descending))
 
 
 def search_row(pull: Pull, op: SearchSorted, at: At) -> Scalar:

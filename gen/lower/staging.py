@@ -110,7 +110,7 @@ class Pieces:
         most, rest = product(above) - 1, bottom + tail - top - 1
 
         def place(r: Dim, low: Dim, to: Dim, here: Dim, counts: Dim | None) -> None:
-            with self.nest.loop("vector", here, counts=counts) as j:
+            with self.nest.loop("parallel", here, counts=counts) as j:
                 at = self.along.place((*split(r, above), *split(low + j, row)))
                 for x, local in self.arrays.items():
                     self.nest.store(local, to + j, self.pull.element(x, at))

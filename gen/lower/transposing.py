@@ -80,9 +80,9 @@ def tiles(pull: Pull, shape: Index, ops: Sequence[Permute]) -> Generator[Index]:
         copies: dict[Permute, Local] = {}
         for op in ops:
             local = copies[op] = nest.local("turned", op.dtype, ROWS * COLUMNS)
-            with nest.loop("serial", sizes[1]) as c, nest.loop("vector", sizes[0]) as r:
+            with nest.loop("serial", sizes[1]) as c, nest.loop("parallel", sizes[0]) as r:
                 nest.store(local, r * COLUMNS + c, pull.element(op, At(at(r, c))))
-        here = at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("vector", sizes[1])))
+        here = at(enter(nest.loop("parallel", sizes[0])), enter(nest.loop("parallel", sizes[1])))
         for op, local in copies.items():
             pull.tiles[op] = Tile(local, (axis, -1), corner, COLUMNS, here)
         yield here

@@ -21,6 +21,8 @@ from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
 from dlvm.gen.lower.kernels import lower
+from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.text import Schedule
 from dlvm.ir import (
     F32,
     Array,
@@ -84,9 +86,12 @@ def lowers(
     return register
 
 
-def to_program(module: Module) -> Program:
-    """The program of a module's first function, with the functions that it calls."""
-    book = Book(module)
+def to_program(module: Module, schedule: Schedule | None = None) -> Program:
+    """The program of a module's first function, with the functions that it calls.
+
+    Its kernels run under the ``schedule``, or under the planned one.
+    """
+    book = Book(module, schedule)
     main = Lowering(module.main, book).program()
     callees: list[Program] = []
     while len(callees) < len(book.called):
@@ -100,8 +105,9 @@ def to_program(module: Module) -> Program:
 class Book:
     """What the functions of one program share."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, schedule: Schedule | None) -> None:
         self.module = module
+        self.schedule = schedule
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
@@ -200,8 +206,14 @@ class Lowering:
         key = (print_module(Module((body,))), codes, op.family, op.tree)
         kernels = self.book.kernels
         if key not in kernels:
-            kernels[key] = replace(lower(op, f"k{len(kernels)}"), origin=op.origin)
+            kernels[key] = self._scheduled(op, f"k{len(kernels)}")
         return kernels[key]
+
+    def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
+        """The loops of a kernel under the schedule that was given for it, or a planned one."""
+        plain = replace(lower(op, name), origin=op.origin)
+        given = self.book.schedule
+        return planned(plain) if given is None else given.applied(plain)
 
     # -- memory -----------------------------------------------------------------------------
 

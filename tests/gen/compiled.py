@@ -1,6 +1,7 @@
 """Kernels from IR text, run by the interpreter of the IR, that of loops, and as machine code."""
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -13,6 +14,8 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.runtime import pool, tape
+from dlvm.gen.schedule.grains import WORK
+from dlvm.gen.schedule.planner import blocks, planned
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
@@ -28,12 +31,37 @@ def kernel(text, family="loops", tree=(4096, 32)):
     return Kernel(fn.params, fn, family, tree), module
 
 
+@dataclass(frozen=True)
+class How:
+    """How loops are laid out: for a CPU with vectors of a width, or in the blocks of a GPU."""
+
+    width: int = 0
+    work: int = WORK
+    block: int = 0
+
+
+def cpu(width=0, work=WORK):
+    """Vectors of a width (0: the target's), and threads where there is so much work."""
+    return How(width, work)
+
+
+def gpu(block):
+    """Blocks of so many lanes."""
+    return How(block=block)
+
+
 @cache
 def loops(op, schedule=None, name="k"):
     """The loops of a kernel, which the verifier has passed."""
-    lowered = lower(op, name, schedule)
-    verify(lowered)
-    return lowered
+    schedule = schedule or How()
+    plain = lower(op, name, shaped=not schedule.block)
+    verify(plain)
+    if schedule.block:
+        scheduled = blocks(plain, schedule.block)
+    else:
+        scheduled = planned(plain, schedule.work, schedule.width)
+    verify(scheduled)
+    return scheduled
 
 
 def arguments(lowered, op, arrays):

@@ -22,7 +22,7 @@ from dlvm.passes import run
 from dlvm.testing.drawing.random_programs import TRACED, Program
 from dlvm.testing.strategies import programs
 
-from .test_memory import assert_apart
+from .program.test_memory import assert_apart
 
 WHOLE = (I64, I32, BOOL)
 EXACT = tuple(

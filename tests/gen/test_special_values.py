@@ -18,7 +18,7 @@ from dlvm.ops import Elementwise
 from tests.special import combinations, kinds, special_values
 
 from .compiled import Compiled, interpret
-from .test_words import all_of
+from .math.test_instructions import all_of
 from .values import same_bits
 
 NUMPY = 4.0

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.schedule import cpu
 from dlvm.gen.loops.statements import Loop, LoopKernel, statements
 from dlvm.gen.loops.verifier import verify
-from dlvm.gen.lower.grains import stretch
+from tests.gen.compiled import cpu
 
 from .compiled import Compiled, interpret, kernel, loops
-from .test_kernels import CENTRED, SOFTMAX
+from .lower.test_kernels import CENTRED, SOFTMAX
 from .values import same_bits
 
 FINE = cpu(work=64)
@@ -151,12 +150,12 @@ def test_the_number_of_threads_changes_no_bit(name):
     ("width", "lanes"), [(255, 0), (256, 128), (300, 0), (511, 128), (1000, 256), (1024, 512)]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_are_folded_in_stretches(width, lanes, dtype):
-    """Each column by itself, row after row: the last stretch is masked, the rest is whole."""
+def test_columns_are_folded_in_strips(width, lanes, dtype):
+    """Each column by itself, row after row: the last strip is masked, the rest is whole."""
     text = COLUMNS.replace("f32", "f64" if dtype == np.float64 else "f32")
     op, _ = kernel(text.replace("M", str(width)), tree=(64, 1))
     (outer,) = (s for s in loops(op).body if isinstance(s, Loop))
-    assert stretch(outer) == lanes and outer.grain % (lanes or 64) == 0
+    assert outer.width == lanes and outer.grain % (lanes or 64) == 0
     x = normal(37, width).astype(dtype)
     expected = np.add.accumulate(x, axis=0)[-1]
     for threads in (1, 2):

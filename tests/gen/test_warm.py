@@ -24,8 +24,8 @@ from dlvm.ops import Neg
 from dlvm.target import Target
 from tests.test_house import ROOT
 
+from .call.test_interface import CONSTANTS
 from .control_cases import CASES
-from .test_interface import CONSTANTS
 
 HOST = Target.host()
 

@@ -232,7 +232,7 @@ def test_many_threads_may_call_at_once():
 
 def test_stages_are_text():
     texts = built(ADD).texts
-    assert list(texts) == ["loops", "llvm", "asm"]
+    assert list(texts) == ["nests", "schedule", "loops", "llvm", "asm"]
     assert "launch @k0(%x, %y, %result0)" in texts["loops"]
     assert "call void @k0" in texts["llvm"]
     assert "dlvm_main" in texts["asm"]

@@ -12,10 +12,13 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.gpu.nvptx import block_size, grid_size, ptx
 from dlvm.gen.loops.interpreter import Counts, run_kernel
-from dlvm.gen.loops.schedule import cpu, gpu_elementwise, gpu_row_reduction
+from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
+from dlvm.gen.schedule.planner import blocks
 from dlvm.ir.dims import evaluate
+from dlvm.ops import Kernel
 from dlvm.target import PTX_VERSIONS, Target
+from tests.gen.compiled import gpu
 
 CHAIN = """dlvm 1
 func @f(%x: f32[B,N], %b: f32[N]) -> f32[B,N] {
@@ -47,7 +50,11 @@ func @f(%x: f32[B,N], %b: f32[N]) -> f32[B,N] {
   return %0
 }
 """
-PROGRAMS = {"chain": (CHAIN, gpu_elementwise()), "softmax": (SOFTMAX, gpu_row_reduction())}
+PROGRAMS = {"chain": (CHAIN, gpu(128)), "softmax": (SOFTMAX, gpu(32))}
+
+
+def on_a_gpu(op, name, lanes):
+    return blocks(lower(op, name, shaped=False), lanes)
 
 
 def kernel_of(text):
@@ -67,11 +74,28 @@ def test_the_schedule_does_not_change_a_bit(name, shape):
     text, schedule = PROGRAMS[name]
     rng = np.random.default_rng(0)
     x, b = rng.normal(size=shape).astype("f4"), rng.normal(size=shape[1]).astype("f4")
-    plain = interpreted(lower(kernel_of(text), "k", cpu()), x, b)
-    mapped = interpreted(lower(kernel_of(text), "k", schedule), x, b)
+    plain = interpreted(lower(kernel_of(text), "k"), x, b)
+    mapped = interpreted(on_a_gpu(kernel_of(text), "k", schedule.block), x, b)
     assert plain.tobytes() == mapped.tobytes()
     (reference,) = dlvm.parse(text).run("f", x, b)
     assert np.allclose(mapped, reference, rtol=1e-5, atol=1e-6)
+
+
+WHOLE_ROWS = """dlvm 1
+func @k(%x: f32[{rows},{length}]) -> (f32[{rows}], f32[{rows},{length}]) {{
+  %0 = neg %x : f32[{rows},{length}]
+  %1 = sum %0 axes=(1) : f32[{rows}]
+  return %1, %0
+}}
+"""
+
+
+@pytest.mark.parametrize("lanes", [32, 96, 128])
+def test_rows_of_every_length_are_shown_to_be_written_once(lanes):
+    """Also those that are longer than a block and no multiple of it."""
+    for length in (*range(1, 200, 7), 31, 33, 95, 97, 127, 129, 1000, 4097, "N"):
+        op = dlvm.parse(WHOLE_ROWS.format(rows="M", length=length)).main
+        verify(on_a_gpu(Kernel(op.params, op, "loops"), "k", lanes))
 
 
 def assembled(text, cpu, folder):
@@ -83,20 +107,20 @@ def assembled(text, cpu, folder):
     return done.stderr
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90a"])
-def test_one_module_of_ptx(gpu, tmp_path):
-    kernels = [lower(kernel_of(t), name, how) for name, (t, how) in PROGRAMS.items()]
+@pytest.mark.parametrize("processor", ["sm_80", "sm_90a"])
+def test_one_module_of_ptx(processor, tmp_path):
+    kernels = [on_a_gpu(kernel_of(t), name, how.block) for name, (t, how) in PROGRAMS.items()]
     assert [block_size(k) for k in kernels] == [128, 32]
     assert [evaluate(grid_size(k), {"B": 6, "N": 100}) for k in kernels] == [5, 6]
-    text = ptx(kernels, Target.cuda(gpu))
-    assert f".target {gpu}" in text
+    text = ptx(kernels, Target.cuda(processor))
+    assert f".target {processor}" in text
     assert re.findall(r"\.visible \.entry (\w+)", text) == ["chain", "softmax"]
     for word in ("%ctaid.x", "%tid.x", "bar.sync", "ld.shared", "st.shared", "ld.global"):
         assert word in text
     assert not re.search(r"\b(ld|st)\.[bfu]\d", text)  # no access in the generic address space
     if shutil.which("ptxas") is None:
         pytest.skip("ptxas is not installed: the PTX was made but not assembled")
-    report = assembled(text, gpu, tmp_path)
+    report = assembled(text, processor, tmp_path)
     assert report.count("0 bytes spill stores") == 2
 
 
@@ -104,11 +128,12 @@ EVERY_OP = """
 import sys
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.gpu.nvptx import ptx
-from dlvm.gen.loops.schedule import gpu_elementwise
+from dlvm.gen.schedule.planner import blocks
 from dlvm.ir import DTYPES
+from dlvm.ops import Kernel
 from dlvm.target import Target
 from tests.gen.math.test_instructions import all_of
-kernel = lower(all_of(DTYPES[sys.argv[1]]), "all", gpu_elementwise())
+kernel = blocks(lower(all_of(DTYPES[sys.argv[1]]), "all", shaped=False), 128)
 print(ptx([kernel], Target.cuda("sm_80")))
 """
 

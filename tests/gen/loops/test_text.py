@@ -1,7 +1,6 @@
 """The text of loops: a fold by its tree, on a CPU and on a GPU, and a product."""
 
-from dlvm.gen.loops.schedule import gpu_row_reduction
-from tests.gen.compiled import kernel, loops
+from tests.gen.compiled import gpu, kernel, loops
 
 SUM = "func @f(%x: f32[B,5]) -> f32[B] {\n %0 = sum %x axes=(1) : f32[B]\n return %0\n}"
 
@@ -53,22 +52,22 @@ kernel @k(%b0: in f32[B,5], %b1: out f32[B]) symbols (B) {
 
 def test_a_fold_on_a_gpu():
     """The lanes of a block share the accumulators and meet before they read one another's."""
-    text = str(loops(kernel(SUM, tree=(4096, 4))[0], gpu_row_reduction(4)))
+    text = str(loops(kernel(SUM, tree=(4096, 4))[0], gpu(4)))
     assert (
         """\
-  block %block1 < B {
-    shared %acc4: f32[4]
-    lane %lane2 < 4 {
+  block %i1 < B {
+    shared %acc3: f32[4]
+    lane %i1.lane < 4 {
 """
         in text
     )
     assert (
         """\
       barrier
-      %7 = load %acc4[%lane2] where (-%lane2+1) : f32
-      %8 = load %acc4[%lane2+2] where (-%lane2+1) : f32
+      %7 = load %acc3[%i1.lane] where (-%i1.lane+1) : f32
+      %8 = load %acc3[%i1.lane+2] where (-%i1.lane+1) : f32
       %9 = add %7, %8 : f32
-      store %acc4[%lane2] = %9 where (-%lane2+1)
+      store %acc3[%i1.lane] = %9 where (-%i1.lane+1)
       barrier
 """
         in text

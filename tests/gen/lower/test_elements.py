@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dlvm.gen.loops.schedule import cpu, gpu_elementwise, gpu_row_reduction
-from tests.gen.compiled import Compiled, interpret, kernel
+from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel
 from tests.gen.values import numbers, same_bits
 
 MOVED = {
@@ -41,7 +40,7 @@ def test_movement_moves_exactly(name):
         arrays = inputs(n, m)
         expected = np.array(module.run("f", *arrays)[0])
         assert same_bits(compiled(*arrays)[0][0], expected), (n, m)
-        for how in (cpu(4), gpu_elementwise(8)):
+        for how in (cpu(4), gpu(8)):
             assert same_bits(interpret(op, arrays, how)[0][0], expected)
 
 
@@ -77,7 +76,7 @@ def test_gather(name, mode):
         i = rng.integers(0 if unsigned else low, high + 1, sizes[1]).astype(types[1].dtype.numpy)
         (found,), status = compiled(x, i, a, b)
         assert same_bits(found, module.run("f", x, i, a, b)[0]) and status[0] == 0
-        (found,), status, _ = interpret(op, (x, i, a, b), gpu_elementwise(8))
+        (found,), status, _ = interpret(op, (x, i, a, b), gpu(8))
         assert same_bits(found, module.run("f", x, i, a, b)[0]) and status[0] == 0
 
 
@@ -110,7 +109,7 @@ def test_reductions(fold, axes):
         found, expected = compiled(x)[0][0], module.run("f", x)[0]
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
         if fold != "logsumexp":
-            for how in (None, cpu(4), gpu_row_reduction(), gpu_row_reduction(64)):
+            for how in (None, cpu(4), gpu(32), gpu(64)):
                 assert same_bits(interpret(op, [x], how)[0][0], found), how
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dlvm.base.errors import UserError
-from dlvm.gen.loops.schedule import cpu, gpu_elementwise, gpu_row_reduction
 from dlvm.gen.loops.work import flops
 from dlvm.ir import F64, I64, NUMBERS
 from dlvm.ir.dims import evaluate
@@ -15,7 +14,7 @@ from dlvm.ops import EmptyTape, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
 from dlvm.testing.drawing.random_programs import STRAIGHT
 from dlvm.testing.strategies import programs
-from tests.gen.compiled import Compiled, interpret, kernel, loops
+from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops
 from tests.gen.values import same_bits
 
 SOFTMAX = """func @f(%x: f32[B,N], %k: f32) -> (f32[B,N], f32[B]) {
@@ -77,7 +76,7 @@ def test_no_schedule_changes_a_bit(how):
         arrays = (rows(b, n), rows(1, n, 1)[0])
         expected = default(*arrays)[0]
         assert all(map(same_bits, compiled(*arrays)[0], expected))
-        for other in (how, gpu_row_reduction(), gpu_row_reduction(96)):
+        for other in (how, gpu(32), gpu(96)):
             assert all(map(same_bits, interpret(op, arrays, other)[0], expected))
 
 
@@ -132,7 +131,7 @@ func @main(%x: f32[3,3,2*A+1]) -> (f32[3,3,2*A+1], f32[3,3]) {
 """
     )[0]
     x = np.random.default_rng(a).normal(size=(3, 3, 2 * a + 1)).astype(np.float32)
-    for how in (None, gpu_row_reduction()):
+    for how in (None, gpu(32)):
         same, largest = interpret(op, [x], how)[0]
         np.testing.assert_array_equal(same, x)
         np.testing.assert_array_equal(largest, x.max(2))
@@ -344,13 +343,13 @@ def test_random_bodies_in_every_schedule(program):
     """Lowered, verified, interpreted on CPU and GPU schedules; compiled in narrow vectors."""
     op = Kernel(program.module.main.params, program.module.main, "loops")
     folds = any(isinstance(o, Reduction) for o in op.body.ops)
-    gpu = gpu_row_reduction() if folds else gpu_elementwise(4)
+    blocks = gpu(32) if folds else gpu(4)
     try:
         expected = program.run()
     except UserError:
         assert interpret(op, program.arrays)[1][0] != 0
         return
-    runs = [interpret(op, program.arrays, how)[0] for how in (None, gpu)]
+    runs = [interpret(op, program.arrays, how)[0] for how in (None, blocks)]
     runs.append(Compiled(op, cpu(2))(*program.arrays)[0])
     values = [*op.body.params, *(r for o in op.body.walk() for r in o.results)]
     narrowest = min((v.dtype.bytes for v in values if v.dtype.is_float), default=8)

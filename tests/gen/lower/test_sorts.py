@@ -6,7 +6,6 @@ import pytest
 from dlvm.base.errors import CompilerError
 from dlvm.gen.build import build
 from dlvm.gen.gpu.nvptx import ptx
-from dlvm.gen.loops.schedule import gpu_elementwise
 from dlvm.gen.loops.statements import Buffer, Loop, LoopKernel, Sort
 from dlvm.gen.loops.verifier import verify
 from dlvm.ir import DTYPES, F32, TensorType, parse
@@ -14,7 +13,7 @@ from dlvm.ir.dims import symbol
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.target import Target
-from tests.gen.compiled import Compiled, interpret, kernel, loops
+from tests.gen.compiled import Compiled, gpu, interpret, kernel, loops
 from tests.gen.values import numbers, same_bits
 
 SHAPES = [(3, 0), (0, 3), (1, 1), (2, 2), (3, 15), (2, 16), (1, 33), (3, 67), (2, 1000), (1, 4099)]
@@ -45,7 +44,7 @@ def test_every_type_and_size_is_sorted_as_the_operation_says(dtype, descending):
         assert all(map(same_bits, code(x)[0], expected))
         if x.size < 300:
             assert all(map(same_bits, interpret(op, [x])[0], expected))
-            assert all(map(same_bits, interpret(op, [x], gpu_elementwise(4))[0], expected))
+            assert all(map(same_bits, interpret(op, [x], gpu(4))[0], expected))
 
 
 def test_rows_that_are_in_order_or_nearly_so():
@@ -113,5 +112,5 @@ def test_a_row_that_another_turn_sorts_is_refused():
 
 
 def test_it_becomes_ptx():
-    text = ptx([loops(sorting("f32", False, "both")[0], gpu_elementwise())], Target.cuda("sm_80"))
+    text = ptx([loops(sorting("f32", False, "both")[0], gpu(128))], Target.cuda("sm_80"))
     assert ".visible .entry k(" in text and "call" in text

@@ -1,4 +1,4 @@
-"""Which loops are shared among threads, and how finely: a decision about loops, as data.
+"""Which loops threads share, and how finely.
 
 A loop whose turns are independent gets a *grain*: at least so many turns (of it, and of the
 loops right inside that it is taken together with, ``levels`` in all) are worth a thread. What a
@@ -10,9 +10,9 @@ expression that is evaluated when the kernel runs. Results do not depend on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 
+from dlvm.cost import WEIGHTS
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
@@ -34,15 +34,16 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.loops.work import count
 from dlvm.ir import F32, F64, Dim
 from dlvm.ir.dims import bounds, floordiv, maximum, minimum, substitute, symbol, symbols
-from dlvm.ir.scalar import FUNCTIONS
 
+from .transforms.share import Share
+
+WORK = 1 << 16
+"""Units of work, some two microseconds, that are worth a thread."""
 LANES = 16
 """What a statement costs outside of vectors, where one inside costs a unit."""
-WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
-"""Units of the words that cost more than one."""
 WIDEST = 64
 """Lanes of the widest vectors there are."""
-STRETCHES = (512, 256, 128)
+STRIPS = (512, 256, 128)
 """Columns that one thread folds together, at best; pieces of rows that memory is quick to give."""
 PLAIN = 3
 """Words in a fold of columns that is mostly reading."""
@@ -52,45 +53,49 @@ MANY = 16
 """Products in a row are shared among threads from here on; fewer share each one's own work."""
 
 
-def grained(body: Body, work: int) -> Body:
-    """The body with grains on the loops that several threads may share, each ``work`` units."""
+def grains(body: Body, work: int) -> Iterator[Share]:
+    """The loops that several threads may share, each in parts of ``work`` units or more."""
     units = _units(body)
-    return tuple(_grained(s, work, units) if isinstance(s, Loop) else s for s in body)
+    for s in body:
+        if isinstance(s, Loop):
+            yield from _grains(s, work, units)
 
 
-def _grained(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Loop:
+def _grains(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Iterator[Share]:
     """Independent loops as they are, serial ones with those inside."""
     if loop.kind == "serial":
-        inner = (_grained(s, work, units) if isinstance(s, Loop) else s for s in loop.body)
-        return replace(loop, body=tuple(inner))
+        for s in loop.body:
+            if isinstance(s, Loop):
+                yield from _grains(s, work, units)
+        return
     if loop.kind not in ("parallel", "vector") or loop.limit is not None or _few_products(loop):
-        return loop
+        return
     chain = _chain(loop)
     costs = [_most(_cost(s.body, units)) for s in chain]
     whole = _cost((loop,), units)
     if isinstance(whole, int) and whole < 2 * work:
-        return loop
+        return
     fine = (i for i, c in enumerate(costs, 1) if isinstance(c, int) and 4 * c <= work)
     levels = next(fine, len(chain))
     turn = costs[levels - 1]
     grain = maximum(1, floordiv(turn + (work - 1), turn)) if turn != 0 else 1
-    return replace(loop, grain=_rounded(grain, chain[levels - 1]), levels=levels)
+    yield Share(loop.var, _rounded(grain, chain[levels - 1]), levels)
 
 
 def _rounded(grain: Dim, loop: Loop) -> Dim:
     """A grain of a vector loop is whole vectors, whatever their width."""
     if loop.kind != "vector":
         return grain
-    whole = stretch(loop) or WIDEST
+    whole = max(loop.width, WIDEST)
     rounded = floordiv(grain + (whole - 1), whole) * whole
-    if not (longest := open_stretch(loop)):
+    if not loop.strip:
         return rounded
-    many = minimum(1, floordiv(loop.extent, 2 * longest))  # columns enough for long pieces
-    return maximum(rounded, longest * many)
+    many = minimum(1, floordiv(loop.extent, 2 * loop.strip))  # columns enough for long strips
+    return maximum(rounded, loop.strip * many)
 
 
-def stretch(loop: Loop) -> int:
-    """How many columns a vector loop takes through the loops inside it together.
+def columns(loop: Loop) -> int:
+    """How many columns the vectors of a loop take through the loops inside it together.
 
     More than registers hold, and so from memory a long piece of each row, where that is most of
     the work; 0 where the work or the number of columns is not known to be like that.
@@ -98,12 +103,12 @@ def stretch(loop: Loop) -> int:
     size = loop.extent
     if not (isinstance(size, int) and _mostly_reads(loop)):
         return 0
-    return next((n for n in STRETCHES if 2 * n <= size and -size % n <= size // 4), 0)
+    return next((n for n in STRIPS if 2 * n <= size and -size % n <= size // 4), 0)
 
 
-def open_stretch(loop: Loop) -> int:
+def open_columns(loop: Loop) -> int:
     """The same where the number of columns is open: as long as so many are left."""
-    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRETCHES[0]
+    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRIPS[0]
 
 
 def _mostly_reads(loop: Loop) -> bool:

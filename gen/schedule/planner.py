@@ -1,0 +1,130 @@
+"""The planner: the schedule of a kernel for which nobody wrote one.
+
+It goes by a few rules. Vectors lie along the innermost loops whose turns are independent; along a
+loop around others only if one turn touches the element beside that of the turn before, which is so
+of none of those inside.
+Threads share the outermost loops whose turns are independent, in parts that are worth a thread
+(``grains``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dlvm.gen.loops.statements import (
+    Body,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Product,
+    Store,
+    statements,
+)
+from dlvm.ir import Dim
+from dlvm.ir.dims import as_line, substitute, symbols
+
+from .grains import WORK, columns, grains, open_columns
+from .transform import WHOLE, Transform, apply
+from .transforms.bind import Bind
+from .transforms.fuse import Fuse, nested
+from .transforms.lanes import Lanes
+from .transforms.split import Split
+from .transforms.vectorize import Vectorize, holds_no_lanes
+
+
+def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
+    """The kernel under the schedule that the rules give it, which it shows as its ``steps``.
+
+    Threads share what is worth ``work`` units (0: nothing), and vectors have ``width`` lanes
+    (0: as many as the target's registers hold).
+    """
+    vectors = list(_vectors(kernel.body, width))
+    kernel = apply(kernel, vectors)
+    shares = list(grains(kernel.body, work)) if work else []
+    steps = tuple(map(str, (*vectors, *shares)))
+    return replace(apply(kernel, shares), steps=steps)
+
+
+def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
+    """The kernel in the blocks of a GPU, of so many lanes: one for each row, or for elements."""
+    steps = list(_blocks(kernel.body, lanes))
+    return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
+
+
+def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
+    """Rows that lanes share, or else each turn of the outermost loops in a lane."""
+    outer = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
+    if any(isinstance(s, Local) for s in body) and outer:
+        yield Lanes(WHOLE, lanes)  # one row, whose loops are those of its lanes
+        return
+    for loop in outer:
+        chain = nested(loop)
+        name = loop.var
+        if len(chain) > 1:
+            yield Fuse(name, len(chain))
+            name = f"{name}.f"
+        inside = list(statements(chain[-1].body))
+        alone = any(holds_no_lanes(s) for s in inside)
+        if not alone and any(isinstance(s, Loop) and s.kind == "parallel" for s in inside):
+            yield from (Bind(name, "block"), Lanes(name, lanes))
+        else:
+            yield from (
+                Split(name, lanes, "mask"),
+                Bind(f"{name}.o", "block"),
+                Bind(f"{name}.i", "lane"),
+            )
+
+
+def _vectors(body: Body, width: int) -> Iterator[Transform]:
+    """Innermost parallel loops, or those outside of them that neighbouring elements lie along."""
+    for s in body:
+        if isinstance(s, Loop | Product):
+            if isinstance(s, Loop) and s.kind == "parallel" and _is_best(s):
+                yield Vectorize(s.var, width or s.width or columns(s), open_columns(s))
+            else:
+                yield from _vectors(s.body, width)
+
+
+def _is_best(loop: Loop) -> bool:
+    """Whether vectors lie better along a loop than along those inside."""
+    inside = [*statements(loop.body)]
+    if any(holds_no_lanes(s) for s in inside):
+        return False
+    loops = [s for s in inside if isinstance(s, Loop)]
+    if free := [s for s in loops if s.kind == "parallel"]:
+        return _deepest(loop.body)[0] > 0 and _along(loop) and not any(map(_along, free))
+    return not loops or _along(loop)
+
+
+def _along(loop: Loop) -> bool:
+    """Whether a turn touches the elements beside the last turn's, where the loop does most."""
+    defines = {s.name: s.dim for s in statements(loop.body) if isinstance(s, Define)}
+    steps = [_step(offset, loop.var, defines) for offset in _deepest(loop.body)[1]]
+    beside = sum(step in (1, -1) for step in steps)
+    return 2 * beside > sum(step != 0 for step in steps)
+
+
+def _deepest(body: Body) -> tuple[int, list[Dim]]:
+    """Where the innermost of the loops that touch buffers do so, and how deep these are."""
+    inner = [_deepest(s.body) for s in body if isinstance(s, Loop)]
+    depth = max((d + 1 for d, offsets in inner if offsets), default=0)
+    if depth:
+        return depth, [o for d, offsets in inner if d + 1 == depth for o in offsets]
+    accesses = (s.scalar if isinstance(s, Let) else s for s in body)
+    return 0, [x.offset for x in accesses if isinstance(x, Load | Store) and _lasts(x)]
+
+
+def _lasts(x: Load | Store) -> bool:
+    return not isinstance(x.memory, Local)
+
+
+def _step(offset: Dim, var: str, defines: dict[str, Dim]) -> Dim | None:
+    """How far a turn's element is from that of the turn before; None where that varies."""
+    while any(name in defines for name in symbols(offset)):
+        offset = substitute(offset, defines)
+    line = as_line(offset, var)
+    return line[0] if line else None if var in symbols(offset) else 0

@@ -1,0 +1,93 @@
+"""What a transform is, and the registry of all of them by the word that stands in a schedule."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, TypeVar
+
+from dlvm.base.errors import UserError, closest
+from dlvm.gen.loops.statements import Body, Loop, LoopKernel, Product, Statement, statements
+
+WHOLE = "%kernel"
+"""The name under which a step means all that a kernel does, as the one turn of a block."""
+TRANSFORMS: dict[str, type[Transform]] = {}
+Kind = TypeVar("Kind", bound="type[Transform]")
+
+
+def register(transform: Kind) -> Kind:
+    """Make a class of transforms known by its word."""
+    TRANSFORMS[transform.word] = transform
+    return transform
+
+
+@dataclass(frozen=True, slots=True)
+class Transform(ABC):
+    """One step of a schedule: a transform, the loop that it is of, and its numbers.
+
+    Every field behind ``loop`` is a number or a word; in the text it stands as ``name=value``
+    where it differs from its default.
+    """
+
+    word: ClassVar[str]
+    loop: str
+
+    @abstractmethod
+    def rewritten(self, loop: Loop) -> Body:
+        """What stands in place of the loop; ``refused`` is raised where that is not possible."""
+
+    def refused(self, reason: str) -> UserError:
+        """The error for a step that would change a result, or that means nothing here."""
+        error = UserError(
+            f"the schedule has a step that is not possible: {self}: {reason}",
+            remedy="take the step out, or start from what .text('schedule') shows",
+        )
+        error.refused = True
+        return error
+
+    def __str__(self) -> str:
+        numbers = ((f, getattr(self, f.name)) for f in fields(self)[1:])
+        shown = [f"{f.name}={value}" for f, value in numbers if value != f.default]
+        return " ".join([self.word, self.loop, *shown])
+
+
+def apply(kernel: LoopKernel, steps: Sequence[Transform]) -> LoopKernel:
+    """The kernel after some steps, one after the other."""
+    waiting: dict[str, Transform] = {}
+    known = _loops(kernel)
+    for step in steps:
+        if step.loop in waiting or step.loop not in known:
+            kernel, waiting = _applied(kernel, waiting), {}
+            known = _loops(kernel)
+        if step.loop not in known:
+            near = closest(step.loop, known)
+            hint = f"; did you mean {near}?" if near else ""
+            raise step.refused(f"@{kernel.name} has no loop {step.loop}{hint}")
+        waiting[step.loop] = step
+    return _applied(kernel, waiting)
+
+
+def _loops(kernel: LoopKernel) -> set[str]:
+    return {WHOLE, *(s.var for s in statements(kernel.body) if isinstance(s, Loop))}
+
+
+def _applied(kernel: LoopKernel, steps: dict[str, Transform]) -> LoopKernel:
+    """Steps of different loops that are all there, in one walk."""
+    if not steps:
+        return kernel
+    body = _body(kernel.body, steps)
+    if (step := steps.get(WHOLE)) is not None:
+        (once,) = step.rewritten(Loop(WHOLE, 1, "block", body))
+        body = once.body if isinstance(once, Loop) else (once,)
+    return replace(kernel, body=body)
+
+
+def _body(body: Body, steps: dict[str, Transform]) -> Body:
+    done: list[Statement] = []
+    for s in body:
+        if isinstance(s, Loop | Product):
+            s = replace(s, body=_body(s.body, steps))
+        step = steps.get(s.var) if isinstance(s, Loop) else None
+        done += (s,) if step is None or not isinstance(s, Loop) else step.rewritten(s)
+    return tuple(done)

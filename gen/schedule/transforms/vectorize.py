@@ -1,0 +1,55 @@
+"""The transform ``vectorize``: the turns of a loop as the lanes of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dlvm.gen.loops.statements import (
+    Barrier,
+    Body,
+    Let,
+    Loop,
+    Product,
+    Search,
+    Sort,
+    Statement,
+    statements,
+)
+from dlvm.gen.schedule.transform import Transform, register
+
+WIDEST = 512
+"""Lanes that one vector may have; each takes registers, and code of its own where there is none."""
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Vectorize(Transform):
+    """Several turns at once: ``width``, or (0) as many as the target's registers hold.
+
+    With a ``strip`` so many are taken at once for as long as so many are left.
+    """
+
+    word: ClassVar[str] = "vectorize"
+    width: int = 0
+    strip: int = 0
+
+    def rewritten(self, loop: Loop) -> Body:
+        """The loop as one of vectors: its turns must be independent, and none be one already."""
+        if not all(0 <= n <= WIDEST for n in (self.width, self.strip)):
+            raise self.refused(f"a vector has at most {WIDEST} lanes")
+        if loop.kind != "parallel":
+            raise self.refused(f"the turns of the loop are {loop.kind}, not parallel")
+        for s in statements(loop.body):
+            if holds_no_lanes(s):
+                raise self.refused("what stands in the loop takes one turn at a time")
+            if isinstance(s, Loop) and s.kind == "vector":
+                raise self.refused(f"the loop {s.var} in it has vectors already")
+        width = self.width or loop.width
+        return (replace(loop, kind="vector", width=width, strip=self.strip),)
+
+
+def holds_no_lanes(s: Statement) -> bool:
+    """Whether a statement takes one turn at a time: a product, a sort, a search, a barrier."""
+    alone = isinstance(s, Let) and isinstance(s.scalar, Search)
+    return alone or isinstance(s, Product | Sort | Barrier)
