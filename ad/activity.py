@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlvm.ir import Function, Op, TensorType, Value
-from dlvm.ops import Call, Cond, Custom, Pop, Recompute, Scan, While
+from dlvm.ops import Pop, Structured
 
 Flags = tuple[bool, ...]
 Key = tuple[Function, Flags]
@@ -36,14 +36,12 @@ def both(a: Sequence[bool], b: Sequence[bool]) -> Flags:
 
 def region_arguments(op: Op) -> slice:
     """The slice of an operation's operands that are the arguments of its regions."""
-    if isinstance(op, Cond):
-        return slice(1, None)
-    return slice(0, len(op.xs)) if isinstance(op, Recompute) else slice(None)
+    return op.seen if isinstance(op, Structured) else slice(None)
 
 
 def carried_count(op: Op) -> int:
     """How many leading results of a loop body become its first parameters on the next trip."""
-    return len(op.init) if isinstance(op, While | Scan) else 0
+    return op.carries if isinstance(op, Structured) else 0
 
 
 class Activity:
@@ -72,9 +70,11 @@ class Activity:
 
     def bodies(self, op: Op) -> tuple[Function, ...]:
         """The functions whose results the operation returns: its regions or its callee."""
-        if isinstance(op, Call):
-            return (self._function(op.callee.name),)
-        return tuple(r for name, r in op.regions.items() if name != "condition")
+        if op.called is not None:
+            return (self._function(op.called.name),)
+        if isinstance(op, Structured):
+            return op.giving
+        return tuple(op.regions.values()) if op.holds_regions else ()
 
     # -- from inputs to results ----------------------------------------------------------------
 
@@ -96,8 +96,8 @@ class Activity:
         """Which results of an operation depend on its flagged operands."""
         if any(operands) and not self.stops(op):
             entering = self.entering(op, operands)
-            bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
-            if not bodies or (isinstance(op, Custom) and any(operands[: len(op.xs)])):
+            bodies = self.bodies(op)
+            if not bodies or (op.ruled and any(operands[: len(op.ruled)])):
                 return tuple(self.follows(t) for t in op.result_types)
             found = [self.through(op, body, entering) for body in bodies]
             loop = entering[: carried_count(op)]
@@ -146,7 +146,7 @@ class Activity:
 
     def operands_useful(self, op: Op, results: Flags) -> Flags:
         """On which operands of an operation its flagged results depend."""
-        bodies = self.bodies(op) if op.regions or isinstance(op, Call) else ()
+        bodies = self.bodies(op)
         flows_in = [flows(v.type) and not op.nondifferentiable for v in op.operands]
         if not bodies:
             return tuple(flows_in)
@@ -154,10 +154,8 @@ class Activity:
         found = [self._back(op, body, leaving) for body in bodies]
         flags = [any(f) for f in zip(*found, strict=True)]
         flags[: carried_count(op)] = leaving[: carried_count(op)]
-        if isinstance(
-            op, Custom
-        ):  # the user's rule may depend on operands that the function ignores
-            flags[: len(op.xs)] = (any(results),) * len(op.xs)
+        if op.ruled:  # the user's rule may depend on operands that the function ignores
+            flags[: len(op.ruled)] = (any(results),) * len(op.ruled)
         where = range(len(op.operands))[region_arguments(op)]
         inside = dict(zip(where, flags, strict=True))
         return tuple(f and inside.get(i, False) for i, f in enumerate(flows_in))
@@ -188,7 +186,7 @@ class Activity:
         The iteration starts from the flags that are always set. Results that were remembered under
         an assumption which proved too small are forgotten.
         """
-        if not isinstance(op, Call) or key in known:
+        if op.called is None or key in known:
             return look()
         guess = (known is self._varied, key)
         if guess in self._guesses:
@@ -228,8 +226,8 @@ class Dependence(Activity):
         return False
 
     def results_varied(self, op: Op, operands: Flags) -> Flags:
-        """As in ``Activity``; in addition every result of a cond depends on its predicate."""
-        if isinstance(op, Cond) and operands[0]:
+        """As in ``Activity``; in addition every result of a choice depends on its condition."""
+        if isinstance(op, Structured) and any(operands[: op.offset]):
             return (True,) * len(op.results)
         if isinstance(op, Pop):
             return tuple(operands[0] and (is_tape(t) or not flows(t)) for t in op.result_types)

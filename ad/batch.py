@@ -33,7 +33,6 @@ from dlvm.ops import (
     And,
     Assert,
     Broadcast,
-    Call,
     Cast,
     Cond,
     Effect,
@@ -51,7 +50,6 @@ from dlvm.ops import (
     Scatter,
     SearchSorted,
     Select,
-    While,
 )
 
 from .activity import Flags, is_tape
@@ -149,7 +147,7 @@ def inside(engine: Engine, ops: Iterable[Op]) -> Iterator[Op]:
         op = pending.pop()
         yield op
         bodies = list(op.regions.values())
-        if isinstance(op, Call):
+        if op.called is not None:
             refs = {v.name for v in op.attributes.values() if isinstance(v, FunctionRef)} - seen
             seen |= refs
             bodies = [engine.without_donation(name) for name in sorted(refs)]
@@ -165,7 +163,8 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
     """Whether any operation, nested ones included, must know which lanes are active."""
     found = inside(engine, ops)
     return any(
-        isinstance(op, While | Effect)
+        isinstance(op, Effect)
+        or (op.dataflow is not None and op.dataflow.endless)
         or can_raise(op)
         or any(is_tape(t) for t in op.result_types)
         or enters_again(engine, op)
@@ -175,7 +174,7 @@ def needs_mask(engine: Engine, ops: Iterable[Op]) -> bool:
 
 def enters_again(engine: Engine, op: Op) -> bool:
     """Whether the operation itself calls a recursive function."""
-    return isinstance(op, Call) and engine.recursive(op.callee.name)
+    return op.called is not None and engine.recursive(op.called.name)
 
 
 @dataclass(frozen=True)

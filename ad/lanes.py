@@ -27,7 +27,6 @@ from dlvm.ir.rewrite import inline
 from dlvm.ops import (
     And,
     Broadcast,
-    Call,
     Cond,
     Not,
     Pop,
@@ -188,10 +187,10 @@ def _through(
     engine: Engine, op: Op, place: int, open_: frozenset[str]
 ) -> tuple[type[Op] | None, int | None]:
     """The same as ``_tape_of`` for the bodies that an operation holds or calls."""
-    if isinstance(op, Call):
-        if op.callee.name in open_:
+    if op.called is not None:
+        if op.called.name in open_:
             return None, None
-        open_ |= {op.callee.name}
+        open_ |= {op.called.name}
     bodies = engine.activity.bodies(op)
     found = [_tape_of(engine, body, body.params[place], open_) for body in bodies]
     use = next((use for use, _ in found if use), None)

@@ -16,19 +16,16 @@ from dataclasses import dataclass, field
 from dlvm.ir import Builder, Function, Op, Param, TensorType, Value
 from dlvm.ir.rewrite import types_of
 from dlvm.ops import (
-    Call,
-    Cond,
     Custom,
     CustomJvp,
     CustomVjp,
     EmptyTape,
     Pop,
     Push,
-    Scan,
-    While,
+    Structured,
 )
 
-from .activity import Dependence, Flags, carried_count, flows, region_arguments
+from .activity import Dependence, Flags, flows
 from .live import free_values, live
 from .reverse import Engine, leaf_adjoint
 
@@ -96,9 +93,9 @@ class LinearityCheck:
             return self._pop(op, operands[0])
         if isinstance(op, Custom):
             return self._custom(op, operands)
-        if isinstance(op, Call):
-            return self._call(op.callee.name, operands)
-        if op.regions:
+        if op.called is not None:
+            return self._call(op.called.name, operands)
+        if isinstance(op, Structured):
             return self._regions(op, operands)
         return self._leaf(op, [moves for moves, _ in operands])
 
@@ -127,22 +124,21 @@ class LinearityCheck:
         moving = {*(v for v, m in zip(op.operands, moves, strict=True) if m), *op.results}
         return moving.isdisjoint(read)
 
-    def _regions(self, op: Op, operands: Sequence[State]) -> Sequence[State]:
-        entering = list(operands[region_arguments(op)])
-        if isinstance(op, Cond) and operands[0][0]:
+    def _regions(self, op: Structured, operands: Sequence[State]) -> Sequence[State]:
+        entering = list(operands[op.seen])
+        if any(moves for moves, _ in operands[: op.offset]):
             self._blame(op)
-        if isinstance(op, While | Scan):
+        if op.dataflow.loops:
             entering = self._entering(op, entering)
-        if isinstance(op, While) and self.through(op.condition, entering)[0][0]:
+        if op.test is not None and self.through(op.test, entering)[0][0]:
             self._blame(op)
-        bodies = [r for name, r in op.regions.items() if name != "condition"]
-        found = [self.through(body, entering) for body in bodies]
+        found = [self.through(body, entering) for body in op.giving]
         joined = [_joined(row) for row in zip(*found, strict=True)]
-        n = carried_count(op)
+        n = op.carries
         return [*entering[:n], *joined[n:]]
 
-    def _entering(self, op: Op, entering: list[State]) -> list[State]:
-        n, body = carried_count(op), op.regions["body"]
+    def _entering(self, op: Structured, entering: list[State]) -> list[State]:
+        n, (body,) = op.carries, op.giving
         while True:
             out = self.through(body, entering)
             pairs = zip(entering[:n], out[:n], strict=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dlvm.ir import Builder, Function, Param, TensorType, Value, splat
 from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform
-from dlvm.ops import Broadcast, Fold, Kernel, Permute, Reshape, Scan
+from dlvm.ops import Broadcast, Fold, Permute, Reshape, Scan, Structured
 
 
 def without_donation(fn: Function) -> Function:
@@ -26,14 +26,14 @@ def without_donation(fn: Function) -> Function:
 
 def differentiable_form(fn: Function) -> Function:
     """The function without kernels and general folds, nested regions included."""
-    if not any(isinstance(op, Kernel | Fold) for op in fn.walk()):
+    if not any(kind.one_nest for kind in fn.kinds):
         return fn
     return everywhere(fn, lambda body: transform(body, _open))
 
 
 def _open(op: object, env: Env) -> Iterable[Value] | None:
-    if isinstance(op, Kernel):
-        return inline(op.body, mapped(op.xs, env))
+    if isinstance(op, Structured) and op.one_nest:
+        return inline(op.giving[0], mapped(op.operands[op.seen], env))
     if isinstance(op, Fold):
         return _scan(op, mapped(op.xs, env))
     return None

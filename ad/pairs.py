@@ -29,13 +29,11 @@ from dlvm.ir import (
     current_builder,
     zeros,
 )
-from dlvm.ir.rewrite import Env, has, mapped, place
+from dlvm.ir.rewrite import Env, mapped, place
 from dlvm.ops import (
     Add,
     Broadcast,
-    Call,
     Cast,
-    Checkpoint,
     Creation,
     Effect,
     Elementwise,
@@ -44,10 +42,8 @@ from dlvm.ops import (
     Permute,
     Pop,
     Push,
-    Recompute,
     Reshape,
     Select,
-    While,
 )
 
 from .activity import Flags, is_tape
@@ -55,8 +51,8 @@ from .cotangents import mask_of
 from .live import free_values, live, partition
 from .reverse import Engine, Sweep, cotangent, masked_seeds, seed_results, seeds_for
 
-_IMMOVABLE = Call | Checkpoint | Effect | EmptyTape | Pop | Push | Recompute | While
-"""Operations that are never hoisted, and neither is any operation that contains one of them."""
+_IMMOVABLE = Effect | EmptyTape | Pop | Push
+"""Operations that are never hoisted, beside calls and those that may not end or run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +315,14 @@ def _zero_unless(condition: Value, x: Value) -> Value:
 
 def _is_hoistable(op: Op) -> bool:
     """Whether the operation has no effect, cannot raise and is certain to terminate."""
-    held = any(has(region, _IMMOVABLE) for region in op.regions.values())
-    return not (op.may_raise or held or isinstance(op, _IMMOVABLE))
+    kinds = {type(op)}.union(*(region.kinds for region in op.regions.values()))
+    return not (op.may_raise or any(map(_is_immovable, kinds)))
+
+
+def _is_immovable(kind: type[Op]) -> bool:
+    flow = kind.dataflow
+    held = flow is not None and (flow.again or flow.endless)
+    return held or bool(kind.enters) or issubclass(kind, _IMMOVABLE)
 
 
 def _sources(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:

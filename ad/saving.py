@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dlvm.ir import Builder, Function, Op, Param, TensorType, Value, zeros
+from dlvm.ir.dataflow import Runs
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform, types_of
-from dlvm.ops import Call, Cond, Contraction, Custom, Named, Saved, Scan
+from dlvm.ops import Call, Contraction, Named, Saved, Structured
 
 from .control import shared_slots, written_out
 from .cotangents import added
@@ -53,7 +54,7 @@ def halves(engine: Engine, body: Function, policy: str) -> Halves:
 
 def _is_open(engine: Engine, op: Call) -> bool:
     """Whether a call can be inlined, so that the policy sees the operations of the callee."""
-    return not isinstance(op, Custom) and not engine.recursive(op.callee.name)
+    return op.ruled is None and not engine.recursive(op.callee.name)
 
 
 @dataclass(slots=True)
@@ -90,10 +91,10 @@ def _halves(fn: Function, policy: str) -> Halves:
                 w.env_again.update(
                     zip(op.results, [Saved(x, k, policy) for x, k in pairs], strict=True)
                 )
-        elif isinstance(op, Scan):
-            _scan(w, op, policy)
-        elif isinstance(op, Cond):
-            _cond(w, op, policy)
+        elif isinstance(op, Structured) and op.dataflow.sliced:
+            _counted(w, op, policy)
+        elif isinstance(op, Structured) and op.dataflow.runs is Runs.CHOICE:
+            _choice(w, op, policy)
         else:
             w.both(op)
     results = mapped(fn.results, w.env_keeping)
@@ -107,51 +108,43 @@ def _halves(fn: Function, policy: str) -> Halves:
     return Halves(keeping, again, tuple(w.saved), tuple(w.given))
 
 
-def _scan(w: _Writing, op: Scan, policy: str) -> None:
+def _counted(w: _Writing, op: Structured, policy: str) -> None:
     """Stacks what each step saves, and reads it back as slices."""
-    inner = _halves(op.body, policy)
+    inner = _halves(op.giving[0], policy)
     if not inner.saved:
         w.both(op)
         return
-    n, m, count = len(op.init), len(op.init) + len(op.xs), len(op.results)
+    m, count, (name,) = op.carries + op.slices, len(op.results), op.dataflow.bodies
     with w.keeping:
-        found = op.rebuild(mapped(op.operands, w.env_keeping), body=inner.keeping).results
+        found = op.rebuild(mapped(op.operands, w.env_keeping), **{name: inner.keeping}).results
     w.env_keeping.update(zip(op.results, found[:count], strict=True))
     stacks = [w.save(r) for r in found[count:]]
     params = inner.again.params
     body = replace(inner.again, params=(*params[:m], *inner.given, *params[m : len(op.operands)]))
     given = mapped(op.operands, w.env_again)
     with w.again:
-        again = Scan(
-            tuple(given[:n]),
-            (*given[n:m], *stacks),
-            tuple(given[m:]),
-            body,
-            op.length,
-            op.reverse,
-            op.unroll,
-        )
+        again = op.regrouped(given, {name: body}, sliced=stacks)
     w.env_again.update(zip(op.results, again.results, strict=True))
 
 
-def _cond(w: _Writing, op: Cond, policy: str) -> None:
+def _choice(w: _Writing, op: Structured, policy: str) -> None:
     """Each branch saves its values in slots that both branches share."""
-    sides = [_halves(fn, policy) for fn in (op.then, op.otherwise)]
+    sides = [_halves(fn, policy) for fn in op.giving]
     slots, places = shared_slots([types_of(side.saved) for side in sides])
     if not slots:
         w.both(op)
         return
     pairs = list(zip(sides, places, strict=True))
-    then, otherwise = (_filled(side, own, slots, len(op.results)) for side, own in pairs)
-    given = mapped(op.operands, w.env_keeping)
+    filled = (_filled(side, own, slots, len(op.results)) for side, own in pairs)
+    bodies = dict(zip(op.dataflow.bodies, filled, strict=True))
     with w.keeping:
-        found = Cond(given[0], tuple(given[1:]), then, otherwise, op.otherwise_first).results
+        found = op.rebuild(mapped(op.operands, w.env_keeping), **bodies).results
     w.env_keeping.update(zip(op.results, found, strict=False))
     taken = [w.save(r) for r in found[len(op.results) :]]
-    given = [*mapped(op.operands, w.env_again), *taken]
-    then, otherwise = (_reading(side, own, taken) for side, own in pairs)
+    reading = (_reading(side, own, taken) for side, own in pairs)
+    bodies = dict(zip(op.dataflow.bodies, reading, strict=True))
     with w.again:
-        again = Cond(given[0], tuple(given[1:]), then, otherwise, op.otherwise_first)
+        again = op.regrouped(mapped(op.operands, w.env_again), bodies, taken)
     w.env_again.update(zip(op.results, again.results, strict=True))
 
 

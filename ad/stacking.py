@@ -9,26 +9,24 @@ inlined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dlvm.ir import I64, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
 from dlvm.ir.rewrite import Env, has, mapped, types_of
 from dlvm.ops import (
     Call,
-    Cond,
-    Custom,
     EmptyTape,
     Equal,
     Gather,
     Maximum,
     Pop,
     Push,
-    Scan,
     ScatterSet,
     Select,
-    While,
+    Structured,
 )
 
+from .activity import carried_count, region_arguments
 from .control import written_out
 from .reverse import Engine
 
@@ -36,8 +34,6 @@ Types = tuple[TensorType, ...]
 Stack = tuple[Value, ...]
 """A pointer for each list of types, then a stack for each type of each list."""
 POINTER = TensorType(I64)
-Spread = Callable[[Sequence[Value], int], list[Value]]
-Regions = Mapping[str, Function]
 
 
 class CannotStack(Exception):
@@ -53,7 +49,7 @@ def without_handing_on(engine: Engine, fn: Function) -> Function:
     """The function with its calls that take or return a tape inlined, nested regions included."""
 
     def wanted(op: Call) -> bool:
-        if taped(op) and (isinstance(op, Custom) or engine.recursive(op.callee.name)):
+        if taped(op) and (op.ruled is not None or engine.recursive(op.callee.name)):
             raise CannotStack
         return taped(op)
 
@@ -118,7 +114,7 @@ class Stacking:
                 self.tapes[op] = self._pushed(op, env)
             case Pop():
                 self._popped(op, env)
-            case While() | Scan() | Cond():
+            case Structured() if op.dataflow.captured:
                 self._region(op, env)
             case _:
                 raise CannotStack
@@ -146,27 +142,22 @@ class Stacking:
         self.tapes[op.results[0]] = tuple(stack)
         env.update(zip(op.results[1:], found, strict=True))
 
-    def _region(self, op: While | Scan | Cond, env: Env) -> None:
+    def _region(self, op: Structured, env: Env) -> None:
         """Passes stacks into a region in a tape's place; stacks only read are captured."""
-        first = 1 if isinstance(op, Cond) else 0
+        first = op.offset
         tape = [i for i, v in enumerate(op.operands) if v in self.tapes]
         steady = len(tape) == 1 and not any(_grows(r, tape[0] - first) for r in op.regions.values())
         cut = len(self.lists) if steady else None
 
-        def spread(values: Sequence[Value], start: int) -> list[Value]:
-            return [
-                x
-                for i, v in enumerate(values, start)
-                for x in (self.tapes[v][:cut] if i in tape else mapped((v,), env))
-            ]
-
+        operands: list[Sequence[Value] | Value] = [
+            self.tapes[v][:cut] if i in tape else x
+            for i, (v, x) in enumerate(zip(op.operands, mapped(op.operands, env), strict=True))
+        ]
         last = [x for i in tape for x in self.tapes[op.operands[i]][cut:]] if steady else []
         own = [i - first for i in tape]
         regions = {name: self._inside(region, own, cut) for name, region in op.regions.items()}
-        new = self._rebuilt(op, spread, last, regions)
-        results = iter(new.results)
-        giving = op.then if isinstance(op, Cond) else op.body
-        for r, inner in zip(op.results, giving.results, strict=True):
+        results = iter(op.regrouped(operands, regions, last).results)
+        for r, inner in zip(op.results, op.giving[0].results, strict=True):
             if inner not in self.tapes:
                 env[r] = next(results)
                 continue
@@ -192,25 +183,6 @@ class Stacking:
             results += self.tapes[r][:cut] if r in self.tapes else mapped((r,), env)
         return Function(region.name, (*params, *last), tuple(builder.ops), tuple(results))
 
-    def _rebuilt(
-        self, op: While | Scan | Cond, spread: Spread, last: Sequence[Value], regions: Regions
-    ) -> Op:
-        match op:
-            case Cond():
-                captured = (*spread(op.captured, 1), *last)
-                (condition,) = spread((op.condition,), 0)
-                return Cond(condition, captured, **regions, otherwise_first=op.otherwise_first)
-            case While():
-                n = len(op.init)
-                captured = (*spread(op.captured, n), *last)
-                return While(tuple(spread(op.init, 0)), captured, **regions)
-            case Scan():
-                n, m = len(op.init), len(op.init) + len(op.xs)
-                groups = tuple(spread(op.init, 0)), tuple(spread(op.xs, n))
-                captured = (*spread(op.captured, m), *last)
-                how = (op.length, op.reverse, op.unroll)
-                return Scan(*groups, captured, regions["body"], *how)
-
 
 def _grows(region: Function, i: int) -> bool:
     """Whether the region pushes on the tape that comes in as its parameter ``i``."""
@@ -219,12 +191,11 @@ def _grows(region: Function, i: int) -> bool:
         places = [j for j, v in enumerate(op.operands) if v in versions]
         if not places:
             continue
-        first = 1 if isinstance(op, Cond) else 0
+        first = region_arguments(op).start or 0
         inside = (_grows(r, j - first) for r in op.regions.values() for j in places)
         if isinstance(op, Push) or any(inside):
             return True
-        own = isinstance(op, While | Scan)
-        tapes = [op.results[j] for j in places] if own else op.results
+        tapes = [op.results[j] for j in places] if carried_count(op) else op.results
         versions.update(r for r in tapes if r.type.dtype == TAPE)
     return False
 

@@ -10,11 +10,12 @@ no target: times in seconds are the business of ``gen``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
-from dlvm.ops import Cond, Matmul, Scan, While
+from dlvm.ops import Matmul, Structured
 from dlvm.ops.families import Elementwise, Reduction, Running
 
 TYPICAL = 64
@@ -74,12 +75,9 @@ def flops(op: Op) -> Dim:
             return _steps(op)
         case Matmul(x):
             return op.type.size * x.shape[-1] * (2 if op.dtype.is_float else 0)
-        case Scan():
-            return body_flops(op.body) * op.length
-        case While():
-            return body_flops(op.condition) + body_flops(op.body)
-        case Cond():
-            return _dearer(body_flops(op.then), body_flops(op.otherwise))
+        case Structured():
+            body = reduce(_dearer, map(body_flops, op.giving)) * op.trips
+            return body if op.test is None else body_flops(op.test) + body
         case _:
             return sum_of(body_flops(region) for region in op.regions.values())
 

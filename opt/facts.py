@@ -6,27 +6,32 @@ does not see the callee: such a call counts as an effect that may raise.
 
 from __future__ import annotations
 
-from types import UnionType
+from collections.abc import Callable
 
 from dlvm.ir import Module, Op
-from dlvm.ir.rewrite import has
-from dlvm.ops import Call, Checkpoint, Recompute, While
+from dlvm.ir.dataflow import Dataflow
 from dlvm.ops.arrays.movement import Broadcast, Permute, Reshape
 from dlvm.ops.families import Creation
 from dlvm.ops.flow.calls import called
 
 
-def holds(op: Op, kinds: type | UnionType) -> bool:
-    """Whether the operation, or one in its regions, is of one of some classes."""
-    inside = op.holds_regions and any(has(r, kinds) for r in op.regions.values())
-    return inside or isinstance(op, kinds)
+def holds(op: Op, ask: Callable[[Dataflow], bool]) -> bool:
+    """Whether the dataflow of the operation, or of one in its regions, is of some kind."""
+    if not op.holds_regions:
+        return False
+    kinds = {type(op)}.union(*(region.kinds for region in op.regions.values()))
+    return any(kind.dataflow is not None and ask(kind.dataflow) for kind in kinds)
+
+
+def _calls(op: Op) -> bool:
+    return bool(op.enters) or any(k.enters for r in op.regions.values() for k in r.kinds)
 
 
 def acts(op: Op) -> bool:
     """Whether it must be kept and keep its place among others that act."""
     if not op.holds_regions:
-        return op.has_effect or isinstance(op, Call)
-    return op.is_effect or holds(op, Call)
+        return op.has_effect or bool(op.enters)
+    return op.is_effect or _calls(op)
 
 
 def pure(op: Op) -> bool:
@@ -38,7 +43,7 @@ def pure(op: Op) -> bool:
 
 def recomputes(op: Op) -> bool:
     """Whether it is, or holds, a computation that must not be merged with its first one."""
-    return holds(op, Recompute | Checkpoint)
+    return holds(op, lambda flow: flow.again)
 
 
 def speculable(op: Op) -> bool:
@@ -46,7 +51,7 @@ def speculable(op: Op) -> bool:
 
     What may raise may not, nor may a loop of unknown length, which might never end.
     """
-    return pure(op) and not op.may_raise and not holds(op, Recompute | Checkpoint | While)
+    return pure(op) and not op.may_raise and not holds(op, lambda flow: flow.again or flow.endless)
 
 
 def free(op: Op) -> bool:

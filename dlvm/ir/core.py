@@ -18,6 +18,7 @@ import numpy as np
 
 from dlvm.base.errors import IRError, Origin
 
+from .dataflow import Dataflow
 from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of
 from .types import Array, DType, TensorType
@@ -141,6 +142,11 @@ class Op(Value):
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
     nondifferentiable: ClassVar[str] = ""
+    dataflow: ClassVar[Dataflow | None] = None
+    enters: ClassVar[str] = ""
+    """The attribute that names the function of the module that the operation enters, if any."""
+    one_nest: ClassVar[bool] = False
+    """Whether its regions are part of one nest of loops, which passes over bodies leave alone."""
     operands: tuple[Value, ...]
     result_types: tuple[TensorType, ...]
     results: tuple[Value, ...]
@@ -243,6 +249,16 @@ class Op(Value):
         if not self.holds_regions:
             return self.can_raise
         return self.can_raise or any(r.may_raise for r in self.regions.values())
+
+    @property
+    def called(self) -> FunctionRef | None:
+        """The function of the module that the operation enters, or None."""
+        return getattr(self, self.enters) if self.enters else None
+
+    @property
+    def ruled(self) -> tuple[Value, ...] | None:
+        """The operands whose derivative a rule of the user states; None without such a rule."""
+        return None
 
     def rebuild(self, operands: Sequence[Value], **changes: Any) -> Op:
         """The same operation on other operands, with the given attributes or regions changed."""

@@ -264,24 +264,6 @@ def _resized_fields(op: Op, sizes: Mapping[str, Dim]) -> dict[str, Any]:
     return fields
 
 
-def regrouped(op: Op, operands: Iterable[Value | None], **changes: Any) -> Op:
-    """The operation on other operands; an operand given as None is dropped from its group."""
-    rest = iter(operands)
-    values: dict[str, Any] = {}
-    for spec in op.layout:
-        old = getattr(op, spec.name)
-        if spec.kind == "operand":
-            values[spec.name] = next(rest)
-        elif spec.kind == "operands":
-            group = [next(rest) for _ in old]
-            values[spec.name] = tuple(v for v in group if v is not None)
-        else:
-            values[spec.name] = changes.get(spec.name, old)
-    new = type(op)(**values)
-    new.origin = op.origin
-    return new
-
-
 def prefixed(fn: Function, make: Callable[[], Env]) -> Function:
     """The function with new values computed first; ``make`` maps old values to them."""
     with (builder := Builder()):

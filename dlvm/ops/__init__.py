@@ -68,6 +68,7 @@ from .families import (
 from .flow.control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .flow.custom import Custom, CustomJvp, CustomVjp
 from .flow.effects import Assert, Print, Tap
+from .flow.structured import Structured
 from .flow.tape import Pop, Push
 from .literals import (
     Constant,
@@ -203,6 +204,7 @@ __all__ = [
     "Sort",
     "Sqrt",
     "StopGradient",
+    "Structured",
     "Sub",
     "Sum",
     "Tan",

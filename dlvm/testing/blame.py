@@ -13,9 +13,8 @@ import numpy as np
 
 from dlvm.base.errors import DlvmError, Origin
 from dlvm.ir import Array, Module, Op
-from dlvm.ops import Call
 from dlvm.ops.families import Control, Creation, Effect, Movement
-from dlvm.ops.flow.custom import Custom, CustomJvp, CustomVjp
+from dlvm.ops.flow.custom import CustomJvp, CustomVjp
 from dlvm.trust.alone import alone
 from dlvm.trust.rounding import Run
 
@@ -41,7 +40,7 @@ def guilty(
             wrt = varied(op)
             single = alone(op, operands, module) if wrt else None
             if single is not None and is_wrong(single, operands, wrt, order):
-                said = op.callee.name if isinstance(op, Call) else op.name
+                said = op.called.name if op.called else op.name
                 return Blame(said, op.origin, rule_line(op, module, of_values))
     except DlvmError:  # the error that is being explained matters more
         return None
@@ -65,9 +64,9 @@ def varied(op: Op) -> tuple[int, ...]:
     """The operands that an operation has a rule for; what a rule of the user captures has none."""
     if isinstance(op, Creation | Effect | Movement) or op.nondifferentiable:
         return ()
-    if isinstance(op, Control) and not isinstance(op, Custom):
+    if isinstance(op, Control) and op.ruled is None:
         return ()
     if not any(t.dtype.is_float for t in op.result_types):
         return ()
-    operands = op.xs if isinstance(op, Custom) else op.operands
+    operands = op.operands if op.ruled is None else op.ruled
     return tuple(i for i, v in enumerate(operands) if v.dtype.is_float)

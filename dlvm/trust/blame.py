@@ -19,12 +19,11 @@ from dlvm.cost import Count
 from dlvm.gen.build import build, emit
 from dlvm.gen.math import functions as math
 from dlvm.gen.program.coalesce import coalesce
-from dlvm.gen.program.control import LOWERINGS, one_kernel, to_program
+from dlvm.gen.program.control import lowering_of, to_program
 from dlvm.gen.program.memory import plan
 from dlvm.ir import Array, DType, Module, Op
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import numerics
-from dlvm.ops import Kernel
 from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
@@ -187,7 +186,7 @@ def guilty_code(
     except UserError:
         return None
     for op, operands in (machine.seen or {}).items():
-        if isinstance(op, Effect | Kernel):
+        if isinstance(op, Effect) or (op.one_nest and op.dataflow is not None):
             continue
         single = alone(op, operands)
         if single is not None and _fails_alone(found, single, operands, target):
@@ -206,8 +205,7 @@ def _fails_alone(found: Failure, single: Module, arrays: Sequence[Array], target
 def code_rule(op: Op) -> Law:
     """The function that writes the code of an operation: a float function, or its lowering."""
     if not isinstance(op, Elementwise):
-        found = next((LOWERINGS[c] for c in type(op).__mro__ if c in LOWERINGS), one_kernel)
-        return Law.of(found)
+        return Law.of(lowering_of(op))
     words = Functions()
     op.scalar(words, *(x.dtype.compute for x in op.operands))
     return Law.of(words.found[0] if len(words.found) == 1 else type(op).scalar)

@@ -23,9 +23,8 @@ from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
-from dlvm.ops import Call, NextAfter, StopGradient
+from dlvm.ops import NextAfter, StopGradient
 from dlvm.ops.families import Effect
-from dlvm.ops.flow.custom import Custom
 
 from .alone import alone
 from .answers import Answer, Question, differ
@@ -123,8 +122,8 @@ def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[
     except UserError:
         return
     for op, operands in (machine.seen or {}).items():
-        if isinstance(op, Call):
-            yield op.callee.name, operands
+        if op.called is not None:
+            yield op.called.name, operands
 
 
 def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
@@ -145,7 +144,10 @@ def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
 
 def states_its_own(module: Module, fn: Function) -> bool:
     """Whether an operation in it has a stated derivative that may differ from its slope."""
-    return any(isinstance(op, StopGradient | NextAfter | Custom) for op in _reached(module, fn))
+    return any(
+        op.ruled is not None or isinstance(op, StopGradient | NextAfter)
+        for op in _reached(module, fn)
+    )
 
 
 def _reached(module: Module, fn: Function) -> Iterator[Op]:
@@ -154,9 +156,9 @@ def _reached(module: Module, fn: Function) -> Iterator[Op]:
     while pending:
         for op in pending.pop().walk():
             yield op
-            if isinstance(op, Call) and op.callee.name not in seen:
-                seen.add(op.callee.name)
-                pending.append(module.function(op.callee.name))
+            if op.called is not None and op.called.name not in seen:
+                seen.add(op.called.name)
+                pending.append(module.function(op.called.name))
 
 
 def slopes(d: Declaration, module: Module, given: Sequence[Array]) -> Slopes | None:
@@ -278,7 +280,7 @@ def _guilty_in(
     except UserError:
         return None
     for op, operands in (machine.seen or {}).items():
-        if isinstance(op, Call | Effect) or not op.operands:
+        if op.called is not None or isinstance(op, Effect) or not op.operands:
             continue
         if (made := _declared(op, operands, d.kind)) is None:
             continue

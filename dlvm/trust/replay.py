@@ -17,8 +17,9 @@ import numpy as np
 
 from dlvm.base.errors import NotFinite, UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op, Value, dtype_of
+from dlvm.ir.dataflow import Runs
 from dlvm.ir.interpret import Interpreter
-from dlvm.ops import Call, Cond, Scan, While
+from dlvm.ops import Structured
 from dlvm.ops.flow.effects import Outgoing
 
 Bad = Callable[[Array], Array]
@@ -104,7 +105,7 @@ class Replay(Interpreter):
             return ()
         notes, known = self.notes, len(self.notes.born)
         inherited = self._inherited(operands)
-        holds = op.holds_regions or isinstance(op, Call)
+        holds = op.holds_regions or op.called is not None
         if holds:
             notes.frames.append(Frame(op, inherited))
         try:
@@ -161,36 +162,25 @@ class Replay(Interpreter):
 
 
 def _entry(op: Op, traced: Module) -> Any:
-    return (
-        traced.entry(op.callee.name) if isinstance(op, Call) and op.callee.name in traced else None
-    )
+    return traced.entry(op.called.name) if op.called and op.called.name in traced else None
 
 
 def _way(op: Op, fn: Function, trip: int, traced: Module) -> str:
     """The words for one step on the way to an operation."""
-    match op:
-        case While() | Scan():
-            if fn is op.body:
-                return f"in trip {trip} of the loop{_at(op)}"
-            return f"in the condition of the loop{_at(op)}, before trip {trip}"
-        case Cond():
-            return f"in the branch for a condition that {_holds(op, fn)}{_at(op)}"
-        case Call():
-            entry = _entry(op, traced)
-            kinds = {
-                "adjoint": "the gradient of ",
-                "tangent": "the tangent of ",
-                "batched": "vmap of ",
-            }
-            if isinstance(entry, Declaration):
-                return f"in {kinds.get(entry.kind, '')}{entry.of}"
-            return f"in {fn.name}"
-        case _:
-            return ""
-
-
-def _holds(op: Cond, fn: Function) -> str:
-    return "holds" if fn is op.then else "does not hold"
+    if op.called is not None:
+        entry = _entry(op, traced)
+        kinds = {"adjoint": "the gradient of ", "tangent": "the tangent of ", "batched": "vmap of "}
+        if isinstance(entry, Declaration):
+            return f"in {kinds.get(entry.kind, '')}{entry.of}"
+        return f"in {fn.name}"
+    if not isinstance(op, Structured) or op.dataflow.runs is Runs.ONCE:
+        return ""
+    if op.dataflow.runs is Runs.CHOICE:
+        holds = "holds" if fn is op.giving[0] else "does not hold"
+        return f"in the branch for a condition that {holds}{_at(op)}"
+    if fn is op.test:
+        return f"in the condition of the loop{_at(op)}, before trip {trip}"
+    return f"in trip {trip} of the loop{_at(op)}"
 
 
 def _at(op: Op) -> str:

@@ -16,7 +16,7 @@ from dlvm.base.errors import Origin, UserError
 from dlvm.ir import Dim, Expr, Function, Op, Param, Value
 from dlvm.ir.core import Declaration, Part
 from dlvm.ir.dims import symbol, symbols, unequal
-from dlvm.ops import Broadcast, Call
+from dlvm.ops import Broadcast
 
 from .scopes import Scope, Trace, current
 
@@ -110,8 +110,8 @@ def _before(value: Value, size: Dim, trace: Trace) -> list[Value]:
     if any(size in v.shape for v in op.operands):
         return list(op.operands)
     inner = [*op.regions.values()]
-    if isinstance(op, Call):
-        inner = [*_written(op.callee.name, trace)]
+    if op.called is not None:
+        inner = [*_written(op.called.name, trace)]
     return [r for fn in inner for r in fn.results]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Call, Monomial, at_least, floordiv, minimum, mod, product
+from dlvm.ir.dims import Call, Monomial, at_least, floordiv, minimum, mod, product, symbols
 
 Index = tuple[Dim, ...]
 
@@ -66,9 +66,9 @@ def _remainders(d: Dim) -> Iterable[tuple[Call, Dim]]:
     return factors.items()
 
 
-def has_calls(d: Dim) -> bool:
-    """Whether there is a quotient, rest, minimum or maximum in a size."""
-    return bool(_atoms(d))
+def calls_of(d: Dim, name: str) -> bool:
+    """Whether there is a quotient, rest, minimum or maximum of an index in a size."""
+    return any(name in symbols(c.lhs) or name in symbols(c.rhs) for c in _atoms(d))
 
 
 def _atoms(d: Dim) -> set[Call]:

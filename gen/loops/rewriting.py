@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbols
+from dlvm.ir.dims import substitute, symbol, symbols
 
 from .index import guarded, recombine
 from .statements import (
     Bind,
     Body,
+    Buffer,
     Check,
     Define,
     Inside,
@@ -35,14 +37,16 @@ from .statements import (
 class Rewriting:
     """Indices in ``values`` become those; what touches memory does so only ``where`` as well.
 
-    Arrays that are declared in what is copied are each turn's own, and need no guard.
+    Arrays that are declared in what is copied are each turn's own, and need no guard. With a
+    ``suffix`` the copy can stand beside what it is a copy of: it has names and scalars of its own.
     """
 
-    def __init__(self, values: Mapping[str, Dim], where: Where = ()) -> None:
-        self.values = values
+    def __init__(self, values: Mapping[str, Dim], where: Where = (), suffix: str = "") -> None:
+        self.values = dict(values)
         self.where = where
+        self.suffix = suffix
         self._scalars: dict[Scalar, Scalar] = {}
-        self._own: set[str] = set()
+        self._own: dict[str, Local] = {}
 
     def body(self, body: Sequence[Statement]) -> Body:
         """The copy of some statements."""
@@ -55,28 +59,30 @@ class Rewriting:
                 found = self._scalars[scalar] = self._made(scalar)
                 return replace(s, scalar=found)
             case Store():
-                where = self._touched(s.memory, s.where)
-                x = self._scalar(s.scalar)
-                return replace(s, offset=self.dim(s.offset), scalar=x, where=where)
+                memory, where = self._memory(s.memory), self._touched(s.memory, s.where)
+                x, offset = self._scalar(s.scalar), self.dim(s.offset)
+                return Store(cast(Buffer | Local, memory), offset, x, where)
             case Define():
-                guard = self._guard(s.where)
-                return replace(s, dim=self.dim(s.dim), high=self.dim(s.high), where=guard)
+                dim, high, guard = self.dim(s.dim), self.dim(s.high), self._guard(s.where)
+                return Define(self._named(s.name), dim, high, guard)
             case Bind():
-                return replace(s, scalar=self._scalar(s.scalar), high=self.dim(s.high))
+                x, high = self._scalar(s.scalar), self.dim(s.high)
+                return Bind(self._named(s.name), x, high)
             case Check():
                 ok, index = self._scalar(s.ok), self._scalar(s.index)
                 guard = self._guard(s.where)
                 return replace(s, ok=ok, index=index, size=self.dim(s.size), where=guard)
             case Loop():
-                return replace(s, extent=self.dim(s.extent), body=self.body(s.body))
+                extent, name = self.dim(s.extent), self._named(s.var)
+                return replace(s, var=name, extent=extent, body=self.body(s.body))
             case Product():
                 return self._product(s)
             case Sort():
                 offset, count = self.dim(s.offset), self.dim(s.count)
                 return replace(s, offset=offset, count=count, where=self._guard(s.where))
             case Local(name):
-                self._own.add(name)
-                return s
+                self._own[name] = replace(s, name=f"{name}{self.suffix}")
+                return self._own[name]
             case _:
                 return s
 
@@ -93,6 +99,15 @@ class Rewriting:
         """The guard of an access."""
         return tuple(map(self.dim, where)) if memory.name in self._own else self._guard(where)
 
+    def _named(self, name: str) -> str:
+        """The name of an index in the copy, also for what comes after it."""
+        if self.suffix:
+            self.values[name] = symbol(f"{name}{self.suffix}")
+        return f"{name}{self.suffix}"
+
+    def _memory(self, memory: Memory) -> Memory:
+        return self._own.get(memory.name, memory)
+
     def _scalar(self, x: Scalar) -> Scalar:
         return self._scalars.get(x, x)
 
@@ -103,8 +118,8 @@ class Rewriting:
             case Inside(where):
                 return Inside(tuple(map(self.dim, where)))
             case Load():
-                where = self._touched(x.memory, x.where)
-                return replace(x, offset=self.dim(x.offset), where=where)
+                memory, where = self._memory(x.memory), self._touched(x.memory, x.where)
+                return Load(x.dtype, memory, self.dim(x.offset), where)
             case Search():
                 offset, count = self.dim(x.offset), self.dim(x.count)
                 key, where = self._scalar(x.key), self._guard(x.where)
@@ -112,9 +127,11 @@ class Rewriting:
             case Word():
                 return replace(x, operands=tuple(map(self._scalar, x.operands)))
             case _:
-                return x
+                return replace(x) if self.suffix else x
 
     def _product(self, s: Product) -> Product:
         x, y = (replace(o, offset=self.dim(o.offset), step=self.dim(o.step)) for o in (s.x, s.y))
         m, n, k = map(self.dim, (s.m, s.n, s.k))
-        return replace(s, x=x, y=y, m=m, n=n, k=k, body=self.body(s.body))
+        spot = tuple(map(self._named, s.spot))
+        tile = self._own[s.tile.name] = replace(s.tile, name=f"{s.tile.name}{self.suffix}")
+        return Product(x, y, m, n, k, tile, s.width, spot, self.body(s.body))

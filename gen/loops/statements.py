@@ -351,6 +351,10 @@ def dims(s: Statement) -> Iterator[Dim]:
             yield from (offset, *where)
         case Let(Size(dim)) | Bind(_, _, dim):
             yield dim
+        case Let(Search(_, _, offset, count, _, _, where)):
+            yield from (offset, count, *where)
+        case Sort():
+            yield from (s.offset, s.count, *s.where)
         case Loop():
             yield from (s.extent, s.grain)
         case Define(_, dim, high, where):

@@ -6,7 +6,7 @@ selections, conversions and what only serves the order of a fold count nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, minimum, substitute, symbol, symbols
@@ -17,7 +17,6 @@ from .statements import (
     Let,
     Load,
     Loop,
-    Memory,
     Product,
     Scalar,
     Search,
@@ -51,23 +50,32 @@ def _flops(s: Statement) -> Dim:
     return flops_of(s.scalar) if isinstance(s, Let) and s.counted else 0
 
 
-def accesses(body: Body, memory: Memory) -> Dim:
-    """How many elements of a memory a body reads and writes, each as often as it does."""
+def accesses(body: Body) -> dict[str, Dim]:
+    """How many elements of each memory, by its name, a body reads and writes, counted each time."""
+    total: dict[str, Dim] = {}
+    for s in body:
+        for name, n in _touched(s):
+            total[name] = total.get(name, 0) + n
+        if isinstance(s, Loop | Product):
+            for name, n in accesses(s.body).items():
+                inside = _turns(s, recombine(n)) if isinstance(s, Loop) else _product(s, n)
+                total[name] = total.get(name, 0) + inside
+    return total
 
-    def touched(s: Statement) -> Dim:
-        match s:
-            case Let(Load(memory=found)) | Store(memory=found):
-                return int(found is memory)
-            case Sort(count=count):
-                return 2 * count if memory in s.touched else 0
-            case Let(Search(memory=found, count=count)):
-                return count if found is memory else 0
-            case Product(x, y, m, n, k):
-                return (x.buffer is memory) * m * k + (y.buffer is memory) * k * n
-            case _:
-                return 0
 
-    return count(body, touched)
+def _touched(s: Statement) -> Iterator[tuple[str, Dim]]:
+    match s:
+        case Let(Load(memory=memory)) | Store(memory=memory):
+            yield memory.name, 1
+        case Sort(count=n):
+            yield from ((memory.name, 2 * n) for memory in s.touched)
+        case Let(Search(memory=memory, count=n)):
+            yield memory.name, n
+        case Product(x, y, m, n, k):
+            yield x.buffer.name, m * k
+            yield y.buffer.name, k * n
+        case _:
+            return
 
 
 def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:

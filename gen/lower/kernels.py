@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 
-from dlvm.gen.loops.boxes import SHORT, Span, boxes, joinable
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.frames import (
     Frame,
@@ -20,22 +18,15 @@ from dlvm.gen.loops.frames import (
     frame_of,
     levels_of,
     on_one_line,
-    only_position,
 )
-from dlvm.gen.loops.index import Index, flatten, has_calls, reshaped, split
+from dlvm.gen.loops.index import Index, flatten, reshaped, split
+from dlvm.gen.loops.simplify import used
 from dlvm.gen.loops.statements import (
-    Bind,
     Body,
     Buffer,
-    Define,
-    Let,
-    Loop,
     LoopKernel,
-    Product,
     Scalar,
-    Statement,
     dims,
-    scalars,
     statements,
 )
 from dlvm.ir import Dim, Param, Value
@@ -61,6 +52,8 @@ from .sorts import Row, search_row
 from .staging import PIECE
 from .transposing import tiles, turned
 
+SHORT = 64
+"""Rows that are shorter are worth being joined."""
 FEW, CHUNKS = 16, 4
 """Of so many rows at most, each is shared among threads; but not one of so few chunks."""
 
@@ -74,7 +67,7 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     buffers = _buffers(kernel)
     work = _Lowering(kernel, buffers, shaped)
     work.results()
-    body = _used(tuple(work.nest.scopes[0].body), set(), set())
+    body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
@@ -103,22 +96,6 @@ def _symbols(buffers: Sequence[Buffer], body: Body) -> tuple[str, ...]:
     sizes = [d for b in buffers for d in b.type.shape]
     sizes += [d for s in statements(body) for d in dims(s)]
     return tuple(sorted({n for d in sizes for n in symbols(d) if not n.startswith("%")}))
-
-
-def _used(body: Body, scalars_used: set[Scalar], names: set[str]) -> Body:
-    """The body without scalars and indices that nothing uses, and loops that do nothing."""
-    kept: list[Statement] = []
-    for s in reversed(body):
-        if isinstance(s, Loop | Product):
-            s = replace(s, body=_used(s.body, scalars_used, names))
-        idle = isinstance(s, Let) and s.scalar not in scalars_used
-        idle = idle or (isinstance(s, Loop) and not s.body)
-        if idle or (isinstance(s, Bind | Define) and s.name not in names):
-            continue
-        scalars_used.update(scalars(s))
-        names.update(n for d in dims(s) for n in symbols(d))
-        kept.append(s)
-    return tuple(reversed(kept))
 
 
 Target = tuple[Value, Buffer]
@@ -165,39 +142,7 @@ class _Lowering:
             self._rows(frame, targets)
             return
         for shape in dict.fromkeys(v.shape for v, _ in targets):
-            group = [t for t in targets if t[0].shape == shape]
-            if not self.shaped or turned(self.body, shape):
-                self._rows(Frame(shape, ()), group)
-            elif only_position(self.body, shape):
-                self._rows(Frame((product(shape),), ()), group)
-            else:
-                for box in boxes([v for v, _ in group], shape, len(self.body.ops)):
-                    self._box(box, group)
-
-    def _box(self, box: Sequence[Span], targets: Sequence[Target]) -> None:
-        """The elements in a part of a frame, as one loop where they lie beside one another."""
-        starts, sizes = zip(*box, strict=True) if box else ((), ())
-
-        def elements(index: Index) -> None:
-            at = At(tuple(a + b for a, b in zip(starts, index, strict=True)))
-            found = [self.pull.element(v, at) for v, _ in targets]
-            for (_, buffer), x in zip(targets, found, strict=True):
-                self._store(buffer, at, x)
-
-        for first in joinable(self.body, box, targets[0][0].shape):
-            apart, joined = sizes[:first], sizes[first:]
-            with (
-                self.nest.scope(closed=True) as body,
-                self.nest.loops(apart, range(first), "parallel") as outer,
-                self.nest.loop("parallel", product(joined)) as e,
-            ):
-                elements((*outer, *split(e, joined)))
-            if not any(has_calls(d) for s in statements(tuple(body)) for d in dims(s)):
-                for statement in body:
-                    self.nest.put(statement)
-                return
-        with self.nest.loops(sizes, range(len(sizes)), "parallel") as index:
-            elements(index)
+            self._rows(Frame(shape, ()), [t for t in targets if t[0].shape == shape])
 
     def _rows(self, frame: Frame, targets: Sequence[Target]) -> None:
         """One turn for each row: what is folded, then what is written of it."""

@@ -36,14 +36,13 @@ from dlvm.ir import (
     Value,
     print_module,
 )
+from dlvm.ir.dataflow import Runs
 from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.unify import unify
 from dlvm.ops import (
     Assert,
     Call,
-    Checkpoint,
-    Cond,
     Constant,
     Control,
     EmptyTape,
@@ -53,14 +52,12 @@ from dlvm.ops import (
     Pop,
     Print,
     Push,
-    Recompute,
     Reshape,
-    Scan,
     Scatter,
     Slice,
+    Structured,
     Tap,
     Update,
-    While,
 )
 
 from . import steps as p
@@ -180,10 +177,7 @@ class Lowering:
                 x = env[op.operands[0]]
                 env[op.results[0]] = View(x.storage, op.result_types[0], x.offset + windows[op])
                 continue
-            rule = LOWERINGS.get(type(op))
-            if rule is None and isinstance(op, Control):
-                raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
-            views = (rule or one_kernel)(self, op, [env[v] for v in op.operands])
+            views = lowering_of(op)(self, op, [env[v] for v in op.operands])
             env.update(zip(op.results, views, strict=True))
         return [env[r] for r in fn.results]
 
@@ -411,42 +405,40 @@ def enter(low: Lowering, op: Call, xs: list[View]) -> list[View]:
     return results
 
 
-@lowers(Recompute, Checkpoint)
-def body_here(low: Lowering, op: Recompute | Checkpoint, xs: list[View]) -> list[View]:
+def once(low: Lowering, op: Structured, xs: list[View]) -> list[View]:
     """The body, where it stands."""
-    return low.region(op.body, xs[: len(op.xs)])
+    return low.region(op.giving[0], xs[op.seen])
 
 
-@lowers(Cond)
-def cond(low: Lowering, op: Cond, xs: list[View]) -> list[View]:
+def choice(low: Lowering, op: Structured, xs: list[View]) -> list[View]:
     """Both branches write the same room."""
     results = [low.room(t) for t in op.result_types]
-    with low.block() as then:
-        low.copy_all(low.region(op.then, xs[1:]), results)
-    with low.block() as otherwise:
-        low.copy_all(low.region(op.otherwise, xs[1:]), results)
-    low.steps.append(p.If(xs[0], tuple(then), tuple(otherwise)))
+    sides: list[tuple[p.Step, ...]] = []
+    for branch in op.giving:
+        with low.block() as steps:
+            low.copy_all(low.region(branch, xs[op.seen]), results)
+        sides.append(tuple(steps))
+    low.steps.append(p.If(xs[0], *sides))
     return results
 
 
-@lowers(While)
-def while_loop(low: Lowering, op: While, xs: list[View]) -> list[View]:
+def while_loop(low: Lowering, op: Structured, xs: list[View]) -> list[View]:
     """Carried values have one room each for all trips."""
-    carrying = len(op.init)
-    carried = [low.copied(x) for x in xs[:carrying]]
-    arguments = (*carried, *xs[carrying:])
+    (body,), test = op.giving, op.test
+    assert test is not None
+    carried = [low.copied(x) for x in xs[: op.carries]]
+    arguments = (*carried, *xs[op.carries :])
     with low.block() as before:
-        (condition,) = low.region(op.condition, arguments)
-    with low.block() as body:
-        low.copy_all(low.region(op.body, arguments), carried)
-    low.steps.append(p.While(tuple(before), condition, tuple(body)))
+        (condition,) = low.region(test, arguments)
+    with low.block() as trip:
+        low.copy_all(low.region(body, arguments), carried)
+    low.steps.append(p.While(tuple(before), condition, tuple(trip)))
     return carried
 
 
-@lowers(Scan)
-def scan(low: Lowering, op: Scan, xs: list[View]) -> list[View]:
+def counted(low: Lowering, op: Structured, xs: list[View]) -> list[View]:
     """Slices are views at an offset; a stacked result is filled part by part."""
-    carrying, inputs = len(op.init), len(op.xs)
+    carrying, inputs = op.carries, op.slices
     carried = [low.copied(x) for x in xs[:carrying]]
     stacked = [low.room(t) for t in op.result_types[carrying:]]
     variable, apart = low.variable(), is_apart(op)
@@ -455,12 +447,33 @@ def scan(low: Lowering, op: Scan, xs: list[View]) -> list[View]:
         slices = [x.slice(index) for x in xs[carrying : carrying + inputs]]
         parts = [part_of(low, whole, index) for whole in stacked]
         arguments = (*carried, *slices, *xs[carrying + inputs :])
-        results = (low.entered if apart else low.region)(op.body, arguments)
+        results = (low.entered if apart else low.region)(op.giving[0], arguments)
         low.copy_all(results, (*carried, *parts))
     fills, own = (tuple(v.storage for v in views) for views in (stacked, parts))
     steps = tuple(body)
-    low.steps.append(p.For(variable, op.length, op.reverse, steps, fills, own, apart))
+    low.steps.append(p.For(variable, op.trips, op.backward, steps, fills, own, apart))
     return [*carried, *stacked]
+
+
+BY_RUNS: dict[Runs, Lower] = {
+    Runs.ONCE: once,
+    Runs.CHOICE: choice,
+    Runs.WHILE: while_loop,
+    Runs.COUNTED: counted,
+}
+"""How bodies become steps, for every operation that states its dataflow and has no rule."""
+
+
+def lowering_of(op: Op) -> Lower:
+    """The rule of an operation: its own, that of its dataflow, or that it is a kernel by itself."""
+    own = next((LOWERINGS[c] for c in type(op).__mro__ if c in LOWERINGS), None)
+    if own is not None:
+        return own
+    if op.dataflow is not None:
+        return BY_RUNS[op.dataflow.runs]
+    if isinstance(op, Control):
+        raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
+    return one_kernel
 
 
 def part_of(low: Lowering, whole: View, index: Dim) -> View:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.work import accesses, flops
 from dlvm.ir import Dim
 from dlvm.ir.dims import Expr, maximum, minimum, substitute
@@ -129,13 +131,24 @@ def trip_work(trip: Program, whole: Program) -> Dim:
 
 
 def _moved(step: Step) -> Dim:
-    out: Dim = 0
     if isinstance(step, Launch):
-        for buffer in step.kernel.buffers:
-            touched = accesses(step.kernel.body, buffer)
-            out = out + minimum(touched, buffer.size) * buffer.dtype.bytes
-    elif isinstance(step, Copy):
-        out = 2 * step.target.type.size * step.target.type.dtype.bytes
+        if step.kernel not in _MOVED:
+            _MOVED[step.kernel] = _moved_by(step.kernel)
+        return _MOVED[step.kernel]
+    if isinstance(step, Copy):
+        return 2 * step.target.type.size * step.target.type.dtype.bytes
+    return 0
+
+
+_MOVED: WeakKeyDictionary[LoopKernel, Dim] = WeakKeyDictionary()
+
+
+def _moved_by(kernel: LoopKernel) -> Dim:
+    """The bytes of all that a kernel reads and writes, no more of a buffer than it has."""
+    out: Dim = 0
+    touched = accesses(kernel.body)
+    for b in kernel.buffers:
+        out = out + minimum(touched.get(b.name, 0), b.size) * b.dtype.bytes
     return out
 
 

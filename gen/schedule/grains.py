@@ -54,9 +54,9 @@ MANY = 16
 
 
 def grains(body: Body, work: int) -> Iterator[Share]:
-    """The loops that several threads may share, each in parts of ``work`` units or more."""
+    """The loops that several threads may share, each in parts of ``work`` units (0: none)."""
     units = _units(body)
-    for s in body:
+    for s in body if work else ():
         if isinstance(s, Loop):
             yield from _grains(s, work, units)
 

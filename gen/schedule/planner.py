@@ -27,6 +27,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir import Dim
 from dlvm.ir.dims import as_line, substitute, symbols
 
+from .boxes import boxes, distributions, fusions
 from .grains import WORK, columns, grains, open_columns
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
@@ -42,11 +43,20 @@ def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
     Threads share what is worth ``work`` units (0: nothing), and vectors have ``width`` lanes
     (0: as many as the target's registers hold).
     """
-    vectors = list(_vectors(kernel.body, width))
-    kernel = apply(kernel, vectors)
-    shares = list(grains(kernel.body, work)) if work else []
-    steps = tuple(map(str, (*vectors, *shares)))
-    return replace(apply(kernel, shares), steps=steps)
+
+    def vectors(kernel: LoopKernel) -> Iterator[Transform]:
+        return _vectors(kernel.body, width)
+
+    def shares(kernel: LoopKernel) -> Iterator[Transform]:
+        return grains(kernel.body, work)
+
+    cuts, kernel = boxes(kernel)
+    steps: list[Transform] = [*cuts]
+    for rule in (distributions, fusions, vectors, shares):
+        chosen = [*rule(kernel)]
+        steps += chosen
+        kernel = apply(kernel, chosen)
+    return replace(kernel, steps=tuple(map(str, steps)))
 
 
 def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:

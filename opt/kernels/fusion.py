@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Exchange, Fold, Kernel
+from dlvm.ops import Exchange, Kernel
 from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
@@ -124,7 +124,7 @@ class Writer:
         (op,) = group.members
         keys = [self.groups.stored.get((op, i), x) for i, x in enumerate(op.operands)]
         operands = [self.outer[k] for k in keys]
-        regions = {} if isinstance(op, Fold | Kernel) else map_regions(op, fused)
+        regions = {} if op.one_nest else map_regions(op, fused)
         new = op.rebuild(operands, **regions)
         self.outer.update(zip(op.results, new.results, strict=True))
         self.outer[group] = new

@@ -24,12 +24,11 @@ from dlvm.ops import (
     Pad,
     Permute,
     Reshape,
-    Scan,
     Scatter,
     SearchSorted,
     Slice,
+    Structured,
     Update,
-    While,
 )
 from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
@@ -215,7 +214,7 @@ class Partition:
 
         Each value that a loop starts from is written for it alone, for the loop overwrites it.
         """
-        carried = len(op.init) if isinstance(op, Scan | While) else 0
+        carried = op.carries if isinstance(op, Structured) else 0
         needs = [
             g for i in range(len(op.operands)) for g in self.in_memory(op, i, place, i < carried)
         ]

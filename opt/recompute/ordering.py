@@ -12,9 +12,8 @@ from dlvm.cost import size_in_bytes, typical
 from dlvm.ir import TAPE, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed, listens
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Fold, Kernel, Reshape, Scan, While, overwriter
+from dlvm.ops import Constant, Kernel, Reshape, Structured, overwriter
 from dlvm.opt.facts import acts
-from dlvm.opt.regions.values import carries
 from dlvm.passes import module_pass
 
 Owned = dict[Value, Param]
@@ -44,9 +43,9 @@ def ordered(fn: Function, owned: Owned) -> Function:
     """One body, which may overwrite some parameters, and those inside in a better order."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        if isinstance(op, Kernel | Fold):
+        if op.one_nest or not op.holds_regions:
             return None
-        count = carries(op) if isinstance(op, While | Scan) else 0
+        count = op.carries if isinstance(op, Structured) else 0
         changed = map_regions(op, lambda region: ordered(region, _carried(region, count)))
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
@@ -276,6 +275,6 @@ def overwritten_bytes(op: Op, ending: Sequence[Value]) -> int:
 
 def alive_inside(op: Op) -> int:
     """The most bytes alive at once in the regions of an operation."""
-    if isinstance(op, Kernel | Fold):
+    if op.one_nest:
         return 0
     return max((peak(r, r.ops, ()) for r in op.regions.values()), default=0)

@@ -20,7 +20,7 @@ from dlvm.cost import body_flops, size_in_bytes, typical
 from dlvm.ir import Builder, Dim, Function, Op, Param, TensorType, Value
 from dlvm.ir.dims import floordiv
 from dlvm.ir.rewrite import Env, inline, mapped
-from dlvm.ops import Concat, Fold, Kernel, Reshape, Scan, Slice
+from dlvm.ops import Concat, Reshape, Scan, Slice
 from dlvm.opt.facts import pure
 
 from .recomputing import needed
@@ -67,7 +67,7 @@ def kept_by_loops(fn: Function) -> Iterator[Kept]:
     for op in fn.ops:
         if isinstance(op, Scan):
             yield from _ways_back(op, readers, given)
-        if not isinstance(op, Kernel | Fold):
+        if not op.one_nest:
             for region in op.regions.values():
                 yield from kept_by_loops(region)
 
@@ -133,7 +133,7 @@ def stretched(fn: Function, chosen: Kept) -> Function:
 
 
 def _inside(op: Op, chosen: Kept, env: Env) -> None:
-    regions = {} if isinstance(op, Kernel | Fold) else op.regions
+    regions = {} if op.one_nest else op.regions
     changed = {
         name: stretched(region, chosen)
         for name, region in regions.items()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from dlvm.ir import Function, Module, Op, Value
 from dlvm.ir.rewrite import Env, inline, mapped, transform
-from dlvm.ops import Call, Checkpoint, Recompute
+from dlvm.ops import Structured
 from dlvm.ops.families import Creation, Elementwise, Movement, Reduction
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.simplification import simplify
@@ -35,15 +35,21 @@ def weigh_recomputation(module: Module) -> Module:
     again is then shared with its first computation.
     """
     main = module.main
-    if not any(isinstance(op, Recompute) and _is_chain(op.body) for op in main.ops):
+    if not any(_is_triggered_chain(op) for op in main.ops):
         return module
     alone = Module((main,))
-    if any(isinstance(op, Call) for op in main.walk()):
+    if any(kind.enters for kind in main.kinds):
         return module
     opened = _run(alone.replace(_opened(main)), AGAIN)
     if _most_alive(_run(opened, KERNELS)) > _most_alive(_run(alone, KERNELS)):
         return module
     return module.replace(opened.main)
+
+
+def _is_triggered_chain(op: Op) -> bool:
+    if not (isinstance(op, Structured) and op.dataflow.again and op.dataflow.steers):
+        return False
+    return _is_chain(op.giving[0])
 
 
 def _is_chain(body: Function) -> bool:
@@ -52,10 +58,11 @@ def _is_chain(body: Function) -> bool:
 
 def _opened(fn: Function) -> Function:
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Recompute | Checkpoint)
-        return inline(op.body, mapped(op.xs, env)) if _is_chain(op.body) else None
+        assert isinstance(op, Structured)
+        plain = op.dataflow.again and _is_chain(op.giving[0])
+        return inline(op.giving[0], mapped(op.operands[op.seen], env)) if plain else None
 
-    return transform(fn, visit, on=Recompute | Checkpoint)
+    return transform(fn, visit, on=Structured)
 
 
 def _run(module: Module, passes: Iterable[Pass]) -> Module:

@@ -16,24 +16,21 @@ from dlvm.ir import (
     literal,
     splat,
 )
+from dlvm.ir.dataflow import Runs
 from dlvm.ir.rewrite import Env, map_regions, mapped, prefixed, transform
 from dlvm.ops import (
     Broadcast,
-    Cond,
     Constant,
     DimSize,
-    Fold,
     Iota,
-    Kernel,
-    Scan,
     Select,
-    While,
+    Structured,
     scalar_value,
 )
 from dlvm.opt.facts import speculable
 from dlvm.passes import function_pass, module_pass
 
-from .values import capturing, carries, giving, offset, widened
+from .values import widened
 
 SMALL_CONSTANT = 16
 CHEAP = 4096
@@ -58,19 +55,18 @@ def _propagated(fn: Function) -> Function:
 
 def _visit(op: Op, env: Env) -> Iterable[Value] | None:
     operands = mapped(op.operands, env)
-    match op:
-        case Cond() if (chosen := scalar_value(operands[0])) is not None:
-            return inline(_propagated(op.then if chosen else op.otherwise), operands[1:])
-        case Cond() | While() | Scan():
-            return _around(op, operands, _informed(op, operands))
-        case _ if op.regions and not isinstance(op, Fold | Kernel):
-            changed = map_regions(op, _propagated)
-            return op.rebuild(operands, **changed).results if changed else None
-        case _:
-            return None
+    if not op.holds_regions or op.one_nest:
+        return None
+    if isinstance(op, Structured) and op.dataflow.captured:
+        chosen = scalar_value(operands[0]) if op.dataflow.runs is Runs.CHOICE else None
+        if chosen is not None:
+            return inline(_propagated(op.giving[0 if chosen else 1]), operands[op.seen])
+        return _around(op, operands, _informed(op, operands))
+    changed = map_regions(op, _propagated)
+    return op.rebuild(operands, **changed).results if changed else None
 
 
-def _informed(op: Cond | While | Scan, operands: list[Value]) -> dict[str, Function]:
+def _informed(op: Structured, operands: list[Value]) -> dict[str, Function]:
     """The regions that change when they know what their operands are."""
     out: dict[str, Function] = {}
     for name, region in op.regions.items():
@@ -80,17 +76,17 @@ def _informed(op: Cond | While | Scan, operands: list[Value]) -> dict[str, Funct
     return out
 
 
-def _knowledge(op: Cond | While | Scan, name: str, region: Function, operands: list[Value]) -> Env:
+def _knowledge(op: Structured, name: str, region: Function, operands: list[Value]) -> Env:
     env: Env = {}
     twins: dict[tuple[Value, bool], Param] = {}
-    for j, param in enumerate(region.params[carries(op) :], carries(op)):
-        value = operands[j + offset(op)]
+    for j, param in enumerate(region.params[op.carries :], op.carries):
+        value = operands[j + op.offset]
         twin = twins.setdefault((value, param.type == value.type), param)
         if twin is not param and param.dtype != TAPE:
             env[param] = twin
-        if isinstance(op, Cond) and value is operands[0]:
-            env[param] = Constant(literal(name == "then", param.dtype))
-        elif isinstance(op, Scan) and j < len(op.init) + len(op.xs):
+        if op.dataflow.runs is Runs.CHOICE and value is operands[0]:
+            env[param] = Constant(literal(name == op.dataflow.bodies[0], param.dtype))
+        elif j < op.carries + op.slices:
             if isinstance(value, Broadcast) and (number := scalar_value(value)) is not None:
                 env[param] = splat(number, param.type)
         elif _portable(value) or (isinstance(value, Broadcast) and _portable(value.x)):
@@ -111,43 +107,44 @@ def _made_anew(value: Value) -> Value:
 
 
 def _around(
-    op: Cond | While | Scan, operands: list[Value], regions: dict[str, Function]
+    op: Structured, operands: list[Value], regions: dict[str, Function]
 ) -> Iterable[Value] | None:
     """The results, those that pass through unchanged taken from the operands."""
     passed, twins = _passed(op), _twins(op)
-    still = {i: operands[j + offset(op)] for i, j in passed.items()}
-    constant_carries = [i for i in passed if i < carries(op)]
+    still = {i: operands[j + op.offset] for i, j in passed.items()}
+    constant_carries = [i for i in passed if i < op.carries]
     if not regions and not passed and not twins:
         return None
     regions = {**op.regions, **regions}
     if constant_carries:
         regions = {n: _with_captured_carries(r, constant_carries) for n, r in regions.items()}
-    new = capturing(op, operands, [operands[i] for i in constant_carries], **regions)
+    new = op.regrouped(operands, regions, [operands[i] for i in constant_carries])
     still |= {j: new.results[i] for j, i in twins.items() if j not in still}
     return [still.get(i, r) for i, r in enumerate(new.results)]
 
 
-def _twins(op: Cond | While | Scan) -> dict[int, int]:
+def _twins(op: Structured) -> dict[int, int]:
     """Which results are always equal to an earlier one: j -> i."""
     first: dict[tuple[Value, ...], int] = {}
     out: dict[int, int] = {}
-    for j, values in enumerate(zip(*(r.results for r in giving(op)), strict=True)):
-        stacked = j >= carries(op)
+    for j, values in enumerate(zip(*(r.results for r in op.giving), strict=True)):
+        stacked = j >= op.carries
         if stacked and op.result_types[j].dtype != TAPE and (i := first.setdefault(values, j)) != j:
             out[j] = i
     return out
 
 
-def _passed(op: Cond | While | Scan) -> dict[int, int]:
+def _passed(op: Structured) -> dict[int, int]:
     """Which results are parameters of every giving region, and which: i -> j."""
     out: dict[int, int] = {}
-    places: list[dict[Value, int]] = [{p: j for j, p in enumerate(r.params)} for r in giving(op)]
-    count = carries(op) if not isinstance(op, Cond) else len(op.results)
+    places: list[dict[Value, int]] = [{p: j for j, p in enumerate(r.params)} for r in op.giving]
+    loops = op.dataflow.loops
+    count = op.carries if loops else len(op.results)
     for i in range(count):
-        found = {at.get(r.results[i]) for at, r in zip(places, giving(op), strict=True)}
+        found = {at.get(r.results[i]) for at, r in zip(places, op.giving, strict=True)}
         j = found.pop()
         linear = op.result_types[i].dtype == TAPE
-        if not found and j is not None and not linear and (isinstance(op, Cond) or i == j):
+        if not found and j is not None and not linear and (not loops or i == j):
             out[i] = j
     return out
 
@@ -167,21 +164,22 @@ def select_branches(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Cond)
-        if not _cheap(op):
+        assert isinstance(op, Structured)
+        if op.dataflow.runs is not Runs.CHOICE or not _cheap(op):
             return None
-        condition, *captured = mapped(op.operands, env)
-        sides = [inline(branch, captured) for branch in giving(op)]
+        operands = mapped(op.operands, env)
+        condition = operands[0]
+        sides = [inline(branch, operands[op.seen]) for branch in op.giving]
         return [_chosen(condition, x, y) for x, y in zip(*sides, strict=True)]
 
-    return transform(fn, visit, on=Cond)
+    return transform(fn, visit, on=Structured)
 
 
-def _cheap(op: Cond) -> bool:
-    if not all(speculable(o) and not o.regions for branch in giving(op) for o in branch.ops):
+def _cheap(op: Structured) -> bool:
+    if not all(speculable(o) and not o.regions for branch in op.giving for o in branch.ops):
         return False
-    moved = [size_in_bytes(t) for b in giving(op) for o in b.ops for t in o.result_types]
-    work = sum_of((*map(body_flops, giving(op)), *moved, *map(size_in_bytes, op.result_types)))
+    moved = [size_in_bytes(t) for b in op.giving for o in b.ops for t in o.result_types]
+    work = sum_of((*map(body_flops, op.giving), *moved, *map(size_in_bytes, op.result_types)))
     return (
         isinstance(work, int)
         and work <= CHEAP

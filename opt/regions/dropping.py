@@ -8,12 +8,10 @@ from itertools import compress
 
 from dlvm.ir import Function, Module, Op, Param, Part, Value
 from dlvm.ir.decisions import allowed, listens, overseen
-from dlvm.ir.rewrite import Env, has, mapped, rebuilt, regrouped, transform
-from dlvm.ops import Call
+from dlvm.ir.rewrite import Env, has, mapped, rebuilt, transform
+from dlvm.ops import Control, Structured
 from dlvm.opt.facts import acting_functions
 from dlvm.passes import module_pass
-
-from .values import Threading, carries, giving, offset, steering
 
 
 @module_pass
@@ -44,18 +42,18 @@ class Needed:
         self.acting = acting
         self.values: set[Value] = set()
         self.ops: set[Op] = set()
-        self.place: dict[Value, list[tuple[Threading, int]]] = {}
+        self.place: dict[Value, list[tuple[Structured, int]]] = {}
         self.pending: list[Value] = []
 
     def enter(self, fn: Function, holders: tuple[Op, ...]) -> None:
         """Learn where parameters of regions come from; keep what acts and what holds it."""
-        if not (fn.has_effect or has(fn, Threading | Call)):
+        if not (fn.has_effect or has(fn, Control)):
             return
         for op in fn.ops:
-            if op.has_effect or (isinstance(op, Call) and op.callee.name in self.acting):
+            if op.has_effect or (op.called is not None and op.called.name in self.acting):
                 for kept in (op, *holders):
                     self.keep(kept)
-            if isinstance(op, Threading):
+            if isinstance(op, Structured):
                 for region in op.regions.values():
                     for j, param in enumerate(region.params):
                         self.place.setdefault(param, []).append((op, j))
@@ -65,7 +63,7 @@ class Needed:
         """An operation is needed, whichever of its results are."""
         if op not in self.ops:
             self.ops.add(op)
-            read = steering(op) if isinstance(op, Threading) else op.operands
+            read = op.steering if isinstance(op, Structured) else op.operands
             new = [v for v in read if v not in self.values]
             self.values.update(new)
             self.pending.extend(dict.fromkeys(new))
@@ -89,37 +87,37 @@ class Needed:
 
     def _parameter(self, value: Value) -> None:
         for op, j in self.place[value]:
-            self.mark(op.operands[j + offset(op)])
-            if j < carries(op):
+            self.mark(op.operands[j + op.offset])
+            if j < op.carries:
                 self._gives(op, j)
 
     def _result(self, op: Op, index: int) -> None:
         if op not in self.ops:
             self.keep(op)
-        if op.holds_regions and isinstance(op, Threading):
+        if op.holds_regions and isinstance(op, Structured):
             self._gives(op, index)
 
-    def _gives(self, op: Threading, index: int) -> None:
-        for region in giving(op):
+    def _gives(self, op: Structured, index: int) -> None:
+        for region in op.giving:
             self.mark(region.results[index])
-        if index < carries(op):
+        if index < op.carries:
             self.mark(op.operands[index])
 
-    def results_of(self, op: Threading) -> list[bool]:
+    def results_of(self, op: Structured) -> list[bool]:
         """Which results a region operation keeps: a loop keeps what it carries for others."""
         read = [r in self.values for r in op.results]
-        inside = self.params_of(op)[: carries(op)]
+        inside = self.params_of(op)[: op.carries]
         return [r or (i < len(inside) and inside[i]) for i, r in enumerate(read)]
 
-    def params_of(self, op: Threading) -> list[bool]:
+    def params_of(self, op: Structured) -> list[bool]:
         """Which parameters the regions of an operation keep."""
         kept = [any(p in self.values for p in group) for group in _params_by_place(op)]
-        for i in range(carries(op)):
+        for i in range(op.carries):
             kept[i] = kept[i] or op.results[i] in self.values
         return kept
 
 
-def _params_by_place(op: Threading) -> list[tuple[Param, ...]]:
+def _params_by_place(op: Structured) -> list[tuple[Param, ...]]:
     return list(zip(*(r.params for r in op.regions.values()), strict=True))
 
 
@@ -129,32 +127,32 @@ def _swept(fn: Function, needed: Needed) -> Function:
     That is asked from the last operation on, so that what stays finds what it reads, and of a loop
     or branch as a whole.
     """
-    asked = (op for op in reversed(fn.ops) if op not in needed.ops or isinstance(op, Threading))
+    asked = (op for op in reversed(fn.ops) if op not in needed.ops or isinstance(op, Structured))
     leave = {op for op in asked if not allowed(drop.run, (op,))} if listens() else set[Op]()
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Threading)
+        assert isinstance(op, Structured)
         return None if op in leave else _shrunk(op, needed, env)
 
     kept = [op for op in fn.ops if op in needed.ops or op in leave]
     with overseen(None):
-        return transform(rebuilt(fn, kept, fn.results), visit, on=Threading)
+        return transform(rebuilt(fn, kept, fn.results), visit, on=Structured)
 
 
-def _shrunk(op: Threading, needed: Needed, env: Env) -> Iterable[Value] | None:
+def _shrunk(op: Structured, needed: Needed, env: Env) -> Iterable[Value] | None:
     results, params = needed.results_of(op), needed.params_of(op)
     regions = {
-        name: _swept(_without(region, params, results if region in giving(op) else None), needed)
+        name: _swept(_without(region, params, results if region in op.giving else None), needed)
         for name, region in op.regions.items()
     }
     if all(regions[name] is old for name, old in op.regions.items()):
         return None
-    first, last = offset(op), offset(op) + len(params)
+    first, last = op.offset, op.offset + len(params)
     operands = [
         v if not first <= i < last or params[i - first] else None
         for i, v in enumerate(mapped(op.operands, env))
     ]
-    new = iter(regrouped(op, operands, **regions).results)
+    new = iter(op.regrouped(operands, regions).results)
     return [next(new) if kept else old for kept, old in zip(results, op.results, strict=True)]
 
 

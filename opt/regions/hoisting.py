@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Function, Op, Param, Value
 from dlvm.ir.rewrite import Env, copy_ops, mapped, transform
-from dlvm.ops import Scan, While
+from dlvm.ops import Structured
 from dlvm.opt.facts import free, speculable
 from dlvm.passes import function_pass
 
-from .values import capturing, widened
+from .values import widened
 
 
 @function_pass
@@ -23,31 +23,32 @@ def hoist(fn: Function) -> Function:
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, While | Scan)
-        return _hoisted(op, env)
+        assert isinstance(op, Structured)
+        return _hoisted(op, env) if op.dataflow.loops else None
 
-    return transform(fn, visit, on=While | Scan)
+    return transform(fn, visit, on=Structured)
 
 
-def _hoisted(op: While | Scan, env: Env) -> Iterable[Value] | None:
-    count = len(op.captured)
-    inputs = op.body.params[len(op.body.params) - count :]
-    moved = _invariant(op.body, inputs)
+def _hoisted(op: Structured, env: Env) -> Iterable[Value] | None:
+    (body,) = op.giving
+    varying = op.carries + op.slices
+    inputs = body.params[varying:]
+    moved = _invariant(body, inputs)
     worth = [o for o in moved if not free(o)]
     if not worth:
         return None
     operands = mapped(op.operands, env)
-    captured = operands[len(operands) - count :]
+    captured = operands[op.seen][varying:]
     outside: Env = dict(zip(inputs, captured, strict=True))
     copy_ops(_ancestry(worth, moved), outside, {})
-    crossing = _still_used(op.body, set(worth))
+    crossing = _still_used(body, set(worth))
     params = [Param(v.type, f"invariant{i}") for i, v in enumerate(crossing)]
     inside: Env = dict(zip(crossing, params, strict=True))
-    regions = {"body": _body_without(op.body, set(worth), params, inside)}
-    if isinstance(op, While):
+    regions = {op.dataflow.bodies[0]: _body_without(body, set(worth), params, inside)}
+    if op.test is not None:
         copies = [Param(p.type, p.name) for p in params]
-        regions["condition"] = widened(op.condition, copies, {})
-    return capturing(op, operands, mapped(crossing, outside), **regions).results
+        regions[op.dataflow.test] = widened(op.test, copies, {})
+    return op.regrouped(operands, regions, mapped(crossing, outside)).results
 
 
 def _invariant(body: Function, captured: Sequence[Param]) -> list[Op]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import UnionType
 
 from dlvm.ir import Function, Module, Op, Value, inline
-from dlvm.ir.rewrite import Env, everywhere, has, mapped, transform
+from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
-from dlvm.ops import Call, Checkpoint, Kernel, Recompute
+from dlvm.ops import Call, Checkpoint, Kernel, Recompute, Structured
 from dlvm.ops.flow.calls import called, calls_itself
 from dlvm.passes import function_pass, module_pass
 
@@ -42,12 +43,14 @@ def _with_bodies(fn: Function, done: dict[str, Function]) -> Function:
         assert isinstance(op, Call)
         callee = done.get(op.callee.name)
         if callee is None or (size := sum(1 for _ in callee.walk())) > room:
-            return Call(op.operands, op.callee, op.types).results if type(op) is not Call else None
+            return Call(op.operands, op.callee, op.types).results if op.ruled is not None else None
         room -= size
         sizes = unify(callee.signature.params, tuple(v.type for v in op.operands))
         return inline(callee, mapped(op.operands, env), sizes)
 
-    return everywhere(fn, lambda body: transform(body, visit, on=Call)) if has(fn, Call) else fn
+    if not any(kind.enters for kind in fn.kinds):
+        return fn
+    return everywhere(fn, lambda body: transform(body, visit, on=Call))
 
 
 def callees_first(module: Module) -> Iterator[str]:
@@ -90,12 +93,7 @@ def open_checkpoints(fn: Function) -> Function:
 
     Nothing may be shared after it, or a first computation would be merged with another.
     """
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Checkpoint)
-        return inline(op.body, mapped(op.xs, env))
-
-    return transform(fn, visit, on=Checkpoint)
+    return opened(fn, Checkpoint)
 
 
 @function_pass
@@ -104,20 +102,20 @@ def open_recompute(fn: Function) -> Function:
 
     After fusion, so that no recomputation has joined a kernel that runs before its triggers.
     """
-
-    def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Recompute | Checkpoint)
-        return inline(op.body, mapped(op.xs, env))
-
-    return transform(fn, visit, on=Recompute | Checkpoint)
+    return opened(fn, Recompute | Checkpoint)
 
 
 @function_pass
 def inline_kernels(fn: Function) -> Function:
     """Write the body of each kernel where it stands: what kernels mean."""
+    return opened(fn, Kernel)
+
+
+def opened(fn: Function, kinds: type[Structured] | UnionType) -> Function:
+    """The function with the bodies of operations that run once where they stand."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        assert isinstance(op, Kernel)
-        return inline(op.body, mapped(op.xs, env))
+        assert isinstance(op, Structured)
+        return inline(op.giving[0], mapped(op.operands[op.seen], env))
 
-    return transform(fn, visit, on=Kernel)
+    return transform(fn, visit, on=kinds)

@@ -7,7 +7,7 @@ the documented error bound holds for every tree. ``Fold`` is the general form, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -154,6 +154,7 @@ class Fold(Reduction):
     """
 
     name = "fold"
+    one_nest: ClassVar[bool] = True
     xs: tuple[Value, ...]
     identities: tuple[float, ...]
     combine_region: Function

@@ -30,6 +30,11 @@ class Custom(Call):
 
     captured: tuple[Value, ...]
 
+    @property
+    def ruled(self) -> tuple[Value, ...]:
+        """Those that are not captured."""
+        return self.xs
+
 
 class CustomVjp(Custom):
     """``callee(xs, captured)``, whose derivative in reverse is said by two functions.

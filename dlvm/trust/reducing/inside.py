@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlvm.ir import Function, Op, Param, TensorType, Value, inline, splat
+from dlvm.ir.dataflow import Runs
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
-from dlvm.ops import Call, Checkpoint, Cond, Kernel, Recompute
+from dlvm.ops import Structured
 from dlvm.opt.regions.dropping import drop
 
 from .case import Case, Steps
@@ -17,7 +18,8 @@ from .case import Case, Steps
 def opened(case: Case) -> Steps:
     """Inlines a branch, call, checkpoint or kernel."""
     for op in case.main.walk():
-        if isinstance(op, Cond | Call | Checkpoint | Recompute | Kernel):
+        once = isinstance(op, Structured) and not op.dataflow.loops
+        if once or op.called is not None:
             visit = _opening(case, op)
             yield lambda visit=visit: case.with_main(
                 everywhere(case.main, lambda fn: transform(fn, visit))
@@ -29,19 +31,14 @@ def _opening(case: Case, which: Op) -> Callable[[Op, Env], Sequence[Value] | Non
         if op is not which:
             return None
         operands = mapped(op.operands, env)
-        match op:
-            case Cond():
-                taken = bool((case.run.seen or {})[op][0])
-                return inline(op.then if taken else op.otherwise, operands[1:])
-            case Call():
-                callee = case.module.function(op.callee.name)
-                types = [p.type for p in callee.params]
-                given = [v.type for v in operands]
-                return inline(callee, operands, _unified(types, given))
-            case Checkpoint() | Recompute() | Kernel():
-                return inline(op.body, operands[: len(op.xs)])
-            case _:
-                return None
+        if op.called is not None:
+            callee = case.module.function(op.called.name)
+            types = [p.type for p in callee.params]
+            return inline(callee, operands, _unified(types, [v.type for v in operands]))
+        assert isinstance(op, Structured)
+        choice = op.dataflow.runs is Runs.CHOICE
+        taken = not choice or bool((case.run.seen or {})[op][0])
+        return inline(op.giving[0 if taken else 1], operands[op.seen])
 
     return visit
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from dlvm.ir import Array, Declaration, Function, Module
 from dlvm.ir.rewrite import resized
-from dlvm.ops import Call
 
 from .case import Case, Steps, sizes_of
 
@@ -47,7 +46,7 @@ def _reachable(main: Function, others: Collection[Function]) -> list[Function]:
     pending = [main]
     while pending:
         for op in pending.pop().walk():
-            callee = op.callee.name if isinstance(op, Call) else ""
+            callee = op.called.name if op.called else ""
             if callee in names and callee not in found:
                 found[callee] = names[callee]
                 pending.append(names[callee])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.digits import distinct
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.proofs import Facts
 from dlvm.gen.loops.statements import (
@@ -21,7 +22,7 @@ from dlvm.gen.loops.statements import (
     Number,
     Store,
 )
-from dlvm.gen.loops.verifier import _distinct, verify
+from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.planner import blocks
 from dlvm.ir import F32, TensorType, parse
@@ -174,7 +175,7 @@ def test_offsets_that_are_called_distinct_are():
         offset = offset + dice.choice([0, 0, 0, 1]) * i
         down = dice.randint(1, most)
         facts = Facts().with_variable("%i", most - 1).with_variable("%j", across - 1)
-        if _distinct(offset, ["%i", "%j"], facts.given(down - 1 - i), {}):
+        if distinct(offset, ["%i", "%j"], facts.given(down - 1 - i), {}):
             shown += 1
             pairs = itertools.product(range(down), range(across))
             values = [evaluate(offset, {"%i": a, "%j": b}) for a, b in pairs]
@@ -210,7 +211,7 @@ def test_two_names_for_one_index_are_no_two_digits():
 def test_a_step_that_another_variable_makes_is_no_digit():
     x, y = symbol("%x"), symbol("%y")
     facts = Facts().with_variable("%x", 3).with_variable("%y", 3).given(y - 1)
-    assert not _distinct(x * y + y - 1, ["%x", "%y"], facts, {})
+    assert not distinct(x * y + y - 1, ["%x", "%y"], facts, {})
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 3), (2, 3, 2), (2, 2, 9)])
