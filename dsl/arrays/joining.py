@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
 
 
 @contextlib.contextmanager
-def _known_places(name: str, x: Tensor, axis: int, last: int) -> Iterator[None]:
+def _known_places(name: str, x: Tensor, axis: int, last: int) -> Generator[None]:
     """Tell NumPy's refusal of a position as ours: ``last`` is the largest that there is."""
     try:
         yield

@@ -11,7 +11,6 @@ from dlvm.base.errors import Origin, StagedAttributeError, StagedTypeError, Trac
 from dlvm.dsl.words.lines import Match, advised, assigned, joined
 from dlvm.dsl.words.names import lookup
 from dlvm.dsl.words.remedies import ADVICE, ARRAY, FLOAT, INDEX, INT, INTO, MASK, TEXT, TRUTH
-
 from dlvm.ir import TensorType
 
 from .scopes import user_origin

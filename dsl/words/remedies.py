@@ -163,8 +163,8 @@ class Pattern:
     expression, ``F`` any function of dlvm, also by a name in ``OURS``, ``T`` any element type, and
     ``args`` all arguments; an index ``i`` is one that is computed. In
     ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours, and a remedy
-    of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is what stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls
-    itself.
+    of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is what
+    stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls itself.
     """
 
     asked: tuple[str, ...]
@@ -180,8 +180,8 @@ PATTERNS = (
     Pattern(
         (TRUTH,),
         "if c: break",
-        "dlvm.while_loop(condition, body, state) in place of the loop: the state is a tuple of what "
-        "the loop changes, condition(state) says whether it goes on, ~({c}), and body(state) "
+        "dlvm.while_loop(condition, body, state) in place of the loop: the state is a tuple of "
+        "what the loop changes, condition(state) says whether it goes on, ~({c}), and body(state) "
         "returns the next state",
         "loop",
     ),

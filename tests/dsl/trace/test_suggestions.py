@@ -266,7 +266,11 @@ def test_what_a_body_itself_calls_wrongly_stays_pythons_error():
 # -- what is written otherwise ------------------------------------------------------------------
 
 
-@wrong(TraceError, "can't go into the NumPy array a", r"write a = dlvm\.zeros\(3\) before")
+@wrong(
+    TraceError,
+    "can't go into the NumPy array a",
+    r"write a = dlvm\.zeros\(3\) at line \d+, in place of np\.zeros\(3\)",
+)
 def filled_by_adding_in_a_loop(x):
     a = np.zeros(3)
     for i in range(3):
@@ -274,7 +278,7 @@ def filled_by_adding_in_a_loop(x):
     return a
 
 
-@wrong(TraceError, "can't become an index", r"dlvm\.fori_loop\(0, n, lambda i, carry")
+@wrong(TraceError, "can't become an index", r"x = dlvm\.fori_loop\(0, n, body, x\), where body")
 def a_count_of_calls(x):
     n = x[0, 0].astype(int)
     for i in range(n):  # here
