@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,30 +36,32 @@ class Structured(Control):
 
     # -- what passes ask -------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def offset(self) -> int:
         """How many operands stand before those that bodies see."""
-        first = next((s.name for s in self.layout if s.kind.startswith("operand")), "")
+        if not self.dataflow.steers:
+            return 0
+        first = next(s.name for s in self.layout if s.kind.startswith("operand"))
         return self._count(self.dataflow.steers) if first in self.dataflow.steers else 0
 
-    @property
+    @cached_property
     def seen(self) -> slice:
         """Which operands bodies see, one for each parameter."""
         first = self.offset
         hidden = self._count(self.dataflow.steers)
         return slice(first, first + len(self.operands) - hidden)
 
-    @property
+    @cached_property
     def carries(self) -> int:
         """How many values a loop carries."""
         return self._count(self.dataflow.carried)
 
-    @property
+    @cached_property
     def slices(self) -> int:
         """How many parameters behind the carried ones are slices."""
         return self._count(self.dataflow.sliced)
 
-    @property
+    @cached_property
     def giving(self) -> tuple[Function, ...]:
         """The regions whose results are those of the operation."""
         return tuple(getattr(self, name) for name in self.dataflow.bodies)
