@@ -140,6 +140,10 @@ class Op(Value):
     holds_regions: ClassVar[bool] = False
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
+    kernel_rule: ClassVar[str] = ""
+    """The method by which a class gives its operations a kernel; a family's base class names it."""
+    called: ClassVar[bool] = False
+    """Whether machine code calls ``reference`` in Python, as the class says no other way."""
     nondifferentiable: ClassVar[str] = ""
     operands: tuple[Value, ...]
     result_types: tuple[TensorType, ...]
@@ -161,6 +165,8 @@ class Op(Value):
             "types": tuple(s.name for s in cls.layout if s.kind == "types"),
         }
         cls.holds_regions = bool(cls._named["regions"])
+        cls.called = _is_called(cls)
+        cls.can_raise = cls.can_raise or cls.called
         cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:
             other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"
@@ -283,6 +289,16 @@ class Op(Value):
         """A key that is equal for operations that compute the same from the same operands."""
         regions = tuple(id(getattr(self, n)) for n in self._named["regions"])
         return (*self.facts(), regions, tuple(map(id, self.operands)))
+
+
+def _is_called(cls: type[Op]) -> bool:
+    """Whether an operation from outside of dlvm has neither a kernel nor a lowering."""
+    known = any("name" in base.__dict__ for base in cls.__mro__[1:])
+    if cls.__module__.startswith("dlvm.") or cls.holds_regions or known:
+        return False
+    family = next(base for base in cls.__mro__ if "kernel_rule" in base.__dict__)
+    rules = [(Op, "lowering")] + [(family, family.kernel_rule)] * bool(family.kernel_rule)
+    return all(getattr(cls, rule) is getattr(base, rule) for base, rule in rules)
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ ORDERED = (Call, Print, Tap, Push, Pop)
 
 def is_apart(op: Scan) -> bool:
     """Whether the trips of a loop may run in any order, and there is enough in them."""
-    if op.init or any(issubclass(kind, ORDERED) for kind in op.body.kinds):
+    if op.init or any(kind.called or issubclass(kind, ORDERED) for kind in op.body.kinds):
         return False
     made = sum_of(size_in_bytes(r.type) for inner in op.body.walk() for r in inner.results)
     trip = body_flops(op.body) + made
