@@ -297,8 +297,9 @@ def _is_called(cls: type[Op]) -> bool:
     if cls.__module__.startswith("dlvm.") or cls.holds_regions or known:
         return False
     family = next(base for base in cls.__mro__ if "kernel_rule" in base.__dict__)
-    rules = [(Op, "lowering")] + [(family, family.kernel_rule)] * bool(family.kernel_rule)
-    return all(getattr(cls, rule) is getattr(base, rule) for base, rule in rules)
+    rule = cls.kernel_rule
+    stated = bool(rule) and getattr(cls, rule) is not getattr(family, rule)
+    return cls.lowering is Op.lowering and not stated
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:

@@ -303,7 +303,7 @@ class Executable:
 
 
 class Printing:
-    """What machine code calls in Python: prints, taps and references; an exception ends the call."""
+    """What machine code calls in Python: prints, taps, references; an exception ends the call."""
 
     def __init__(
         self, prints: Sequence[Told], write: Callable[[str], None], calls: Sequence[Called] = ()

@@ -215,9 +215,9 @@ class Program:
     """Steps on storages. A donated parameter's storage may also be that of a result.
 
     ``callees`` are the functions that are entered from here or from one another; they share
-    constants, prints, calls of references and kernels with it. What is donated to an ``inner`` one is its caller's own,
-    and may be spoilt when the call ends with an error. A ``trip`` is the body of a loop, and enters
-    nothing but trips.
+    constants, prints, calls of references and kernels with it. What is donated to an ``inner`` one
+    is its caller's own, and may be spoilt when the call ends with an error. A ``trip`` is the body
+    of a loop, and enters nothing but trips.
     """
 
     name: str
@@ -281,7 +281,9 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def may_raise(step: Step) -> bool:
     """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, Check | Ask | Enter) or (isinstance(step, Launch) and step.kernel.may_raise)
+    return isinstance(step, Check | Ask | Enter) or (
+        isinstance(step, Launch) and step.kernel.may_raise
+    )
 
 
 def reads(step: Step) -> list[View]:
