@@ -141,6 +141,10 @@ class Op(Value):
     holds_regions: ClassVar[bool] = False
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False
+    kernel_rule: ClassVar[str] = ""
+    """The method by which a class gives its operations a kernel; a family's base class names it."""
+    asks_python: ClassVar[bool] = False
+    """Whether machine code calls ``reference`` in Python, as the class says no other way."""
     nondifferentiable: ClassVar[str] = ""
     dataflow: ClassVar[Dataflow | None] = None
     enters: ClassVar[str] = ""
@@ -167,6 +171,8 @@ class Op(Value):
             "types": tuple(s.name for s in cls.layout if s.kind == "types"),
         }
         cls.holds_regions = bool(cls._named["regions"])
+        cls.asks_python = _asks_python(cls)
+        cls.can_raise = cls.can_raise or cls.asks_python
         cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:
             other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"
@@ -299,6 +305,18 @@ class Op(Value):
         """A key that is equal for operations that compute the same from the same operands."""
         regions = tuple(id(getattr(self, n)) for n in self._named["regions"])
         return (*self.facts(), regions, tuple(map(id, self.operands)))
+
+
+def _asks_python(cls: type[Op]) -> bool:
+    """Whether an operation from outside of dlvm has neither a kernel nor a lowering."""
+    known = any("name" in base.__dict__ for base in cls.__mro__[1:])
+    stated = cls.holds_regions or cls.dataflow is not None
+    if cls.__module__.startswith("dlvm.") or stated or known:
+        return False
+    family = next(base for base in cls.__mro__ if "kernel_rule" in base.__dict__)
+    rule = cls.kernel_rule
+    stated = bool(rule) and getattr(cls, rule) is not getattr(family, rule)
+    return cls.lowering is Op.lowering and not stated
 
 
 def as_tuple(out: Any) -> tuple[Any, ...]:

@@ -97,19 +97,20 @@ class Interpreter:
         """Runs one operation and checks the types of its results."""
         try:
             outputs = op.run(self, *operands)
+            checked = tuple(np.asarray(o) for o in outputs)
         except UserError as error:
             raise error.located(op.origin) from None
         except (CompilerError, MemoryError):
             raise
         except Exception as error:
-            raise CompilerError(f"the reference of {op.name} raised {error!r}") from error
-        checked = tuple(np.asarray(o) for o in outputs)
-        for found, expected in zip(checked, op.result_types, strict=True):
-            if found.dtype != expected.dtype.numpy or found.shape != self.shape(expected):
-                raise CompilerError(
-                    f"expected the reference of {op.name} to return {expected}, "
-                    f"found {found.dtype}{list(found.shape)}"
-                )
+            raise _wrong(op, f"the reference of {op.name} raised {error!r}") from error
+        expected = [(t.dtype.numpy, self.shape(t)) for t in op.result_types]
+        if [(found.dtype, found.shape) for found in checked] != expected:
+            wanted = ", ".join(map(str, op.result_types)) or "no result"
+            told = ", ".join(f"{found.dtype}{list(found.shape)}" for found in checked)
+            raise _wrong(
+                op, f"expected the reference of {op.name} to return {wanted}, found {told}"
+            )
         return checked
 
     def shape(self, t: TensorType) -> tuple[int, ...]:
@@ -131,6 +132,14 @@ class Interpreter:
         copy.__dict__.update(op.__dict__)
         copy.__dict__.update(changed)
         return copy
+
+
+def _wrong(op: Op, what: str) -> Exception:
+    """The error for a reference that fails: the user's where the operation is."""
+    if not op.asks_python:
+        return CompilerError(what)
+    remedy = f"correct reference() or infer() of the class {type(op).__name__}"
+    return UserError(what, remedy=remedy).located(op.origin)
 
 
 def bind(

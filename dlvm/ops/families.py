@@ -43,6 +43,7 @@ class Elementwise(Op):
     reason for it, in those of the largest of the result, the operands and 1.
     """
 
+    kernel_rule = "scalar"
     public: ClassVar[str] = ""
     accepts: ClassVar[str] = "iuf"
     ulp: ClassVar[float] = 0.5
@@ -101,6 +102,7 @@ class Reduction(HasAxes, Op):
     become floats where ``accepts`` has floats alone.
     """
 
+    kernel_rule = "lift"
     accepts: ClassVar[str] = "biuf"
     widens: ClassVar[bool] = False
     pairwise: ClassVar[str] = ""

@@ -30,6 +30,8 @@ class Explanation:
     widenings: tuple[str, ...]
     donations: tuple[str, ...]
     refused: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    """Operations whose reference machine code calls in Python, and the lines that use them."""
     fast_laws: tuple[str, ...] = ()
     """Where laws would apply that ``numerics="fast"`` licenses, if that was asked for."""
 
@@ -56,6 +58,7 @@ class Explanation:
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
             _once(line for s in made for line in borders(s.road.kernels)),
+            _once(line for s in made for line in _calls(s)),
             _once(n for s in made if laws for n in fast_laws(s.road.optimized)),
         )
 
@@ -76,6 +79,7 @@ class Explanation:
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),
+            ("operations whose reference is called in Python", self.calls),
             ('laws that numerics="fast" would apply', self.fast_laws),
             (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
         ):
@@ -86,6 +90,11 @@ class Explanation:
 
 def _once(items: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))  # type: ignore[call-overload]
+
+
+def _calls(made: Compiled) -> list[str]:
+    ops = (op for fn in made.road.kernels.functions for op in fn.walk() if op.asks_python)
+    return [f"{op.name} at {op.origin}" for op in ops]
 
 
 def _donated(made: Compiled, donate: Collection[str]) -> list[str]:

@@ -54,7 +54,7 @@ def entry(
     With ``bare`` the only result is given as it is, else there is a tuple of them. By ``choice``
     calls choose their threads.
     """
-    serves = not interface.prints and bound_by(interface) is not None
+    serves = not interface.prints and not interface.calls and bound_by(interface) is not None
     if not serves or len(row(interface)) > MOST or (found := enter()) is None:
         return None
     writer = _Writer(library, interface, context, tape, choice)

@@ -22,13 +22,13 @@ from dlvm.gen.cpu.driver import ENTRY
 from dlvm.gen.llvm.binding import Library
 from dlvm.gen.loops import status
 from dlvm.gen.program.report import Report
-from dlvm.gen.program.steps import Told
+from dlvm.gen.program.steps import Called, Told
 from dlvm.gen.runtime import interrupts, pool, tape
 from dlvm.gen.runtime.activations import stack_budget
 from dlvm.gen.runtime.arenas import Arenas
-from dlvm.ir import Array, Module, TensorType
+from dlvm.ir import Array, Module, Op, TensorType
 from dlvm.ir.dims import evaluate
-from dlvm.ir.interpret import bind
+from dlvm.ir.interpret import Interpreter, bind
 from dlvm.ir.taps import Line, record, say
 
 from .entry import entry
@@ -197,7 +197,7 @@ class Executable:
         for made, told in zip(results, self.interface.results, strict=True) if soil else ():
             if told.overwrites is None:
                 made.reshape(-1).view(np.uint8)[:] = SOIL
-        printing = Printing(self.interface.prints, write)
+        printing = Printing(self.interface.prints, write, self.interface.calls)
         words = self._run(ready, results, symbols, printing, soil)
         if printing.error is not None:
             raise printing.error
@@ -303,18 +303,22 @@ class Executable:
 
 
 class Printing:
-    """What machine code calls to print or tap; an exception there ends the call."""
+    """What machine code calls in Python: prints, taps, references; an exception ends the call."""
 
-    def __init__(self, prints: Sequence[Told], write: Callable[[str], None]) -> None:
-        self.prints, self.write = prints, write
+    def __init__(
+        self, prints: Sequence[Told], write: Callable[[str], None], calls: Sequence[Called] = ()
+    ) -> None:
+        self.prints, self.write, self.calls = prints, write, calls
         self.error: BaseException | None = None
 
     def __call__(self, index: int, address: int, sizes: Any) -> int:
-        """Print the tensor at an address under its label, or tell those who listen; 1 if not."""
+        """Print or tap the tensor at an address, or run the call ``~index``; 1 if that raises."""
         try:
+            if index < 0:
+                self.ask(*self.calls[~index], address, sizes)
+                return 0
             label, type_, how = self.prints[index]
-            array = np.empty(tuple(sizes[: type_.rank]), type_.dtype.numpy)
-            ctypes.memmove(array.ctypes.data, address, array.nbytes)
+            array = _copied(address, type_, sizes[: type_.rank])
             if how == "tap":
                 record(label, array)
             else:
@@ -323,6 +327,30 @@ class Printing:
             self.error = error
             return 1
         return 0
+
+    def ask(self, op: Op, names: Sequence[str], address: int, sizes: Any) -> None:
+        """Run the reference of an operation; a row has the addresses of operands and results."""
+        types = [*(x.type for x in op.operands), *op.result_types]
+        row = (ctypes.c_void_p * len(types)).from_address(address)
+        known = dict(zip(names, sizes[: len(names)], strict=True))
+        given = [
+            _copied(at, t, _shape(t, known))
+            for at, t in zip(row, (x.type for x in op.operands), strict=False)
+        ]
+        for array in given:
+            array.flags.writeable = False
+        with np.errstate(all="ignore"):
+            found = Interpreter(Module(()), known).step(op, given)
+        for at, array in zip(row[len(given) :], found, strict=True):
+            ready = np.ascontiguousarray(array)
+            ctypes.memmove(at, ready.ctypes.data, ready.nbytes)
+
+
+def _copied(address: int | None, type_: TensorType, shape: Sequence[int]) -> Array:
+    """The tensor at an address, as an array of its own."""
+    array = np.empty(tuple(shape), type_.dtype.numpy)
+    ctypes.memmove(array.ctypes.data, address or 0, array.nbytes)
+    return array
 
 
 def _addresses(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:

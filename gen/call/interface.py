@@ -16,7 +16,7 @@ import numpy as np
 
 from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.report import program_work
-from dlvm.gen.program.steps import Program, Told
+from dlvm.gen.program.steps import Called, Program, Told
 from dlvm.ir import Array, Dim, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_dim, parse_type
 
@@ -59,6 +59,7 @@ class Interface:
     stack: int = 0
     constants: tuple[Array, ...] = ()
     prints: tuple[Told, ...] = ()
+    calls: tuple[Called, ...] = ()
 
     @staticmethod
     def of(program: Program, arena: Arena) -> Interface:
@@ -78,10 +79,14 @@ class Interface:
             program.enters,
             constants=tuple(np.array(a, order="C") for a in program.constants),
             prints=program.prints,
+            calls=program.calls,
         )
 
     def plain(self) -> tuple[dict[str, Any], list[bytes]]:
-        """This as JSON takes it, and the elements of the constants."""
+        """This as JSON takes it, and the elements of the constants.
+
+        ``calls`` are left out: no program with operations from outside dlvm is written.
+        """
         return {
             "name": self.name,
             "params": [[p.name, str(p.type), p.donated] for p in self.params],

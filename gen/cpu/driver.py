@@ -17,6 +17,7 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.report import step_work
 from dlvm.gen.program.steps import (
+    Ask,
     Check,
     Copy,
     Enter,
@@ -201,6 +202,9 @@ class Driver:
                     self.w.jump("leave")
             case Show(x=x, index=index):
                 self.show(index, x)
+            case Ask():
+                row = self.table("asked", "ptr", [self.address(v) for v in step.xs + step.results])
+                self.tell(~step.index, row, step.sizes)
             case Enter():
                 self.enter(step)
 
@@ -218,9 +222,13 @@ class Driver:
 
     def show(self, index: int, x: View) -> None:
         """Give a value to Python."""
+        self.tell(index, self.address(x), x.type.shape)
+
+    def tell(self, index: int, what: str, known: Sequence[Dim]) -> None:
+        """Call Python: a place in ``prints``, or ``~`` one in ``calls``, with what it is for."""
         interrupts.include_tell(self.text)
-        sizes = self.table("sizes", "i64", [self.size(d) for d in x.type.shape])
-        given = f"i64 {index}, ptr {self.address(x)}, ptr {sizes}"
+        sizes = self.table("sizes", "i64", [self.size(d) for d in known])
+        given = f"i64 {index}, ptr {what}, ptr {sizes}"
         self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
         self.leave_if_failed()
 

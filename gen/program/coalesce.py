@@ -17,6 +17,7 @@ from dlvm.ir.dims import substitute, symbols
 
 from .liveness import Liveness, around
 from .steps import (
+    Ask,
     Check,
     Copy,
     Enter,
@@ -33,6 +34,7 @@ from .steps import (
     View,
     While,
     Within,
+    reads,
     writes,
 )
 
@@ -118,7 +120,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
                 for other in live:
                     if other is not source and other not in around(view.storage):
                         apart(target, other)
-        if isinstance(step, Launch | Enter):
+        if isinstance(step, Launch | Ask | Enter):
             pairs = overlaps_forbidden(step) if isinstance(step, Launch) else _all_apart(step)
             for a, b in pairs:
                 if a in among and b in among:
@@ -128,9 +130,9 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
     return found
 
 
-def _all_apart(step: Enter) -> list[tuple[Storage, Storage]]:
+def _all_apart(step: Ask | Enter) -> list[tuple[Storage, Storage]]:
     """What a function writes is nothing else that it reads or writes."""
-    touched = dict.fromkeys(v.storage for v in (*step.arguments, *step.results))
+    touched = dict.fromkeys(v.storage for v in (*reads(step), *step.results))
     return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
 
 
@@ -240,6 +242,8 @@ class _Resolved:
                 return replace(step, condition=self.view(condition))
             case Show(x=x):
                 return replace(step, x=self.view(x))
+            case Ask(xs=xs, results=results):
+                return replace(step, xs=self.views(xs), results=self.views(results))
             case Enter(arguments=arguments, results=results):
                 views = {"arguments": self.views(arguments), "results": self.views(results)}
                 return replace(step, **views)

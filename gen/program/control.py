@@ -97,8 +97,9 @@ def to_program(module: Module, schedule: Schedule | None = None) -> Program:
     while len(callees) < len(book.called):
         callee = [*book.called.values()][len(callees)]
         callees.append(replace(callee.program(), inner=True, trip=callee.trip))
-    shared = tuple(array for array, _ in book.constants.values()), tuple(book.prints)
-    whole = [replace(p, constants=shared[0], prints=shared[1]) for p in (main, *callees)]
+    constants = tuple(array for array, _ in book.constants.values())
+    told = {"prints": tuple(book.prints), "calls": tuple(book.calls)}
+    whole = [replace(p, constants=constants, **told) for p in (main, *callees)]
     return replace(whole[0], callees=tuple(whole[1:]))
 
 
@@ -112,6 +113,7 @@ class Book:
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
         self.prints: list[p.Told] = []
+        self.calls: list[p.Called] = []
 
     def callee(self, name: str) -> Function:
         """A function that is called, and so becomes part of the program."""
@@ -363,11 +365,25 @@ def dense_window(op: Op) -> Dim | None:
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """An operation outside every kernel is one by itself."""
-    params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
-    with Builder() as b:
-        inner = op.rebuild(params)
-    body = Function("body", params, tuple(b.ops), inner.results)
+    params, inner = alone(op)
+    body = Function("body", params, (inner,), inner.results)
     return launch(low, Kernel(op.operands, body, family_of(op)), xs)
+
+
+def alone(op: Op) -> tuple[tuple[Param, ...], Op]:
+    """Parameters, and the operation on them."""
+    params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(op.operands))
+    with Builder():
+        return params, op.rebuild(params)
+
+
+def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
+    """A step that calls the reference of an operation."""
+    results = [low.room(t) for t in op.result_types]
+    calls, sizes = low.book.calls, tuple(map(symbol, low.symbols))
+    low.steps.append(p.Ask(tuple(xs), tuple(results), sizes, len(calls)))
+    calls.append((alone(op)[1], low.symbols))
+    return results
 
 
 def family_of(op: Op) -> str:
@@ -473,7 +489,7 @@ def lowering_of(op: Op) -> Lower:
         return BY_RUNS[op.dataflow.runs]
     if isinstance(op, Control):
         raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
-    return one_kernel
+    return ask if op.asks_python else one_kernel
 
 
 def part_of(low: Lowering, whole: View, index: Dim) -> View:

@@ -17,12 +17,14 @@ import numpy as np
 
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.status import WORDS
-from dlvm.ir import Array
+from dlvm.ir import Array, Module
 from dlvm.ir.dims import Dim, evaluate
+from dlvm.ir.interpret import Interpreter
 from dlvm.ir.taps import Line, record
 
 from .memory import Arena, plan
 from .steps import (
+    Ask,
     Check,
     Copy,
     Enter,
@@ -163,6 +165,12 @@ class Machine:
                 self.leave_if_failed()
             case Enter():
                 self.enter(step)
+            case Ask(xs=xs, results=results, sizes=sizes, index=index):
+                op, names = self.program.calls[index]
+                known = dict(zip(names, map(self.size, sizes), strict=True))
+                found = Interpreter(Module(()), known).step(op, [self.array(x).copy() for x in xs])
+                for result, array in zip(results, found, strict=True):
+                    self.array(result)[...] = array
             case Show(x=x, index=index):
                 label, _, how = self.program.prints[index]
                 if how == "tap":

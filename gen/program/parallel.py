@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlvm.cost import body_flops, size_in_bytes, sum_of
+from dlvm.ir import Op
 from dlvm.ops import Pop, Print, Push, Structured, Tap
 
 LEAST = 256
@@ -16,10 +17,15 @@ ORDERED = (Print, Tap, Push, Pop)
 def is_apart(op: Structured) -> bool:
     """Whether the trips of a loop may run in any order, and there is enough in them."""
     (body,) = op.giving
-    if op.carries or any(kind.enters or issubclass(kind, ORDERED) for kind in body.kinds):
+    if op.carries or any(_in_order(kind) for kind in body.kinds):
         return False
     made = sum_of(size_in_bytes(r.type) for inner in body.walk() for r in inner.results)
     trip = body_flops(body) + made
     whole = trip * op.trips
     small = isinstance(trip, int) and trip < LEAST
     return not (small or (isinstance(whole, int) and whole < 2 * WORTH))
+
+
+def _in_order(kind: type[Op]) -> bool:
+    """Whether operations of a class run on one thread, one after the other."""
+    return bool(kind.enters) or kind.asks_python or issubclass(kind, ORDERED)

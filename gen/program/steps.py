@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dlvm.gen.loops.statements import Buffer, LoopKernel
-from dlvm.ir import Array, Dim, DType, TensorType
+from dlvm.ir import Array, Dim, DType, Op, TensorType
 from dlvm.ir.dims import product
 
 
@@ -177,6 +177,19 @@ class Show:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Ask:
+    """Call the reference of an operation that no kernel computes; ``calls`` has it at that index.
+
+    ``sizes`` are the symbols of the function at this place.
+    """
+
+    xs: tuple[View, ...]
+    results: tuple[View, ...]
+    sizes: tuple[Dim, ...]
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Enter:
     """Run another function of the program on memory of its own.
 
@@ -192,7 +205,9 @@ class Enter:
 
 Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
-Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show | Enter
+Called: TypeAlias = tuple[Op, tuple[str, ...]]
+"""An operation whose reference is called, and the names of the sizes that a call of it passes."""
+Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show | Ask | Enter
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -200,9 +215,9 @@ class Program:
     """Steps on storages. A donated parameter's storage may also be that of a result.
 
     ``callees`` are the functions that are entered from here or from one another; they share
-    constants, prints and kernels with it. What is donated to an ``inner`` one is its caller's own,
-    and may be spoilt when the call ends with an error. A ``trip`` is the body of a loop, and enters
-    nothing but trips.
+    constants, prints, calls of references and kernels with it. What is donated to an ``inner`` one
+    is its caller's own, and may be spoilt when the call ends with an error. A ``trip`` is the body
+    of a loop, and enters nothing but trips.
     """
 
     name: str
@@ -216,6 +231,7 @@ class Program:
     callees: tuple[Program, ...] = ()
     inner: bool = False
     trip: bool = False
+    calls: tuple[Called, ...] = ()
 
     def walk(self) -> Iterator[Step]:
         """Every step, those inside right after the one that holds them, those of callees last."""
@@ -265,7 +281,9 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def may_raise(step: Step) -> bool:
     """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, Check | Enter) or (isinstance(step, Launch) and step.kernel.may_raise)
+    return isinstance(step, Check | Ask | Enter) or (
+        isinstance(step, Launch) and step.kernel.may_raise
+    )
 
 
 def reads(step: Step) -> list[View]:
@@ -283,6 +301,8 @@ def reads(step: Step) -> list[View]:
             return [tape]
         case Show(x=x):
             return [x]
+        case Ask(xs=xs):
+            return [*xs]
         case Enter(arguments=arguments):
             return [*arguments]
         case For():
@@ -300,7 +320,7 @@ def writes(step: Step) -> list[View]:
             return [result]
         case Pop(xs=xs, result=result):
             return [*xs, result]
-        case Enter(results=results):
+        case Ask(results=results) | Enter(results=results):
             return [*results]
         case _:
             return []

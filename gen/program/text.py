@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .memory import Arena, plan
 from .steps import (
+    Ask,
     Check,
     Copy,
     Enter,
@@ -83,7 +84,7 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
             lines.append(indent + leaf_text(step))
 
 
-def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Enter) -> str:
+def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Ask | Enter) -> str:
     """A step without steps inside."""
     match step:
         case Launch():
@@ -100,6 +101,8 @@ def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Enter) -> str:
             sizes = f" sizes ({', '.join(map(str, step.sizes))})" if step.sizes else ""
             results = _list(step.results)
             return f"enter @{step.callee}({_list(step.arguments)}) -> ({results}){sizes}"
+        case Ask():
+            return f"call reference {step.index} ({_list(step.xs)}) -> ({_list(step.results)})"
         case Show():
             return f"show {view_text(step.x)} as {step.index}"
 

@@ -69,7 +69,9 @@ class Partition:
 
     def place(self, op: Op, place: int) -> None:
         """Put one operation where it belongs; its operands have been placed."""
-        if (through := self.read_through(op)) is not None:
+        if op.asks_python:
+            self.stay_outside(op, place)
+        elif (through := self.read_through(op)) is not None:
             self.through[op] = through
         elif isinstance(op, Scattering):
             self.scatter(op, place)
