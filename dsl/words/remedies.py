@@ -71,6 +71,8 @@ UNSIZED = {
 
 GRADIENT = "dlvm.grad(f)(x) gives the gradient of a function"
 OUTSIDE = "there is no {0} yet: call np.linalg.{0} outside of staged functions and pass the result"
+CALLED = "call it outside of staged functions and pass the result"
+COUNTED = "it needs shapes that depend on data: call it on the results of a call"
 ADVICE = {
     **{name: f"it needs shapes that depend on data; {why}" for name, why in UNSIZED.items()},
     **{
@@ -81,6 +83,21 @@ ADVICE = {
         )
     },
     **dict.fromkeys(("apply_along_axis", "vectorize"), "write dlvm.vmap(f), with in_axes="),
+    "fill_diagonal": "write a = dlvm.where(dlvm.eye(a.shape[0], dtype=bool), value, a)",
+    "choose": "write dlvm.take_along_axis(dlvm.stack(choices), a[None], axis=0)[0]",
+    "copyto": "write dst = dlvm.where(where, src, dst)",
+    **dict.fromkeys(("put", "place", "putmask"), "write a = a.at[i].set(v), or dlvm.where"),
+    "apply_over_axes": "call the function with axis=(0, 1)",
+    "lexsort": "sort by one key after the other: dlvm.argsort is stable",
+    "ix_": "index with rows[:, None] and columns[None, :]",
+    **dict.fromkeys(("union1d", "setxor1d", "trim_zeros"), COUNTED),
+    **dict.fromkeys(("gcd", "lcm", "bitwise_count", "packbits", "unpackbits"), CALLED),
+    **dict.fromkeys(("frexp", "ldexp", "spacing"), "scale by dlvm.exp2 of a whole number"),
+    "nancumsum": "write dlvm.cumsum(dlvm.where(dlvm.isnan(x), 0, x))",
+    "nancumprod": "write dlvm.cumprod(dlvm.where(dlvm.isnan(x), 1, x))",
+    **dict.fromkeys(("roots", "polyfit", "polydiv", "poly"), CALLED),
+    **dict.fromkeys(("save", "savetxt", "savez", "savez_compressed"), "save the results of a call"),
+    **dict.fromkeys(("array2string", "array_repr", "array_str"), "dlvm.print writes in each call"),
     **dict.fromkeys(("argnums", "static_argnums"), "options of ours are wrt= and static="),
     **dict.fromkeys(("device_put", "device", "cuda"), "arrays are NumPy's, so leave it out"),
     "pmap": "dlvm.vmap(f) runs side by side; threads= of dlvm.function says on how many threads",
@@ -115,9 +132,9 @@ ADVICE = {
     "shape=": "write dlvm.full(shape, value, dtype=x.dtype)",
     "subok=": "leave it out: there are no subclasses of arrays",
     "initial=": "write dlvm.maximum(result, initial), or dlvm.minimum",
-    "weights=": "call it outside of staged functions and pass the result",
+    "weights=": CALLED,
     "fweights=": "repeat the observations: dlvm.repeat(m, times, axis=1)",
-    "aweights=": "call it outside of staged functions and pass the result",
+    "aweights=": CALLED,
     "mean=": "leave it out: the mean is computed once",
     "period=": "write x % period, and the first point again at the end of xp and fp",
     "to_end=": "write dlvm.concat([differences, to_end])",
