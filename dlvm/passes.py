@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dlvm.base import environment
 from dlvm.base.errors import CompilerError, DlvmError, DTypeError, IRError, ShapeError, UserError
+from dlvm.base.progress import doing
 from dlvm.ir import Function, Module
 from dlvm.ir.rewrite import everywhere
 
@@ -92,6 +93,7 @@ def run(
     check = bool(environment.verifying()) if verify is None else verify
     for step in pipeline:
         start = time.perf_counter()
+        doing(f"pass {step.name}", module.operations)
         before, module = module, _applied(step, module)
         if watch is not None:
             watch(step.name, module, time.perf_counter() - start)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+from dlvm.base.progress import doing
 from dlvm.gen.call.executable import Executable, Texts
 from dlvm.gen.call.interface import Interface
 from dlvm.gen.call.sizes import emit_sizes
@@ -28,6 +29,13 @@ from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
 
+PHASES = {
+    "loops": "lowering to loops",
+    "memory": "planning memory",
+    "llvm": "writing LLVM code",
+    "machine": "making machine code",
+}
+"""What each phase is called in reports of progress."""
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
 
 
@@ -48,19 +56,19 @@ def build(
     """
     target = target or Target.host()
     seconds: dict[str, float] = {}
-    with _timed(seconds, "loops"):
+    with _timed(seconds, "loops", module):
         given = None if schedule is None else parse_schedule(schedule)
         program = coalesce(to_program(module, given))
         if given is not None:
             given.check(program.kernels())
-    with _timed(seconds, "memory"):
+    with _timed(seconds, "memory", module):
         arena = bounds.apart(program) if check else plan(program)
-    with _timed(seconds, "llvm"):
+    with _timed(seconds, "llvm", module):
         interface = Interface.of(program, arena)
         made = emit(program, arena, interface, target)
         interface = replace(interface, stack=made.stack if interface.enters else 0)
         text = bounds.checked(str(made), owner=True) if check else str(made)
-    with _timed(seconds, "machine"):
+    with _timed(seconds, "machine", module):
         with bounds.written() if check else nullcontext():
             objects = (object_code(text, target, level=level), *made.others())
         library = Library(objects[0], target, *objects[1:])
@@ -108,7 +116,8 @@ def emit(program: Program, arena: Arena, interface: Interface, target: Target) -
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], phase: str) -> Generator[None]:
+def _timed(seconds: dict[str, float], phase: str, module: Module) -> Generator[None]:
     start = time.perf_counter()
+    doing(PHASES[phase], module.operations)
     yield
     seconds[phase] = time.perf_counter() - start

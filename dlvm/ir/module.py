@@ -65,6 +65,10 @@ class Module:
         """The declared functions that are not expanded yet."""
         return tuple(e for e in self.entries if isinstance(e, Declaration))
 
+    def operations(self) -> int:
+        """The number of operations of all functions, without those inside of regions."""
+        return sum(len(fn.ops) for fn in self.functions)
+
     def entry(self, name: str) -> Entry:
         """The function or declaration with this name."""
         if name not in self._index:

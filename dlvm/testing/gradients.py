@@ -188,7 +188,7 @@ class Check:
             if array.size > limit:
                 some = np.sort(self.dice.choice(every, limit, replace=False))
             leaf = Leaf(label, array.shape, every, some)
-            found = [look.element(k) for k in leaf.some]
+            found = [look.sure(k) for k in leaf.some]
             if fault := look.fault(leaf, found):
                 raise self._error(fault)
             self.checked.append(look.checked(leaf, found))
@@ -200,7 +200,7 @@ class Check:
         rest: Array = np.setdiff1d(leaf.every, leaf.some)
         while look.along(rest, self.dice.choice([-1.0, 1.0], rest.size)):
             if rest.size == 1:
-                return look.fault(leaf, [look.element(int(rest[0]))])
+                return look.fault(leaf, [look.sure(int(rest[0]))])
             half: list[Array] = [rest[: rest.size // 2], rest[rest.size // 2 :]]
             signs = [self.dice.choice([-1.0, 1.0], h.size) for h in half]
             guilty_half = [h for h, s in zip(half, signs, strict=True) if look.along(h, s)]
@@ -216,7 +216,7 @@ class Check:
         by = look.slope(v)
         for k in np.flatnonzero(_apart(found, by, allowed)):
             again = agreed(by, look.slope(v, OTHER))
-            if _apart(found, again, allowed)[k]:
+            if _apart(found, again, allowed)[k] and not self._bent(look, v, again)[k]:
                 raise self._error(
                     Fault(
                         " and ".join(self.labels[:3]),
@@ -229,6 +229,13 @@ class Check:
                         cause(Evidence(found, again.value, again.error, found.shape)),
                     )
                 )
+
+    def _bent(self, look: Look, v: Array, along: Slope) -> Array:
+        """At which results the slope along ``v`` is not the sum of those along two parts of it."""
+        part = self._normal(v)
+        one, other = look.slope(part), look.slope(v - part)
+        bound = CLEAR * (along.error + one.error + other.error)
+        return np.abs(along.value - one.value - other.value) > bound
 
     def _transposed(self, look: Look, v: Array, tangent: Question) -> None:
         """``<J v, w> = <v, J' w>``."""
@@ -301,7 +308,9 @@ class Check:
         return GradientError(
             f"nothing of the gradient of {self.name} could be checked",
             origin=user_origin(),
-            notes=("every derivative is lost in rounding, at a jump or at the border of a domain",),
+            notes=(
+                "every derivative is lost in rounding, at a jump, a tie or the border of a domain",
+            ),
             remedy="pass arguments where the function changes visibly",
         )
 

@@ -17,6 +17,8 @@ VISIBLE = 1e-3
 """A derivative that may be wrong by more than this part of itself has not been checked."""
 OTHER = 0.37 * FIRST
 """Another first step, for a second opinion."""
+BENDS = 4
+"""Random directions in which a function is tried before it counts as linear at a point."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,34 @@ class Look:
         direction[k] = size = float(self.scale[k])
         return self._element(k, self.slope(direction, first), size)
 
+    def sure(self, k: int) -> Element:
+        """The derivative with respect to one element; where the adjoint differs, by two opinions.
+
+        An element with respect to which there is no derivative, as a tie of three has one partial
+        derivative along each axis and another one beside it, is marked like one at a jump.
+        """
+        e = self.element(k)
+        if not self.is_wrong(e) or not self.is_wrong(e := self.again(e)):
+            return e
+        return replace(e, jump=True) if self.is_bent(e) else e
+
+    def is_bent(self, e: Element) -> bool:
+        """Whether the slope along an element changes with how the other elements move.
+
+        A derivative is linear: the slope along a sum of directions is the sum of the slopes.
+        """
+        dice = np.random.default_rng(e.at)
+        for _ in range(BENDS):
+            aside = dice.standard_normal(self.function.x.size) * self.scale
+            both = aside.copy()
+            both[e.at] += self.scale[e.at]
+            one, other = (self._element(e.at, self.slope(d), 1.0) for d in (both, aside))
+            size = float(self.scale[e.at])
+            bound = CLEAR * (one.error + other.error + e.error * size)
+            if abs(one.value - other.value - e.value * size) > bound:
+                return True
+        return False
+
     def again(self, e: Element) -> Element:
         """The same by other steps, as sure as the two agree."""
         direction = np.zeros(self.function.x.size)
@@ -123,11 +153,8 @@ class Look:
     # -- all of an array -------------------------------------------------------------------------
 
     def fault(self, leaf: Leaf, elements: list[Element]) -> Fault | None:
-        """What is wrong, by two opinions."""
-        wrong: list[Element] = []
-        for e in elements:
-            if self.is_wrong(e) and self.is_wrong(other := self.again(e)):
-                wrong.append(other)
+        """The worst of the elements, made by ``sure``, at which the adjoint is wrong."""
+        wrong = [e for e in elements if self.is_wrong(e)]
         if not wrong:
             return None
         worst = max(wrong, key=lambda e: abs(float(self.found[e.at]) - e.value))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import TraceError
 from dlvm.base.locks import Order, held_at_fork
+from dlvm.base.progress import compiling
 from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.captures import Captures
 from dlvm.dsl.state.watch import State
@@ -91,7 +92,7 @@ class Programs:
         return self._choose(key, arguments, tree, leaves)
 
     def _choose(self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
-        with COMPILING:
+        with COMPILING, compiling(self.source.label):
             signature = self.source.signature(arguments, tree, leaves)
             latest = None
             for _ in range(ROUNDS):
@@ -159,14 +160,14 @@ class Programs:
 
     def compiled(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Compiled:
         """The program for such arguments, which may be specs."""
-        with COMPILING:
+        with COMPILING, compiling(self.source.label):
             signature = self.source.signature(arguments, tree, leaves)
             kept = (made for made in self._for(signature) if made.state.current() is not None)
             return next(kept, None) or self._compile(signature, arguments, leaves)
 
     def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
         """The traced program for such arguments, which may be specs."""
-        with COMPILING:
+        with COMPILING, compiling(self.source.label):
             signature = self.source.signature(arguments, tree, leaves)
             program = self._trace(signature, arguments)[0]
             program.trace.forget()

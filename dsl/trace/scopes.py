@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError
+from dlvm.base.progress import doing
 from dlvm.dsl.words.origins import origin_in as origin_in
 from dlvm.dsl.words.origins import steps_of_users
 from dlvm.dsl.words.origins import user_origin as user_origin
@@ -37,6 +38,10 @@ from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
 
+EACH = 256
+"""Operations of a scope after which a trace may report its progress."""
+
+
 class Recorder(Builder):
     """A builder that stamps every operation with the user's line."""
 
@@ -45,6 +50,8 @@ class Recorder(Builder):
         if op.origin is None:
             op.origin = self.origin or user_origin()
         self.ops.append(op)
+        if not len(self.ops) % EACH:
+            doing("tracing", self.ops.__len__)
 
 
 def plain_name(name: str) -> str:

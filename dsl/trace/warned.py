@@ -6,12 +6,13 @@ import warnings
 from collections import Counter
 
 from dlvm.base.errors import Origin, TraceWarning
+from dlvm.base.progress import LARGE
 from dlvm.ir import Module
 
 from .scopes import user_origin
 
-UNROLLED = 5000
-"""How many operations of one line are told as an unrolled loop."""
+UNROLLED = LARGE
+"""Operations recorded at one line above which that line is reported as an unrolled loop."""
 
 
 def warned(message: str, origin: Origin | None) -> None:
@@ -23,7 +24,7 @@ def warned(message: str, origin: Origin | None) -> None:
 
 def unrolled(label: str, module: Module, told: set[str]) -> None:
     """Warn once of a trace with thousands of operations that one line has recorded."""
-    if "unrolled" in told or sum(len(fn.ops) for fn in module.functions) < UNROLLED:
+    if "unrolled" in told or module.operations() < UNROLLED:
         return
     lines = Counter(
         (op.origin.file, op.origin.line) for fn in module.functions for op in fn.ops if op.origin

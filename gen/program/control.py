@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dlvm.base.errors import CompilerError
+from dlvm.base.progress import doing
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
@@ -214,6 +215,7 @@ class Lowering:
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
         plain = replace(lower(op, name), origin=op.origin)
+        doing("lowering to loops", self.book.module.operations)
         given = self.book.schedule
         return planned(plain) if given is None else given.applied(plain)
 

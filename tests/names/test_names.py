@@ -65,6 +65,11 @@ def drawn_from(form: Form, numbers: np.ndarray, seed: int) -> Form:
     return form.of(arrays)
 
 
+def special(form: Form, beyond: bool) -> np.ndarray:
+    """Special elements; those beyond every finite number only where the meaning has them."""
+    return BEYOND if beyond and form.name not in FINITE else SPECIAL
+
+
 def variants(form: Form) -> Iterator[Form]:
     """The same call at ordinary and special elements, of every type, and of no elements."""
     yield form
@@ -124,8 +129,8 @@ def test_machine_code_gives_the_values_of_its_meaning(piece: int):
         lambda operands: [f.on(f.call, a) for f, a in zip(forms, operands, strict=True)]
     )
     wrong: list[str] = []
-    for seed in (None, *SEEDS):
-        some = [f if seed is None else drawn_from(f, SPECIAL, seed) for f in forms]
+    for seed, beyond in [(None, False), *itertools.product(SEEDS, (False, True))]:
+        some = [f if seed is None else drawn_from(f, special(f, beyond), seed) for f in forms]
         for form, found in zip(some, staged([list(f.arrays) for f in some]), strict=True):
             if has_meaning(form):
                 wrong += [

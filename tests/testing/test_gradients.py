@@ -215,6 +215,29 @@ def test_ties_share_and_lie_between_the_slopes():
     assert [k.element for k in report.kinks] == ["x[0]", "x[1]"]
 
 
+def test_ties_that_bend_a_function_between_the_axes_are_no_fault():
+    """The middle of three equal numbers stays where it is along each axis, and moves beside them."""
+    ties = np.array([1.0, 1.0, 1.0, 3.0])
+    for f in (
+        lambda x: dlvm.median(x[:3]) + x[3] ** 2,
+        lambda x: dlvm.sort(x)[1] * x[3],
+        lambda x: dlvm.quantile(x, 0.4) * x.sum(),
+    ):
+        report = gradcheck(f, ties)
+        assert any(c.seen for c in report.arguments)
+
+
+def test_a_wrong_rule_beside_ties_is_still_found():
+    @dlvm.custom_vjp
+    def squared(x):
+        return x * x
+
+    squared.defvjp(lambda x: (x * x, x), lambda x, dy: (3 * x * dy,))
+    ties = np.array([1.0, 1.0, 1.0, 3.0])
+    with pytest.raises(dlvm.testing.GradientError, match=r"x\[3\]: found"):
+        gradcheck(lambda x: dlvm.median(x[:3]) + squared(x[3]), ties)
+
+
 def test_a_kink_nearby_only_makes_the_step_smaller():
     for distance in (1e-2, 1e-4, 1e-6):
         report = gradcheck(lambda x: dlvm.maximum(x, 0.0).sum(), np.array([distance, 1.0]), order=1)
