@@ -37,7 +37,6 @@ from dlvm.ir import (
 from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
-
 EACH = 256
 """Operations of a scope after which a trace may report its progress."""
 

@@ -216,7 +216,7 @@ def test_ties_share_and_lie_between_the_slopes():
 
 
 def test_ties_that_bend_a_function_between_the_axes_are_no_fault():
-    """The middle of three equal numbers stays where it is along each axis, and moves beside them."""
+    """The middle of three equal numbers stays along each axis, and moves between the axes."""
     ties = np.array([1.0, 1.0, 1.0, 3.0])
     for f in (
         lambda x: dlvm.median(x[:3]) + x[3] ** 2,
