@@ -7,6 +7,7 @@ but the few names that the array API standard changed.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from dlvm.dsl.words.remedies import ADVICE, OURS, UNSIZED
 from .elementwise import refuse_out
 from .spelling import by_our_names, changes_nothing, numpys, parameters
 
+MEANT = ("numpy", "numpy._core.umath", "scipy.special")
+"""Modules whose ufuncs mean what ours of the same name do."""
+OWN = "write it as a Python function of dlvm's functions, or call it outside of staged functions"
 LEFT_OUT = "leave it out"
 ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) lists what there is"
 
@@ -29,6 +33,8 @@ ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) li
 def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``np.sin(x)`` and operators with a NumPy array on the left."""
     name: str = ufunc.__name__
+    if not any(ufunc is getattr(sys.modules.get(m), name, None) for m in MEANT):
+        raise _unstaged(f"{name}, a ufunc that is not NumPy's,", OWN)
     if any(isinstance(x, np.ndarray) for x in kwargs.get("out", ())):
         raise into_numpy(name)
     refuse_out(kwargs.get("out"))

@@ -38,7 +38,7 @@ def by_our_names(name: str, fn: Callable[..., Any], given: Mapping[str, Any]) ->
             found[key] = value  # for the error of a call that does not fit
         elif not changes_nothing(key, value, theirs):
             raise ArgumentError(
-                f"{name} takes no {key}={value!r:.40}",
+                f"{name} takes no {key}={' '.join(f'{value!r:.40}'.split())}",
                 remedy=ADVICE.get(f"{key}=", "leave it out"),
             )
     return found

@@ -185,9 +185,13 @@ def unlike(
 def _pairs(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[inspect.Parameter, Any]]:
-    """Each parameter with what it is given; one that takes many with each of its arguments."""
+    """Each parameter with its argument; nothing of a call that does not fit the signature."""
     signature = inspect.signature(fn)
-    for name, given in signature.bind(*args, **kwargs).arguments.items():
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    for name, given in bound.items():
         parameter = signature.parameters[name]
         if parameter.kind is parameter.VAR_POSITIONAL:
             yield from ((parameter, x) for x in given)

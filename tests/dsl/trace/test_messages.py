@@ -200,7 +200,7 @@ MISTAKES = [
     (
         lambda: dlvm.function(lambda x: np.spacing(x))(W),
         TraceError,
-        (r"np\.spacing can't be staged", "help: compute it outside"),
+        (r"np\.spacing can't be staged", "help: scale by dlvm.exp2 of a whole number"),
     ),
     # losses
     (

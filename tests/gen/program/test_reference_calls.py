@@ -61,6 +61,38 @@ class Short(Elementwise):
     def reference(self, *operands: Array) -> Any:
         return operands[0][:1]
 
+class Parts(Elementwise):
+    "The fraction and the whole part, and whether there is a fraction."
+    name = "called_parts"
+    accepts = "f"
+    x: Value
+    def infer(self):
+        t = super().infer()
+        return t, t.with_dtype(dlvm.ir.I32), t.with_dtype(dlvm.ir.BOOL)
+    def reference(self, *operands: Array) -> Any:
+        fraction, whole = np.modf(operands[0])
+        return fraction, whole.astype(np.int32), fraction != 0
+    def adjoint(self, *dy: Value):
+        return (dy[0],)
+
+class Wide(Elementwise):
+    "Elements of another type than was promised."
+    name = "called_wide"
+    accepts = "f"
+    x: Value
+    def reference(self, *operands: Array) -> Any:
+        return operands[0].astype(np.float64)
+
+class One(Elementwise):
+    "One result where two were promised."
+    name = "called_one"
+    accepts = "f"
+    x: Value
+    def infer(self):
+        return super().infer(), super().infer()
+    def reference(self, *operands: Array) -> Any:
+        return operands[0]
+
 rng = np.random.default_rng(3)
 wave, fussy, short = dlvm.called_wave, dlvm.called_fussy, dlvm.called_short
 """
@@ -73,6 +105,64 @@ for dtype in (np.float32, np.float64):
         found = f(x)
         assert found.dtype == dtype and found.shape == shape
         assert np.array_equal(found, np.sin(x * 2) + dtype(1)), (dtype, shape)
+"""
+
+SEVERAL = """
+parts = dlvm.called_parts
+def f(x):
+    fraction, whole, some = parts(x * 3)
+    return fraction + 1, whole * 2, dlvm.where(some, fraction, 7.0)
+for shape in ((), (0,), (5,), (30, 41)):
+    x = rng.normal(size=shape)
+    fraction, whole = np.modf(x * 3)
+    want = fraction + 1, whole.astype(np.int32) * 2, np.where(fraction != 0, fraction, 7.0)
+    for found, expected in zip(dlvm.function(f)(x), want):
+        assert found.dtype == expected.dtype and np.array_equal(found, expected), shape
+assert np.array_equal(dlvm.function(lambda x: parts(x)[1])(x), np.trunc(x))  # the others unused
+g = dlvm.grad(lambda x: (parts(x)[0] * x).sum())
+assert np.allclose(dlvm.function(g)(x), np.modf(x)[0] + x)
+"""
+
+FOREIGN = """
+import platform
+if platform.machine() != "x86_64":
+    raise SystemExit(0)
+from tests.gen.runtime.test_floating import FLUSHING, TOWARDS_ZERO, in_mode, mode
+seen = []
+class Seer(Elementwise):
+    "Half of x, as NumPy computes it in the mode of the caller."
+    name = "called_seer"
+    accepts = "f"
+    x: Value
+    def reference(self, *operands: Array) -> Any:
+        seen.append(mode())
+        return operands[0] * 0.5
+f = dlvm.function(lambda x: (x * 0.5, dlvm.called_seer(x), (x * 0.25).sum()))
+tiny = np.full(5, 5e-320)
+f(tiny)
+for foreign in (FLUSHING, TOWARDS_ZERO):
+    seen.clear()
+    with in_mode(foreign):
+        half, asked, total = f(tiny)
+        expected = tiny * 0.5
+        still = mode()
+    assert seen == [still], "the reference runs in the mode of the caller"
+    assert np.array_equal(asked, expected)
+    assert np.array_equal(half, tiny * 0.5) and total == (tiny * 0.25).sum(), "kernels do not"
+"""
+
+DONATED = """
+f = dlvm.function(lambda x: wave(x) * 2, donate=("x",))
+for n in (1, 6, 1000):
+    x = rng.normal(size=n)
+    want = np.sin(x) * 2
+    assert np.array_equal(f(x), want)
+y, back = dlvm.vjp(wave, x := rng.normal(size=4))
+step = dlvm.function(lambda x: wave(x) + 1, donate=("x",))
+kept = x.copy()
+step(x)
+x[:] = 0
+assert np.allclose(back(np.ones(4)), np.cos(kept)), "a pullback owns what it keeps"
 """
 
 LOOPS = """
@@ -124,6 +214,10 @@ either = dlvm.function(lambda p, x: dlvm.where(p, fussy(dlvm.where(p, x, 1.0)), 
 assert np.array_equal(either(good < 0, -good), 0 * good)
 guarded = dlvm.function(lambda n, x: dlvm.fori_loop(0, n, lambda i, c: c + fussy(x), x))
 assert np.array_equal(guarded(0, -good), -good)  # no trip, so nothing raises
+message = told(dlvm.function(lambda x: dlvm.called_wide(x) * 2), np.ones(3, np.float32))
+assert "expected the reference of called_wide to return f32[3], found float64[3]" in message
+message = told(dlvm.function(lambda x: dlvm.called_one(x)[0] * 2), good)
+assert "reference of called_one to return f64[3], f64[3], found float64[3]" in message, message
 message = told(dlvm.function(lambda x: short(x) * 2), good)
 assert "expected the reference of called_short to return f64[3], found float64[1]" in message
 """
