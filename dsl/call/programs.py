@@ -21,7 +21,7 @@ from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.captures import Captures
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.scopes import Trace
-from dlvm.dsl.trace.specs import Arguments, check_lists, unlike_an_array
+from dlvm.dsl.trace.specs import Arguments, check_lists, no_field, unlike_an_array
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import captured_functions, node_kinds
@@ -255,8 +255,10 @@ class Programs:
         trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
         try:
             program = trace_program(trace, inputs, source.body(arguments, tree))
-        except TypeError as error:
-            if (explained := unlike_an_array(error, arguments)) is None:
+        except (TypeError, AttributeError) as error:
+            lost = isinstance(error, AttributeError)
+            explained = no_field(error) if lost else unlike_an_array(error, arguments)
+            if explained is None:
                 raise
             raise explained from error
         return program, captures, inputs

@@ -13,7 +13,7 @@ from dlvm.dsl.words.names import lookup
 from dlvm.dsl.words.remedies import ADVICE, ARRAY, FLOAT, INDEX, INT, INTO, MASK, TEXT, TRUTH
 from dlvm.ir import TensorType
 
-from .scopes import user_origin
+from .scopes import current, user_origin
 from .suggestions import instead
 
 if TYPE_CHECKING:
@@ -55,13 +55,24 @@ def no_number(x: Tensor, what: str) -> TraceError:
         ARRAY: "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
         INT: "write x.astype(int)",
         TEXT: "return it, and write the text after the call",
-        INDEX: "index with x[i] or dlvm.take; a size must be static (static=) or come from x.shape",
+        INDEX: _as_static(x),
     }
     return TraceError(
         f"{x.describe()} can't {said} while the function is traced",
         origin=origin,
         remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
     )
+
+
+def _as_static(x: Tensor) -> str:
+    """How the user declares a number of theirs as a size, which is part of the code."""
+    owner, _, field = x.label.rpartition(".")
+    if owner and field.isidentifier():
+        return f"declare the field as {field}: dlvm.static[int], which makes it part of the code"
+    scope = current()
+    if x.label.isidentifier() and scope is not None and x.contents in scope.root.params:
+        return f'write dlvm.function(f, static=("{x.label}",)), which makes it part of the code'
+    return "take a size from x.shape or from a static argument; x[i] and dlvm.take take an index"
 
 
 KEEP = "keep it as it is, or return it and convert the result"

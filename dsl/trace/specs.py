@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -315,6 +315,22 @@ def check_lists(name: str, value: Any) -> None:
 def is_numbers(value: Any) -> bool:
     """Whether something is a list of numbers, which is a tree of scalars and not an array."""
     return isinstance(value, list | tuple) and all(isinstance(n, int | float) for n in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def no_field(error: AttributeError) -> TraceError | None:
+    """Our error in the place of Python's, where a dataclass in an argument has lost an attribute.
+
+    Staged functions are given dataclasses of their fields, without what ``__post_init__`` adds.
+    """
+    x: Any = error.obj
+    if isinstance(error, UserError) or not is_dataclass(x) or isinstance(x, type):
+        return None
+    kind = type(x).__name__
+    return TraceError(
+        f"{error.name} is no field of the dataclass {kind}, so staged functions are not given it",
+        origin=origin_in(error.__traceback__),
+        remedy=f"declare {error.name} in {kind}, as a property or as a field of init=False",
+    )
 
 
 def unlike_an_array(error: TypeError, arguments: Arguments) -> TraceError | None:

@@ -141,6 +141,46 @@ def test_configuration_without_a_hash_is_an_error_with_its_remedy() -> None:
         dlvm.function(value)(Plain(X, size=[1]))  # pyright: ignore[reportArgumentType]
 
 
+def test_a_number_that_is_no_configuration_is_told_how_it_becomes_one() -> None:
+    @dataclasses.dataclass
+    class Rows:
+        n: int
+
+    with pytest.raises(dlvm.TraceError, match=r"help: declare the field as n: dlvm.static\[int\]"):
+        dlvm.function(lambda p, x: x.reshape(p.n, -1))(Rows(1), X)
+
+    @dataclasses.dataclass
+    class Static:
+        n: dlvm.static[int]  # type: ignore[valid-type]
+
+    assert dlvm.function(lambda p, x: x.reshape(p.n, -1))(Static(1), X).shape == (1, 3)
+    with pytest.raises(dlvm.TraceError, match=r'help: write dlvm.function\(f, static=\("n",\)\)'):
+        dlvm.function(lambda n, x: x.reshape(n, -1))(1, X)
+    by_argument = dlvm.function(lambda n, x: x.reshape(n, -1), static=("n",))
+    assert by_argument(1, X).shape == (1, 3)
+
+
+def test_an_attribute_that_is_no_field_is_told() -> None:
+    @dataclasses.dataclass
+    class Model:
+        w: Any
+
+        def __post_init__(self) -> None:
+            self.total = self.w.sum()
+
+    @dataclasses.dataclass
+    class Declared(Model):
+        total: Any = dataclasses.field(init=False)
+
+    with pytest.raises(
+        dlvm.TraceError, match=r"total is no field of the dataclass Model.*(?s:.*)help: "
+    ):
+        dlvm.function(lambda m, x: m.total * x)(Model(X), X)
+    assert np.allclose(dlvm.function(lambda m, x: m.total * x)(Declared(X), X), X.sum() * X)
+    with pytest.raises(AttributeError, match="missing"):  # the user's own mistake
+        dlvm.function(lambda x: X.missing * x)(X)  # pyright: ignore
+
+
 def test_what_a_function_in_a_field_captures_is_read_at_each_call() -> None:
     state = {"scale": 1.0}
     p = Plain(X, act=lambda x: x * state["scale"])
