@@ -162,7 +162,9 @@ class StagedFunction(Generic[P, R]):
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
             return Method(self, instance)
         handle: Any = object.__new__(self.__class__)
-        handle.__dict__.update(vars(self._methods.of(instance, self._method)))
+        known = self._methods.of(instance, self._method)
+        handle.__dict__.update(vars(known))
+        handle._short = known._short
         handle._owner = instance  # the table holds it weakly, whoever has the method strongly
         return handle
 
