@@ -42,8 +42,8 @@ class Compiled:
     """A function compiled for one signature, and the captured state that the program holds for.
 
     ``used`` is when it last served a call, as its ``Programs`` count; ``taken`` says that a short
-    cut led to it since then. Every call reads ``_short`` or writes ``taken``, which is quickest in a
-    slot.
+    cut led to it since then. Every call reads ``_short`` or writes ``taken``, which is
+    quickest in a slot.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_short", "taken")

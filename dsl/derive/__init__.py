@@ -1,1 +1,3 @@
-"""Functions of functions: derivatives, batching, recomputation, and rules of users."""
+"""Transformations of functions: derivatives, batching, recomputation, and rules that
+users write.
+"""

@@ -1,4 +1,4 @@
-"""``custom_vjp`` and ``custom_jvp``: functions whose derivative the user says.
+"""``custom_vjp`` and ``custom_jvp``: functions whose derivative the user writes.
 
 Outside a trace such a function is the function itself. In a trace it and its rules become
 functions of the module, written once for each signature; a rule may call the function that it
@@ -36,7 +36,9 @@ Positions = Sequence[str | int] | str | int
 
 @dataclass
 class Rules:
-    """The functions of one signature as the module has them, and what they all take at the end."""
+    """The functions that a module has for one signature, and the captured operands of
+    all of them.
+    """
 
     names: dict[str, str]
     held: tuple[Any, ...]
@@ -47,17 +49,17 @@ class Rules:
     met: bool = False
 
     def operands(self) -> tuple[Value, ...]:
-        """What is captured, as values of the scope that is being written."""
+        """The captured values, as values of the scope that is being traced."""
         scope = here()
         lifted = (scope.lift(value, owner) for value, owner in self.captured)
         return (*lifted, *map(carrier, self.sizes))
 
     def ref(self, role: str) -> FunctionRef:
-        """One of the functions."""
+        """The name of one of the functions in the module."""
         return FunctionRef(self.names[role])
 
     def seen_from(self, scope: Scope, held: tuple[Any, ...]) -> bool:
-        """Whether the functions are of the same code, and can be called from a scope."""
+        """Whether these functions come from the same rules and can be called from a scope."""
         same = len(held) == len(self.held) and all(
             a is b for a, b in zip(held, self.held, strict=True)
         )
@@ -65,7 +67,9 @@ class Rules:
 
 
 class Custom(ABC):
-    """A function with a derivative of its own; what both kinds have in common."""
+    """A function with a derivative written by the user: what ``custom_vjp`` and ``custom_jvp``
+    share.
+    """
 
     kind = ""
     setter = ""
@@ -82,12 +86,14 @@ class Custom(ABC):
         return f"<{self.kind} function {self._parameters.name}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method: the object comes first, as with Python's functions."""
+        """Binds the function to an object as a method, as Python does."""
         return self if instance is None else functools.partial(self, instance)
 
     @facing_users
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself; in a trace, a call that its rules differentiate."""
+        """Calls the function; in a trace, records a call that is differentiated by the user's
+        rules.
+        """
         name = self._parameters.name
         if not self._rules:
             raise UserError(
@@ -108,16 +114,16 @@ class Custom(ABC):
 
     @abstractmethod
     def _rule_bodies(self, made: Signed, primal: Written) -> dict[str, Written]:
-        """The functions that say the derivative, by the role that they have in the operation."""
+        """The functions of the rule, under the roles that they have in the operation."""
 
     @abstractmethod
     def _call(self, rules: Rules, xs: tuple[Value, ...]) -> Op:
-        """The operation."""
+        """Records the operation that calls the function together with its rule."""
 
     # -- writing ---------------------------------------------------------------------------------
 
     def _written(self, made: Signed) -> Rules:
-        """The functions for such arguments, written now if they are not there yet."""
+        """The functions for arguments of these types, traced on first use."""
         functions = (self._fun, *self._rules)
         held = (self, *made.fixed, *(x for fn in functions for x in cells_of(fn)))
         types = tuple((x.type, x.weak) for x in made.tensors)
@@ -129,7 +135,9 @@ class Custom(ABC):
         return self._write(key, made, held)
 
     def _write(self, key: Any, made: Signed, held: tuple[Any, ...]) -> Rules:
-        """Write all functions, again if one calls itself and they capture more than was known."""
+        """Traces all functions; a second time if a recursive one turns out to capture
+        more values.
+        """
         trace, name = here().trace, self._parameters.name
         at, mark = len(trace.entries), trace.mark()
         rules = Rules({}, held)
@@ -156,13 +164,13 @@ class Custom(ABC):
 
 
 def written(made: Signed, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:
-    """Write one of the functions."""
+    """Traces one of the functions into the module."""
     scope = here()
     return write(Scope(scope.trace, scope, made.parameters.name), inputs, body)
 
 
 def _captured(bodies: Iterable[Written]) -> tuple[tuple[tuple[Value, Scope], ...], tuple[str, ...]]:
-    """What functions use from outside, and the sizes that none of their own inputs tells."""
+    """The values that functions capture, and the symbolic sizes that none of their inputs binds."""
     bodies = list(bodies)
     lifted = (w.scope.trace.sources[p] for w in bodies for p in w.scope.lifted.values())
     sizes = (s for w in bodies for s in unbound(w))
@@ -180,14 +188,14 @@ def _closed(body: Written, name: str, rules: Rules) -> Function:
 
 
 class VjpFunction(Custom):
-    """A function whose derivative in reverse is said by two functions; see ``custom_vjp``."""
+    """A function whose reverse-mode derivative is given by two functions; see ``custom_vjp``."""
 
     kind = "custom_vjp"
     setter = "defvjp(forward, backward)"
     roles = ("forward", "backward")
 
     def defvjp(self, fwd: Fun, bwd: Fun) -> None:
-        """Say the derivative: ``fwd(*args) -> (results, kept)``, ``bwd(kept, ct) -> cotangents``.
+        """Sets the derivative: ``fwd(*args) -> (results, kept)``, ``bwd(kept, ct) -> cotangents``.
 
         ``bwd`` gives a tuple with a cotangent for each argument of the function, None for zero;
         it takes the arguments named in ``nondiff_args`` first.
@@ -231,7 +239,7 @@ class VjpFunction(Custom):
 
 
 def is_traced(leaf: Any) -> bool:
-    """Whether what is kept is an array: numbers, sizes and the like stay Python's own."""
+    """Whether a residual is an array; numbers and sizes stay values of Python."""
     return isinstance(leaf, Tensor) or hasattr(leaf, "__array__")
 
 
@@ -241,14 +249,14 @@ def _seeds(results: Sequence[Value]) -> list[Input]:
 
 
 class JvpFunction(Custom):
-    """A function whose directional derivative is said by another one; see ``custom_jvp``."""
+    """A function whose directional derivative is given by another one; see ``custom_jvp``."""
 
     kind = "custom_jvp"
     setter = "defjvp(rule)"
     roles = ("rule",)
 
     def defjvp(self, jvp: Fun) -> Fun:
-        """Say the derivative: ``jvp(primals, tangents) -> (results, their tangents)``.
+        """Sets the derivative: ``jvp(primals, tangents) -> (results, their tangents)``.
 
         The tangents must be linear in the tangents given; it takes the arguments named in
         ``nondiff_args`` first. Can be used as a decorator.
@@ -258,7 +266,9 @@ class JvpFunction(Custom):
         return jvp
 
     def defjvps(self, *jvps: Fun | None) -> None:
-        """Say the derivative by each argument: ``jvp(tangent, results, *primals)``, None for 0."""
+        """Sets a derivative for each argument: ``jvp(tangent, results, *primals)``; None means
+        zero.
+        """
         for jvp in jvps:
             if jvp is not None:
                 check_function(jvp, "defjvps")
@@ -309,7 +319,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 @facing_users
 def custom_vjp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
-    """A function whose derivative in reverse mode you say yourself.
+    """A function whose reverse-mode derivative you write yourself.
 
     ``f.defvjp(fwd, bwd)``: ``fwd`` takes what ``f`` takes and gives the results and whatever
     ``bwd`` needs; ``bwd(kept, ct)`` gives a tuple with a cotangent for each argument::
@@ -336,7 +346,7 @@ def custom_vjp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
 
 @facing_users
 def custom_jvp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
-    """A function whose derivative you say yourself, once for both modes.
+    """A function whose derivative you write yourself, once for both modes.
 
     ``f.defjvp(rule)``: ``rule(primals, tangents)`` gives the results and their tangents, which
     are linear in the tangents given; reverse mode takes the transpose::

@@ -1,6 +1,6 @@
-"""What rules for derivatives are given and must give: trees, shapes and element types.
+"""Checks of users' derivative rules: the trees, shapes and element types that they take and return.
 
-Each mistake is said at the line where the rule is written.
+Each mistake is reported at the line where the rule is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Signed:
 
     @property
     def name(self) -> str:
-        """What the user calls the function."""
+        """The name under which the user knows the function."""
         return self.parameters.name
 
     @property
@@ -46,15 +46,15 @@ class Signed:
 
     @property
     def fixed_names(self) -> tuple[str, ...]:
-        """What they are called."""
+        """The names of the arguments that are not differentiated."""
         return tuple(name for name, _ in self.arguments.static)
 
     def values(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """The other arguments, with these leaves."""
+        """The differentiated arguments, rebuilt from these leaves."""
         return unflatten(self.tree, leaves)
 
     def run(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-        """Call a function of the same parameters."""
+        """Calls a function that has the same parameters."""
         return self.parameters.call(fn, self.arguments, self.values(leaves))
 
     def inputs(self) -> list[Input]:
@@ -64,29 +64,33 @@ class Signed:
         return [Input(path, label, x.type, x.weak, given=x.contents) for path, label, x in columns]
 
     def spread(self, types: Sequence[TensorType], found: Sequence[Any]) -> list[Any]:
-        """What there is for floats, at their places; None for others."""
+        """One entry for each argument leaf: the given value for a float, None for any
+        other type.
+        """
         rest = iter(found)
         return [next(rest) if t.dtype.is_float else None for t in types]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A function that a user gave as (part of) a derivative; ``what`` it is in messages."""
+    """A function of the user's that is a derivative rule or a part of one; messages call it
+    ``what``.
+    """
 
     fn: Callable[..., Any]
     what: str
 
     @property
     def origin(self) -> Origin | None:
-        """Where it is written."""
+        """The line where the rule is written."""
         return written_at(self.fn)
 
     def of(self, *takes: str) -> Callable[..., Any]:
-        """The rule, as a function of these arguments."""
+        """The rule applied to these arguments."""
         return partial(called, self.what, ", ".join(takes), self.fn)
 
     def pair(self, out: Any, what: str) -> tuple[Any, Any]:
-        """What must be a pair."""
+        """The two parts of a value that must be a pair."""
         if is_sequence(out) and len(out) == 2:
             return out[0], out[1]
         raise UserError(
@@ -135,7 +139,7 @@ class Rule:
     def _like(
         self, out: Any, tree: Tree, types: Sequence[TensorType], names: Sequence[str], what: str
     ) -> Iterator[Tensor]:
-        """One for each float of a tree, in that structure; None, for all or one, is zero."""
+        """One value for each float of a tree, in the tree's structure; None stands for zero."""
         given: list[Any] = [None] * len(types)
         if out is not None:
             leaves, found = flatten_with_none(out)
@@ -156,7 +160,7 @@ class Rule:
                 )
 
     def _leaf(self, x: Any, t: TensorType, name: str) -> Tensor:
-        """A leaf of exactly this type; Python's numbers take it where the shape fits."""
+        """A leaf of exactly this type; a Python number is converted if the shape fits."""
         found = staged(x)
         if found.weak and found.type.shape == t.shape and t.dtype.is_float:
             found = fresh(element(found, t.dtype))

@@ -1,7 +1,7 @@
 """``grad``, ``vjp``, ``jvp``, ``vmap`` and the like, as users call them, in and out of traces.
 
-Signatures are JAX's, with ``wrt=`` (positions or names) in place of ``argnums=``. What they
-give is a staged function, made once and kept with the function it was made of.
+Signatures are JAX's, with ``wrt=`` (positions or names) in place of ``argnums=``. Each
+returns a staged function, which is made once and kept with the original function.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Shape = tuple[Dim, ...]
 def kept(
     f: Fun, key: Hashable, make: Callable[[], StagedFunction[..., Any]]
 ) -> StagedFunction[..., Any]:
-    """The staged function that ``make`` gives, made once for ``f``."""
+    """The staged function that ``make`` returns, made once for ``f``."""
     made = made_of(f)
     if key not in made:
         made[key] = make()
@@ -54,7 +54,7 @@ def kept(
 
 
 def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:
-    """The staged function of ``f``'s arguments that ``inside`` is, made once for ``f``."""
+    """A staged function of ``f``'s arguments with the body ``inside``, made once for ``f``."""
 
     def make() -> StagedFunction[..., Any]:
         target = staged_of(f)
@@ -66,13 +66,13 @@ def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction
 
 
 def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
-    """A staged function that is made of ``f``, once; it reads what ``f`` captures."""
+    """A staged function derived from ``f``, made once; it reads the state that ``f`` captures."""
     roots = [*(f.source.roots if is_staged(f) else (f,)), program]
     return kept(f, key, lambda: StagedFunction(program, roots=roots))
 
 
 def frozen_wrt(name: str, wrt: Any) -> Hashable:
-    """What names arguments, as a key; arguments themselves are refused."""
+    """The value of ``wrt=`` as a cache key; an argument in the place of its name is refused."""
     if NAMES.fits(wrt):
         return tuple(wrt) if is_sequence(wrt) else wrt
     raise UserError(
@@ -151,7 +151,7 @@ def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, A
 
 
 def converted(x: Any, t: TensorType) -> Value:
-    """A tangent, or zeros for None, as a value of the type of its primal."""
+    """A tangent converted to the type of its primal; None becomes zeros."""
     return zeros(t) if x is None else fit(x, t.dtype, t.shape)
 
 
@@ -177,7 +177,7 @@ def matched_tangents(primals: Any, tangents: Any) -> list[Any]:
 
 
 def tangents_like(tree: Spec, shapes: Sequence[Shape], tangents: Sequence[Any]) -> list[Any]:
-    """The tangent of each leaf of primals of such a structure, and of such shapes."""
+    """The tangent of each leaf of primals with this structure and these shapes."""
     pairs = zip(tree.children(), tangents, strict=True)
     given = [x for p, t in pairs for x in _like(p, t)]
     for expected, t, label in zip(shapes, given, labels(tree, "tangents"), strict=True):
@@ -197,7 +197,7 @@ def _count(given: Any) -> str:
 
 
 def _like(tree: Spec, tangent: Any) -> list[Any]:
-    """The tangent of each leaf of a primal; None where there is none."""
+    """The tangent of each leaf of a primal; None if the tree of tangents has none there."""
     if tangent is None:
         return [None] * tree.num_leaves
     found, other = flatten(tangent)
@@ -261,7 +261,7 @@ def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
 
 
 def check_policy(policy: Any) -> None:
-    """Refuse what is no policy."""
+    """Refuses a value that is no checkpoint policy."""
     if not (isinstance(policy, str) and (policy in POLICIES[:-1] or policy.startswith("names:"))):
         raise UserError(
             f"checkpoint: policy={policy!r:.40}",
@@ -284,7 +284,7 @@ def save_names(*names: str) -> str:
 
 @facing_users
 def checkpoint_name(x: Any, name: str) -> Any:
-    """The tree itself, under a name that ``dlvm.save_names`` can say."""
+    """The tree itself, under a name to which ``dlvm.save_names`` can refer."""
     if "," in name:
         raise UserError(
             f"checkpoint_name: {name!r} can't be a name",

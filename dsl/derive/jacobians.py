@@ -39,7 +39,7 @@ from .transforms import (
 Fun = Callable[..., Any]
 Blocks = list[dict[int, Any]]
 FAR = 4
-"""By how much sizes must differ for the dearer mode not to be counted."""
+"""Ratio of the two sizes above which the cheaper mode is taken without counting operations."""
 
 
 @facing_users
@@ -121,7 +121,9 @@ def basis(t: TensorType) -> Any:
 
 
 def _columns(made: Applied, main: Callee, positions: Sequence[int]) -> Blocks:
-    """For each result the derivatives by the leaves: the tangents along every unit vector."""
+    """Derivatives of each result with respect to the leaves, from tangents along every
+    unit vector.
+    """
     blocks: Blocks = [{} for _ in main.types]
     for i in positions:
         t = made.leaves[i].type
@@ -141,7 +143,9 @@ def _columns(made: Applied, main: Callee, positions: Sequence[int]) -> Blocks:
 
 
 def _rows(made: Applied, main: Callee, positions: Sequence[int]) -> Blocks:
-    """For each result the derivatives by the leaves: the pullback of every unit vector."""
+    """Derivatives of each result with respect to the leaves, from pullbacks of every
+    unit vector.
+    """
     pull, callee = pullback(made, positions), made.callee
     blocks: Blocks = []
     for k, t in enumerate(main.types):

@@ -1,10 +1,11 @@
 """``vjp`` and ``linearize``: a function at a point, and the linear maps from there.
 
-What the maps need of the function is computed once and kept: values of the trace inside one,
-arrays outside, which belong to the map alone. What a loop of unknown length keeps is a stack there,
-with room for as many trips as were made before; if that is too little, the function runs again with
-more. Inside a trace such a loop has a tape, which can be read only once: there, and everywhere for
-a function that calls itself, the operands are kept, and the maps compute the function again.
+The residuals of the function are computed once and kept: as values inside a trace, as arrays that
+belong to the map alone outside of one. Outside, the residuals of a loop of unknown length are a
+stack with one slot for each trip; if it is too small, the function runs again with a larger one.
+Inside a trace such a loop has a tape, which can be read only once. There, and for every function
+that calls itself, the operands are kept instead, and each use of the map computes the function
+again.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
 
 Fun = Callable[..., Any]
 ROOM = 64
-"""How many trips of unbounded loops are kept at first; it doubles until it is enough."""
+"""Slots of the stack of a loop of unknown length at first; doubled until they are enough."""
 
 
 @dataclass(frozen=True, eq=False)
 class Copied:
-    """Functions of a trace that can be called in another one.
+    """Functions of one trace that can be called in another one.
 
-    ``made`` are all functions that there were, ``known`` those that ``trace`` has itself.
+    ``made`` has all functions of the first trace, ``known`` those that ``trace`` has itself.
     """
 
     made: Sequence[Entry]
@@ -55,7 +56,7 @@ class Copied:
     known: frozenset[str]
 
     def adopted(self, fn: Function) -> str:
-        """A function as the trace here has it, with all that it calls."""
+        """A function copied into the present trace, with all functions that it calls."""
         trace = here().trace
         names: dict[str, str] = trace.memo.setdefault(("adopted", self), {})
         known = self.known if trace is self.trace() else frozenset[str]()
@@ -68,7 +69,9 @@ class Copied:
 
 @dataclass(frozen=True, eq=False)
 class At:
-    """A function at a point: its map, and how its arguments and results are trees."""
+    """A function linearised at a point: its map, and the structures of its arguments
+    and results.
+    """
 
     point: Point
     made: Applied
@@ -78,24 +81,26 @@ class At:
 
     @cached_property
     def staged(self) -> StagedFunction[..., Any]:
-        """The maps from here outside a trace, compiled once."""
+        """The map outside a trace, compiled once."""
         return StagedFunction(_applied)
 
     def apply(self, kept: Sequence[Any], given: Iterable[Value]) -> list[Tensor]:
-        """Call the map here."""
+        """Applies the map in the present trace."""
         name = self.functions.adopted(self.point.map)
         witness = (zeros(t) for t in self.point.witness)
         operands = [*(staged(x).read() for x in kept), *given, *witness]
         return call(name, operands, [r.type for r in self.point.map.results])
 
     def back(self, kept: Sequence[Any], cotangents: Any) -> tuple[Any, ...]:
-        """From cotangents of the results to a tree for each argument."""
+        """Takes cotangents of the results to one tree for each argument."""
         found = self.apply(kept, seeds_of(self.main, cotangents))
         by_leaf = dict(zip(self.positions, found, strict=True))
         return tuple(regrouped(self.made, self.made.arguments.names, by_leaf))
 
     def along(self, kept: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """From a tangent, or None, for each leaf of the arguments to those of the results."""
+        """Takes a tangent, or None, for each leaf of the arguments to the tangents of
+        the results.
+        """
         params = self.point.map.params[len(kept) :]
         pairs = zip(self.positions, params, strict=False)
         given = [converted(tangents[i], p.type) for i, p in pairs]
@@ -107,7 +112,7 @@ class At:
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """A function with a tape, at a point: what is kept are its operands, and it runs again.
+    """A function with a tape, linearised at a point: it keeps operands and runs again for each use.
 
     The operands are its arguments and what it captures, as they were at the point.
     """
@@ -120,7 +125,7 @@ class Again:
 
     @cached_property
     def staged(self) -> StagedFunction[..., Any]:
-        """The maps from here outside a trace, compiled once."""
+        """The map outside a trace, compiled once."""
         return StagedFunction(_applied)
 
     def _declared(self, kind: str, **options: Any) -> str:
@@ -128,7 +133,7 @@ class Again:
         return here().trace.declare(kind, name, wrt=self.positions, **options).name
 
     def back(self, kept: Sequence[Any], cotangents: Any) -> tuple[Any, ...]:
-        """From cotangents of the results to a tree for each argument."""
+        """Takes cotangents of the results to one tree for each argument."""
         types = self.made.callee.types
         seeds = seeds_of(self.main, cotangents)
         rest = types[len(self.main.types) :]
@@ -140,7 +145,9 @@ class Again:
         return tuple(regrouped(self.made, self.made.arguments.names, by_leaf))
 
     def along(self, kept: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """From a tangent, or None, for each leaf of the arguments to those of the results."""
+        """Takes a tangent, or None, for each leaf of the arguments to the tangents of
+        the results.
+        """
         operands = [staged(x).read() for x in kept]
         given = [converted(tangents[i], operands[i].type) for i in self.positions]
         types = self.made.callee.types
@@ -151,7 +158,7 @@ class Again:
 
 
 def reached(fn: Function, made: dict[str, Entry]) -> list[Entry]:
-    """A function and all that it calls, directly or through others."""
+    """A function and all functions that it calls, directly or through others."""
     found: dict[str, Entry] = {fn.name: fn}
     pending: list[Entry] = [fn]
     while pending:
@@ -187,7 +194,7 @@ def _renamed(entry: Entry, names: dict[str, str]) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The key of a program that runs a function and keeps what a map needs of it."""
+    """The key of a program that runs a function and returns the residuals of a map."""
 
     forward: bool
     has_aux: bool
@@ -227,22 +234,22 @@ def _put_together(cls: type[Linear], form: Form, values: Sequence[Any]) -> Linea
 
 
 class Pullback(Linear):
-    """Takes cotangents of the results to those of the primals: what ``dlvm.vjp`` gives."""
+    """Takes cotangents of the results to those of the primals; ``dlvm.vjp`` returns one."""
 
     @facing_users
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
-        """A tree for each primal, like the primal."""
+        """The cotangents: for each primal a tree of its structure."""
         if in_trace():
             return self.at.back(self.values, cotangent)
         return self.at.staged(self, cotangent)
 
 
 class Pushforward(Linear):
-    """Takes tangents of the primals to those of the results: what ``dlvm.linearize`` gives."""
+    """Takes tangents of the primals to those of the results; ``dlvm.linearize`` returns one."""
 
     @facing_users
     def __call__(self, *tangents: Any) -> Any:
-        """A tree like the results."""
+        """The tangents, as a tree of the structure of the results."""
         if not in_trace():
             return self.at.staged(self, *tangents)
         tree, shapes = self.primals
@@ -260,14 +267,16 @@ def _applied(linear: Callable[..., Any], *args: Any) -> Any:
 
 
 def ahead(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Linear]:
-    """In a trace: the results, and what is kept for the maps."""
+    """In a trace: the results, and the residuals that the maps need."""
     return _ahead(f, primals, forward, has_aux, None)[:2]
 
 
 def _ahead(
     f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool, room: int | None
 ) -> tuple[Any, Linear, Any]:
-    """The same where tapes become stacks of some room; last, how much room was wanted."""
+    """The same with tapes as stacks of a given number of slots; the last result is the number
+    needed.
+    """
     kind, given = Pushforward if forward else Pullback, _primals(primals)
     made = applied(f, primals, {})
     positions = every_float(made)
@@ -306,7 +315,7 @@ def every_float(made: Applied) -> tuple[int, ...]:
 
 
 def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tuple[Any, Linear]:
-    """The same outside a trace, by a program that is made once."""
+    """The same outside a trace, by a program that is compiled once."""
     room = _room(f, forward, has_aux)
     while True:
         out, kept, wanted = _program(f, forward, has_aux, room)(tuple(primals))
@@ -316,7 +325,7 @@ def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tup
 
 
 def _room(f: Fun, forward: bool, has_aux: bool) -> int:
-    """The most room that was needed so far: that of the largest program there is."""
+    """The largest number of slots that any call has needed so far."""
     keys = [key for key in made_of(f) if isinstance(key, Ahead)]
     rooms = (k.room for k in keys if (k.forward, k.has_aux) == (forward, has_aux))
     return max(rooms, default=ROOM)

@@ -1,8 +1,8 @@
-"""Scans whose way back keeps little: stretches of steps, each of which is computed again.
+"""Scans whose gradient keeps little: segments of steps, each of which is computed again.
 
-A scan of T steps keeps something of each for its way back. In stretches of k it keeps T/k
-carries, and k steps of the stretch that it is in: with k about the square root of T that is
-2 sqrt(T) instead of T, for one more run of the steps.
+The gradient of a scan of T steps needs residuals of every step. With segments of k steps it keeps
+T/k carries, and the residuals of the k steps of one segment at a time. With k near the square root
+of T that is 2 sqrt(T) instead of T, at the cost of one more run of the steps.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def checkpoint_scan(
 def _in_stretches(
     f: Callable[..., Any], init: Any, xs: Any, n: Dim, k: int, policy: str
 ) -> tuple[Any, Any]:
-    """Whole stretches, each a checkpoint, then the steps that are left over."""
+    """Whole segments, each one a checkpoint, then the remaining steps."""
     trips = floordiv(n, k)
     whole, rest = trips * k, n - trips * k
 

@@ -53,7 +53,7 @@ def _one_by_one(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 def _in_batches(f: Callable[[Any], Any], xs: Any, k: int) -> Any:
-    """Whole batches in a loop, and what is left over as one more batch."""
+    """Whole batches in a loop, then the remaining slices as one more batch."""
     leaves, tree = flatten(xs)
     n = common_length([staged(x).type.shape for x in leaves], labels(tree, "xs"), None, "map")
     side_by_side = vmap(f)

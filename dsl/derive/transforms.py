@@ -2,7 +2,7 @@
 
 Inside a trace a transformation writes the function as one of the module's, declares the
 derived function and calls it. Outside, a transformation of a function is itself a staged
-function, made once and kept with the function. So they nest in any order.
+function, made once and kept with the function. Transformations therefore nest in any order.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Applied:
 
     @property
     def spans(self) -> dict[str, tuple[int, int]]:
-        """For each argument, where its leaves begin and end."""
+        """For each argument, the range of its leaves among all leaves."""
         out: dict[str, tuple[int, int]] = {}
         at = 0
         for name, child in zip(self.arguments.names, self.tree.children(), strict=True):
@@ -53,19 +53,19 @@ class Applied:
         return out
 
     def operands(self) -> list[Value]:
-        """The operands of a call of the callee or of what is derived from it."""
+        """The operands of a call of the callee or of a function derived from it."""
         return [*(x.read() for x in self.leaves), *self.callee.extra()]
 
 
 def staged_of(f: Callable[..., Any]) -> StagedFunction[..., Any]:
-    """A function as a staged one."""
+    """The staged form of a function."""
     return f if is_staged(f) else StagedFunction(f)
 
 
 def with_known(
     f: Callable[..., Any], arguments: Arguments, moving: Collection[str] = ()
 ) -> Arguments:
-    """Arguments of a function that is being traced, of which what Python knows stays Python's.
+    """Arguments of a function in a trace, in which values that Python knows stay values of Python.
 
     So sizes, switches and words go through transformations as through calls, unless they are
     differentiated or batched by. A function that the user staged says itself what is static.
@@ -83,9 +83,9 @@ def applied(
     kwargs: dict[str, Any],
     moving: Collection[str] | None = None,
 ) -> Applied:
-    """Write a function for these arguments, without calling it.
+    """Traces a function for these arguments, without calling it.
 
-    Where ``moving`` says by which it is differentiated, others may be Python's own.
+    ``moving`` marks the arguments that are differentiated; others may be values of Python.
     """
     target = staged_of(f)
     arguments = target.parameters.bind(tuple(args), kwargs)
@@ -102,13 +102,13 @@ def applied(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The arguments to differentiate by; ``bare`` where the user named just one."""
+    """The arguments with respect to which to differentiate; ``bare`` if the user named just one."""
 
     names: tuple[str, ...]
     bare: bool
 
     def pack(self, gradients: Sequence[Any]) -> Any:
-        """A bare gradient for one, a tuple for several."""
+        """The gradient itself for one argument, a tuple of gradients for several."""
         return gradients[0] if self.bare else tuple(gradients)
 
 
@@ -156,7 +156,7 @@ def float_leaves(made: Applied, names: Sequence[str]) -> list[int]:
 
 
 def regrouped(made: Applied, names: Sequence[str], by_leaf: dict[int, Any]) -> list[Any]:
-    """For each argument a tree like it, with None where a leaf has nothing."""
+    """For each argument a tree of its structure, with None at leaves without a value."""
     children = dict(zip(made.arguments.names, made.tree.children(), strict=True))
     return [unflatten(children[n], [by_leaf.get(i) for i in range(*made.spans[n])]) for n in names]
 
@@ -193,7 +193,7 @@ def value_and_gradient(
 
 
 def check_loss(callee: Callee, has_aux: bool, name: str) -> None:
-    """The (first) result must be one float scalar."""
+    """Checks that the (first) result is one float scalar."""
     tree, types = callee.tree, callee.types
     if has_aux:
         children = tree.children()
@@ -231,7 +231,7 @@ def main_results(callee: Callee) -> Callee:
 
 
 def pullback(made: Applied, positions: Sequence[int]) -> Callable[[Any], dict[int, Tensor]]:
-    """From a tree of cotangents of the results to those of some leaves."""
+    """Takes a tree of cotangents of the results to those of some leaves."""
     callee = made.callee
     declared = here().trace.declare(
         "adjoint", callee.name, wrt=tuple(positions), keep=(), seeded=True
@@ -429,7 +429,7 @@ def batch_size(
 
 
 def _told(size: Dim, types: Sequence[TensorType]) -> Dim:
-    """The size as a function that is called can tell it: a composed one is a symbol of its own."""
+    """The size as a callee can bind it: an expression of several symbols becomes a new symbol."""
     if isinstance(size, int) or size == symbol(next(iter(symbols(size)))):
         return size
     taken = {s for t in types for d in t.shape for s in symbols(d)}

@@ -1,1 +1,1 @@
-"""What is kept of a fault of ours while Python runs."""
+"""Reports of a bug in dlvm that shows while a function is traced."""

@@ -1,9 +1,9 @@
-"""A fault of dlvm while Python runs: a file that says what is known about it.
+"""Reports a bug in dlvm that shows while Python runs, in a file that says what is known about it.
 
-What the scope has written so far is a function. An operation that could not be made is kept as
-text beside it, and ``dlvm repro`` makes it again. Where the fault is somewhere else in Python code,
-nothing can be replayed: the file says which call failed, on what, and through which of our
-functions it went.
+The operations that the scope has recorded so far are kept as a function, beside the operation
+whose construction failed, which ``dlvm repro`` tries again. If the bug is elsewhere in Python code,
+nothing can be replayed; the file then says which call failed, on which arguments, and through which
+functions of dlvm it went.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from dlvm.trust.failure import Failure, short
 from dlvm.trust.reproducer import Reproducer, kept
 
 Attempt = dict[str, Any]
-"""What was tried, as JSON: an operation, and what is known of the Python code around it."""
+"""The failed attempt as JSON: an operation, and the Python code around it."""
 MOST = 12
-"""How many of our functions a record of a traceback names."""
+"""Number of functions of dlvm that the record of a traceback names."""
 
 
 def told(
@@ -37,7 +37,7 @@ def told(
     kwargs: Mapping[str, Any],
     called: Module | None = None,
 ) -> CompilerError:
-    """The error for a fault, with its file; one that is known already gets only the file."""
+    """The error for a bug in dlvm, with its file; an error of ours only gets the file added."""
     if not isinstance(error, CompilerError):
         said = f"dlvm failed while Python ran: {type(error).__name__}: {error}"
         found = CompilerError(said, stage=STAGE)
@@ -55,7 +55,7 @@ def _file(
     kwargs: Mapping[str, Any],
     called: Module | None,
 ) -> str:
-    """The file of a fault, as far as one can be written; empty where it can't."""
+    """The path of the file about the bug; empty if no file can be written."""
     attempt: Attempt = {"known": _known(error, name, args, kwargs)}
     module = called
     with contextlib.suppress(Exception):
@@ -67,13 +67,15 @@ def _file(
 
 
 def _traced() -> Module:
-    """What has been traced before the fault; nothing outside of a trace."""
+    """The module traced before the failure; None outside of a trace."""
     scope = current()
     return Module(()) if scope is None else _partly(scope)
 
 
 def _partly(scope: Scope) -> Module:
-    """What a scope has written so far as the first function of a module, and those it calls."""
+    """The operations recorded so far as the first function of a module, with the functions it
+    calls.
+    """
     captured = [c.param for c in scope.trace.arrays.values()] if scope.parent is None else []
     written = Written(scope, (*scope.params, *captured), (), flatten(())[1])
     bound = {d for p in written.params for d in p.shape}
@@ -89,7 +91,7 @@ def _partly(scope: Scope) -> Module:
 def _known(
     error: Exception, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a reader may want to know of the Python that ran."""
+    """Facts about the Python code that ran, for whoever reads the file."""
     ours = [at.tb_frame.f_code for at in frames(error.__traceback__)]
     return {
         "in": name,
@@ -103,7 +105,7 @@ def _known(
 
 
 def replayed(found: Reproducer) -> Failure | None:
-    """How what was tried fails when it is done again; None where it does not."""
+    """The error when the attempt is repeated; None if it succeeds."""
     match found.attempt:
         case {"operation": str(text)}:
             return made_again(found.module, text)

@@ -1,7 +1,7 @@
 """Branches with JAX's signatures: operations in a trace, Python's own outside.
 
-A branch is written once, in a scope of its own; what it uses from outside becomes an explicit
-operand, and assigning into a box from outside is an error.
+A branch is traced once, in a scope of its own. Values that it uses from outside become explicit
+operands, and assigning into an array from outside is an error.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from dlvm.ir import BOOL, TensorType, Value
 from dlvm.ops import Cond
 
 Body = Callable[..., Any]
-"""Any function of staged values that gives a tree."""
+"""A function of staged values that returns a tree."""
 
 
 def in_trace() -> bool:
-    """Whether operations are being written."""
+    """Whether a trace is running."""
     return current() is not None
 
 
 def region(name: str, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:
-    """Write a region of the operation that is about to be made."""
+    """Traces a region of the operation that is about to be recorded."""
     scope = here()
     return write(Scope(scope.trace, scope, name), inputs, body)
 
 
 def operands(leaves: Sequence[Any]) -> tuple[Value, ...]:
-    """Leaves as values of the scope that is being written."""
+    """Leaves as values of the scope that is being traced."""
     return tuple(staged(x).read() for x in leaves)
 
 
 def union(*written: Written) -> list[Value]:
-    """What several regions capture together, each value once."""
+    """The values that several regions capture, each one once."""
     return list(dict.fromkeys(v for w in written for v in w.scope.lifted))
 
 
 def check_callable(name: str, *bodies: Any) -> None:
-    """Refuse a value where a function belongs."""
+    """Refuses a value in the place of a function."""
     for body in bodies:
         if not callable(body):
             raise TraceError(
@@ -85,7 +85,9 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
     takes = _names(args)
 
     def side(name: str, fn: Body) -> Callable[[], Written]:
-        """Without a frame of its own, as control flow nests."""
+        """A branch as an operation, without a Python frame of its own because control
+        flow nests.
+        """
 
         def body(xs: list[Tensor]) -> Any:
             return called("cond: a branch", takes, fn, *unflatten(tree, xs))
@@ -105,17 +107,19 @@ def cond(pred: Any, true_fun: Body, false_fun: Body, *args: Any) -> Any:
 
 
 def branch(name: str, fn: Body, args: Sequence[Any]) -> Any:
-    """What a branch gives."""
+    """The results of a branch."""
     return called(f"{name}: a branch", _names(args), fn, *args)
 
 
 def _names(args: Sequence[Any]) -> str:
-    """How the arguments of a branch could be called."""
+    """Names for the arguments of a branch in messages."""
     return ", ".join(f"x{i}" for i, _ in enumerate(args)) if len(args) > 1 else "x" * len(args)
 
 
 def finished(branches: Sequence[Callable[[], Written]]) -> list[Written]:
-    """The branches; one in which a function calls itself is for now the same as another."""
+    """The branches; one whose results depend on a recursion in progress is taken to be like
+    another.
+    """
     found: list[Written | None] = []
     errors: list[Unfinished] = []
     for branch in branches:

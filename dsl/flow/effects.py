@@ -19,7 +19,9 @@ def assert_(condition: Any, message: str = "the assertion does not hold") -> Non
 
 @public("print")
 def print(*values: Any) -> None:
-    """Write values when the call gets here; strings stand before the value that follows."""
+    """Writes values when the call reaches this line; a string is written before the
+    value after it.
+    """
     label = ""
     for value in values:
         if isinstance(value, str):

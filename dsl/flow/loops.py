@@ -1,8 +1,8 @@
 """Loops with JAX's signatures: real loops in a trace, Python's own outside.
 
-A body is written once and carried values keep their types. A Python scalar that is carried is
-weak as it is in Python: it takes the type that the body gives it, for which the body may be
-written a second time.
+A body is traced once, and carried values keep their types. A carried Python scalar is weakly typed,
+as in NumPy: it takes the type that the body returns for it, for which the body may be traced a
+second time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COUNTED, SCANNED = "fori_loop: the body", "scan: the body"
 
 
 class Carry:
-    """The carried values of a loop, and how a body is written that takes and gives them."""
+    """The carried values of a loop, and how to trace a body that takes and returns them."""
 
     def __init__(self, what: str, init: Any) -> None:
         self.what = what
@@ -46,7 +46,7 @@ class Carry:
         self._given: list[Any] = []
 
     def tree_of(self, tensors: Sequence[Tensor]) -> Any:
-        """What a body is given: its first values, as the user's tree."""
+        """The first values of the carry as the user's tree."""
         return unflatten(self.tree, tensors[: len(self.start)])
 
     def inputs(self) -> list[Input]:
@@ -54,7 +54,7 @@ class Carry:
         return inputs_of(self.start, self.tree, "carry")
 
     def settle(self, value: Any) -> list[Any]:
-        """What a body gives, leaf by leaf, in the structure that it takes."""
+        """The leaves that a body returns, in the structure that it takes."""
         leaves, found = flatten(value)
         check_structure(self.what, self.tree, found)
         self._given = [self._fitted(x, t) for x, t in zip(leaves, self.start, strict=True)]
@@ -68,7 +68,9 @@ class Carry:
         return given
 
     def write(self, body: Callable[[], Written]) -> Written:
-        """Write a body, again where a weak start must take the type that the body gives."""
+        """Traces a body; a second time if a weak scalar must take the type that the
+        body returns.
+        """
         trace = here().trace
         before = trace.mark()
         written = body()
@@ -81,7 +83,7 @@ class Carry:
         return written
 
     def _widen(self) -> bool:
-        """Give weak starts the types of what the body gives; whether any changed."""
+        """Gives weak scalars the types that the body returns; says whether any type changed."""
         changed = False
         for i, (start, given) in enumerate(zip(self.start, self._given, strict=True)):
             same = given.type == start.type and given.weak
@@ -102,7 +104,7 @@ class Carry:
 
 
 def check_structure(what: str, expected: Spec, found: Spec) -> None:
-    """What a body gives must have the structure of what it takes."""
+    """Checks that a body returns the structure that it takes."""
     if found != expected:
         raise mismatch(
             f"{what}: the body must give the structure it takes",
@@ -116,7 +118,7 @@ def check_structure(what: str, expected: Spec, found: Spec) -> None:
 def check_carried(
     what: str, name: str, expected: TensorType, found: TensorType, notes: tuple[str, ...] = ()
 ) -> None:
-    """What a body gives must have the type of what it takes."""
+    """Checks that a body returns the types that it takes."""
     if found != expected:
         raise ShapeError(
             f"{what}: the body must give {name} the type it has, {expected}, found {found}",
@@ -127,7 +129,7 @@ def check_carried(
 
 
 def carried(what: str, before: Any, after: Any) -> Any:
-    """Outside a trace: what a body gave, checked as a trace would."""
+    """Outside a trace: what a body returned, after the checks that a trace makes."""
     leaves, tree = flatten(before)
     given, found = flatten(after)
     check_structure(what, tree, found)
@@ -136,7 +138,9 @@ def carried(what: str, before: Any, after: Any) -> Any:
 
 
 def _carried_leaf(what: str, name: str, x: Any, given: Any) -> Any:
-    """A Python scalar takes the type that the body gives; an array keeps its own."""
+    """A leaf of the carry: a Python scalar takes the type that the body returns, an array keeps its
+    own.
+    """
     a, b = np.asarray(x), np.asarray(given)
     if type(x) in (int, float):
         check_carried(what, name, type_of(b).with_shape(()), type_of(b))
@@ -149,7 +153,7 @@ def _carried_leaf(what: str, name: str, x: Any, given: Any) -> Any:
 
 @facing_users
 def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
-    """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` holds."""
+    """Repeats ``val = body_fun(val)`` while ``cond_fun(val)`` holds; returns the last ``val``."""
     check_callable("while_loop", cond_fun, body_fun)
     if not in_trace():
         val = init_val
@@ -160,7 +164,7 @@ def while_loop(cond_fun: Body, body_fun: Body, init_val: Any) -> Any:
 
 
 def _while(carry: Carry, cond_fun: Body, body_fun: Body) -> Any:
-    """The operation, and its last carry."""
+    """Records the operation; returns its last carry."""
 
     def step(xs: list[Tensor]) -> Any:
         return carry.settle(called(BODY, "val", body_fun, carry.tree_of(xs)))
@@ -207,7 +211,7 @@ def fori_loop(
 ) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``.
 
-    With bounds that a trace knows, ``unroll`` is what it is for ``scan``.
+    With bounds that are known while tracing, ``unroll`` means what it means for ``scan``.
     """
     check_callable("fori_loop", body_fun)
     if not in_trace():
@@ -233,7 +237,7 @@ def fori_loop(
 
 
 def _counting(lower: Any, upper: Any, body_fun: Body, init_val: Any) -> Any:
-    """A loop whose bounds are known only in the call."""
+    """A loop whose bounds are computed in the call."""
 
     def below(carry: Any) -> Any:
         return carry[0] < upper
@@ -278,7 +282,7 @@ def staged_scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """The same in a trace, as ``what`` in messages."""
+    """A scan in a trace; messages call it ``what``."""
     carry = Carry(what, init)
     slices, tree = flatten(xs)
     inputs = [staged(x) for x in slices]
@@ -311,7 +315,7 @@ def staged_scan(
 
 
 def _unrolled(what: str, unroll: Any, steps: Dim) -> int:
-    """How many steps a trip is to take."""
+    """The number of steps that one trip takes."""
     if unroll is True and isinstance(steps, int):
         return max(steps, 1)
     if not isinstance(unroll, Integral) or unroll is True or unroll < 0:
@@ -344,7 +348,7 @@ def _pair(out: Any) -> tuple[Any, Any]:
 def common_length(
     shapes: Sequence[tuple[Dim, ...]], names: Sequence[str], length: Any, what: str = "scan"
 ) -> Dim:
-    """The number of steps, on which all inputs and ``length=`` must agree."""
+    """The number of steps; all inputs and ``length=`` must agree on it."""
     length = bare(length)
     if not isinstance(length, Integral | Expr | None):
         raise UserError(
@@ -395,7 +399,7 @@ def _unstaged_scan(f: Body, init: Any, xs: Any, length: Any, reverse: bool) -> t
 
 
 def unstaged_nothing(f: Body, init: Any, xs: Any) -> Any:
-    """What a scan over no slices stacks: empty arrays, whose types only a trace can tell."""
+    """The stacked results of a scan over no slices: empty arrays, whose types come from a trace."""
     from dlvm.dsl.call.function import StagedFunction
 
     def stacked(init: Any, xs: Any) -> Any:

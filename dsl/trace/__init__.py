@@ -1,1 +1,1 @@
-"""Writing down what Python does: scopes, staged values, their sizes, trees and specifications."""
+"""Tracing: scopes, staged values, their sizes, trees of arguments and specifications."""

@@ -1,4 +1,4 @@
-"""Where two trees differ: the path of the first difference, and what stands there in each."""
+"""Compares two trees: the path of their first difference, and what each tree has there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trees import Spec, unflatten
 
 
 class Place:
-    """A leaf, by what messages call it."""
+    """The name of a leaf in messages."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -31,7 +31,7 @@ def unlike(
     wanted: Sequence[Any] | None = None,
     given: Sequence[Any] | None = None,
 ) -> str:
-    """Say where trees differ: ``params['w']: expected f32[3], found nothing``.
+    """Says where trees differ: ``params['w']: expected f32[3], found nothing``.
 
     ``wanted`` and ``given`` are the leaves, or their types, where they are known.
     """
@@ -41,7 +41,7 @@ def unlike(
 
 
 def differing(names: Sequence[str], expected: Spec, found: Spec) -> tuple[str, Spec, Spec]:
-    """The first argument of a function whose structure differs, by its name."""
+    """The first argument whose structure differs, by name."""
     rows = zip(names, expected.children(), found.children(), strict=True)
     return next((row for row in rows if row[1] != row[2]), ("arguments", expected, found))
 
@@ -49,7 +49,7 @@ def differing(names: Sequence[str], expected: Spec, found: Spec) -> tuple[str, S
 def mismatch(
     what: str, name: str, expected: Spec, found: Spec, remedy: str, origin: Origin | None = None
 ) -> UserError:
-    """The error for a tree of another structure than is wanted."""
+    """The error for a tree of another structure than the expected one."""
     said = unlike(name, expected, found)
     return UserError(f"{what}: {said}", origin=origin or user_origin(), remedy=remedy)
 
@@ -97,7 +97,7 @@ def _settings(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _entries(x: Any) -> dict[str, Any] | None:
-    """The parts of a node by what a user writes to reach them; None for what has none."""
+    """The children of a node by what a user writes to reach them; None for a leaf."""
     if isinstance(x, dict):
         return {f"[{k!r}]": v for k, v in x.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(x, tuple) and hasattr(x, "_fields"):  # pyright: ignore[reportUnknownArgumentType]
@@ -116,7 +116,7 @@ def brief(value: Any) -> str:
 
 
 def describe(x: Any) -> str:
-    """What stands at a place of a tree, in messages."""
+    """The part of a tree at a path, as messages show it."""
     if isinstance(x, Place):
         return x.text
     if x is None or x is NOTHING:

@@ -40,7 +40,7 @@ class Static:
     """
 
     def __call__(self, **options: Any) -> Any:
-        """A field that is configuration; the options are those of ``dataclasses.field``."""
+        """Makes a field that is configuration; the options are those of ``dataclasses.field``."""
         given: Mapping[Any, Any] = options.pop("metadata", None) or {}
         metadata: dict[Any, Any] = {**given, KEY: True}
         return dataclasses.field(metadata=metadata, **options)
@@ -155,5 +155,5 @@ def _remedy(name: str, value: Any) -> str:
 
 
 def functions(settings: Any) -> list[Callable[..., Any]]:
-    """The functions among configuration, the state of which is captured."""
+    """The functions among the configuration; the state that they capture is captured state."""
     return [s.value for _, s in settings if callable(s.value) and not isinstance(s.value, type)]

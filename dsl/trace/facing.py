@@ -1,10 +1,10 @@
-"""The border between users and dlvm: what a caller is told of an error that a public call raised.
+"""The border between users and dlvm: the error that a caller sees when a public call fails.
 
-Every public entry catches what is raised inside of it and raises what ``faced`` makes of that.
-``faced`` decides, in this order, whose error it is: a mistake that a check of ours has found, a
+Every public entry catches the exceptions raised inside of it and raises what ``faced`` returns for
+them. ``faced`` decides whose error it is, in this order: a mistake that one of our checks found, a
 call that does not fit the signature, the user's own code (or NumPy and Python as the user called
-them), an argument of the wrong kind, and at last a fault of dlvm, of which a file is kept.
-Errors inside of another public call are left to the outermost one, which the user wrote.
+them), an argument of the wrong kind, and last a bug in dlvm, about which a file is written. Errors
+inside of another public call are left to the outermost one, which the user wrote.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 Told = Callable[[Exception, str, Sequence[Any], Mapping[str, Any], "Module | None"], CompilerError]
 ANYBODYS = MemoryError | RecursionError | OSError | Warning
-"""Errors that are nobody's fault in particular, or come from a user's object in C."""
+"""Exceptions that are nobody's mistake, or that a user's object raises in C code."""
 DECIDED = "_raised_by_user"
-"""The mark of an error of which an inner entry found that the user's code raised it."""
+"""Attribute that marks an error which an inner entry has attributed to the user's code."""
 ENTRIES: set[CodeType] = set()
-"""The code of all public entries."""
+"""The code objects of all public entries."""
 RECORDERS: list[Told] = []
-"""What makes the error for a fault of dlvm; ``dlvm.dsl`` registers it."""
+"""Makes the error for a bug in dlvm; ``dlvm.dsl`` registers the function."""
 
 
 def entry(fn: F) -> F:
-    """Register the code of a public entry, which raises what ``faced`` gives it."""
+    """Registers the code of a public entry; it raises the errors that ``faced`` returns."""
     ENTRIES.add(fn.__code__)
     return fn
 
 
 def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
-    """A public function: its errors show the line of the user and none of our frames."""
+    """Makes a public function, whose errors show the user's line and none of our frames."""
 
     @entry
     @functools.wraps(fn)
@@ -76,10 +76,10 @@ def faced(
     *,
     program: Module | None = None,
 ) -> Exception:
-    """The error that a user sees of one that a call of ``name`` raised.
+    """The error that a user sees when a call of ``name`` raised ``error``.
 
-    ``fn`` is our function, None where the call was one of a function of the user's, of which
-    ``program`` is the program that ran.
+    ``fn`` is our function. It is None if the user called a staged function, and ``program`` is then
+    the program that ran.
     """
     if _inside_another(sys._getframe(1).f_back):  # pyright: ignore[reportPrivateUsage]
         return error
@@ -109,7 +109,7 @@ def faced(
 
 
 def _inside_another(frame: FrameType | None) -> bool:
-    """Whether a public entry was called by another one, with no code of the user's between."""
+    """Whether another public entry called this one, with no code of the user's between them."""
     while frame is not None and is_internal(frame):
         if frame.f_code in ENTRIES:
             return True
@@ -118,14 +118,14 @@ def _inside_another(frame: FrameType | None) -> bool:
 
 
 def _of_the_user(error: Exception) -> Exception:
-    """What the user's code raised, with its own frames; entries around this one leave it so."""
+    """An error of the user's code, with the user's frames; outer entries leave it as it is."""
     found = error.with_traceback(frames_of_user(error))
     setattr(found, DECIDED, True)
     return found
 
 
 def _innermost(error: Exception) -> FrameType | None:
-    """Where an error was raised, in our code or the user's; libraries between are passed over."""
+    """The innermost frame of an error in our code or the user's; other libraries are skipped."""
     known = [at.tb_frame for at in frames(error.__traceback__)]
     mine = (f for f in reversed(known) if is_ours(f) or not (is_internal(f) or is_pythons(f)))
     return next(mine, None)
@@ -138,7 +138,7 @@ def _wrong_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> CallError | None:
-    """The error for arguments that do not fit the signature of a function of ours."""
+    """The error for arguments that do not fit the signature of one of our functions."""
     if type(error) is not TypeError or (said := misfit(fn, args, kwargs)) is None:
         return None
     return CallError(f"{name}: {said}", remedy=remedy(usage(name, fn), fn, kwargs))
@@ -147,7 +147,7 @@ def _wrong_call(
 def _told(
     error: UserError, name: str, fn: Callable[..., Any] | None, args: Sequence[Any]
 ) -> UserError:
-    """A mistake at the user's line, with its operands, and only the user's frames."""
+    """A mistake with the user's line, the operands and only the user's frames."""
     notes: list[str] = []
     if fn is not None:
         error.remedy = error.remedy or usage(name, fn)

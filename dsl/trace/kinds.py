@@ -1,9 +1,9 @@
 """The kinds of arguments that public functions declare, in one table.
 
 A parameter declares its kind by its annotation, or by its name where the annotation says ``Any``.
-Nothing is checked while a call goes well. Where Python or NumPy failed inside of a public call,
-the arguments are compared with their kinds: one that is not of its kind is the caller's mistake,
-and where all are, the failure is a fault of dlvm.
+A call that succeeds is not checked. When Python or NumPy fail inside of a public call, the
+arguments are compared with their kinds: an argument of another kind is the caller's mistake, and if
+all of them fit, the failure is a bug in dlvm.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LARGEST = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of argument: how it is called, an example, and whether something is one."""
+    """A kind of argument: its name in messages, an example, and a test for it."""
 
     said: str
     example: str
     holds: Callable[[Any], bool]
 
     def fits(self, x: Any) -> bool:
-        """Whether something is of this kind; what can't be asked is not."""
+        """Whether something is of this kind; an object that fails when asked is not."""
         try:
             return self.holds(x)
         except Exception:
@@ -60,7 +60,7 @@ def _is_index(x: Any) -> bool:
 
 
 def _are(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether something is a list or a tuple of such."""
+    """Whether something is a list or tuple whose elements all pass the test."""
     return lambda x: isinstance(x, list | tuple) and all(map(holds, x))  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -212,7 +212,7 @@ def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
 
 
 def shown(x: Any) -> str:
-    """An argument in a message: what it is, in few words."""
+    """An argument as messages show it, in few words."""
     if isinstance(x, Tensor):
         return f"the staged {x.describe()}"
     if is_array(x):

@@ -1,8 +1,8 @@
-"""Leaves of trees whose structure is known: taken out and put back without asking optree.
+"""Takes leaves out of trees of a known structure and puts them back, without calling optree.
 
-A structure becomes a closure for each of its nodes, which checks types and keys as it goes; what
-does not fit is ``Unlike``, and the slow path decides. Nodes that optree knows and this room does
-not are left to optree, so every structure has a walk.
+Each node of a structure becomes a closure that checks types and keys. A tree that does not fit
+raises ``Unlike``, and the slow path decides. Kinds of nodes that only optree knows are left to
+optree, so every structure works.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Put: TypeAlias = "Callable[[Sequence[Any]], Any]"
 
 
 class Unlike(Exception):
-    """A tree is not of the structure that was expected."""
+    """Raised for a tree that does not have the expected structure."""
 
 
 class Leaf:
-    """The place of a leaf among all leaves of a structure."""
+    """The position of a leaf among all leaves of a structure."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 def template(spec: Spec) -> Any:
-    """A tree of the structure, with the place of each leaf in the leaf's stead."""
+    """A tree of the structure whose leaves are their own positions."""
     return unflatten(spec, [Leaf(i) for i in range(spec.num_leaves)])
 
 
 def places(node: Any) -> list[int]:
-    """The places of the leaves of a template, in order."""
+    """The positions of the leaves of a template, in order."""
     return [leaf.index for leaf in flatten(node)[0]]
 
 
 def picker(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
-    """What stands in a container at some keys."""
+    """A function that reads these keys of a container."""
     if len(keys) > 1:
         return operator.itemgetter(*keys)
     return lambda x: [x[k] for k in keys]
@@ -52,7 +52,9 @@ def picker(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
 
 
 def taker(node: Any) -> Take | None:
-    """How the leaves of trees like a template are taken out, in order; None for a leaf itself."""
+    """A function that takes the leaves out of trees like a template; None if it is a
+    single leaf.
+    """
     cls: Any = node.__class__
     if cls is Leaf:
         return None
@@ -115,7 +117,7 @@ def _of_fields(cls: type, names: Sequence[str], join: Take | None) -> Take:
 
 
 def _configured(take: Take, cls: type, settings: Sequence[tuple[str, Setting]]) -> Take:
-    """Leaves of a dataclass with fields that are configuration, which must be those expected."""
+    """A function for a dataclass whose configuration must be equal to the expected one."""
     wanted = [(operator.attrgetter(name), s.value, s) for name, s in settings]
 
     def checked(x: Any) -> Sequence[Any]:
@@ -144,7 +146,7 @@ def _by_optree(spec: Spec) -> Take:
 
 
 def joined(inner: Sequence[Take | None]) -> Take | None:
-    """The leaves of several trees one after the other; None where each is a leaf itself."""
+    """A function for the leaves of several trees in order; None if each tree is a leaf."""
     if all(within is None for within in inner):
         return None
     if len(inner) == 1 and (only := inner[0]) is not None:
@@ -167,7 +169,7 @@ def joined(inner: Sequence[Take | None]) -> Take | None:
 
 
 def putter(node: Any) -> Put:
-    """How a tree like a template is made of all leaves."""
+    """A function that makes a tree like a template from all of its leaves."""
     cls: Any = node.__class__
     if cls is Leaf:
         return operator.itemgetter(node.index)
@@ -191,7 +193,7 @@ def _into_dict(keys: tuple[Any, ...], inner: Put) -> Put:
 
 
 def _all(nodes: Iterable[Any]) -> Put:
-    """The parts of a node."""
+    """Functions that make the children of a node."""
     listed = list(nodes)
     if all(isinstance(x, Leaf) for x in listed):
         return picker([x.index for x in listed])

@@ -1,4 +1,6 @@
-"""After a call that somebody looks at: are its results numbers, and if not, who made them so."""
+"""``dlvm.debug(nans=True)`` after a call: finds the operation that made the first NaN
+or infinity.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Stops = Sequence[Callable[[], Module]]
 
 
 def kept(arrays: Sequence[Array], donated: Sequence[int]) -> list[Array]:
-    """The arguments as they are before the call, of which some will be overwritten."""
+    """Copies of the arguments before the call, because donated ones are overwritten."""
     return [np.array(a) if i in donated else a for i, a in enumerate(arrays)]
 
 
@@ -29,9 +31,9 @@ def look(
     found: Sequence[Array],
     looks: Looks,
 ) -> None:
-    """Raise the error that names the operation, where a result shows what is looked for.
+    """Raises the error that names the operation if a result has an element that is looked for.
 
-    The first of ``stops`` is the program as it was traced, the rest forms of it that can be run.
+    The first of ``stops`` is the traced program; the others are later stages of it that can run.
     """
     from dlvm.trust import replay  # with the first error
 
@@ -46,7 +48,7 @@ def look(
 
 
 def _explained(stops: Stops, arrays: Sequence[Array], labels: Sequence[str], bad: Bad) -> UserError:
-    """The program by the references as it was written, then as it was optimised."""
+    """Runs the traced and the optimised program by the references of the operations, to explain."""
     from dlvm.trust import replay  # with the first error
 
     traced, *forms = stops

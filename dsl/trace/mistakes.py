@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def no_truth(x: Tensor) -> TraceError:
-    """Python asked whether a staged value is true."""
+    """The error when Python asks whether a staged value is true."""
     origin = user_origin()
     if not x.alive:
         return used_after(x)
@@ -37,13 +37,13 @@ CHOICE = "dlvm.where(condition, a, b), or dlvm.cond(condition, then, otherwise, 
 
 
 def told(origin: Origin, asked: str) -> str | None:
-    """What the user's line would be on staged values."""
+    """The user's line as it would be written on staged values, if a pattern knows it."""
     found = advised(origin, asked)
     return None if found is None else found.remedy()
 
 
 def no_number(x: Tensor, what: str) -> TraceError:
-    """Python or NumPy wanted the number that a staged value will only have in a call."""
+    """The error when Python or NumPy need the number that a staged value has only in a call."""
     origin = user_origin()
     if not x.alive:
         return used_after(x)
@@ -79,7 +79,7 @@ KEEP = "keep it as it is, or return it and convert the result"
 
 
 def no_number_of_size(size: Size, what: str) -> TraceError:
-    """Python or NumPy wanted the number that an open size will only be in a call."""
+    """The error when Python or NumPy need the number that an open size has only in a call."""
     remedies = {
         FLOAT: "compute with the size itself, which is a number: x / x.shape[0] ** 0.5",
         INT: "use the size itself, in shapes and as a number",
@@ -102,7 +102,7 @@ OPEN = (
 
 
 def into_numpy(name: str) -> TraceError:
-    """A function of NumPy changes a NumPy array by staged values."""
+    """The error when a function of NumPy would write staged values into a NumPy array."""
     origin = user_origin()
     found = advised(origin, INTO)
     target = f"the NumPy array {found.target}" if found is not None else "a NumPy array"
@@ -114,7 +114,7 @@ def into_numpy(name: str) -> TraceError:
 
 
 def of_unknown_size(x: TensorType, mask: TensorType) -> TraceError:
-    """A mask is an index, and how many elements it takes is known in a call only."""
+    """The error for a mask as an index: the size of the result is known only in a call."""
     origin = user_origin()
     found = advised(origin, MASK)
     return TraceError(
@@ -131,7 +131,7 @@ KEPT = (
 
 
 def _masked(found: Match, x: TensorType, mask: TensorType) -> str:
-    """The user's line on whole arrays: the mask stretches along the axes that it has not."""
+    """The user's line on whole arrays, with the mask broadcast along the axes that it lacks."""
     missing, options = x.rank - mask.rank, found.options
     if isinstance(found.bound.get("args"), list) and len(found.bound["args"]) > len(options):
         options["axis"] = found.first
@@ -156,7 +156,7 @@ def _masked(found: Match, x: TensorType, mask: TensorType) -> str:
 
 
 def not_assignable(x: Tensor, held: str, outside: bool) -> TraceError:
-    """An assignment into what belongs to the caller, or to code around a region."""
+    """The error for an assignment into an array of the caller or of code around a region."""
     origin = user_origin()
     found = assigned(origin)
     name, remedy = (x.label or "x", None) if found is None else found
@@ -170,12 +170,12 @@ def not_assignable(x: Tensor, held: str, outside: bool) -> TraceError:
 
 
 def plain_variable(name: str) -> str:
-    """A name for a copy of an argument that may be reached by a path."""
+    """A variable name for a copy of an argument, which may be known by a path."""
     return name if name.isidentifier() else "x"
 
 
 def no_hash_of_size(size: Size) -> StagedTypeError:
-    """Python wanted to look an open size up, in a dict or a set."""
+    """The error when an open size is used as a key of a dict or a member of a set."""
     return StagedTypeError(
         f"the size {size} is not known while tracing, so it has no hash and is no key",
         origin=user_origin(),
@@ -184,7 +184,7 @@ def no_hash_of_size(size: Size) -> StagedTypeError:
 
 
 def unknown_length(x: Tensor, what: str) -> TraceError:
-    """Python wanted to walk along an axis whose size is unknown, or that is not there."""
+    """The error when Python iterates over an axis whose size is unknown or that does not exist."""
     reason = "its leading size is a symbol" if x.type.shape else "it has no axes"
     return TraceError(
         f"{what} over {x.describe()}: {reason}",
@@ -194,7 +194,7 @@ def unknown_length(x: Tensor, what: str) -> TraceError:
 
 
 def used_after(x: Tensor) -> TraceError:
-    """A staged value outlived the trace or the region in which it was made."""
+    """The error for a staged value used after the trace or region in which it was made."""
     return TraceError(
         f"a staged value ({x.describe()}) is used after its trace or region has ended",
         origin=user_origin(),
@@ -203,14 +203,14 @@ def used_after(x: Tensor) -> TraceError:
 
 
 def not_in_place(x: Tensor, what: str, remedy: str) -> TraceError:
-    """Python changes an array itself in a way that staged values can't be changed."""
+    """The error for a change in place that staged values do not support."""
     return TraceError(
         f"{x.describe()} can't {what}", origin=user_origin(), remedy=f"write {remedy}"
     )
 
 
 def not_like_python(x: Tensor, what: str, remedy: str) -> StagedTypeError:
-    """Python treats a staged value as another kind of object."""
+    """The error when Python treats a staged value as another kind of object."""
     if not x.alive:
         return StagedTypeError(used_after(x).message, origin=user_origin(), remedy=KEEP)
     said = f"{x.describe()} {what} while the function is traced"
@@ -218,11 +218,11 @@ def not_like_python(x: Tensor, what: str, remedy: str) -> StagedTypeError:
 
 
 OF_ARRAYS = frozenset([*dir(np.ndarray), "at", "mT"])
-"""What users know of arrays: a staged one has names of its own, which no one means."""
+"""Attributes of arrays that users know; a staged value has others, which nobody means."""
 
 
 def no_protocol(x: Tensor, name: str) -> StagedAttributeError:
-    """A method between underscores, by which Python asks what an object can do."""
+    """The error for a special method that staged values do not have."""
     return StagedAttributeError(
         f"a staged array has no {name!r}",
         origin=user_origin(),
@@ -231,7 +231,7 @@ def no_protocol(x: Tensor, name: str) -> StagedAttributeError:
 
 
 def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeError:
-    """A method or attribute that staged arrays do not have."""
+    """The error for a method or attribute that staged arrays do not have."""
     near = closest(name, [n for n in known if n[0] != "_" and n in OF_ARRAYS])
     there = f"write dlvm.{name}(x)" if lookup(name) else ADVICE.get(f"x.{name}")
     meant = instead(name)

@@ -28,7 +28,7 @@ def described(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
 
 
 def _spoken(fn: Callable[..., Any]) -> list[str]:
-    """What operands are called in messages: no letters, by which users call their own arrays."""
+    """The name of an operand in messages; single letters are left to the user's own names."""
     parameters = inspect.signature(fn).parameters
     operand = "left" if "y" in parameters else "operand"
     said = {"x": operand, "y": "right", "new": "value"}

@@ -1,4 +1,4 @@
-"""Which sizes are left open: ``dynamic=`` is read, checked and applied to types of arguments."""
+"""Reads and checks ``dynamic=``, which says what sizes stay open, and applies it to types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = 'write dynamic={"x": "B,784"} to name sizes, or dynamic=True to open e
 
 
 def check_dynamic(dynamic: Any, parameters: Sequence[str]) -> None:
-    """``dynamic=`` says for some parameters, or parts of them, which sizes are open."""
+    """Checks that ``dynamic=`` maps parameters, or parts of them, to shapes with open sizes."""
     if isinstance(dynamic, bool):
         return
     if not isinstance(dynamic, Mapping):
@@ -38,7 +38,7 @@ def check_dynamic(dynamic: Any, parameters: Sequence[str]) -> None:
 
 
 def without(dynamic: Mapping[str, str] | bool, names: Collection[str]) -> dict[str, str] | bool:
-    """What is left to say when some parameters are known."""
+    """The entries of ``dynamic=`` that remain when some parameters are bound."""
     if isinstance(dynamic, bool):
         return dynamic
     gone = tuple(f"{n}_" for n in names)
@@ -88,7 +88,7 @@ def generalised(
 
 
 def _check_path(name: str, names: Sequence[tuple[str, str]]) -> None:
-    """A name that starts like an argument which was passed must be the path of a leaf of it."""
+    """Refuses a path below a passed argument that leads to none of its leaves."""
     if any(name.startswith(f"{argument}_") for argument, _ in names):
         raise _unknown(name, [path for _, path in names])
 
@@ -108,7 +108,7 @@ def _opened(t: TensorType, shape: tuple[Dim, ...], path: str) -> TensorType:
 
 
 def leading(types: Sequence[TensorType]) -> list[TensorType]:
-    """Leading sizes as symbols, one for each size that stands on no other axis of any argument."""
+    """Types with symbols for leading sizes, one for each size that no other axis has."""
     elsewhere = {d for t in types for d in t.shape[1:]}
     symbols_of: dict[Dim, Dim] = {}
     for t in types:

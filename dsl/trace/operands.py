@@ -1,4 +1,4 @@
-"""Whatever a user may write as an operand, as a value of the program: promotion and broadcasting.
+"""Turns what users write as operands into values of the program: promotion and broadcasting.
 
 Promotion is NumPy 2's own: the NumPy function of the same name is asked, with Python scalars
 (and arguments that are Python scalars) weak. A weak float leaves bf16 as it is, which NumPy
@@ -39,13 +39,13 @@ from .sizes import bare
 from .tensor import Tensor
 
 Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
-"""How an operand takes part in promotion: by its dtype, or weakly as a Python scalar."""
+"""How an operand takes part in promotion: with its dtype, or weakly as a Python scalar."""
 
 _BOOL = np.dtype(np.bool_)
 
 
 def here() -> Scope:
-    """The scope that is being written."""
+    """The scope that is being traced."""
     scope = current()
     if scope is None:
         raise TraceError("no function is being traced", origin=user_origin())
@@ -78,7 +78,7 @@ def plain(x: Any) -> Any:
 
 
 def array_of(items: Any) -> Array:
-    """The array that lists of numbers are."""
+    """The array of nested lists of numbers."""
     try:
         return np.asarray(items)
     except ValueError:
@@ -93,7 +93,7 @@ OTHERS = "give it an array or a number; Python compares others by is and =="
 
 
 def _no_operand(x: Any) -> TraceError:
-    """The error for what is neither an array nor a number."""
+    """The error for an operand that is neither an array nor a number."""
     remedies = {
         type(None): "give it an array or a number, or write x is None to ask whether there is one",
         complex: "complex numbers are not supported: compute their two parts as two arrays",
@@ -106,7 +106,7 @@ def _no_operand(x: Any) -> TraceError:
 
 
 def _not_an_array(items: list[Any]) -> TraceError:
-    """The error for a list in the place of an array; one that was passed is named."""
+    """The error for a list in the place of an array; a list that is an argument is named."""
     names = {x.label.rpartition("[")[0] for x in items if isinstance(x, Tensor)}
     name = names.pop() if len(names) == 1 else ""
     if name:
@@ -149,7 +149,7 @@ def is_weak(x: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
-    """The element type in which a function of NumPy's takes each operand."""
+    """The element type to which a function of NumPy converts each operand."""
     ufunc = getattr(np, ufunc_name, None)
     if not any(isinstance(k, np.dtype) for k in kinds):
         kinds = tuple(np.dtype(k) for k in kinds)
@@ -184,7 +184,7 @@ def _is_bf16(kinds: tuple[Kind, ...]) -> bool:
 
 
 def _weak_half(kinds: tuple[Kind, ...]) -> bool:
-    """Whether a Python number meets bf16, which is told by name: its dtype takes long to import."""
+    """Whether a Python number meets bf16; tested by name because importing its dtype takes long."""
     names = {k.name for k in kinds if isinstance(k, np.dtype)}
     return names == {"bfloat16"} and any(k is float for k in kinds)
 
@@ -324,5 +324,5 @@ def valued(x: Any) -> tuple[Value, TensorType]:
 
 
 def fresh(value: Value, weak: bool = False) -> Tensor:
-    """What an operation gave, as a box of its own."""
+    """The result of an operation as a new staged array."""
     return Tensor(value, here(), weak)

@@ -1,8 +1,9 @@
-"""Where a size came from: the argument that has it, or the operation that first made it.
+"""Finds where a size came from: the argument that has it, or the operation that first made it.
 
-Nothing is noted while a trace goes well. An error that names two sizes is followed back from the
-operands of what raised it through their producers, out of regions and called functions to what
-these were given, to where each size is first seen. This room knows values, not arrays of users.
+Nothing is recorded while a trace succeeds. For an error about two sizes, the operands of the failed
+operation are followed back through their producers, and out of regions and called functions to
+their operands, until the first value that has each size. This module knows values,
+not staged arrays.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from dlvm.ops import Broadcast
 from .scopes import Scope, Trace, current
 
 WIDTH = 60
-"""How much of a line is shown beside its place."""
+"""Characters of a line of code that are shown beside its file and number."""
 
 
 def explained(error: UserError, args: Sequence[Any]) -> UserError:
-    """An error that says where both sides of its equation came from, as far as that is known."""
+    """The error with the origins of both sizes that should be equal, as far as they are known."""
     if error.sides and current() is not None:
         error.notes += arisen(error.sides, list(_values(args)))
         error.sides = ()
@@ -33,12 +34,12 @@ def explained(error: UserError, args: Sequence[Any]) -> UserError:
 
 
 def sizes_of(a: Value, b: Value) -> tuple[str, ...]:
-    """Where the first two sizes came from that differ in two values."""
+    """The origins of the first two sizes in which two values differ."""
     return arisen(unequal(a.shape, b.shape), [a, b])
 
 
 def arisen(sides: Sequence[Dim], near: Sequence[Value]) -> tuple[str, ...]:
-    """A line for each of two sizes of some values; those that every trace knows need none."""
+    """A line of origin for each of two sizes; sizes that are known to everybody get none."""
     scope = current()
     if scope is None or not any(isinstance(d, Expr) for d in sides):
         return ()
@@ -57,7 +58,7 @@ def _values(args: Any) -> Iterator[Value]:
 
 
 def _told(size: Dim, near: Sequence[Value], scope: Scope) -> str:
-    """Where one size came from, in one line."""
+    """The origin of one size, in one line."""
     starts = [v for v in near if size in v.shape] or _anywhere(size, scope)
     found = _first(size, starts, scope.trace)
     if isinstance(found, Param):
@@ -69,7 +70,7 @@ def _told(size: Dim, near: Sequence[Value], scope: Scope) -> str:
 
 
 def place(origin: Origin) -> str:
-    """A line of the user's: where it is, and what it says."""
+    """A line of the user's with its file, number and text."""
     source = origin.source()
     return f"{origin}: {source if len(source) <= WIDTH else f'{source[: WIDTH - 3]}...'}"
 
@@ -78,7 +79,9 @@ def place(origin: Origin) -> str:
 
 
 def _first(size: Dim, starts: Iterable[Value], trace: Trace) -> Value | None:
-    """Where a size is first seen: an argument if there is one, at last what only stretches."""
+    """The first value with a size: an argument if there is one, a broadcast only if
+    nothing else.
+    """
     pending, seen = list(starts)[::-1], set[Value]()
     ends: list[Value] = []
     while pending:
@@ -98,7 +101,7 @@ def _rank(end: Value) -> int:
 
 
 def _before(value: Value, size: Dim, trace: Trace) -> list[Value]:
-    """What a value may have a size from."""
+    """The values from which a value may have a size."""
     if isinstance(value, Param):
         if value in trace.sources:
             return [trace.sources[value][0]]
@@ -116,7 +119,7 @@ def _before(value: Value, size: Dim, trace: Trace) -> list[Value]:
 
 
 def _written(name: str, trace: Trace) -> Iterator[Function]:
-    """A function of the trace, or the one that a declared one is of."""
+    """A function of the trace; for a derived one, the function that it is derived from."""
     known = {e.name: e for e in trace.entries}
     entry = known.get(name)
     while isinstance(entry, Declaration):
@@ -143,7 +146,7 @@ def _anywhere(size: Dim, scope: Scope) -> list[Value]:
 
 
 def _argument(size: Dim, param: Param, scope: Scope) -> str:
-    """An axis of an argument, and the line that names it, if that is one of the whole program."""
+    """An axis of an argument of the whole program, and the line that names it."""
     trace = scope.trace
     known = trace.inputs.get(param)
     path = next((c.path for c in trace.arrays.values() if c.param is param), param.name)
@@ -154,7 +157,7 @@ def _argument(size: Dim, param: Param, scope: Scope) -> str:
 
 
 def _letters(size: Dim, scope: Scope) -> str:
-    """Which axes of arguments the symbols of a size are."""
+    """For each symbol of a size, the axis of an argument that binds it."""
     if not isinstance(size, Expr):
         return ""
     names = dict.fromkeys(symbols(size))
@@ -163,7 +166,7 @@ def _letters(size: Dim, scope: Scope) -> str:
 
 
 def _axis_of(name: str, scope: Scope) -> tuple[str, int]:
-    """The argument of the whole program that tells a symbol, and along which axis."""
+    """The argument of the whole program that binds a symbol, and the axis."""
     axes = [
         (scope.trace.inputs[param].label, axis, d)
         for param in scope.root.params
@@ -175,7 +178,7 @@ def _axis_of(name: str, scope: Scope) -> tuple[str, int]:
 
 
 def definition(fn: Any) -> Origin | None:
-    """The line on which a Python function is written, after its decorators."""
+    """The line on which a Python function begins, after its decorators."""
     code = getattr(inspect.unwrap(fn), "__code__", None) if callable(fn) else None
     if code is None:
         return None

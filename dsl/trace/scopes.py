@@ -1,9 +1,9 @@
-"""Where operations are written while Python runs: scopes, one inside the other, of one trace.
+"""Scopes: they collect the operations of a trace while Python runs, one scope inside another.
 
 A scope collects the operations of one function or region. A value of an outer scope that is
 used in an inner one is lifted: each scope on the way gets a parameter for it and remembers what
-it stands for, so that regions are closed and captures are explicit operands. This room knows
-values, not the arrays that users write.
+it stands for, so that regions are closed and captures are explicit operands. This module
+knows values, not the staged arrays that users see.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def type_of(array: Array, label: str = "") -> TensorType:
 
 
 def ordinary(array: Array, label: str = "") -> Array:
-    """The array itself; one whose operations mean something else is refused."""
+    """The array itself; a subclass whose operations have another meaning is refused."""
     x = label or "x"
     if hasattr(array, "filled"):  # asking for np.ma would import it
         raise DTypeError(
@@ -101,7 +101,7 @@ def ordinary(array: Array, label: str = "") -> Array:
 
 
 def _converted(array: Array, x: str) -> str:
-    """How an array of other elements becomes one of ours."""
+    """The remedy: how to convert an array of elements that dlvm does not have."""
     if not array.dtype.isnative and array.dtype.kind in "iuf":
         return f"swap its bytes: {x}.astype({x}.dtype.name)"
     if array.dtype.kind == "c":
@@ -113,7 +113,7 @@ def _converted(array: Array, x: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An array from outside a trace that became a hidden argument: where it stands, and as what."""
+    """An array from outside a trace that became a hidden argument: its path and its parameter."""
 
     path: str
     array: Array
@@ -121,7 +121,9 @@ class Captured:
 
 
 class Trace:
-    """What all scopes of one trace share: functions made so far, and notes for the user."""
+    """The state that all scopes of one trace share: functions made so far, and notes
+    for the user.
+    """
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class Trace:
         self.names: set[str] = set()
         self.arrays: dict[int, Captured] = {}
         self.taken: set[tuple[CodeType, int, int]] = set()
-        """By which code, at which offset, an array was captured, with its identity."""
+        """The code and offset at which each array was captured, with the array's identity."""
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
         self.memo: dict[Any, Any] = {}
@@ -144,27 +146,27 @@ class Trace:
         self.main: Any = None
         self.python: Any = None
         self.sources: dict[Value, tuple[Value, Scope]] = {}
-        """What the parameters of inner scopes that were lifted stand for."""
+        """The outer values for which lifted parameters of inner scopes stand."""
         self.inputs: dict[Param, Any] = {}
-        """What the other parameters of scopes are called, and stand for."""
+        """The names of the other parameters of scopes, and the values for which they stand."""
 
     def is_known(self, array: Array) -> bool:
-        """Whether an array, or what it is a view of, is known for good."""
+        """Whether an array, or the array of which it is a view, is a constant of the function."""
         while isinstance(array.base, np.ndarray):
             array = array.base
         return id(array) in self.known
 
     def forget(self) -> None:
-        """Let go of what was looked at to find captured state; the trace is done."""
+        """Releases the objects that were read to find captured state, when the trace is done."""
         self.find = _found_before
         self.taken.clear()
 
     def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
-        """The functions written so far, to come back to."""
+        """The number of functions written so far, to which ``reset`` can return."""
         return list(self.entries), set(self.names), dict(self.memo)
 
     def reset(self, mark: tuple[list[Entry], set[str], dict[Any, Any]]) -> None:
-        """Forget the functions written since."""
+        """Forgets the functions written since a mark."""
         self.entries, self.names, self.memo = list(mark[0]), set(mark[1]), dict(mark[2])
 
     def unique(self, name: str) -> str:
@@ -268,5 +270,5 @@ _current: ContextVar[Scope | None] = ContextVar("dlvm_scope", default=None)
 
 
 def current() -> Scope | None:
-    """The scope that is being written now, if any."""
+    """The scope that is being traced now, if any."""
     return _current.get()

@@ -1,9 +1,9 @@
-"""A size as users see it: one that is open computes and compares as the number that it will be.
+"""Sizes as users see them: an open size computes and compares as the number that it will be.
 
-Inside, sizes are ``Expr``, which are equal where they are written alike. To a user that would be
-a wrong answer: ``x.shape[0] == 1`` is neither true nor false before the call. So what arrays
-show is a ``Size``: what holds of it for every value of its symbols is a Python bool, all else a
-staged one. ``bare`` takes sizes back where functions take their operands.
+Internally, sizes are ``Expr``, which are equal if they are written alike. For a user that would be
+wrong: ``x.shape[0] == 1`` is neither true nor false before the call. Arrays therefore show a
+``Size``. A comparison that has the same answer for all values of its symbols is a Python bool, any
+other one is staged. ``bare`` turns sizes back into expressions where functions take their operands.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def bare(x: Any) -> Any:
 
 
 def _dim(x: Any) -> Dim | None:
-    """What is a size, or a whole number, which goes with sizes."""
+    """A size or whole number as a dimension; None for anything else."""
     if isinstance(x, Size):
         return x.dim
     return int(x) if isinstance(x, Integral) else None
@@ -57,7 +57,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _arithmetic(name: str, exact: Callable[[Dim, Dim], Dim]) -> tuple[Any, Any]:
-    """An operator and its reflected form: a size with whole numbers, staged with others."""
+    """An operator and its reflected form: a size for whole numbers, staged for other operands."""
 
     def straight(self: Size, other: Any) -> Any:
         if (size := _dim(other)) is not None:
@@ -73,7 +73,7 @@ def _arithmetic(name: str, exact: Callable[[Dim, Dim], Dim]) -> tuple[Any, Any]:
 
 
 def _staged(name: str) -> tuple[Any, Any]:
-    """An operator, and its reflected form, whose result is no size."""
+    """An operator and its reflected form whose result is staged, not a size."""
 
     def straight(self: Size, other: Any) -> Any:
         return named(name)(self, other) if _is_number(other) else NotImplemented
@@ -85,7 +85,7 @@ def _staged(name: str) -> tuple[Any, Any]:
 
 
 def _comparison(name: str, proven: Callable[[Dim, Dim], bool | None]) -> Any:
-    """A comparison: decided where it holds, or fails, whatever the symbols, else staged."""
+    """A comparison: a bool if it is the same for all values of the symbols, else staged."""
 
     def compare(self: Size, other: Any) -> Any:
         if not _is_number(other):

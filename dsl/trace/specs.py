@@ -1,4 +1,4 @@
-"""What is known of an argument before it is there: its type, and the parameter that it is for."""
+"""Arguments of calls, and specifications that stand for them with a type alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLE = 'write it as dlvm.spec("f32[B,784]")'
 
 
 class Spec:
-    """An argument of which only the type is given: ``dlvm.spec("f32[B,784]")``."""
+    """An argument given by its type alone: ``dlvm.spec("f32[B,784]")``."""
 
     __slots__ = ("type",)
 
@@ -51,7 +51,7 @@ def spec(text: str) -> Spec:
 
 
 def unreadable(said: str, text: str, error: IRError, remedy: str) -> UserError:
-    """What is wrong with a type or a shape that a user wrote, in the user's words."""
+    """The mistake in a type or shape that a user wrote, in a few words."""
     reason = error.message.splitlines()[0].partition(": ")[2]
     word = text.partition("[")[0].strip() if said.startswith("dlvm.spec") else ""
     if text.count("[") > text.count("]"):
@@ -63,7 +63,7 @@ def unreadable(said: str, text: str, error: IRError, remedy: str) -> UserError:
 
 
 def _abbreviated(word: str) -> str | None:
-    """The element type that NumPy calls by a word."""
+    """The element type that NumPy knows under a name."""
     try:
         known = word in DTYPES or not word.isidentifier()
         found = None if known else dtype_of(np.dtype(word))
@@ -95,14 +95,14 @@ def given(leaf: Any, label: str) -> Any:
 
 
 def known_type(leaf: Any, label: str) -> TensorType:
-    """The type of an argument as it is given."""
+    """The type of an argument."""
     if is_array(leaf):
         return type_of(leaf, label)
     return leaf.type if isinstance(leaf, Spec) else TensorType(WEAK[type(leaf)])
 
 
 def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
-    """An argument of a call as the array that the code is made for."""
+    """An argument of a call as an array of the type for which the code was made."""
     if is_array(leaf):
         return leaf
     if isinstance(leaf, Spec):
@@ -130,8 +130,8 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
 class Arguments:
     """The arguments of one call by name: those that are traced, and those that are static.
 
-    Each of those that ``*args`` and ``**options`` take in is an argument of its own, by what the
-    function writes to reach it: ``args[0]``, ``options['key']``.
+    Each element of ``*args`` and ``**options`` is an argument of its own, named as the function
+    writes it: ``args[0]``, ``options['key']``.
     """
 
     names: tuple[str, ...]
@@ -152,14 +152,14 @@ class Arguments:
         return tuple((name, type(value), bare(value)) for name, value in self.static)
 
     def with_static(self, names: Collection[str]) -> Arguments:
-        """The same call, in which some more are static."""
+        """The same call with some more static arguments."""
         pairs = [*zip(self.names, self.values, strict=True)]
         traced = {n: v for n, v in pairs if n not in names}
         static = (*self.static, *((n, v) for n, v in pairs if n in names))
         return Arguments(tuple(traced), tuple(traced.values()), static)
 
     def leaf_names(self, tree: Tree) -> list[tuple[str, str]]:
-        """For each leaf the parameter it came in by, and its path in IR text."""
+        """For each leaf the parameter to which it belongs, and its name in IR text."""
         children = zip(self.names, tree.children(), strict=True)
         return [(owner(name), path) for name, child in children for path in paths(child, name)]
 
@@ -170,12 +170,12 @@ class Arguments:
 
 
 def owner(name: str) -> str:
-    """The parameter that an argument came in by."""
+    """The parameter to which an argument belongs."""
     return name.partition("[")[0]
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
-    """How a function is called; some that are written in C don't say."""
+    """The signature of a function; some functions written in C have none."""
     try:
         return inspect.signature(fn)
     except (TypeError, ValueError):
@@ -188,7 +188,7 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 class Parameters:
-    """How a Python function is called, and which of its parameters are static."""
+    """The parameters of a Python function, and which of them are static."""
 
     def __init__(
         self, fn: Callable[..., Any], static: Sequence[str | int] | str | int = ()
@@ -224,7 +224,7 @@ class Parameters:
         return out
 
     def takes_many(self, name: str) -> bool:
-        """Whether a parameter takes in all arguments that no other takes."""
+        """Whether a parameter is ``*args`` or ``**options``."""
         return name in (self._rest, self._options)
 
     def _named(self, one: str | int) -> str | int:
@@ -251,7 +251,7 @@ class Parameters:
         return Arguments(tuple(traced), tuple(traced.values()), static)
 
     def _apart(self, bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Every argument by itself, those of ``*args`` and ``**options`` too."""
+        """Every argument by itself, including those of ``*args`` and ``**options``."""
         for name, value in bound.items():
             if name == self._rest and name not in self.static:
                 yield from ((f"{name}[{i}]", x) for i, x in enumerate(value))
@@ -261,7 +261,7 @@ class Parameters:
                 yield name, value
 
     def _together(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
-        """By parameter, in the order of parameters."""
+        """The arguments by parameter, in the order of parameters."""
         out: dict[str, Any] = {}
         for name in self.names:
             inside = {n: v for n, v in by_name.items() if owner(n) == name != n}
@@ -289,7 +289,7 @@ class Parameters:
             ) from None
 
     def call(self, fn: Callable[..., Any], arguments: Arguments, values: Sequence[Any]) -> Any:
-        """Call the function with other values in the place of those traced."""
+        """Calls the function with other values in the place of the traced arguments."""
         by_name = dict(zip(arguments.names, values, strict=True)) | dict(arguments.static)
         ordered: Any = self._together(by_name)
         bound = inspect.BoundArguments(self.signature, ordered)
@@ -300,7 +300,7 @@ BOUNDARIES.add(Parameters.call.__code__)
 
 
 def check_lists(name: str, value: Any) -> None:
-    """Refuse a list of lists of numbers, which would be an array of its own for each number."""
+    """Refuses a list of lists of numbers, in which each number would be an argument of its own."""
     if not isinstance(value, list):
         return
     rows = [v for v in value if isinstance(v, list | tuple) and v]  # pyright: ignore[reportUnknownVariableType]
@@ -318,9 +318,9 @@ def is_numbers(value: Any) -> bool:
 
 
 def no_field(error: AttributeError) -> TraceError | None:
-    """Our error in the place of Python's, where a dataclass in an argument has lost an attribute.
+    """Our error in the place of Python's for an attribute that a dataclass argument has lost.
 
-    Staged functions are given dataclasses of their fields, without what ``__post_init__`` adds.
+    A staged function gets a dataclass with its fields, without what ``__post_init__`` adds.
     """
     x: Any = error.obj
     if isinstance(error, UserError) or not is_dataclass(x) or isinstance(x, type):
@@ -334,7 +334,7 @@ def no_field(error: AttributeError) -> TraceError | None:
 
 
 def unlike_an_array(error: TypeError, arguments: Arguments) -> TraceError | None:
-    """Our error in the place of Python's, where a list of numbers stands for an array."""
+    """Our error in the place of Python's for a list of numbers in the place of an array."""
     pairs = zip(arguments.names, arguments.values, strict=True)
     lists = [name for name, value in pairs if is_numbers(value)]
     if isinstance(error, UserError) or not lists:
@@ -347,7 +347,7 @@ def unlike_an_array(error: TypeError, arguments: Arguments) -> TraceError | None
 
 
 def check_function(f: Any, name: str) -> None:
-    """Refuse what is no function."""
+    """Refuses a value in the place of a function."""
     if not callable(f):
         what = f"an array of type {type_of(f)}" if is_array(f) else f"{f!r}".partition("\n")[0][:60]
         called = f"dlvm.{name}(f, x)" if name == "trace" else f"dlvm.{name}(f)(x)"

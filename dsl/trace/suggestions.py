@@ -1,7 +1,8 @@
-"""What was probably meant by a name that there is not, or what to do instead.
+"""Suggests what was probably meant by an unknown name, or what to do instead.
 
-The same name in another module of ours comes first, then what other libraries call by it, then why
-there is no such function; letters are compared last, and only names that differ in few are near.
+The same name in another module of dlvm comes first, then a function that other libraries know under
+that name, then the reason why there is no such function. Spelling is compared last, and only names
+that differ in few letters are suggested.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dlvm.dsl.words.remedies import ADVICE, OURS
 from .scopes import user_origin
 
 ROOMS = ("nn", "linalg", "random", "tree")
-"""Modules of ours whose names users look for in others."""
+"""Modules of dlvm whose functions users look for in other modules."""
 
 
 def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
-    """What a module of ours does with a name that it has not."""
+    """The ``__getattr__`` of a module of dlvm, for names that it does not have."""
 
     def __getattr__(name: str) -> Any:
         if name.startswith("_"):  # Python and its tools ask what protocols there are
@@ -33,7 +34,7 @@ def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
 
 
 def unknown(module: str, name: str, has: Iterable[str] = ()) -> UnknownName:
-    """The error for a name that a module of ours has not."""
+    """The error for a name that a module of dlvm does not have."""
     there = f"write dlvm.{name}" if module != "dlvm" and _is_there(name) else None
     remedy = there or instead(name) or near(name, {f"{module}.{n}": n for n in has})
     return UnknownName(
@@ -44,13 +45,13 @@ def unknown(module: str, name: str, has: Iterable[str] = ()) -> UnknownName:
 
 
 def instead(name: str) -> str | None:
-    """What stands for a name elsewhere, or what to do about it."""
+    """The counterpart of a name in another module or library, or advice about it."""
     where = _elsewhere(name)
     return f"write {where}" if where else ADVICE.get(name)
 
 
 def _elsewhere(name: str) -> str | None:
-    """Where a function is that goes by a name in another module, or another library."""
+    """The function that has this name in another module, or under another name in a library."""
     room = next((r for r in ROOMS if name in _names_of(f"dlvm.{r}")), None)
     other = f"{room}.{name}" if room else OURS.get(name)
     return f"dlvm.{other}" if other and _is_there(other) else None
@@ -62,11 +63,11 @@ def _is_there(name: str) -> bool:
 
 
 def _names_of(module: str) -> Sequence[str]:
-    """What a module lists; those that import this one are entered by name, with the first error."""
+    """The names that a module lists; modules that import this one are found at the first error."""
     return importlib.import_module(module).__all__
 
 
 def near(name: str, known: dict[str, str]) -> str | None:
-    """The name that was probably misspelt, among ways to write names."""
+    """The known name that was probably misspelt."""
     meant = closest(name, known.values())
     return next((f"did you mean {way}?" for way, n in known.items() if n == meant), None)

@@ -1,10 +1,9 @@
-"""The staged value: a box with views, which behaves in a trace as a NumPy array does.
+"""The staged array, which behaves in a trace as a NumPy array does, views included.
 
-A box holds the operation that computes its present contents; assigning puts another one in. A
-view knows its parent and one step from it, reads through the steps and writes back through
-them, so aliases see each other's changes. Arguments, captured arrays and boxes of an outer
-region can be read only. Python's own questions (``if``, ``float``, ``len``) that need a number
-are answered with an error that says what to write instead.
+A staged array holds the value that computes its present contents; an assignment puts another value
+in. A view knows its parent and one step from it, and reads and writes through the steps, so that
+aliases see each other's changes. Arguments, captured arrays and arrays of an outer region are read
+only. Where Python needs a number (``if``, ``float``, ``len``), an error says what to write instead.
 """
 
 from __future__ import annotations
@@ -37,18 +36,20 @@ COPY = "a copy of "
 
 
 class Step(Protocol):
-    """How a view looks at its parent: reading a value, and writing one back into it."""
+    """One step from an array to a view: how to read the part, and how to write it back."""
 
     def read(self, whole: Value) -> Value:
         """The part that the view shows."""
         ...
 
     def write(self, whole: Value, part: Value) -> Value:
-        """The whole with that part replaced."""
+        """The whole array with that part replaced."""
         ...
 
     def strides(self, shape: tuple[Dim, ...], of: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-        """The strides of the part of an array of a shape and strides; None where it is a copy."""
+        """The strides of the part, from the array's shape and strides; None if the part
+        is a copy.
+        """
         ...
 
 
@@ -116,7 +117,7 @@ class Tensor:
     # -- reading and writing ---------------------------------------------------------------------
 
     def read(self) -> Value:
-        """The present contents, as a value of the scope that is being written."""
+        """The present contents, as a value of the scope that is being traced."""
         scope, owner = current(), self._scope
         if not self.alive:
             raise used_after(self)
@@ -126,7 +127,7 @@ class Tensor:
 
     @property
     def alive(self) -> bool:
-        """Whether the trace or region in which it was made is still being written."""
+        """Whether the trace or region in which the array was made is still running."""
         scope, owner = current(), self._scope
         return scope is owner or (scope is not None and scope.within(owner))
 
@@ -143,7 +144,7 @@ class Tensor:
                 view._version = version
 
     def part(self, step: Step) -> Tensor:
-        """What one step shows of this array; it shares its elements where NumPy's would."""
+        """The part of this array after one step; it shares elements if NumPy's would."""
         part = step.read(self.read())
         scope = current()
         assert scope is not None
@@ -160,7 +161,7 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[Shown, ...]:
-        """How far apart neighbours along each axis are in the array that this is a view of."""
+        """The strides of this view in the array that owns the elements."""
         return shown_sizes(self._strides())
 
     def _strides(self) -> tuple[Dim, ...]:
@@ -175,7 +176,7 @@ class Tensor:
         return found
 
     def assign(self, new: Value) -> None:
-        """Put other contents in, of the same type; every alias sees them."""
+        """Replaces the contents by others of the same type; every alias sees them."""
         self.check_assignable()
         at = self
         while at._parent is not None and at._step is not None:
@@ -185,7 +186,7 @@ class Tensor:
         at._version += 1
 
     def check_assignable(self) -> None:
-        """Refuse to change what belongs to the caller or to an outer region."""
+        """Refuses a change of an array of the caller or of an outer region."""
         held, scope = self._root._held, current()
         if not held and scope is not self._scope:
             if scope is None or not scope.within(self._scope):
@@ -194,15 +195,15 @@ class Tensor:
         if held:
             raise not_assignable(self, held, outside=held == OUTSIDE)
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- type and shape --------------------------------------------------------------------------
 
     def copies(self, step: Reshaped) -> bool:
-        """Whether this array can take another shape only in a copy."""
+        """Whether a reshape of this array makes a copy."""
         return step.strides(self.type.shape, self._strides()) is None
 
     @property
     def contents(self) -> Value:
-        """What it held last, in the scope in which it was made."""
+        """The last contents, as a value of the scope in which the array was made."""
         return self._value
 
     @property
@@ -212,7 +213,7 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[Shown, ...]:
-        """Its sizes as users see them; open ones are symbols that serve as sizes and as numbers."""
+        """The sizes as users see them; an open size serves as a size and as a number."""
         return shown_sizes(self._value.type.shape)
 
     @shape.setter
@@ -246,7 +247,7 @@ class Tensor:
 
     @property
     def label(self) -> str:
-        """What the user calls it, if it is an argument."""
+        """The user's name for it, if it is an argument."""
         return self._label
 
     @property
@@ -255,14 +256,14 @@ class Tensor:
         return self._value.type.dtype
 
     def describe(self) -> str:
-        """Its name or the place where it was made, and its type, for messages."""
+        """The name, or the line where the array was made, and the type, for messages."""
         if self._label:
             return f"{self._label}: {self.type}"
         made = self._value.origin
         return f"{self.type} made at {made}" if made else f"a value of type {self.type}"
 
     def history(self) -> str:
-        """Its type and where it comes from, in one line."""
+        """The type and the origin of the array, in one line."""
         if self._label:
             return f"{self.type}, {quoted(self._label)}, {self._root._held or 'made here'}"
         made = self._value.origin
@@ -361,15 +362,15 @@ class Tensor:
         raise not_like_python(self, "has no memory to share", "return it and share the result")
 
     def fill(self, value: Any) -> None:
-        """Put one value in the place of every element."""
+        """Replaces every element by one value."""
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: None = None) -> None:
-        """Put the elements along an axis in order, in place."""
+        """Sorts the elements along an axis, in place."""
         named("_sort_in_place")(self, axis, kind, order)
 
     def item(self, *args: Any) -> float:
-        """A number for Python, which there is none of while tracing."""
+        """Raises the error for a Python number, which does not exist while tracing."""
         raise no_number(self, ITEM)
 
     tolist = tobytes = tofile = item

@@ -1,8 +1,8 @@
-"""Writing functions and regions: Python runs once on staged values, what it does is recorded.
+"""Traces functions and regions: Python runs once on staged values, and the operations are recorded.
 
-A function of the module is written in a scope of its own inside the scope that calls it; what
-it uses from outside becomes extra parameters, and so does every symbol that no parameter
-binds. A region is written the same way and sees the symbols around it.
+A function of the module is traced in a scope of its own, inside the scope that calls it. Values
+that it uses from outside become extra parameters, and so does every symbol that no parameter binds.
+A region is traced in the same way and sees the symbols around it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .trees import Spec, flatten, labels, paths, unflatten
 class Input:
     """One staged argument: its name in IR text, its label in messages, its type.
 
-    ``given`` is what it stands for in the scope around, as far as that is written.
+    ``given`` is the value for which it stands in the outer scope, if there is one.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What Python wrote into a scope: parameters, results and the structure of the results."""
+    """The record of a scope: parameters, results and the structure of the results."""
 
     scope: Scope
     params: tuple[Param, ...]
@@ -54,7 +54,7 @@ class Written:
         return tuple(r.type for r in self.results)
 
     def region(self, name: str, captured: Sequence[Value] | None = None) -> Function:
-        """A closed function whose last parameters are what it captures, in the order given."""
+        """A closed function; its last parameters are the captured values in the given order."""
         lifted = self.scope.lifted
         values = list(lifted) if captured is None else captured
         extra = (lifted.get(v) or Param(v.type, f"unused_{i}") for i, v in enumerate(values))
@@ -62,7 +62,7 @@ class Written:
 
 
 def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:
-    """Run ``body`` on staged inputs and record what it does; it gives a tree."""
+    """Runs ``body`` on staged inputs and records its operations; ``body`` returns a tree."""
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
     scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
@@ -86,7 +86,7 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
 
 
 def result(leaf: Any, label: str, at: Origin | None = None) -> Value:
-    """A leaf of what a function returns, as a value."""
+    """A leaf that a function returned, as a value."""
     try:
         return staged(leaf).read()
     except TraceError as error:
@@ -101,7 +101,7 @@ def result(leaf: Any, label: str, at: Origin | None = None) -> Value:
 
 
 def inputs_of(leaves: Sequence[Any], tree: Spec, name: str) -> list[Input]:
-    """Inputs that take the place of operands, with their types and paths."""
+    """Inputs in the place of operands, with the operands' types and paths."""
     tensors = [staged(leaf) for leaf in leaves]
     return [
         Input(path, label, t.type, t.weak, given=t.contents)
@@ -114,7 +114,7 @@ def inputs_of(leaves: Sequence[Any], tree: Spec, name: str) -> list[Input]:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function of the module: what it takes beyond its inputs, and what it gives."""
+    """A function of the module, its captured operands and the structure of its results."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -125,12 +125,12 @@ class Callee:
 
     @property
     def reusable(self) -> bool:
-        """Whether it can be called again: it uses nothing from outside but captured arrays."""
+        """Whether it can be called again: all that it uses from outside are captured arrays."""
         captured = {c.param for c in here().trace.arrays.values()}
         return all(v in captured for v, _ in self.lifted)
 
     def extra(self) -> list[Value]:
-        """The operands beyond the inputs, as values of the scope that is being written."""
+        """The operands beyond the inputs, as values of the scope that is being traced."""
         scope = here()
         return [*(scope.lift(v, owner) for v, owner in self.lifted), *map(carrier, self.sizes)]
 
@@ -146,9 +146,9 @@ def write_function(
     body: Callable[[list[Tensor]], Any],
     lifting: Sequence[tuple[Value, Scope]] = (),
 ) -> Callee:
-    """Write a function of the module, closed over what it uses from the scopes around it.
+    """Traces a function of the module; values that it captures become operands.
 
-    Of these it takes those of ``lifting`` first, whether it uses them or not.
+    Those of ``lifting`` come first, whether the function uses them or not.
     """
     outer = here()
     trace = outer.trace
@@ -168,7 +168,7 @@ def write_function(
 
 
 def unbound(written: Written) -> list[str]:
-    """The symbols that are used and stand alone as a size of no parameter."""
+    """The symbols that a function uses although no parameter has one of them alone as a size."""
     bound: set[str] = set()
     used: dict[str, None] = {}
     if not _any_symbol(written):
@@ -185,7 +185,7 @@ def unbound(written: Written) -> list[str]:
 
 
 def _any_symbol(written: Written) -> bool:
-    """Whether a symbol stands in this function or around it: symbols come from arguments only."""
+    """Whether this function or one around it has a symbol; symbols come from arguments only."""
     scope: Scope | None = written.scope
     while scope is not None:
         if scope.symbolic:
@@ -217,7 +217,7 @@ def call(callee: str, operands: Sequence[Value], types: Sequence[TensorType]) ->
 
 
 def call_function(callee: Callee, leaves: Sequence[Any]) -> Any:
-    """Call a function that was written, on leaves in the place of its inputs; the tree it gives."""
+    """Calls a traced function on leaves in the place of its inputs; returns its tree."""
     operands = [*(staged(x).read() for x in leaves), *callee.extra()]
     return unflatten(callee.tree, call(callee.name, operands, callee.types))
 
@@ -227,7 +227,7 @@ def call_function(callee: Callee, leaves: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A traced function: the module, how results become a tree, and what the trace noticed."""
+    """A traced function: the module, the structure of its results, and the trace's notes."""
 
     module: Module
     tree: Spec
@@ -256,7 +256,7 @@ def trace_program(
 
 
 def number(module: Module) -> None:
-    """Give every operation its ordinal in print order, by which a status word names it."""
+    """Numbers every operation in print order; a status names an operation by this number."""
     ordinal = 0
     for function in module.functions:
         for op in function.walk():

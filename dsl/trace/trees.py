@@ -53,7 +53,7 @@ def flatten_with_none(tree: Any) -> tuple[list[Any], Spec]:
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
-    """For each leaf of a tree what stands at its place, or above it, in a prefix of the tree."""
+    """For each leaf of a tree the part of a prefix tree at its place or above it."""
     import optree
 
     leaves, _ = flatten_with_none(tree)
@@ -89,10 +89,10 @@ def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
 
 
 def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A function of the leaves that stand at the same place in trees of one structure.
+    """Applies a function to the leaves at the same place of trees of one structure.
 
-    A place where one tree has None, as a gradient has for what is no float, keeps what stands there
-    in the first tree that has something.
+    Where one tree has None, as a gradient has for leaves that are no floats, the result has the
+    leaf of the first tree that is not None.
     """
     leaves, spec = flatten_with_none(tree)
     others = [_same(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
@@ -167,7 +167,7 @@ def _register(cls: type[Any]) -> None:
 
 
 def node(cls: type[Any], take: Callable[[Any], Any], build: Callable[[Any, Any], Any]) -> None:
-    """Let objects of a class be nodes of trees, once."""
+    """Registers a class whose objects are nodes of trees, once."""
     if cls in _registered:
         return
     import optree

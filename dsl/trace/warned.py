@@ -1,4 +1,4 @@
-"""Warnings of what a trace or a compile noticed: ``dlvm.TraceWarning``, with the user's line."""
+"""Warnings about a trace or a compile: ``dlvm.TraceWarning``, with the user's line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ UNROLLED = LARGE
 
 
 def warned(message: str, origin: Origin | None) -> None:
-    """Warn at a line of the user's; at the line that called dlvm where there is none."""
+    """Warns at a line of the user's; without one, at the line that called dlvm."""
     at = origin or user_origin()
     file, line = (at.file, at.line) if at else ("<unknown>", 0)
     warnings.warn_explicit(message, TraceWarning, file, line)
 
 
 def unrolled(label: str, module: Module, told: set[str]) -> None:
-    """Warn once of a trace with thousands of operations that one line has recorded."""
+    """Warns once about a trace in which one line has recorded thousands of operations."""
     if "unrolled" in told or module.operations() < UNROLLED:
         return
     lines = Counter(
