@@ -1,6 +1,6 @@
 """The embedded language: Python functions traced into modules, and the names they use.
 
-The folders stand in the order of the road; each imports only from those before it:
+The folders are listed in the order of the data flow; each imports only from those before it:
 
 - ``words``: public names, lines of users, subscripts, signatures; it knows no staged value.
 - ``trace``: scopes in which operations are written, the staged value, its operands, sizes and
@@ -11,7 +11,7 @@ The folders stand in the order of the road; each imports only from those before 
 - ``call``: the staged function, from a call to the program that runs.
 - ``flow``: branches, loops and effects.
 - ``derive``: derivatives, batching, recomputation, and derivatives that users define.
-- ``faults``: what is kept of a fault of dlvm while Python runs.
+- ``faults``: reports of a bug in dlvm that shows while Python runs.
 
 Importing this package registers the public names.
 """
@@ -50,7 +50,7 @@ from .trace import facing
 
 
 def _told(*known: Any) -> CompilerError:
-    """The error for a fault of dlvm, which has a file; what writes it is imported with it."""
+    """The error for a bug in dlvm, with its file; the code that writes it is imported only here."""
     from .faults.faults import told
 
     return told(*known)

@@ -8,14 +8,12 @@ Python shows by default; others are of the level INFO.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-log = logging.getLogger("dlvm.compile")
 FIRST = 1.0
 """Seconds after which the first line is written."""
 LARGE = 5000
@@ -52,10 +50,11 @@ def doing(stage: str, operations: Callable[[], int]) -> None:
         return
     while compile.due <= passed:
         compile.due *= 2
+    import logging  # takes long, and few compiles do
+
     count = operations()
-    level = logging.WARNING if count >= LARGE else logging.INFO
-    log.log(
-        level,
+    logging.getLogger("dlvm.compile").log(
+        logging.WARNING if count >= LARGE else logging.INFO,
         "compiling %s: %s, %s operations, %.0f s so far",
         *(compile.label, stage, f"{count:,}", passed),
     )

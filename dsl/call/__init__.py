@@ -1,1 +1,1 @@
-"""The staged function: from a call to the program that runs, and back."""
+"""The staged function: finds or compiles the program for a call, and runs it."""

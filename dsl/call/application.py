@@ -1,7 +1,7 @@
-"""A staged function with the arguments of one call: what tools look at instead of calling it.
+"""A staged function with the arguments of one call, for tools that inspect it and do not call it.
 
-The traced module, an array for each of its parameters (captured ones last), what a user writes to
-reach each, and which argument each came in by.
+It holds the traced module, an array for each of its parameters (captured ones last), the expression
+by which the user reaches each array, and the argument to which each array belongs.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ EACH = "call the staged function itself, which compiles for each structure and t
 class Compiled:
     """A function compiled for one signature, and the captured state that the program holds for.
 
-    ``used`` is when it last served a call, as its ``Programs`` count; ``taken`` says that a short
-    cut led to it since then. Every call reads ``_short`` or writes ``taken``, which is
+    ``used`` is the time of its last call on the clock of its ``Programs``; ``taken`` says that a
+    short cut has run it since then. Every call reads ``_short`` or writes ``taken``, which is
     quickest in a slot.
     """
 
@@ -63,10 +63,12 @@ class Compiled:
         self.program = program
         self._made_of = source, inputs
         self.road = road
-        """The machine code and how it was made; also for a trace that gives the same program."""
+        """The stages of the program and its machine code; shared by traces that give the same
+        program.
+        """
         self.state = state
         self.unwatched = unwatched
-        """What was read while tracing and is not compared in full, and why."""
+        """State that was read while tracing and is not compared in full, with the reason."""
         params = program.module.main.params
         self._types = [p.type for p in params]
         self._labels = [*(i.label for i in inputs), *(c.path for c, _ in state.captured)]
@@ -103,12 +105,12 @@ class Compiled:
         return self.road.report
 
     def text(self, stage: str) -> str:
-        """One stop of the road as text."""
+        """One stage of the compiler as text."""
         return self.road.text(stage)
 
     @entry
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run; arguments that this code was not made for are an error."""
+        """Runs the program; arguments of other types, shapes or structure are an error."""
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
         try:
             out = NotImplemented
@@ -143,7 +145,7 @@ class Compiled:
         return out
 
     def shortened(self, form: Form, leaves: Sequence[Any]) -> Call | None:
-        """The short cut for calls written like the one with these leaves, if there is one."""
+        """The short cut for calls of this form with such leaves, if there is one."""
         if (
             form not in self._short
             and not looks(self.road.options.debug).at_numbers
@@ -165,7 +167,7 @@ class Compiled:
         )
 
     def _read(self) -> Sequence[Any]:
-        """The captured arrays as they are now; other state than that of the trace is an error."""
+        """The captured arrays as they are now; captured state that has changed is an error."""
         found = self.state.current()
         if found is None:
             changed = self.state.changed() or "what it captures has changed"
@@ -196,7 +198,7 @@ class Compiled:
         return unflatten(self.program.tree, results)
 
     def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
-        """What machine code gives: that of this program, or of another ``road`` for its trace."""
+        """The results of the machine code of this program, or of another ``road`` for its trace."""
         quick = None if road is not None and road is not self.road else self._enter
         found = NotImplemented if quick is None else quick(arrays)
         if found is not NotImplemented:  # the entry has checked all that follows
@@ -216,7 +218,7 @@ class Compiled:
             raise (road or self.road).failed(error, arrays) from error
 
     def _written(self) -> str:
-        """For which types this was compiled, and the line that names the arguments."""
+        """The types for which this was compiled, and the line that names the arguments."""
         types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
         at = definition(self.program.trace.python)
         return f"compiled for ({types}){f', {place(at)}' if at else ''}"
@@ -227,11 +229,11 @@ class Compiled:
 
     @lazy
     def doubts(self) -> Sequence[Doubt]:
-        """The sizes that are to be looked at in each call."""
+        """The sizes that each call must check."""
         return doubts(self.module)
 
     def _ready(self, arrays: list[Array]) -> None:
-        """Donated arguments that can't be given away are copied, or refused."""
+        """The arguments; a donated array that can't be overwritten is copied or refused."""
         for i in self._donated:
             for j, other in enumerate(arrays):
                 if i != j and np.may_share_memory(arrays[i], other):

@@ -1,7 +1,7 @@
-"""Sizes that may come out negative in a call, which no trace can tell: ``x.shape[0] - 5``.
+"""Sizes that may be negative in a call, which tracing can't decide: ``x.shape[0] - 5``.
 
-Such a size is looked at in each call before anything runs, as memory is planned on the word that
-none is negative. Programs without one, which are nearly all, pay nothing.
+Each call checks such sizes before anything runs, because the memory plan assumes that no size is
+negative. Programs without such a size, which are nearly all, pay nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dlvm.ir.dims import at_least, evaluate, symbols
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A size that nothing shows to be 0 or more, and the line that first made it."""
+    """A size that is not known to be 0 or more, and the line that first made it."""
 
     size: Dim
     origin: Origin | None
@@ -36,7 +36,7 @@ def doubts(module: Module) -> Sequence[Doubt]:
 
 
 def check(found: Sequence[Doubt], sizes: Mapping[str, int]) -> None:
-    """Refuse a call in which one of them is negative."""
+    """Refuses a call in which one of the sizes is negative."""
     for doubt in found:
         size = evaluate(doubt.size, sizes)
         if size < 0:

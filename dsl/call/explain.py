@@ -31,9 +31,9 @@ class Explanation:
     donations: tuple[str, ...]
     refused: tuple[str, ...]
     calls: tuple[str, ...] = ()
-    """Operations whose reference machine code calls in Python, and the lines that use them."""
+    """Operations whose Python reference is called by machine code, and the lines that use them."""
     fast_laws: tuple[str, ...] = ()
-    """Where laws would apply that ``numerics="fast"`` licenses, if that was asked for."""
+    """Lines where laws of ``numerics="fast"`` would apply, if that was asked for."""
 
     @staticmethod
     def of(
@@ -43,7 +43,9 @@ class Explanation:
         donate: Collection[str],
         laws: bool = False,
     ) -> Explanation:
-        """Collect what every program of a function knows; with ``laws`` also which would help."""
+        """Collects what every program of a function knows; with ``laws`` also which laws would
+        help.
+        """
         from dlvm.opt.kernels.borders import borders
         from dlvm.opt.laws.licensing import fast_laws
 
@@ -66,7 +68,9 @@ class Explanation:
         return self.text()
 
     def text(self, whole: bool = False) -> str:
-        """All of it; of refused fusions the first ones, or all where the ``whole`` is asked for."""
+        """The explanation as text, with the first refused fusions, or with all of them if
+        ``whole``.
+        """
         refused = self.refused if whole else self.refused[:FEW]
         rest = len(self.refused) - len(refused)
         more = (f"and {rest} more: print(f.explain().text(whole=True))",) if rest else ()

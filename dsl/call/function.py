@@ -1,8 +1,8 @@
 """``@dlvm.function``: a Python function that compiles itself for the arguments it is called with.
 
-Here is how it is called, as a function, as a method, inside a trace; ``programs`` chooses and
-compiles what then runs, ``short_cuts`` take calls past both once they have been made. What is not
-needed before a first call is imported then.
+This module has the ways to call it: as a function, as a method, inside a trace. ``programs``
+chooses or compiles the program that runs; ``short_cuts`` lead later calls past both. Modules that
+are needed only by a call are imported at the first one.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Method:
         return self._function.trace(self._instance, *args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
-        """The program for the instance and such arguments; it takes both."""
+        """The program for the instance and such arguments; it is called with both."""
         return self._function.compile(self._instance, *args, **kwargs)
 
     def explain(self, laws: bool = False) -> Explanation:
-        """What was compiled, for all instances."""
+        """Explains what was compiled, for all instances."""
         return self._function.explain(laws)
 
 
@@ -77,7 +77,8 @@ def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
 class StagedFunction(Generic[P, R]):
     """A function that compiles itself for the arguments it is called with.
 
-    Those that dlvm makes of a Python function are ``transparent``: nobody has said what is static.
+    One that dlvm made of a Python function is ``transparent``: nobody has declared static
+    arguments.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_short")  # each call reads a slot, which is quickest
@@ -121,7 +122,7 @@ class StagedFunction(Generic[P, R]):
 
     @property
     def parameters(self) -> Parameters:
-        """How it is called."""
+        """The parameters of the function."""
         return self.source.parameters
 
     @property
@@ -135,18 +136,20 @@ class StagedFunction(Generic[P, R]):
 
     @property
     def is_method(self) -> bool:
-        """Whether it was taken from an object, of which it holds one argument."""
+        """Whether it is a method of an object, which is its first argument."""
         return self._owner is not None
 
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
 
     def __reduce__(self) -> str:
-        """Copied and pickled as Python's functions are: it is itself, found by its name."""
+        """Copies and pickles by name, as Python's functions do."""
         return str(getattr(self.source.fn, "__qualname__", self.label))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
-        """Itself, as a Python function would be; a method goes with the copy of its object."""
+        """The same function, as for Python's functions; a method is bound to the copy of its
+        object.
+        """
         fn: Any = self.source.fn
         if self._owner is not None:
             fn = types.MethodType(fn.__func__, self._owner)
@@ -156,7 +159,9 @@ class StagedFunction(Generic[P, R]):
     # -- as a method -----------------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method: a dataclass is an argument like others, other objects are captured."""
+        """Binds it as a method: a dataclass becomes an argument, other objects are
+        captured state.
+        """
         if instance is None:
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):
@@ -172,7 +177,7 @@ class StagedFunction(Generic[P, R]):
         return self._again(WeakMethod(self.source.fn, owner))
 
     def __eq__(self, other: object) -> bool:
-        """As with methods of Python: two that were taken from one object are equal."""
+        """Compares as Python's methods do: two methods of one object are equal."""
         return isinstance(other, StagedFunction) and self.source is other.source
 
     def __hash__(self) -> int:
@@ -183,7 +188,7 @@ class StagedFunction(Generic[P, R]):
     def _again(
         self, fn: Callable[..., Any], without_: Sequence[str] = (), **changed: Any
     ) -> StagedFunction[..., Any]:
-        """Another function staged in the same way, which has not some of the parameters."""
+        """Another function staged in the same way, without some of the parameters."""
         source = self.source
         options: dict[str, Any] = {
             "static": tuple(n for n in source.parameters.static if n not in without_),
@@ -203,7 +208,9 @@ class StagedFunction(Generic[P, R]):
 
     @facing_users
     def bind(self, **values: Any) -> StagedFunction[..., R]:
-        """The function with some arguments known for good: copied now, and part of the code."""
+        """The function with some arguments fixed: they are copied now and become part
+        of the code.
+        """
         self.parameters.resolve(tuple(values), "bind")
         fn, whole = self.source.fn, self.parameters.signature
         frozen = {n: x if n in self.parameters.static else _frozen(x, n) for n, x in values.items()}
@@ -225,7 +232,7 @@ class StagedFunction(Generic[P, R]):
 
     @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run, after compiling if there is no program for such arguments yet."""
+        """Runs the function; compiles it first if there is no program for such arguments."""
         try:
             found = self._short.get((len(args), *kwargs) if kwargs else len(args))
             if found is not None and current() is None and not interpreting() and not contexts:
@@ -255,7 +262,7 @@ class StagedFunction(Generic[P, R]):
         return out
 
     def _inside(self, arguments: Arguments) -> Any:
-        """A call inside a trace: a function of the module, written once for each signature."""
+        """A call inside a trace: calls a function of the module, traced once for each signature."""
         if self._inline:
             return self.parameters.call(self.source.fn, arguments, arguments.values)
         leaves, tree = flatten(arguments.values)
@@ -305,7 +312,7 @@ class StagedFunction(Generic[P, R]):
 
     @facing_users
     def applied(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Application:
-        """The traced module with the arrays of this call, and what each is called."""
+        """The traced module with the arrays of this call and their names."""
         arguments, tree, leaves = self._read(tuple(args), dict(kwargs))
         program = self._programs.traced(arguments, tree, leaves)
         captured = [*program.trace.arrays.values()]
@@ -324,8 +331,8 @@ class StagedFunction(Generic[P, R]):
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for such arguments, which may be specs; it never traces again.
 
-        With ``schedule=``, the text of one, its kernels run under that; a function that has a
-        parameter of this name gets it as its argument.
+        ``schedule=`` is the text of a schedule for its kernels; a function that has a parameter of
+        this name gets it as an argument instead.
         """
         own = "schedule" in self.parameters.names
         schedule = None if own else kwargs.pop("schedule", None)
@@ -339,7 +346,7 @@ class StagedFunction(Generic[P, R]):
         return arguments, tree, [given(x, n) for x, n in zip(leaves, labels, strict=True)]
 
     def explain(self, laws: bool = False) -> Explanation:
-        """What was compiled and why, what was captured, widened and donated.
+        """Explains what was compiled and why, what was captured, widened and donated.
 
         With ``laws=True`` also the lines where a law would apply that only ``numerics="fast"``
         licenses.
@@ -348,7 +355,7 @@ class StagedFunction(Generic[P, R]):
 
 
 def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:
-    """Leaves as arrays and Python scalars; labels cost time, so they are made where needed."""
+    """Leaves as arrays and Python scalars; labels cost time, so they are made only for errors."""
     plain = (np.ndarray, float, int, bool)
     return [
         x if type(x) in plain else given(x, arguments.leaf_labels(tree)[i])
@@ -357,7 +364,7 @@ def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[A
 
 
 def cells_of(fn: Any) -> list[Any]:
-    """The function itself and what its closure holds now: while these stay, so does its trace."""
+    """A function and the values of its closure; while these are the same, so is its trace."""
     from dlvm.dsl.state.captures import filled
 
     cells = getattr(fn, "__closure__", None) or ()
@@ -365,7 +372,7 @@ def cells_of(fn: Any) -> list[Any]:
 
 
 def _frozen(value: Any, name: str) -> Any:
-    """A copy that nobody can write to; Python's own numbers are known as they are."""
+    """A read-only copy of an array; a Python number is returned as it is."""
 
     def freeze(leaf: Any) -> Any:
         if type(leaf) in (bool, int, float):

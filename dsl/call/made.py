@@ -1,8 +1,8 @@
-"""What was made of a function, for as long as the function lives.
+"""Objects derived from a function (programs, transformed functions), kept while the function lives.
 
-It refers to the function, so a table of ours would keep both for ever: a function holds what was
-made of it itself, and they go together. Methods, partial functions and callable objects are made
-anew or belong to the user; what was made of the last ``KEPT`` of those is remembered.
+They refer to the function, so a global table would keep both for ever. A function therefore holds
+the objects derived from it, and all are freed together. Methods, partial functions and callable
+objects can't hold them; for these, a table remembers the last ``KEPT``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ KEPT = 64
 
 
 class Made(dict[Hashable, Staged]):
-    """What was made of one function, and not of those to which ``functools.wraps`` copies it."""
+    """Objects derived from one function; ``functools.wraps`` may copy the table to others by
+    mistake.
+    """
 
     def __init__(self, of: Fun) -> None:
         super().__init__()
@@ -32,7 +34,7 @@ _others: dict[Fun, Made] = {}
 
 
 def made_of(f: Fun) -> dict[Hashable, Staged]:
-    """The table of a function."""
+    """The table of objects derived from a function."""
     if isinstance(f, types.FunctionType) or (is_staged(f) and not f.is_method):
         found: Made | None = vars(f).get(ATTRIBUTE)
         if found is None or found.of() is not f:

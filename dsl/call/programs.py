@@ -1,8 +1,8 @@
-"""Which program serves a call: those compiled so far, and when another one is compiled.
+"""The programs of a function: chooses one for each call, and compiles another one if needed.
 
-A program is chosen by what its code depends on: dtypes, shapes, weakness, structure and static
-values of the arguments. It also holds its guards, the captured state that was read while
-tracing. Compiling happens under one lock; running does not. This room calls nothing.
+A program is chosen by what its code depends on: dtypes, shapes, weak types, structure and static
+values of the arguments, and by its guards on the captured state that was read while tracing.
+Compiling happens under one lock; running does not. This module runs no program.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
 MANY = 10
-"""At which compile of one function the user is warned."""
+"""Number of compiles of one function at which the user is warned."""
 KEPT = 256
-"""How many programs of one function are kept."""
+"""Number of programs of one function that are kept."""
 SHORT_CUTS = 4096
 ROUNDS = 4
-"""How many programs are made for one call while what is captured changes meanwhile."""
+"""Number of programs compiled for one call if captured state keeps changing meanwhile."""
 FORMS = 256
 TRIED = 8
-"""How many short cuts of one form of call are tried."""
+"""Number of short cuts that a call of one form tries."""
 Found = tuple[Compiled, Sequence[Any]]
 """A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
@@ -54,7 +54,7 @@ log = logging.getLogger("dlvm.compile")
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """One compile: why it was needed, and the types it was made for."""
+    """One compile: the reason for it, and the types for which it was made."""
 
     reason: str
     types: tuple[str, ...]
@@ -119,7 +119,7 @@ class Programs:
     # -- keeping ---------------------------------------------------------------------------------
 
     def shorten(self, form: Form, made: Compiled, leaves: Sequence[Any]) -> None:
-        """Keep the short cut from calls that are written like this one to the program."""
+        """Keeps a short cut to the program for calls of this form."""
         kept = self.source.short.get(form, ())
         if any(m is made for m, _ in kept):
             return
@@ -137,7 +137,7 @@ class Programs:
         self._known[key] = (made, *(m for m in known if m is not made))
 
     def _keep(self, made: Compiled) -> None:
-        """Remember a program; beyond ``KEPT`` the one not used for longest is dropped."""
+        """Keeps a program; beyond ``KEPT``, drops the least recently used one."""
         made.used = next(self._clock)
         self._made.insert(0, made)
         if len(self._made) > KEPT:
@@ -146,7 +146,7 @@ class Programs:
             log.info("%s: dropped the program not used for longest; %d are kept", label, KEPT)
 
     def _last_use(self, made: Compiled) -> int:
-        """When a program was used; short cuts only say that they were taken since last asked."""
+        """The time of a program's last call; short cuts record only that there was one."""
         if made.taken:
             made.taken, made.used = False, next(self._clock)
         return made.used
@@ -198,7 +198,7 @@ class Programs:
         return made
 
     def _warn(self, signature: Signature, labels: Sequence[str], leaves: Sequence[Any]) -> None:
-        """Warn of the tenth compile, and of a state that came back wider, once each."""
+        """Warns of the tenth compile, and of a state that came back wider, once each."""
         label = self.source.label
         if len(self._compiles) == MANY:
             reasons = "; ".join(c.reason for c in self._compiles[-3:])
@@ -221,7 +221,7 @@ class Programs:
                 )
 
     def _twin(self, signature: Signature, program: Program) -> Compiled | None:
-        """A program that is the same although its guards fail; this trace takes its place."""
+        """A program with the same module whose guards fail; this trace replaces it."""
         twin = next((m for m in self._for(signature) if m.module == program.module), None)
         if twin is not None:
             self._drop(twin)
@@ -230,7 +230,9 @@ class Programs:
     def _trace(
         self, signature: Signature, arguments: Arguments
     ) -> tuple[Program, Captures, list[Input]]:
-        """Trace; once more if that changed what is captured, as of what is made once and kept."""
+        """Traces; a second time if the first trace changed captured state, such as a table filled
+        once.
+        """
         for name, value in zip(arguments.names, arguments.values, strict=True):
             check_lists(name, value)
         for again in (False, True):
@@ -288,7 +290,9 @@ class Programs:
         return "DLVM_INTERPRET changed" if checked else "dlvm.debug(bounds=...) changed"
 
     def explain(self, laws: bool = False) -> Explanation:
-        """What was compiled and why, what was captured, widened and donated; which laws help."""
+        """Explains what was compiled and why, what was captured, widened and donated; which laws
+        help.
+        """
         from .explain import Explanation
 
         made = self._made[::-1]

@@ -1,9 +1,9 @@
-"""Functions that call themselves: their result types are found while they are written.
+"""Functions that call themselves: their result types are found while they are traced.
 
-A call of a function that is still being written can't know what it gives. It stops the branch
-that it stands in, and ``cond`` takes the types of its other branch, so the branch that ends the
-recursion tells the types of all. The function is then written again with what was found, until
-what it is agrees with what its own calls take it to be.
+The result types of a function that is still being traced are unknown. A call of it ends the trace
+of the branch that contains it, and ``cond`` takes the types of its other branch, so that the branch
+that ends the recursion determines the types. The function is then traced again with these types,
+until its result types agree with those that its own calls assume.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ ROUNDS = 8
 
 
 class Unfinished(BaseException):
-    """A call of a function whose result types are not known yet; no user's handler takes it."""
+    """Raised by a call of a function whose result types are unknown; no ``except Exception``
+    catches it.
+    """
 
     def __init__(self, opened: Open) -> None:
         self.opened = opened
@@ -34,7 +36,7 @@ class Unfinished(BaseException):
 
 
 class Open:
-    """A function that is being written: how it is recognised, and what it is taken to be."""
+    """A function that is being traced: its identity, and the result types that its calls assume."""
 
     def __init__(self, label: str, key: Hashable, inputs: Sequence[Input], depth: int) -> None:
         self.label = label
@@ -45,7 +47,7 @@ class Open:
         self.asked = False
 
     def fits(self, key: Hashable, inputs: Sequence[Input]) -> bool:
-        """Whether a call is one of this function: the same but for the sizes of its symbols."""
+        """Whether a call is one of this function: equal up to the values of its symbols."""
         same = all(a.weak == b.weak for a, b in zip(self.inputs, inputs, strict=False))
         if self.key != key or len(self.inputs) != len(inputs) or not same:
             return False
@@ -56,7 +58,7 @@ class Open:
         return True
 
     def callee(self, inputs: Sequence[Input]) -> Callee:
-        """What the call of it on such inputs calls."""
+        """The function that a call with such inputs refers to."""
         self.asked = True
         if self.assumed is None:
             raise Unfinished(self)
@@ -76,7 +78,7 @@ class Open:
 
 
 def identity(fn: object, arguments: Arguments, tree: Tree) -> Hashable:
-    """What calls of one function have in common, but for the types of what they pass."""
+    """A key that all calls of one function share, whatever the types of their arguments."""
     return (id(fn), arguments.names, tree, arguments.static_key())
 
 
@@ -85,10 +87,10 @@ def _types(inputs: Sequence[Input]) -> list[TensorType]:
 
 
 def generalised(trace: Trace, key: Hashable, inputs: Sequence[Input]) -> Sequence[Input]:
-    """The inputs, with composed sizes as symbols of their own inside a function of the same name.
+    """The inputs of a recursive call, with new symbols in the place of composed sizes.
 
-    A call on ``f32[floordiv(N,2)]`` in a function of ``f32[N]`` would else lead to one function for
-    each power of two.
+    A call on ``f32[floordiv(N,2)]`` in a function of ``f32[N]`` would otherwise lead to one
+    function for each power of two.
     """
     if key != trace.main and not any(o.key == key for o in trace.open):
         return inputs
@@ -104,7 +106,7 @@ def generalised(trace: Trace, key: Hashable, inputs: Sequence[Input]) -> Sequenc
 
 
 def called_with(callee: Callee, inputs: Sequence[Input]) -> Callee:
-    """A function that was written for other sizes, with the types that it gives on these."""
+    """A function that was traced for other sizes, with its result types for these."""
     if _types(callee.inputs) == _types(inputs):
         return callee
     sizes = unify(_types(callee.inputs), _types(inputs))
@@ -112,14 +114,14 @@ def called_with(callee: Callee, inputs: Sequence[Input]) -> Callee:
 
 
 def opened(trace: Trace, key: Hashable, inputs: Sequence[Input]) -> Open | None:
-    """The function that is being written and is called here, if it is one."""
+    """The function that is being traced and calls itself here, if there is one."""
     return next((o for o in reversed(trace.open) if o.fits(key, inputs)), None)
 
 
 def settled(
     label: str, key: Hashable, inputs: Sequence[Input], write: Callable[[Callee | None], Callee]
 ) -> Callee:
-    """A function written until its own calls agree with it."""
+    """Traces a function until its result types agree with those that its own calls assume."""
     trace = here().trace
     this = Open(label, key, inputs, len(trace.open))
     mark = trace.mark()
@@ -154,5 +156,5 @@ def _endless(label: str) -> UserError:
 
 
 def outermost(errors: Sequence[Unfinished]) -> Unfinished:
-    """Of several calls that are unfinished the one that is known first."""
+    """Of several unfinished calls, the one whose types will be known first."""
     return min(errors, key=lambda e: e.opened.depth)

@@ -1,9 +1,9 @@
-"""Short cuts: a call of a known form goes straight to its program, which checks for itself.
+"""Short cuts: a call of a known form goes straight to a program, which checks its own arguments.
 
-A form is how a call is written: so many arguments by position, then these by name. Of a form and
-a program a short cut is made once; it compares static values, reads captured state, takes the
-leaves out of the arguments and enters the machine code, which looks at types and shapes. Where
-anything is unlike it gives ``NotImplemented``, and the slow path decides.
+The form of a call is the number of arguments by position and the names of the others. For each form
+and program a short cut is made once. It compares static values, reads captured state, takes the
+leaves out of the arguments and enters the machine code, which checks types and shapes. If anything
+differs it returns ``NotImplemented``, and the slow path decides.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from .compiled import Compiled
 
 Form: TypeAlias = "int | tuple[int | str, ...]"
-"""The number of arguments by position; if there are others by name, then their names."""
+"""The number of arguments by position, followed by the names of the others if there are any."""
 Given: TypeAlias = "Sequence[Any]"
-"""The arguments of a call, as they are written."""
+"""The arguments of a call, in the order in which they are written."""
 Call: TypeAlias = "Callable[[Given], Any]"
 Shortened: TypeAlias = "dict[Form, tuple[tuple[Compiled, Call], ...]]"
-"""The programs that calls of each form led to, the latest first, with the short cut to each."""
+"""For each form of call the programs that served it, latest first, each with its short cut."""
 PLAIN = {np.ndarray, float, int, bool}
 
 
 def entered(executable: Executable | Interpreted) -> Call | None:
-    """A call of a program on arrays, as far as its entry takes them; None without one."""
+    """A function that calls a program on arrays through its C entry; None if it has none."""
     if isinstance(executable, Interpreted) or (enter := executable.entry()) is None:
         return None
     from dlvm.gen.loops.status import CallFailed
@@ -51,14 +51,16 @@ def entered(executable: Executable | Interpreted) -> Call | None:
 
 
 class _Mark:
-    """Stands for one of the arguments that are given."""
+    """A placeholder for one of the arguments of a call."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
-    """The way to a program from calls of a form, for leaves of these types; None without one."""
+    """The short cut to a program from calls of a form, for leaves of these types; None if
+    impossible.
+    """
     executable, tree = compiled.road.executable, compiled.program.tree
     kinds: list[Any] = [*map(type, leaves)]
     if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds) or compiled.doubts:
@@ -102,7 +104,7 @@ def _located(error: BaseException) -> BaseException:
 
 
 def _marked(parameters: Parameters, form: Form) -> Arguments:
-    """Which parameter each of the arguments that are given belongs to."""
+    """The parameter of each argument of a call, as placeholders."""
     count, *names = (form,) if isinstance(form, int) else form
     marks = [_Mark(i) for i in range(int(count) + len(names))]
     by_name = dict(zip(map(str, names), marks[int(count) :], strict=True))
@@ -110,7 +112,7 @@ def _marked(parameters: Parameters, form: Form) -> Arguments:
 
 
 def _taker(tree: Tree, where: list[int], count: int) -> Take:
-    """How the leaves come out of what is given."""
+    """A function that takes the leaves out of the arguments."""
     join = joined([taker(child) for child in template(tree)])
     in_order = where == list(range(count))
     if join is None:
@@ -122,7 +124,7 @@ def _taker(tree: Tree, where: list[int], count: int) -> Take:
 
 
 def _matcher(static: list[int], expected: Sequence[Any]) -> Callable[[Given], bool] | None:
-    """Whether static values are those of a program, by type and value."""
+    """A function that says whether the static values of a call are those of a program."""
     if not static:
         return None
     rows = [(i, cls, value) for i, (_, cls, value) in zip(static, expected, strict=True)]

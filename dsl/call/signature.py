@@ -1,4 +1,6 @@
-"""What programs are compiled for: the signatures of calls, and how these differ."""
+"""Signatures: the properties of a call for which a program is compiled, and how two of
+them differ.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from dlvm.ir.interpret import bind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """What a program was compiled for."""
+    """The properties of a call for which a program was compiled."""
 
     names: tuple[str, ...]
     tree: Tree
@@ -29,7 +31,7 @@ class Signature:
 
 
 def leaf_key(leaf: Any) -> Any:
-    """What of an argument the choice of a program depends on."""
+    """The part of an argument on which the choice of a program depends."""
     return (leaf.dtype, leaf.shape) if is_array(leaf) else leaf.__class__
 
 
@@ -39,7 +41,7 @@ def shown_type(leaf: tuple[TensorType, bool]) -> str:
 
 
 def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]) -> str:
-    """What differs in a signature from the nearest of those known, the latest last."""
+    """Says how a signature differs from the nearest known one; the latest is the last."""
     named = [s for s in known if s.names == new.names]
     if not named:
         return f"the arguments were {', '.join(known[-1].names)}, are {', '.join(new.names)}"
@@ -58,7 +60,7 @@ def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]
 
 
 def _other_values(known: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    """What differs among static arguments, of which one may be left out."""
+    """Says how static arguments differ; a default that is not passed counts as absent."""
     was, is_ = ({name: (cls, value) for name, cls, value in static} for static in (known, new))
 
     def said(values: dict[str, Any], name: str) -> str:
@@ -73,7 +75,7 @@ def _differing(a: Signature, b: Signature) -> int:
 
 
 def serves(made: Signature, wanted: Signature) -> bool:
-    """Whether unknown sizes of a program can be those of other arguments."""
+    """Whether a program with open sizes can serve these arguments."""
     if dataclasses.replace(made, leaves=()) != dataclasses.replace(wanted, leaves=()):
         return False
     pairs = list(zip(made.leaves, wanted.leaves, strict=True))
@@ -95,7 +97,7 @@ def concrete(t: TensorType) -> tuple[int, ...]:
 
 
 def advised(known: Sequence[Signature], new: Signature) -> str:
-    """What to do about many compiles, by what differs from the programs that there are."""
+    """Advice about many compiles, from how the programs differ."""
     like = [s for s in known if (s.names, s.tree) == (new.names, new.tree)]
     if any(s.static != new.static for s in like):
         return "pass what changes as an array or a number, and not as static="
@@ -109,7 +111,9 @@ def advised(known: Sequence[Signature], new: Signature) -> str:
 def came_back_wider(
     old: Signature, new: Signature, own: Sequence[bool], labels: Sequence[str]
 ) -> str | None:
-    """Say which leaf is wider than before, of those that the program itself gave (``own``)."""
+    """Says which leaf is wider than before, among those that the program itself
+    returned (``own``).
+    """
     if (old.names, old.tree) != (new.names, new.tree):
         return None
     for mine, label, (was, _), (now, _) in zip(own, labels, old.leaves, new.leaves, strict=True):

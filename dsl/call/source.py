@@ -1,4 +1,4 @@
-"""A Python function and how it is to be staged: what every program made of it has in common."""
+"""A Python function and the options with which it is staged, shared by all of its programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """``roots`` are where captured state is looked for; ``known`` arrays never change."""
+    """``roots`` are the functions whose captured state is read; ``known`` arrays never change."""
 
     fn: Callable[..., Any]
     parameters: Parameters
@@ -35,7 +35,7 @@ class Source:
     roots: tuple[Any, ...] = ()
     known: tuple[Any, ...] = ()
     short: Shortened = field(default_factory=dict[Any, Any])
-    """The first tier of the programs made of it: the short cuts for each form of call."""
+    """The first tier of its cache of programs: the short cuts for each form of call."""
 
     @property
     def label(self) -> str:
@@ -44,14 +44,14 @@ class Source:
 
     @lazy
     def programs(self) -> Programs:
-        """The programs that were compiled of it so far."""
+        """The programs compiled from it so far."""
         from .programs import Programs
 
         return Programs(self)
 
     @property
     def checked(self) -> bool:
-        """Whether what is compiled now checks every access to memory."""
+        """Whether a program compiled now checks every access to memory."""
         return looks(self.options.debug).bounds
 
     def inputs(
@@ -62,7 +62,9 @@ class Source:
         weak: Sequence[bool],
         given: Sequence[Value | None],
     ) -> list[Input]:
-        """The staged arguments, by name and type; ``given`` are what they are in a trace around."""
+        """The staged arguments with names and types; ``given`` are their values in an
+        outer trace.
+        """
         names = [path for _, path in arguments.leaf_names(tree)]
         labels = arguments.leaf_labels(tree)
         held = f"an argument of {self.label}"
@@ -74,7 +76,7 @@ class Source:
         return lambda tensors: self.parameters.call(self.fn, arguments, unflatten(tree, tensors))
 
     def signature(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Signature:
-        """What a program for such arguments is compiled for; the sizes left open are symbols."""
+        """The signature of a call with such arguments; open sizes are symbols."""
         from .signature import Signature
 
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)

@@ -1,4 +1,4 @@
-"""What users call to stage a function: ``@dlvm.function`` and ``dlvm.trace``."""
+"""``@dlvm.function`` and ``dlvm.trace``, with which users stage functions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def function(
 
     ``static`` names or positions are part of the code; ``donate`` names arguments whose memory the
     results may take; ``dynamic={"x": "B,784"}`` leaves sizes open, ``dynamic=True`` all leading
-    ones. ``threads`` is on how many threads calls run; where it is left out, they time themselves
-    and use every core only while that is faster than one; ``target`` is the processor, of which
+    ones. ``threads`` is the number of threads; without it, calls time themselves and use every core
+    only while that is faster than one thread; ``target`` is the processor, of which
     there is ``"host"``. ``debug`` names what is looked at in every call, as by ``dlvm.debug``:
     ``"nans"``, ``"infs"``, ``"bounds"``. ``memory="64MB"`` is how much a call may take beside its
     arguments and results: what does not fit is computed again instead of kept. ``numerics`` says

@@ -1,1 +1,1 @@
-"""What a function reads that is no argument of it: captured arrays, scalars and objects."""
+"""Captured state: the arrays, scalars and objects that a function reads beside its arguments."""

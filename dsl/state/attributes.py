@@ -1,7 +1,7 @@
-"""What an attribute of a captured object is, by what kind of object it is.
+"""Attributes of captured objects: what a load of one reads, by the kind of object.
 
-An attribute is looked for where Python would look, without running a property or a descriptor of
-the user's: their code is walked like any other.
+An attribute is searched where Python would search, without running a property or descriptor of the
+user's; the code of those is read like that of other functions.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -57,9 +57,10 @@ _known: dict[str, bool] = {}
 
 
 def is_known_code(space: Any) -> bool:
-    """Whether code of a module, given as such or by its globals, is read.
+    """Whether the code of a module (given as a module or as its globals) is read.
 
-    Python's own is not, nor that of an installed package, unless a function of it was staged.
+    That of Python's library is not, nor that of an installed package, unless one of its functions
+    was staged.
     """
     names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
     module = str(names.get("__name__", ""))
@@ -71,7 +72,7 @@ def is_known_code(space: Any) -> bool:
 
 
 def know_package(fn: Any) -> None:
-    """Read the code of the package that a staged function is of."""
+    """Marks the package of a staged function as one whose code is read."""
     module = str(getattr(fn, "__module__", None) or "")
     top = module.partition(".")[0]
     if top not in UNREAD and not _known.get(module):
@@ -79,12 +80,12 @@ def know_package(fn: Any) -> None:
 
 
 class Attributes(ABC):
-    """The meaning of loads and operators; calls and what is handed over are with ``Paths``."""
+    """The effect of loads and operators on captured state; calls are handled by ``Paths``."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
         self.names: set[str] = set()
-        """What is loaded of values of which nothing is known."""
+        """Names that the code loads from values of which nothing is known."""
         self._places: dict[Any, Place] = {}
 
     @abstractmethod
@@ -96,34 +97,34 @@ class Attributes(ABC):
         named: dict[str, Value],
         rest: Value | None = None,
     ) -> Value:
-        """What a call may give."""
+        """The possible results of a call."""
 
     @abstractmethod
     def hand(
         self, site: Site, values: Iterable[Value], use: Use = Use.READ, staged: bool = False
     ) -> None:
-        """Values go to code that is not read."""
+        """Records that values are passed to code that is not read."""
 
     @abstractmethod
     def open(self, place: Place) -> None:
-        """What is loaded by name of anything may be loaded of this."""
+        """Records that any attribute that the code loads anywhere may be loaded from this value."""
 
     # -- places ------------------------------------------------------------------------------------
 
     def place(
         self, key: Any, path: str, read: Read, value: Any, depth: int = 0, known: bool = False
     ) -> Place:
-        """The place of a key, the same one each time."""
+        """The place for a key; one key always has the same place."""
         if key not in self._places:
             self._places[key] = Place(path, read, value, depth, known)
         return self._places[key]
 
     def held(self, value: Any, path: str = "") -> Place:
-        """Something that is part of the code."""
+        """The place of a value that is part of the code."""
         return self.place(("held", id(value)), path, Held(value), value, 0, True)
 
     def constant(self, value: Any) -> Value:
-        """A constant in the code."""
+        """The place of a constant in the code."""
         if isinstance(value, tuple):
             return only(Built(tuple(self.constant(v) for v in value)))
         return only(
@@ -131,12 +132,12 @@ class Attributes(ABC):
         )
 
     def loaded(self, place: Place) -> Value:
-        """A place that the code loads."""
+        """Records that the code loads from a place."""
         self.seen.loaded(place)
         return only(place)
 
     def under(self, place: Place, path: str, read: Read, key: Any, value: Any) -> Value:
-        """A place in another one."""
+        """A place inside another one."""
         if place.depth >= _DEPTH:
             self.seen.unwatched[place.path] = "nested too deeply to be followed"
             return UNKNOWN
@@ -148,12 +149,12 @@ class Attributes(ABC):
         return self.under(place, path, Attribute(place.read, name), ("attribute", name), value)
 
     def item(self, place: Place, key: Any, value: Any) -> Value:
-        """What a container holds under a key, as a place."""
+        """The item of a container under a key, as a place."""
         read = Item(place.read, key)
         return self.under(place, f"{place.path}[{key!r}]", read, ("item", type(key), key), value)
 
     def is_container(self, value: Any) -> bool:
-        """Whether items of it are places."""
+        """Whether its items are places."""
         if not isinstance(value, CONTAINERS):
             return False
         return not isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) or (
@@ -161,7 +162,7 @@ class Attributes(ABC):
         )
 
     def kinds(self, value: Value) -> set[str]:
-        """Whether it is staged (s), of Python or NumPy (h), or may be anything (a)."""
+        """Letters for what a value may be: staged (s), of Python or NumPy (h), anything (a)."""
         out: set[str] = set()
         for t in flat(value):
             plain = isinstance(t, Place) and (isinstance(t.value, Scalar) or is_array(t.value))
@@ -183,7 +184,7 @@ class Attributes(ABC):
     # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self, site: Site, x: Value, name: str) -> Value:
-        """What a value has under a name."""
+        """The possible values of an attribute."""
         return union(self._attribute(site, t, name) for t in x)
 
     def _attribute(self, site: Site, t: Any, name: str) -> Value:
@@ -280,7 +281,7 @@ class Attributes(ABC):
         return self.inner(place, name, static)
 
     def _function(self, place: Place, name: str, fn: Any, inside: str) -> Place:
-        """A function that an object has from its class, guarded."""
+        """A function from the class of an object, with a guard."""
         read: Read = Attribute(place.read, name)
         read = Attribute(read, inside) if inside else read
         path = f"{place.path}.{name}" if place.path else name
@@ -307,7 +308,7 @@ class Attributes(ABC):
         return self._from_class(site, place, name, home, static)
 
     def _missing(self, site: Site, place: Place, name: str, cls: Any) -> Value:
-        """A name that an object has not: its class may make it up."""
+        """An attribute that an object does not have; ``__getattr__`` of its class may make one."""
         self._absent(place, name)
         self.seen.missed.add(f"{place.path}.{name}")
         found = next(
@@ -323,7 +324,7 @@ class Attributes(ABC):
             self.seen.guard(f"whether {place.path} has {name}", here, False)
 
     def _from_class(self, site: Site, place: Place, name: str, home: Any, static: Any) -> Value:
-        """What an object has from its class: a method, a property, a slot or a value."""
+        """An attribute from the class of an object: a method, a property, a slot or a value."""
         standing = Item(Attribute(Held(home), "__dict__"), name)
         path = f"{place.path}.{name}" if place.path else name
         if isinstance(static, types.FunctionType):

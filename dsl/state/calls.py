@@ -1,6 +1,6 @@
-"""What calls give where there is no code to be read.
+"""Results of calls whose code can't be read.
 
-Methods of arrays and containers, functions of Python's own, and objects that hold functions.
+These are methods of arrays and containers, built-in functions, and objects that hold functions.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -48,12 +48,12 @@ _ORDERED = {"reshape", "ravel"}
 
 
 class Calls(Items):
-    """The meaning of calls of what is not read."""
+    """The effect of calls whose code is not read."""
 
     # -- calls of what has no code to be read ------------------------------------------------------
 
     def method(self, site: Site, t: Method, args: Sequence[Value], given: list[Value]) -> Value:
-        """A method of an array, of a container, or of an object of Python's own."""
+        """The result of a method of an array, a container, or another built-in object."""
         of = t.of
         if not isinstance(of, Place):
             return self._method_of_built(site, of, t.name, given)
@@ -94,7 +94,7 @@ class Calls(Items):
     def builtin(
         self, site: Site, fn: Any, args: Sequence[Value], given: list[Value]
     ) -> Value | None:
-        """What a function of Python's own gives, where more is known of it; else None."""
+        """The result of a built-in function, if its effect is known; else None."""
         try:
             hash(fn)
         except TypeError:
@@ -137,7 +137,7 @@ class Calls(Items):
         return None
 
     def _class_of(self, t: Any) -> Value:
-        """The class of something."""
+        """The class of a value."""
         if not isinstance(t, Place) or isinstance(t.value, Scalar) or is_array(t.value):
             return UNKNOWN
         read = Attribute(t.read, "__class__")
@@ -152,7 +152,7 @@ class Calls(Items):
         return union([found, *args[2:]])
 
     def everything(self, site: Site, x: Value) -> Value:
-        """All that objects have of their own."""
+        """All attributes that objects themselves have."""
         out = [UNKNOWN]
         for t in (t for t in x if isinstance(t, Place)):
             if isinstance(t.value, types.ModuleType) and not is_known_code(t.value):
@@ -206,7 +206,7 @@ class Calls(Items):
         return function
 
     def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
-        """Staged functions and those with a rule for their derivative."""
+        """Whether these are staged functions, or functions with a derivative rule."""
         value = t.value
         source = _source(value)
         if source is not None:
@@ -224,7 +224,7 @@ class Calls(Items):
 
 
 def _source(value: Any) -> Any:
-    """What a staged function was made of; also of a method of a dataclass."""
+    """The Python function of a staged one, or of a method of a dataclass."""
     x: Any
     for x in (value, getattr(value, "_function", None)):
         if hasattr(x, "python") and hasattr(x, "source"):

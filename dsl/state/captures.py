@@ -1,9 +1,9 @@
-"""Captured state of one trace: what is found before it, and what became of it after.
+"""Captured state of one trace: found before it by reading code, and settled after it.
 
-A captured array is a hidden argument, read again at each call. What NumPy computed of one while
-tracing is part of the code, so its elements are compared at each call, and an array that is too
-large for that is refused. State that Python changed while tracing, which no later call will
-change again, is an error.
+A captured array is a hidden argument, read again at each call. A result that NumPy computed from
+one while tracing is part of the code, so the elements of such an array are compared at each call,
+and an array that is too large for that is refused. It is an error if Python changes state while
+tracing, because no later call would change it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .things import ANY, STAGED, Value, only
 
 
 class Captures:
-    """The captured state that some functions read when they are called with such arguments."""
+    """The captured state that functions read when they are called with these arguments."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Captures:
 
     @property
     def unwatched(self) -> dict[str, str]:
-        """What is not compared, and why."""
+        """State that is not compared, with the reason."""
         return self.seen.unwatched
 
     def _with_paths(self) -> list[tuple[Array, Found]]:
         return [(array, self.arrays[id(array)]) for array in self.seen.held]
 
     def find(self, array: Array) -> str | None:
-        """The path of an array, if it or what it is a view of was found."""
+        """The path of an array, if the array or the owner of its memory was found."""
         found = self.arrays.get(id(array))
         if found is None and (found := self._view(array)) is not None:
             self.seen.held.append(array)
@@ -83,7 +83,7 @@ class Captures:
     # -- after the trace ---------------------------------------------------------------------------
 
     def settled(self, trace: Trace) -> tuple[Guard, ...]:
-        """The guards of a trace that is done."""
+        """The guards of a finished trace."""
         taken = self._taken(trace)
         kept = self.seen.guards
         for array, found in self._with_paths():
@@ -104,7 +104,7 @@ class Captures:
         return Guard(f"{ELEMENTS}{found.path}", Derived(found.read, Elements.of), before)
 
     def _taken(self, trace: Trace) -> dict[Any, set[int]]:
-        """At which steps the trace took which arrays, by the way in which they are read."""
+        """The arrays that the trace used at each step of the code, by how they are read."""
         out: dict[Any, set[int]] = {}
         for code, offset, key in trace.taken:
             found = self.arrays.get(key)
@@ -124,10 +124,10 @@ class Captures:
     # -- what changed while it was traced ----------------------------------------------------------
 
     def check(self, label: str, again: bool) -> bool:
-        """Refuse a trace that changed what it read, as later calls would not.
+        """Refuses a trace that changed state which it read; later calls would not change it.
 
-        What was not there before, and is made once and kept, may be there now: then False, and
-        the function is to be traced ``again``, which must change nothing.
+        A value that did not exist before, such as a table that is filled once, is allowed: then the
+        result is False, and the function is traced ``again``, which must change nothing.
         """
         for path, (generator, before) in self.seen.generators.items():
             if state_of(generator) != before:
@@ -176,7 +176,9 @@ class Captures:
         )
 
     def tell(self, label: str, told: set[str]) -> None:
-        """Warn of what gives something else at each call, once."""
+        """Warns once of functions that return something else at each call, such as
+        ``time.time``.
+        """
         for name, origin in self.seen.sources.items():
             if name not in told:
                 told.add(name)
@@ -189,7 +191,7 @@ class Captures:
 
 
 def _was_missing(before: Any) -> bool:
-    """Whether something was not there, or only some keys of a table."""
+    """Whether a value, or some keys of a table, did not exist before."""
     return before is None or before is GONE or before is False or isinstance(before, tuple)
 
 

@@ -1,6 +1,6 @@
-"""The bytecode of a function as data: each instruction with where it may lead.
+"""The bytecode of a function as data: each instruction with the instructions that may follow it.
 
-The names of instructions differ among versions of Python; what is told here does not.
+The names of instructions differ among versions of Python; the data in this module do not.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,7 +23,7 @@ _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Where an exception leads: how much of the stack is kept, and how much is pushed."""
+    """The handler of an exception: how much of the stack it keeps, and how much it pushes."""
 
     target: int
     depth: int
@@ -34,7 +34,7 @@ class Handler:
 class Step:
     """An instruction: its name, its argument, and the steps that may follow it.
 
-    ``effect`` and ``jump_effect`` are by how much the stack grows where it goes on or jumps.
+    ``effect`` and ``jump_effect`` are the growth of the stack if it continues or jumps.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Code:
     offsets: Sequence[int]
 
     def at(self, offset: int) -> int:
-        """The number of the step that is at work where a frame says that it stands."""
+        """The number of the step that runs at an offset, as a frame reports it."""
         return bisect.bisect_right(self.offsets, offset) - 1
 
 

@@ -1,8 +1,8 @@
-"""What is compared at each call: guards on state that was read while tracing.
+"""Guards: the comparisons that each call makes with state that was read while tracing.
 
-A guard knows how a name is followed and what stood there. Scalars are compared by type and
-value, functions and classes by identity, arrays that Python computed with by all their elements.
-This room does not know how names are found.
+A guard knows how to read a path and the value that was there. Scalars are compared by type and
+value, functions and classes by identity, and arrays that Python computed with by all their
+elements. This module does not know how paths are found.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .places import Items, Read
 
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
 FEW = 64
-"""Of how many scalars in a container on they are compared at once."""
+"""Number of scalars in a container from which on they are compared together."""
 MOST = 1 << 20
-"""Bytes of an array that are compared at each call."""
+"""Largest size in bytes of an array that is compared at each call."""
 
 ELEMENTS = "the elements of "
-"""How the path of a guard on elements begins."""
+"""The beginning of the path of a guard on elements."""
 
 
 class Gone:
-    """What is read where a name no longer leads anywhere."""
+    """The value of a path that no longer leads anywhere."""
 
     def __repr__(self) -> str:
         return "gone"
@@ -43,7 +43,7 @@ GONE = Gone()
 
 
 def present(read: Read) -> Any:
-    """What a name leads to now, or ``GONE``."""
+    """The value at a path now, or ``GONE``."""
     try:
         return read()
     except (NameError, LookupError, AttributeError, TypeError, ValueError):
@@ -52,7 +52,7 @@ def present(read: Read) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guard:
-    """Something that was read while tracing; the trace holds only while it is the same."""
+    """A value that was read while tracing; the program holds only while it is the same."""
 
     path: str
     read: Read
@@ -60,23 +60,23 @@ class Guard:
     by_identity: bool = False
 
     def holds(self) -> bool:
-        """Whether it is still the same."""
+        """Whether the state is still the same."""
         return self.allows(self.now())
 
     def allows(self, found: Any) -> bool:
-        """Whether this could stand there as well."""
+        """Whether a program with this guard holds for another value."""
         if self.by_identity:
             expected = self.expected
             return found is (expected() if isinstance(expected, weakref.ref) else expected)
         return type(found) is type(self.expected) and _equal(found, self.expected)
 
     def now(self) -> Any:
-        """What is there now, or ``GONE``."""
+        """The present value, or ``GONE``."""
         return present(self.read)
 
 
 def brief(value: Any) -> str:
-    """What stood somewhere or stands there now, on one line and by the name that users know."""
+    """A value of captured state in a message: one line, by the name that users know."""
     if isinstance(value, weakref.ref):
         return brief(cast(Callable[[], Any], value)())
     if is_array(value):
@@ -89,7 +89,9 @@ def brief(value: Any) -> str:
 
 
 def weakly(value: Any) -> Any:
-    """A weak reference where there can be one: objects that know their owner would keep it."""
+    """A weak reference if possible, because objects that refer to their owner would
+    keep it alive.
+    """
     try:
         return weakref.ref(value)
     except TypeError:
@@ -109,14 +111,16 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def comparable(value: Any) -> bool:
-    """Whether something is a value, such as a date or a fraction: equal by what it holds."""
+    """Whether something is compared by value, such as a date or a fraction."""
     cls: Any = value.__class__
     return bool(cls.__hash__) and cls.__eq__ is not object.__eq__ and (value == value) is True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """An array that the code reads: its path and how it is read; of a view, what it is one of."""
+    """An array that the code reads: its path, how it is read and, for a view, the array
+    it shows.
+    """
 
     path: str
     read: Read
@@ -127,18 +131,18 @@ class Found:
 
 
 def pairs(value: Any) -> list[tuple[Any, Any]]:
-    """The keys or positions of a container and what stands there."""
+    """The keys or positions of a container with its items."""
     return list(value.items()) if hasattr(value, "items") else list(enumerate(value))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def structure(value: Any) -> Any:
-    """The keys of a mapping in their order; of a sequence the length."""
+    """The keys of a mapping in order, or the length of a sequence."""
     return tuple(value) if hasattr(value, "items") else len(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Scalars of a container: their types and values."""
+    """The types and values of scalars in a container."""
 
     values: tuple[Any, ...]
 
@@ -153,7 +157,7 @@ class Entries:
 
 
 def entries(keys: Sequence[Any], read: Read) -> Items:
-    """How the scalars at these places of a container are read."""
+    """A function that reads the scalars at these places of a container."""
     return Items(read, tuple(keys), Entries)
 
 
@@ -162,7 +166,7 @@ def entries(keys: Sequence[Any], read: Read) -> Items:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Elements:
-    """All elements of an array at one time, bit by bit."""
+    """A copy of all elements of an array, compared bit by bit."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -174,7 +178,7 @@ class Elements:
 
     @staticmethod
     def of(array: Any) -> Elements:
-        """What an array holds now."""
+        """The present elements of an array."""
         if not is_array(array):
             raise ValueError("no longer an array")
         return Elements(array.dtype, array.shape, array.tobytes())
@@ -198,7 +202,7 @@ def shows(base: Array, array: Array) -> bool:
 
 
 def _on_grid(base: Array, offset: int) -> bool:
-    """Whether so many bytes after its lowest one there is an element of an array."""
+    """Whether an element of an array begins at this offset in bytes from its lowest one."""
     for stride, size in sorted(zip(map(abs, base.strides), base.shape, strict=True), reverse=True):
         if stride:
             offset -= min(offset // stride, size - 1) * stride
@@ -206,7 +210,7 @@ def _on_grid(base: Array, offset: int) -> bool:
 
 
 class _Window:
-    """Memory of another array, for NumPy to look at."""
+    """The memory of another array as an object that NumPy can view."""
 
     def __init__(self, interface: dict[str, Any], base: Array) -> None:
         self.__array_interface__ = interface
@@ -214,7 +218,7 @@ class _Window:
 
 
 def same_view(array: Array, base: Array, read: Read) -> Read:
-    """How the view is made again of what the name stands for at each call."""
+    """A function that makes the view again from the array at its path."""
     seen = array.__array_interface__
     offset = seen["data"][0] - base.__array_interface__["data"][0]
     whole = (base.shape, base.dtype, base.strides)
