@@ -112,6 +112,10 @@ def _brain_float() -> np.dtype[Any]:
     return _NUMPY.setdefault(BF16.name, np.dtype(ml_dtypes.bfloat16))
 
 
+LARGEST = 1 << 48
+"""A number of elements that no tensor reaches."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """The type of a tensor: element type and shape."""
@@ -120,9 +124,17 @@ class TensorType:
     shape: tuple[Dim, ...] = ()
 
     def __post_init__(self) -> None:
+        elements = 1
         for size in self.shape:
-            if isinstance(size, int) and size < 0:
-                raise ShapeError(f"a size can't be negative, found {self}")
+            if isinstance(size, int):
+                elements *= size
+                if size < 0:
+                    raise ShapeError(f"a size can't be negative, found {self}")
+        if elements >= LARGEST:
+            raise ShapeError(
+                f"a tensor has fewer than 2**48 elements, found {self}",
+                remedy="give smaller sizes: no machine has so much memory",
+            )
         if self.shape and self.dtype.kind == "t":
             raise ShapeError(f"a tape has no axes, found {self}")
 

@@ -20,7 +20,7 @@ from dlvm.ir import Dim
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: Any = None) -> Any:
     """How often each whole number from 0 on occurs in a vector, or the sum of its weights.
 
-    The result has ``length`` elements; numbers beyond are left out. NumPy's result has one element
+    The result has ``length`` elements; larger numbers are ignored. NumPy's result has one element
     more than the largest number, which is not known while tracing::
 
         dlvm.bincount(dlvm.asarray([0, 2, 2]), length=4)           # [1, 0, 2, 0]

@@ -1,4 +1,4 @@
-"""What stands between brackets: integers, slices, new axes, ellipsis, arrays and masks.
+"""Indices: integers, slices, new axes, ellipsis, arrays and masks.
 
 An index is read into the basic part, a chain of view steps, and the arrays, which pick
 positions along their axes. As in NumPy the basic part shares elements with the array; an
@@ -42,13 +42,13 @@ class Place:
 
     @property
     def single(self) -> bool:
-        """Whether it is one element."""
+        """Whether the place is a single element."""
         return not self.rank and not self.arrays
 
 
 @dataclass(slots=True)
 class _Axes:
-    """The basic part while it is read, axis by axis."""
+    """The basic part of an index, read axis by axis."""
 
     starts: list[Dim]
     sizes: list[Dim]
@@ -85,7 +85,7 @@ def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
 
 
 def expand(t: TensorType, index: Any) -> list[Any]:
-    """One item for each axis and each new axis; the ellipsis becomes full slices.
+    """Expands an index to one item for each axis and new axis; the ellipsis becomes full slices.
 
     One that stands for no axis stays, as it keeps the arrays around it apart.
     """
@@ -111,7 +111,7 @@ def expand(t: TensorType, index: Any) -> list[Any]:
 
 
 def items_of(index: Any) -> list[Any]:
-    """What stands between the brackets, one by one; lists are arrays."""
+    """The items of an index, one by one; lists become arrays."""
     items: list[Any] = list(index) if isinstance(index, tuple) else [index]  # pyright: ignore[reportUnknownArgumentType]
     return [
         _array_of(i) if isinstance(i, list | tuple | range | bool | np.bool_) else i for i in items
@@ -124,13 +124,13 @@ def _array_of(item: Any) -> Any:
 
 
 def is_mask(item: Any) -> bool:
-    """Whether an item says of each position whether it is meant."""
+    """Whether an item is a mask."""
     array = isinstance(item, Tensor) or is_array(item)
     return array and item.dtype == np.bool_
 
 
 def takes(item: Any) -> int:
-    """How many axes an item stands for."""
+    """The number of axes that an item indexes."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if is_mask(item) else 1
@@ -283,7 +283,7 @@ def _check_bound(bound: Any) -> None:
 
 
 def _from_start(k: Dim, extent: Dim) -> Dim:
-    """Where a bound lies: one below 0 is counted from the end, and 0 where that is before it."""
+    """The position of a bound: a negative one counts from the end, and is at least 0."""
     if at_least(k, 0):
         return k
     if at_least(-k, extent) or at_least(k + 2, extent):  # from the end is before the start as well
@@ -292,7 +292,7 @@ def _from_start(k: Dim, extent: Dim) -> Dim:
 
 
 def _room(k: Dim, stop: Dim, extent: Dim) -> Dim:
-    """What lies between a bound and ``stop``."""
+    """The number of positions between a bound and ``stop``."""
     if isinstance(k, int) and k < 0:
         return minimum(stop, stop - extent - k)
     return stop - _from_start(k, extent)

@@ -98,7 +98,7 @@ def selection(t: TensorType, index: Any) -> Selection | None:
 
 
 def _shows(item: Any, width: int) -> int:
-    """How many axes an item shows: a new axis one, an integer none."""
+    """The number of axes that an item leaves in the result: a new axis one, an integer none."""
     return 1 if item is None else 0 if isinstance(item, Integral) else width
 
 

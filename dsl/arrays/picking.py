@@ -1,7 +1,7 @@
 """Reading at a place: ``x[i]``, ``x.at[i].get()``, ``take``, ``take_along_axis``.
 
 Arrays along several axes are walked together, through one index into these axes laid end to
-end, so that what is read costs as much as what is picked.
+end, so that reading costs in proportion to the elements that are picked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 @public("_get_at")
 def get_at(x: Any, index: Any, mode: str = "error") -> Any:
-    """What stands at the place, as a value."""
+    """The elements at the place, as a value."""
     x = staged(x)
     place = locate(x.type, index, mode)
     value = x.read()
@@ -83,7 +83,7 @@ class Walk:
 
 
 def walk(shape: Shape, positions: Positions, mode: str) -> Walk:
-    """How positions along some axes of a shape are walked."""
+    """The layout in which positions along some axes are read through one axis."""
     axes = [axis for axis, _ in positions]
     if len(axes) == 1:
         return Walk(tuple(range(len(shape))), shape, shape, axes[0], positions[0][1], mode)
@@ -99,7 +99,7 @@ def walk(shape: Shape, positions: Positions, mode: str) -> Walk:
 
 
 def gather(x: Value, place: Place, mode: str = "error") -> Value:
-    """What arrays pick; known positions beside them are cut out first."""
+    """The elements that arrays pick; known positions beside them are sliced first."""
     x, positions = _cut(x, place)
     w = walk(x.type.shape, positions, mode)
     found = Gather(w.lay(x), w.index.read(), w.axis, 0, w.mode)

@@ -1,4 +1,4 @@
-"""Writing at a place: ``x[i] = v``, ``x += v``, ``x.at[i].set(v)`` and what combines old and new.
+"""Writing at a place: ``x[i] = v``, ``x += v``, ``x.at[i].set(v)`` and the other ``at`` methods.
 
 A mask whose places are not known while tracing selects: it takes one value for all of them.
 """
@@ -94,24 +94,24 @@ class At:
 
     @facing_users
     def mul(self, new: Any, mode: str = "error") -> Any:
-        """A copy of ``x`` with what stands at the place multiplied by ``new``."""
+        """A copy of ``x`` with the elements at the place multiplied by ``new``."""
         return named("_change_at")(self._x, self._index, new, mode, "mul")
 
     multiply = mul
 
     @facing_users
     def min(self, new: Any, mode: str = "error") -> Any:
-        """A copy of ``x`` with the smaller of ``new`` and what stands at the place."""
+        """A copy of ``x`` with the minimum of ``new`` and the element at each place."""
         return named("_change_at")(self._x, self._index, new, mode, "min")
 
     @facing_users
     def max(self, new: Any, mode: str = "error") -> Any:
-        """A copy of ``x`` with the larger of ``new`` and what stands at the place."""
+        """A copy of ``x`` with the maximum of ``new`` and the element at each place."""
         return named("_change_at")(self._x, self._index, new, mode, "max")
 
     @facing_users
     def get(self, mode: str = "error") -> Any:
-        """What stands at the place."""
+        """The elements at the place."""
         return named("_get_at")(self._x, self._index, mode)
 
 

@@ -110,6 +110,11 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
             raise ShapeError(f"tensordot: {axes} axes of {x.type} and {y.type}")
         axes = range(x.ndim - axes, x.ndim), range(axes)
+    elif len(axes) != 2:
+        raise ShapeError(
+            f"tensordot: expected axes of both operands, found {axes}",
+            remedy="write axes=1 for the last and first axis, or axes=([1], [0]) for chosen ones",
+        )
     mine, others = (list(a) if is_sequence(a) else [a] for a in map(_listed, axes))
     if len(mine) != len(others):
         raise ShapeError(f"tensordot: {len(mine)} axes of {x.type}, {len(others)} of {y.type}")

@@ -1,4 +1,4 @@
-"""Random numbers of a key: keys of keys, and what is made of random bits.
+"""Random numbers from a key: new keys, random bits, and distributions made from them.
 
 Arithmetic on the bits is exact up to the last step, so numbers are the same everywhere.
 """
@@ -158,7 +158,7 @@ def _order(key: Any, count: Any) -> Any:
 
 
 def _word(width: int) -> DType:
-    """The unsigned integer of so many bits."""
+    """The unsigned integer type with this number of bits."""
     return DTYPES[f"u{width}"]
 
 

@@ -151,7 +151,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _end(x: Tensor, given: Any, axis: int) -> Tensor | None:
-    """What stands before or after an array along an axis; a number for each row."""
+    """The array to put before or after another one along an axis, from a number for each row."""
     if given is None:
         return None
     end = staged(given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +12,8 @@ from dlvm.base.errors import ArgumentError, AxisError, ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import broadcast_shapes as stretched
 from dlvm.dsl.trace.operands import (
-    broadcast_shapes,
     fresh,
     plain,
     shape_of,
@@ -29,20 +28,13 @@ from dlvm.dsl.words.views import Reordered, Reshaped
 from dlvm.ir import Array, Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
-LARGEST = 1 << 48
-"""So many elements no array has."""
-
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
     """A shape as a tuple; a single size is a vector."""
+    if is_array(shape) and shape.ndim == 1 and shape.dtype.kind in "iu":  # as NumPy takes it
+        shape = tuple(shape)
     given = shape if is_sequence(shape) else (shape,)
-    found = tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
-    if math.prod(d for d in found if isinstance(d, int)) >= LARGEST:
-        raise ShapeError(
-            f"the shape {found} has 2**48 elements or more",
-            remedy="give smaller sizes: no machine has memory for so many",
-        )
-    return found
+    return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
 
 
 @public("reshape", views="copy")
@@ -182,7 +174,7 @@ def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
 def broadcast_to(x: Any, shape: Any) -> Any:
     """``x`` stretched to a shape."""
     x, wanted = staged(x), sizes(shape)
-    if len(wanted) < x.ndim or broadcast_shapes([x.type.shape, wanted]) != wanted:
+    if len(wanted) < x.ndim or stretched([x.type.shape, wanted]) != wanted:
         raise ShapeError(f"broadcast_to: {x.type} does not stretch to {list(wanted)}")
     return fresh(spread(x.read(), wanted))
 
@@ -191,7 +183,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 def broadcast_arrays(*arrays: Any) -> Any:
     """Arrays stretched to one shape."""
     xs = [staged(a) for a in arrays]
-    shape = broadcast_shapes([x.type.shape for x in xs]) if xs else ()
+    shape = stretched([x.type.shape for x in xs]) if xs else ()
     return tuple(fresh(spread(x.read(), shape)) for x in xs)
 
 
@@ -252,12 +244,12 @@ def size(x: Any, axis: int | None = None) -> Shown:
 
 
 @facing_users
-def stretched_shape(*shapes: Any) -> tuple[Shown, ...]:
+def broadcast_shapes(*shapes: Any) -> tuple[Shown, ...]:
     """The shape to which arrays of these shapes stretch."""
-    return shown_sizes(broadcast_shapes([(), *map(sizes, shapes)]))
+    return shown_sizes(stretched([(), *map(sizes, shapes)]))
 
 
-PUBLIC.update(shape=shape, ndim=ndim, size=size, broadcast_shapes=stretched_shape)
+PUBLIC.update(shape=shape, ndim=ndim, size=size, broadcast_shapes=broadcast_shapes)
 
 
 def _at_least(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:

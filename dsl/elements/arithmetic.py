@@ -165,7 +165,7 @@ def reciprocal(x: Any) -> Any:
 
 @public("round")
 def round(x: Any, decimals: int = 0) -> Any:
-    """The nearest number with so many decimals, halves to the even one; as in NumPy."""
+    """The nearest number with ``decimals`` decimals; halves go to the even one, as in NumPy."""
     x = plain(x)
     x = _as_in("rint", x) if kind_of(x) == BOOL.numpy else staged(x)
     if x.element.is_integer:

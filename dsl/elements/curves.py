@@ -28,7 +28,7 @@ NEAR = 0.3
 SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in reversed(range(12))]
 """Coefficients of ``sin(u) / u`` as a polynomial in ``u * u``, highest power first."""
 SHORT = 32
-"""Up to so many elements of the vector that slides are terms of one sum over the other."""
+"""Largest length of a sliding vector whose elements become terms of one sum."""
 
 
 @public("interp")

@@ -1,4 +1,4 @@
-"""One function, staged or not: ``public`` names write operations in a trace, else just compute.
+"""Public functions: in a trace they record operations, outside of one they compute at once.
 
 Outside a trace a public function writes its operations into a scope of its own and the
 interpreter runs them by the references, so that both ways have one meaning.
@@ -17,6 +17,7 @@ from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import UserError
 from dlvm.base.floating import standard_mode
 from dlvm.dsl.trace.facing import entry, faced
+from dlvm.dsl.trace.kinds import as_int, counted
 from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import Scope, Trace, current, user_origin
@@ -51,6 +52,9 @@ def public(
                 return fn(*args, **kwargs)
             try:
                 kwargs = by_our_names(name, fn, kwargs) if kwargs else kwargs
+                if counts := counted(name, fn):
+                    args = tuple(as_int(x) if i in counts else x for i, x in enumerate(args))
+                    kwargs = {k: as_int(v) if k in counts else v for k, v in kwargs.items()}
                 if scope is None:
                     found = compute(fn, args, kwargs, _gives_views(fn, views, args, kwargs))
                     return _frozen(found) if frozen else found
@@ -138,7 +142,7 @@ def compute(
 
 
 def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
-    """The results by the references; a reference that fails is a fault, with module and arrays."""
+    """The results by the references; a reference that fails is a bug, reported with its module."""
     try:
         return Interpreter(module).call(module.main, arrays)
     except (UserError, MemoryError):

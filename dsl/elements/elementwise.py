@@ -53,9 +53,9 @@ PYTHON = {
     *(Add, Sub, Mul, Div, FloorDiv, Remainder, Neg, Abs),
     *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
 }
-"""What Python does itself on two Python scalars: the result is a weak scalar again."""
+"""Functions of two Python scalars, whose result is a weak scalar again."""
 OF_TRUTHS: dict[type[Elementwise], type[Elementwise]] = {Add: Or, Mul: And}
-"""What NumPy means by arithmetic on arrays of truth values."""
+"""The meaning of arithmetic on arrays of bools in NumPy."""
 
 
 def apply(cls: type[Elementwise], *xs: Any) -> Any:
@@ -73,7 +73,7 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
 
 
 def _promotes_as(cls: type[Elementwise]) -> str:
-    """The function of NumPy's whose promotion holds; where it has none, one like it."""
+    """The function of NumPy whose promotion applies."""
     name = cls.public or cls.name
     if cls.accepts != "f" or hasattr(np, name):
         return name
@@ -81,7 +81,7 @@ def _promotes_as(cls: type[Elementwise]) -> str:
 
 
 def results(op: Op, weak: bool) -> Any:
-    """What an operation gives: one array, or a tuple of several."""
+    """The results of an operation: one array, or a tuple of several."""
     scope = here()
     if op.results[0] is op:
         return Tensor(op, scope, weak)
@@ -100,7 +100,7 @@ def _alike(cls: type[Elementwise], xs: Sequence[Any]) -> list[Value] | None:
 
 
 def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None:
-    """Remember for ``explain()`` where values become f64 that were not."""
+    """Records for ``explain()`` a line at which values become f64."""
     if F64 not in dtypes:
         return
     for x, dtype in zip(xs, dtypes, strict=True):
@@ -111,7 +111,7 @@ def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None
 
 
 def refuse_out(out: Any) -> None:
-    """``out=`` names memory, which staged code does not have."""
+    """Refuses ``out=``, because the compiler plans the memory of staged code."""
     if out is not None:
         raise UserError(
             "out= has no meaning in staged code: memory is planned by the compiler",

@@ -59,8 +59,9 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 @public("polymul")
 def polymul(a1: Any, a2: Any) -> Any:
-    """The product of two polynomials."""
-    return xp.convolve(_vector(a1, "polymul"), _vector(a2, "polymul"))
+    """The product of two polynomials; one without coefficients is 0."""
+    given = [_vector(a1, "polymul"), _vector(a2, "polymul")]
+    return xp.convolve(*(xp.zeros(1, x.dtype) if x.type.shape[0] == 0 else x for x in given))
 
 
 @public("polyder")

@@ -1,8 +1,8 @@
-"""Quantiles: elements of what is in order, or between two of them.
+"""Quantiles: elements of sorted data, or values between two of them.
 
 The place of a share q among n elements is ``(n - 1) q``, or one of the definitions of Hyndman and
-Fan (1996), as NumPy names them; ``method`` says which, and what stands between two places. As in
-NumPy, but that infinite neighbours make no NaN.
+Fan (1996), as NumPy names them; ``method`` says which, and how to interpolate between two places.
+As in NumPy, but that infinite neighbours make no NaN.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METHODS = ("linear", "midpoint", "averaged_inverted_cdf", *OFFSETS, *PICKING)
 
 
 def _next_unless_odd(place: Tensor) -> Any:
-    """The place after the one below, or the one below itself where that is whole and odd."""
+    """The place after the one below, or the one below itself if it is whole and odd."""
     low = xp.floor(place)
     stay = xp.logical_and(xp.equal(place, low), xp.equal(xp.remainder(low, 2), 1))
     return xp.where(stay, low, xp.floor(place + 1))
@@ -108,7 +108,7 @@ def median(
 
 
 def _target(x: Tensor, q: Any, method: str) -> DType:
-    """Elements as they are where one is picked, else what can lie between two."""
+    """The elements in their own type if one is picked, else in floats to interpolate."""
     if method in PICKING:
         return x.element
     return common((kind_of(x), kind_of(q))) if x.element.is_float else F64

@@ -1,7 +1,7 @@
 """Reductions of any operand: axes as users write them, and names from classes.
 
 ``derive`` makes the public function of a class; questions and spans are compositions. A mask
-(``where=``) puts the reduction of nothing, which changes nothing, in the place of elements.
+(``where=``) replaces elements by the result of an empty reduction, which changes nothing.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def only_where(where: Any, x: Tensor, otherwise: Any) -> Tensor:
 
 
 def _of_nothing(cls: type[Reduction], x: Tensor) -> Tensor:
-    """What a reduction of no elements gives, which changes nothing."""
+    """The result of an empty reduction, which changes no other result."""
     _pairwise(cls, "where")
     nothing = Constant(literal(np.zeros(0), x.element))
     return fresh(cls(nothing, (0,)))  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""Keyword arguments as NumPy and the array API standard spell them, by our names.
+"""Translates keyword arguments of NumPy and the array API standard into our names.
 
 A public function takes every keyword of NumPy's function of the same name: ``np.tile(A=x)``,
 ``np.var(a=x)``. An option that has no meaning here may be given where it changes nothing, which is

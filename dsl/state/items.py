@@ -1,4 +1,4 @@
-"""What items of captured containers and arrays are, and what operators make of them."""
+"""Items of captured containers and arrays, and operators on captured values."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -34,12 +34,12 @@ from .things import (
 
 
 class Items(Attributes):
-    """The meaning of items and operators."""
+    """The effect of subscripts and operators on captured state."""
 
     # -- items -------------------------------------------------------------------------------------
 
     def subscript(self, site: Site, x: Value, key: Value) -> Value:
-        """What stands under a key."""
+        """The item under a key."""
         return union(self._subscript(site, t, key) for t in x)
 
     def _subscript(self, site: Site, t: Any, key: Value) -> Value:
@@ -56,7 +56,7 @@ class Items(Attributes):
         return only(t) if t in (STAGED, HOST) else UNKNOWN
 
     def _by_array(self, site: Site, key: Value) -> None:
-        """Arrays as indices of what is staged: places are arguments, masks are read."""
+        """Arrays as indices of staged values: positions become arguments, masks are read."""
         for k in flat(key):
             if self._is_array(k):
                 self.seen.used(site, k, Use.READ if k.value.dtype.kind == "b" else Use.MAYBE)
@@ -95,7 +95,7 @@ class Items(Attributes):
             return UNKNOWN
 
     def _of_key(self, site: Site, place: Place, key: Value) -> Value:
-        """A view of an array where it is known to be one; else elements that Python reads."""
+        """A view of an array if it is known to be one; else elements that Python reads."""
         items = [t.parts if isinstance(t, Built) else (only(t),) for t in key]
         parts = [next(iter(part)) for item in items for part in item if len(part) == 1]
         simple = len(items) == 1 and len(parts) == len(items[0])
@@ -117,20 +117,20 @@ class Items(Attributes):
         return only(HOST)
 
     def _part(self, place: Place, rank: int) -> Value:
-        """Some part of an array, whose size does not matter; it counts as a view with gaps."""
+        """Some part of an array of any size; it counts as a view with gaps."""
         return self.view(place, np.broadcast_to(np.zeros((), place.value.dtype), (2,) * rank))
 
     def sliced(self, site: Site, x: Value, bounds: Sequence[Value]) -> Value:
-        """What stands between two bounds."""
+        """A slice of a container."""
         return self.subscript(site, x, self.slice_of(site, bounds))
 
     def slice_of(self, site: Site, parts: Sequence[Value]) -> Value:
-        """A slice."""
+        """A slice object."""
         self.hand(site, parts)
         return only(self.held(_SLICE))
 
     def elements(self, site: Site, x: Value, values: bool = False) -> Value:
-        """What iterating gives; of a dict the keys, unless its ``values`` are wanted."""
+        """The elements of an iteration; for a dict its keys, or its ``values``."""
         return union(self._elements(site, t, values) for t in x)
 
     def _elements(self, site: Site, t: Any, values: bool) -> Value:
@@ -161,7 +161,7 @@ class Items(Attributes):
         return UNKNOWN
 
     def parts(self, site: Site, x: Value, count: int) -> tuple[Value, ...]:
-        """What a sequence of some length is unpacked to."""
+        """The parts of a sequence that is unpacked into a number of names."""
         columns: list[tuple[Value, ...]] = []
         for t in x:
             if isinstance(t, Built) and len(t.parts) == count:
@@ -178,7 +178,7 @@ class Items(Attributes):
     # -- operators ---------------------------------------------------------------------------------
 
     def operate(self, site: Site, operands: Sequence[Value], in_place: bool = False) -> Value:
-        """An operator, or a function of NumPy."""
+        """The result of an operator or a function of NumPy."""
         if any(not x for x in operands):
             return NOTHING
         self.arrays_of(site, operands, operands)
@@ -194,7 +194,7 @@ class Items(Attributes):
         return only(STAGED) if {"s"} in found else UNKNOWN
 
     def arrays_of(self, site: Site, columns: Sequence[Value], operands: Sequence[Value]) -> None:
-        """What becomes of arrays that meet other operands: arguments of the trace, or numbers."""
+        """Records how arrays beside other operands are used: by the trace, or by NumPy."""
         found = [self.kinds(x) for x in operands]
         for i, x in enumerate(columns):
             others = found[:i] + found[i + 1 :]
@@ -208,7 +208,7 @@ class Items(Attributes):
                     self.seen.used(site, t, use)
 
     def asked(self, site: Site, x: Value) -> None:
-        """Whether a value is true."""
+        """Records that the code asks whether a value is true."""
         for t in x:
             if isinstance(t, Place) and self.is_container(t.value):
                 self.seen.length(t)
@@ -216,7 +216,7 @@ class Items(Attributes):
                 self.hand(site, [only(t)])
 
     def compared(self, site: Site, x: Value, y: Value) -> None:
-        """Whether one object is another, or None."""
+        """Records that the code compares identities."""
         for a, b in ((a, b) for a in x for b in y):
             nones = [isinstance(t, Place) and t.value is None for t in (a, b)]
             for t in (a, b):
@@ -224,7 +224,7 @@ class Items(Attributes):
                     self.seen.typed(t) if any(nones) else self.seen.identity(t)
 
     def contains(self, site: Site, container: Value, x: Value) -> None:
-        """Whether a container has something."""
+        """Records that the code asks whether a container has an element."""
         self.hand(
             site,
             [
@@ -246,7 +246,7 @@ class Items(Attributes):
     def write(
         self, site: Site, target: Value, x: Value, name: str = "", key: Value | None = None
     ) -> None:
-        """Give an object an attribute, or a container an item."""
+        """Records that the code writes an attribute or an item."""
         staged = key is not None and not any(isinstance(t, Place) for t in target)
         self.hand(site, [x], Use.MAYBE if staged else Use.READ)
         for t in target:

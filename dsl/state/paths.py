@@ -1,9 +1,10 @@
-"""Which captured state a function reads: its code is followed along the paths that it loads.
+"""Finds the captured state that a function reads, by following its bytecode.
 
-Every function that can be called from the roots is walked, with what its variables may be, until
-nothing new is found. A load of an attribute or an item of captured state is a path (``self.w``,
-``cfg["lr"]``), which ``Seen`` notes. What goes to code that is not read here is *handed* over: of
-containers all is noted, of objects what the code that is read loads from anything by name.
+Every function that can be called from the roots is walked with the possible values of its
+variables, until nothing new is found. A load of an attribute or an item of captured state is a path
+(``self.w``, ``cfg["lr"]``), which ``Seen`` records. A value passed to code that is not read is
+*handed over*: everything in a container is recorded, and of an object all attributes whose names
+the code loads from anything.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -55,11 +56,11 @@ _IMPLICIT = {
 }
 _MANY = 4000
 _PATIENCE = 40
-"""How often a function is walked before all that it mentions counts as read."""
+"""Number of walks of one function after which everything that it mentions counts as read."""
 
 
 class Paths(Calls):
-    """What some functions read, found by walking their code."""
+    """The captured state that functions read, found by walking their code."""
 
     def __init__(self, seen: Seen) -> None:
         super().__init__(seen)
@@ -69,7 +70,9 @@ class Paths(Calls):
         self._handed: set[Any] = set()
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
-        """Walk a function with what is known of its arguments, and what the ``others`` may be."""
+        """Walks a function with possible values of its arguments, and of ``others`` for
+        the rest.
+        """
         know_package(root)
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
         self.call(start, only(self.held(root)), (), known, others)
@@ -92,7 +95,7 @@ class Paths(Calls):
             self._all_of(frame)
 
     def _all_of(self, frame: Frame) -> None:
-        """Everything that code mentions, where its stack can't be followed."""
+        """Records everything that code mentions, because its stack can't be followed."""
         site = Site(frame, 0, frame.code.co_firstlineno)
         self.names.update(frame.code.co_names)
         names = [*frame.code.co_names, *frame.code.co_freevars]
@@ -102,9 +105,9 @@ class Paths(Calls):
         self.give(frame, UNKNOWN)
 
     def _follow_names(self, site: Site) -> bool:
-        """What objects that were handed over have under the names that are loaded of anything.
+        """Follows the attributes, loaded from anything by name, of objects that were handed over.
 
-        It says whether there was something new.
+        Says whether there was anything new.
         """
         new = False
         for place, done in [*self._open.items()]:
@@ -122,7 +125,7 @@ class Paths(Calls):
     # -- variables ---------------------------------------------------------------------------------
 
     def variable(self, frame: Frame, name: str) -> Value:
-        """A local variable, or one of a function around."""
+        """The possible values of a local variable, or of one of an outer function."""
         if name not in frame.code.co_freevars:
             return frame.variables.get(name, NOTHING)
         if frame.outer is not None:
@@ -137,7 +140,7 @@ class Paths(Calls):
         )
 
     def store(self, site: Site, name: str, x: Value) -> None:
-        """Give a variable a value."""
+        """Records that a variable gets a value."""
         frame = site.frame
         while name in frame.code.co_freevars and frame.outer is not None:
             frame = frame.outer
@@ -162,13 +165,13 @@ class Paths(Calls):
             self._again(inner)
 
     def give(self, frame: Frame, x: Value) -> None:
-        """A function gives a value."""
+        """Records a value that a function returns."""
         if not x <= frame.returns:
             frame.returns = widened(frame.returns | x)
             self._dirty.update(dict.fromkeys(frame.readers))
 
     def of_global(self, site: Site, name: str) -> Value:
-        """A global variable, or one of Python's own."""
+        """The possible values of a global or built-in name."""
         space = site.frame.globals
         if name in site.frame.variables:  # of a class body
             return site.frame.variables[name]
@@ -180,12 +183,12 @@ class Paths(Calls):
         return UNKNOWN if found is None else only(self.held(found))
 
     def write_global(self, site: Site, name: str, x: Value) -> None:
-        """Give a global variable a value."""
+        """Records that the code writes a global variable."""
         self.seen.written(site, name, Item(Held(site.frame.globals), name))
         self.hand(site, [x])
 
     def module(self, name: str, names: Value) -> Value:
-        """A module that is imported inside a function."""
+        """A module imported inside a function."""
         inner = any(isinstance(t, Built) for t in names)  # from a.b import c
         found = sys.modules.get(name if inner else name.partition(".")[0])
         return UNKNOWN if found is None else only(self.held(found, name))
@@ -193,7 +196,7 @@ class Paths(Calls):
     # -- functions ---------------------------------------------------------------------------------
 
     def made(self, site: Site, code: Value, defaults: Value | None, named: Value | None) -> Value:
-        """A function that is made inside another one."""
+        """A function defined inside another one."""
         (thing,) = code
         key = (thing.value, site.frame)
         if key not in self._frames:
@@ -207,7 +210,7 @@ class Paths(Calls):
         return out
 
     def defaults(self, site: Site, function: Value, given: Value, named: bool) -> None:
-        """Defaults of a function that is made inside another one."""
+        """The defaults of a function defined inside another one."""
         for closure in (t for t in function if isinstance(t, Closure)):
             code = closure.frame.code
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -235,7 +238,9 @@ class Paths(Calls):
         named: dict[str, Value],
         rest: Value | None,
     ) -> Value:
-        """Call a function whose code is read; ``rest`` is what other arguments may be."""
+        """Follows a call of a function whose code is read; ``rest`` are values of further
+        arguments.
+        """
         code, fn = frame.code, frame.fn
         positional = code.co_varnames[: code.co_argcount]
         count = code.co_argcount + code.co_kwonlyargcount
@@ -291,13 +296,13 @@ class Paths(Calls):
         named: dict[str, Value],
         rest: Value | None = None,
     ) -> Value:
-        """What a call may give."""
+        """The possible results of a call."""
         if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
             self._source(site, next(iter(callee)), bool(args or named or rest))
         return union(self._call(site, t, args, named, rest) for t in callee)
 
     def _source(self, site: Site, t: Any, given: bool) -> None:
-        """A function that gives something else each time is called."""
+        """Records a call of a function that returns something else each time."""
         if isinstance(t, Place):
             self.seen.named(site, t, given)
         elif isinstance(t, Method) and isinstance(t.of, Place) and isinstance(t.of.value, type):
@@ -338,7 +343,7 @@ class Paths(Calls):
         return self._opaque(site, t, args, named, rest, given)
 
     def _staged(self, x: Value, known: bool) -> Value:
-        """Arguments as a staged function sees them; whole numbers and text may stay ``known``."""
+        """Arguments as a staged function sees them; integers and strings may stay ``known``."""
         return frozenset(STAGED if self._is_staged(t, known) else t for t in x)
 
     def _is_staged(self, t: Any, known: bool) -> bool:
@@ -377,7 +382,7 @@ class Paths(Calls):
     def _construct(
         self, site: Site, t: Place, args: Any, named: Any, rest: Any, given: list[Value]
     ) -> Value:
-        """An object that the function makes."""
+        """An object that the function constructs."""
         cls: Any = t.value
         if not is_known_code(sys.modules.get(cls.__module__)):
             self.hand(site, given)
@@ -396,7 +401,7 @@ class Paths(Calls):
     def _opaque(
         self, site: Site, t: Place, args: Any, named: Any, rest: Any, given: list[Value]
     ) -> Value:
-        """A call of code that is not read: of NumPy, of dlvm, of an object."""
+        """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
         value = t.value
         module = self.home_of(value)
         if not all(given):
@@ -433,7 +438,7 @@ class Paths(Calls):
         return only(Super(self.variable(site.frame, "__class__"), own))
 
     def behind(self, site: Site, cls: Value, first: Value, name: str) -> Value:
-        """An attribute of ``super()``."""
+        """An attribute loaded from ``super()``."""
         return self.attribute(site, only(Super(cls, first)), name)
 
     # -- handing over ------------------------------------------------------------------------------
@@ -445,7 +450,7 @@ class Paths(Calls):
         use: Use = Use.READ,
         staged: bool = False,
     ) -> None:
-        """Values go to code that is not read, or into something that is not followed.
+        """Records that values are passed to unknown code, or stored where they are not followed.
 
         Functions among them may be called with the others, which are ``staged`` before.
         """
@@ -486,7 +491,7 @@ class Paths(Calls):
             self.open(t)
 
     def open(self, place: Place) -> None:
-        """What is loaded by name of anything may be loaded of this."""
+        """Records that any attribute that the code loads anywhere may be loaded from this value."""
         value: Any = place.value
         cls = value if isinstance(value, type) else type(value)
         plain = isinstance(value, types.ModuleType) or not is_known_code(

@@ -1,7 +1,7 @@
-"""Where captured state stands: ways to read it that can be looked at, not only called.
+"""Places of captured state: ways to read a value that can be inspected as well as called.
 
-A place is read by calling it. As it says what it reads of what, places that are read at each
-call can be put together: what stands in one namespace is read at once.
+A place is read by calling it. Because it says which key it reads of which owner, the reads of one
+call can be combined: all keys of one namespace are read together.
 """
 
 from __future__ import annotations
@@ -15,67 +15,67 @@ Read = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Held:
-    """Something that is held on to, such as the namespace of a module."""
+    """An object that is held, such as the namespace of a module."""
 
     value: Any
 
     def __call__(self) -> Any:
-        """It."""
+        """Returns the object."""
         return self.value
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Item:
-    """What a container holds under a key."""
+    """The item of a container under a key."""
 
     of: Read
     key: Any
 
     def __call__(self) -> Any:
-        """Read it."""
+        """Reads the place."""
         return self.of()[self.key]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attribute:
-    """What an object has under a name."""
+    """An attribute of an object."""
 
     of: Read
     name: str
 
     def __call__(self) -> Any:
-        """Read it."""
+        """Reads the place."""
         return getattr(self.of(), self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Items:
-    """What a container holds under several keys."""
+    """The items of a container under several keys."""
 
     of: Read
     keys: tuple[Any, ...]
     made: Callable[[tuple[Any, ...]], Any]
 
     def __call__(self) -> Any:
-        """Read them."""
+        """Reads the items."""
         found = self.of()
         return self.made(tuple(found[k] for k in self.keys))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Derived:
-    """Something computed of what stands elsewhere, such as the keys of a container."""
+    """A value computed from another place, such as the keys of a container."""
 
     of: Read
     compute: Callable[[Any], Any]
 
     def __call__(self) -> Any:
-        """Compute it."""
+        """Computes the value."""
         return self.compute(self.of())
 
 
 def standing(read: Any) -> Any:
-    """Where a place stands, as a key: two ways to read one place have the same."""
+    """The identity of a place: two ways to read one place have the same."""
     if isinstance(read, Held):
         return id(read.value)
     if isinstance(read, Item):

@@ -1,7 +1,7 @@
-"""What was found of captured state while code was followed: guards, arrays, and what is to be told.
+"""The record of captured state that code reads: guards, arrays, and warnings for the user.
 
-Scalars and functions become guards, arrays hidden arguments. Of each use of an array it is noted
-whether a trace takes it or NumPy computes with it.
+Scalars and functions become guards, arrays become hidden arguments. Each use of an array is
+recorded as one by the trace or one by NumPy.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -62,13 +62,13 @@ SOURCES = {
     "numpy.random": "default_rng",
     "numpy": "load loadtxt genfromtxt fromfile",
 }
-"""Functions that give something else at each call, by module."""
+"""Functions that return something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
 _SEEDED = {"default_rng", "Random"}
 
 
 class Use(enum.IntEnum):
-    """What becomes of an array: it goes into the trace, perhaps, or NumPy computes with it."""
+    """The use of an array: by the trace, possibly by the trace, or by NumPy."""
 
     STAGED = 0
     MAYBE = 1
@@ -76,22 +76,22 @@ class Use(enum.IntEnum):
 
 
 class Seen:
-    """Captured state that some functions read."""
+    """The captured state that functions read."""
 
     def __init__(self) -> None:
         self.arrays: dict[int, Found] = {}
         self.held: list[Array] = []
         self.unwatched: dict[str, str] = {}
         self.writes: dict[str, Guard] = {}
-        """Variables, attributes and items that the code gives another value."""
+        """Variables, attributes and items that the code assigns."""
         self.changes: dict[str, Origin] = {}
-        """Where an object is changed in place, by its path."""
+        """Lines that change an object in place, by its path."""
         self.sources: dict[str, Origin] = {}
         self.generators: dict[str, tuple[Any, str]] = {}
         self.uses: dict[Any, Use] = {}
         self._guards: dict[Any, Guard] = {}
         self.missed: set[str] = set()
-        """Attributes and items that the code loads and that are not there."""
+        """Attributes and items that the code loads and that do not exist."""
         self._loaded: set[Place] = set()
         self._whole: set[Place] = set()
 
@@ -101,13 +101,13 @@ class Seen:
         return [*self._guards.values()]
 
     def guard(self, path: str, read: Read, value: Any, by_identity: bool = False) -> None:
-        """Something that must stay as it is."""
+        """Adds a guard on a value."""
         self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
 
     # -- loads -------------------------------------------------------------------------------------
 
     def loaded(self, place: Place) -> None:
-        """The code loads what stands somewhere."""
+        """Records that the code loads a place."""
         if place in self._loaded:
             return
         self._loaded.add(place)
@@ -141,11 +141,13 @@ class Seen:
             self.guard(f"whether {place.path} is {first.path}", same, True)
 
     def entered(self, place: Place) -> None:
-        """Something inside of an object or a container is asked for."""
+        """Records that the code reads something inside an object or a container."""
         self._generator(place)
 
     def structure(self, place: Place) -> list[tuple[Any, Any]]:
-        """All of a container is read; what is not compared here stands somewhere by itself."""
+        """Records that all of a container is read; items with a place of their own are compared
+        there.
+        """
         found = pairs(place.value)
         plain = [k for k, x in found if isinstance(x, Scalar)]
         if not place.known:
@@ -159,12 +161,12 @@ class Seen:
         return [(k, x) for k, x in found if not isinstance(x, Scalar)]
 
     def length(self, place: Place) -> None:
-        """Only the length of a container is read."""
+        """Records that only the length of a container is read."""
         if not place.known:
             self.guard(f"the length of {place.path}", Derived(place.read, len), len(place.value))
 
     def typed(self, place: Place) -> None:
-        """Only what kind of object it is is read; of an array, its elements' type and its shape."""
+        """Records that only the class of an object is read; for an array its dtype and shape."""
         value, read = place.value, place.read
         if is_array(value) and place.depth >= 0:
             kind = Derived(read, lambda x: (x.dtype, x.shape, x.strides))
@@ -174,13 +176,13 @@ class Seen:
             self.guard(f"the type of {place.path}", cls, type(value), by_identity=True)
 
     def identity(self, place: Place) -> None:
-        """Whether it is this very object is read."""
+        """Records that the code compares the identity of an object."""
         self.guard(
             f"which object {place.path} is", place.read, weakly(place.value), by_identity=True
         )
 
     def whole(self, place: Place) -> None:
-        """An object is handed to code that is not read."""
+        """Records that an object is passed to code that is not read."""
         value = place.value
         if isinstance(value, Tensor):
             return
@@ -206,14 +208,14 @@ class Seen:
     # -- uses of arrays ----------------------------------------------------------------------------
 
     def used(self, site: Site, place: Place, use: Use) -> None:
-        """What becomes of an array at some step."""
+        """Records the use of an array at a step."""
         key = (place.read, site.frame.code, site.step)
         self.uses[key] = max(use, self.uses.get(key, use))
 
     # -- what changes ------------------------------------------------------------------------------
 
     def written(self, site: Site, path: str, read: Read) -> None:
-        """The code gives a variable, an attribute or an item another value."""
+        """Records that the code assigns a variable, an attribute or an item."""
         if path not in self.writes:
             value = present(read)
             plain = isinstance(value, Scalar)
@@ -222,7 +224,7 @@ class Seen:
             self.changes[path] = _origin(site)
 
     def touched(self, site: Site, place: Place) -> None:
-        """The code may change an object in place."""
+        """Records that the code may change an object in place."""
         self.changes.setdefault(place.path, _origin(site))
 
     def _generator(self, place: Place) -> None:
@@ -231,7 +233,7 @@ class Seen:
             self.generators.setdefault(place.path or "random", (found, state_of(found)))
 
     def named(self, site: Site, place: Place, given: bool) -> None:
-        """A function of Python's own is called: one that gives something else each time is told."""
+        """Records a call of a built-in function, if it returns something else each time."""
         fn = place.value
         module = getattr(fn, "__module__", None)
         owner = getattr(fn, "__self__", None)
@@ -240,16 +242,18 @@ class Seen:
         self.source_of(site, place.path, f"{module}.{getattr(fn, '__qualname__', '')}", given)
 
     def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
-        """The same by the full name of the function."""
+        """The same, by the full name of the function."""
         if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
             self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
 
     def consumed(self, site: Site, place: Place) -> None:
-        """What an iterator gives next is read, which it will not give again."""
+        """Records that the next element of a captured iterator is read, which it gives
+        only once.
+        """
         self.sources.setdefault(f"the next of {place.path}", _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
-        """An attribute of a module of Python's own is loaded."""
+        """Records that the code loads an attribute of a module of Python's library."""
         if place.value.__name__ == "os" and name in ("environ", "environb"):
             self.sources.setdefault(f"os.{name}", _origin(site))
 
@@ -267,7 +271,7 @@ def _has_slots(value: Any) -> bool:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether something of a library is equal by what it holds, such as a date or a fraction."""
+    """Whether an object of a library is compared by value, such as a date or a fraction."""
     top = type(value).__module__.partition(".")[0]
     return top in sys.stdlib_module_names and not isinstance(value, tuple) and comparable(value)
 
@@ -278,7 +282,7 @@ def _bytes(value: Any) -> Any:
 
 
 def generator_of(value: Any) -> Any:
-    """The generator of random numbers that an object is or asks."""
+    """The generator of random numbers that an object is or uses."""
     if isinstance(value, types.ModuleType):
         if value.__name__ == "numpy.random":
             return value.mtrand._rand
@@ -293,7 +297,7 @@ def generator_of(value: Any) -> Any:
 
 
 def state_of(generator: Any) -> str:
-    """The state of a generator of random numbers, to be compared."""
+    """The state of a generator of random numbers, for comparison."""
     if hasattr(generator, "get_state"):
         return repr(generator.get_state(legacy=False))
     if hasattr(generator, "getstate"):

@@ -1,7 +1,7 @@
-"""What a variable or a place on the stack may be, as far as reading code tells.
+"""The possible values of a variable or a stack entry, as far as code tells.
 
-A value is a set of things. A ``Place`` is captured state that stands somewhere now; the marks say
-what is made while the function runs: by a trace, by Python or NumPy, or by nobody knows whom.
+A value is a set of things. A ``Place`` is captured state that exists now; the marks stand for
+objects that are made while the function runs: by the trace, by Python or NumPy, or by unknown code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTHING: Value = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that is made while the function runs."""
+    """An object that is made while the function runs."""
 
     name: str
 
@@ -32,7 +32,7 @@ NULL = Mark("nothing, where Python's stack has a gap")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Captured state: its path in messages, how it is read, and what stands there now.
+    """Captured state: its path in messages, how it is read, and its present value.
 
     A place that is ``known`` is part of the code, as a constant is, and needs no guard.
     """
@@ -53,14 +53,14 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Iter:
-    """Something that gives such a value when it is iterated, indexed or unpacked."""
+    """An object that yields such a value when it is iterated, indexed or unpacked."""
 
     of: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A function with its first argument, or with some that are given by name."""
+    """A function with its first argument, or with some arguments by name."""
 
     function: Any
     first: Value
@@ -77,7 +77,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Super:
-    """What ``super()`` gives: attributes are looked for behind a class."""
+    """The result of ``super()``: attributes are searched behind a class."""
 
     behind: Value
     first: Value
@@ -85,7 +85,7 @@ class Super:
 
 @dataclass(eq=False, slots=True)
 class Frame:
-    """A function that is read: what its variables may be and what it gives.
+    """A function whose code is read: the possible values of its variables and results.
 
     ``fn`` is the function where there is one; one that is made inside another has ``outer``.
     """
@@ -103,14 +103,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A function that is made inside another one; its frame and the values of its defaults."""
+    """A function defined inside another one: its frame and the values of its defaults."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A step of a function: what is done there with which array is recorded."""
+    """A step of a function, at which uses of arrays are recorded."""
 
     frame: Frame
     step: int
@@ -123,12 +123,12 @@ def only(thing: Any) -> Value:
 
 
 def union(values: Iterable[Value]) -> Value:
-    """What is one of several values."""
+    """The union of several values."""
     return NOTHING.union(*values)
 
 
 def depth(thing: Any) -> int:
-    """How deep what was built is nested."""
+    """The depth of nested containers that the function built."""
     parts = (
         thing.parts if isinstance(thing, Built) else (thing.of,) if isinstance(thing, Iter) else ()
     )
@@ -136,7 +136,7 @@ def depth(thing: Any) -> int:
 
 
 def flat(value: Value) -> Value:
-    """The things in a value and in what was built of them."""
+    """The things in a value, and those inside of containers that the function built."""
     out: set[Any] = set()
     for thing in value:
         if isinstance(thing, Built):
@@ -153,9 +153,9 @@ _WIDE = 8
 
 
 def widened(value: Value) -> Value:
-    """A value with few things that were built: of many, or nested ones, only what is in them.
+    """A value with few built containers; many or nested ones are replaced by their contents.
 
-    So the values of a function that builds in a loop, or calls itself, come to an end.
+    Walks of a function that builds in a loop, or calls itself, therefore end.
     """
     built = [t for t in value if isinstance(t, Built | Iter)]
     if len(built) <= _WIDE and all(depth(t) <= _DEEP for t in built):

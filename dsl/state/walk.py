@@ -1,7 +1,7 @@
-"""One pass over a function's code: what is on the stack at each step, and what the step does.
+"""One walk over a function's code: the stack at each step, and the effect of each instruction.
 
-The meaning of loads, calls and operators is with ``paths``; here stands which of them an
-instruction is. An instruction that is not known here takes all that is on the stack out of sight.
+This module maps instructions to loads, calls and operators; ``paths`` defines the effect of those.
+An unknown instruction hands over everything on the stack.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -32,11 +32,11 @@ _SAME = "NOP RESUME EXTENDED_ARG MAKE_CELL COPY_FREE_VARS PRECALL SETUP_ANNOTATI
 
 
 class Lost(Exception):
-    """A function whose stack can't be followed."""
+    """Raised for a function whose stack can't be followed."""
 
 
 class Walk:
-    """A pass over one function."""
+    """A walk over one function."""
 
     def __init__(self, paths: Paths, frame: Frame) -> None:
         self.paths = paths
@@ -44,7 +44,7 @@ class Walk:
         self._names: tuple[str, ...] = ()
 
     def run(self) -> None:
-        """Visit every step until nothing on any stack is new."""
+        """Visits every step until no stack changes any more."""
         steps = decoded(self.frame.code).steps
         stacks: dict[int, Stack] = {0: ()}
         pending = [0]
@@ -89,7 +89,7 @@ class Walk:
     # -- groups of instructions --------------------------------------------------------------------
 
     def same(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Nothing that matters."""
+        """An instruction without effect on captured state."""
         return stack
 
     def load_fast(self, site: Site, step: Step, stack: Stack) -> Stack:
@@ -99,7 +99,7 @@ class Walk:
         return (*stack, *found)
 
     def store_fast(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Give a local variable a value, or two."""
+        """Writes a local variable, or two."""
         names = step.value if isinstance(step.value, tuple) else (step.value,)
         for name in names:
             *rest, x = stack
@@ -108,7 +108,7 @@ class Walk:
         return stack
 
     def store_load(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Give one local variable a value, and take another."""
+        """Writes one local variable and reads another."""
         *rest, x = stack
         first, second = step.value
         self.paths.store(site, first, x)
@@ -119,16 +119,16 @@ class Walk:
         return (*stack, self.paths.constant(step.value))
 
     def load_global(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A global variable, or one of Python's own."""
+        """A global or built-in name."""
         gap = (only(NULL),) if step.name == "LOAD_GLOBAL" and step.arg & 1 else ()
         return (*stack, *gap, self.paths.of_global(site, str(step.value)))
 
     def push_null(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A gap."""
+        """Pushes NULL."""
         return (*stack, only(NULL))
 
     def load_attr(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """An attribute; where it is called next, a gap beside it."""
+        """An attribute; with a NULL beside it if it is called next."""
         *rest, x = stack
         called = step.name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and step.arg & 1)
         gap = (only(NULL),) if called else ()
@@ -141,7 +141,7 @@ class Walk:
         return (*rest, *gap, self.paths.behind(site, cls, first, str(step.value)))
 
     def import_from(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A name of the module on top."""
+        """An attribute of the module on top of the stack."""
         return (*stack, self.paths.attribute(site, stack[-1], str(step.value)))
 
     def import_name(self, site: Site, step: Step, stack: Stack) -> Stack:
@@ -150,12 +150,12 @@ class Walk:
         return (*rest, self.paths.module(str(step.value), names))
 
     def subscript(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What stands under a key."""
+        """The item under a key."""
         *rest, x, key = stack
         return (*rest, self.paths.subscript(site, x, key))
 
     def slice_(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What stands between two bounds."""
+        """A slice of a container."""
         *rest, x, low, high = stack
         return (*rest, self.paths.sliced(site, x, (low, high)))
 
@@ -173,12 +173,12 @@ class Walk:
         return (*rest, self.paths.operate(site, (x,)))
 
     def truth(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A value that is asked whether it is true."""
+        """Asks whether a value is true."""
         self.paths.asked(site, stack[-1])
         return stack if step.name == "TO_BOOL" else _resized(stack, step.effect)
 
     def identity(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Whether two objects are one, or one is None."""
+        """Compares identities."""
         if step.name == "IS_OP":
             *rest, x, y = stack
             self.paths.compared(site, x, y)
@@ -187,18 +187,18 @@ class Walk:
         return stack[:-1]
 
     def contains(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Whether a container has something."""
+        """Asks whether a container has an element."""
         *rest, x, container = stack
         self.paths.contains(site, container, x)
         return (*rest, only(HOST) if x | container <= {HOST} else UNKNOWN)
 
     def build(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A tuple, list or set of what is on the stack."""
+        """A tuple, list or set of stack entries."""
         rest, parts = _split(stack, step.arg)
         return (*rest, _made(Built(parts)))
 
     def build_map(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A dict of what is on the stack."""
+        """A dict of stack entries."""
         count = 2 * step.arg if step.name == "BUILD_MAP" else step.arg + 1
         rest, parts = _split(stack, count)
         return (*rest, _made(Iter(union(parts) | UNKNOWN)))
@@ -220,7 +220,7 @@ class Walk:
         return (*rest, only(HOST))
 
     def extend(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Put what is on top into a container that is being built."""
+        """Adds the top of the stack to a container that is being built."""
         count = 2 if step.name == "MAP_ADD" else 1
         rest, parts = _split(stack, count)
         at = len(rest) - step.arg
@@ -231,21 +231,21 @@ class Walk:
         return (*rest[:at], held | _made(Iter(new)), *rest[at + 1 :])
 
     def copy(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What is on the stack once more."""
+        """A stack entry once more."""
         return (*stack, stack[-step.arg])
 
     def swap(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Two places of the stack exchanged."""
+        """Exchanges two stack entries."""
         out = [*stack]
         out[-1], out[-step.arg] = out[-step.arg], out[-1]
         return tuple(out)
 
     def pop(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Less on the stack."""
+        """Removes stack entries."""
         return _resized(stack, step.effect)
 
     def push(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """More on the stack that nobody knows."""
+        """Pushes unknown values."""
         return _resized(stack, step.effect)
 
     def get_iter(self, site: Site, step: Step, stack: Stack) -> Stack:
@@ -254,7 +254,7 @@ class Walk:
         return (*rest, _made(Iter(self.paths.elements(site, x))))
 
     def for_iter(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What an iterator gives next."""
+        """The next element of an iterator."""
         return (*stack, self.paths.elements(site, stack[-1]))
 
     def unpack(self, site: Site, step: Step, stack: Stack) -> Stack:
@@ -303,14 +303,14 @@ class Walk:
         return (*rest, self.paths.call(site, callee, (), {}, spread | UNKNOWN))
 
     def intrinsic(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A tuple of a list stays what it is; others are not known."""
+        """A tuple made from a list keeps its elements; other intrinsics give unknown values."""
         if "LIST_TO_TUPLE" in str(step.value) or step.arg == 6 or step.name == "LIST_TO_TUPLE":
             return stack
         self.paths.hand(site, stack[-1:])
         return (*stack[:-1], UNKNOWN)
 
     def make_function(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """A function that is made inside this one."""
+        """A function defined inside this one."""
         *rest, code = stack
         flags = step.arg if sys.version_info < (3, 13) else 0
         count = bin(flags & 15).count("1")
@@ -320,39 +320,39 @@ class Walk:
         return (*kept, self.paths.made(site, code, defaults, named))
 
     def set_function_attribute(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Defaults and the like of a function that was just made."""
+        """Defaults and annotations of a function that was just made."""
         *rest, given, function = stack
         if step.arg in (1, 2):
             self.paths.defaults(site, function, given, named=step.arg == 2)
         return (*rest, function)
 
     def returned(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What the function gives."""
+        """A value that the function returns."""
         constant = step.name == "RETURN_CONST"
         x = self.paths.constant(step.value) if constant else stack[-1]
         self.paths.give(self.frame, x)
         return stack
 
     def yielded(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """What a generator gives next."""
+        """A value that a generator yields."""
         self.paths.give(self.frame, only(Iter(stack[-1])))
         return (*stack[:-1], UNKNOWN)
 
     def store_attr(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Give an object an attribute."""
+        """Writes an attribute."""
         *rest, x, target = stack
         self.paths.write(site, target, x, name=str(step.value))
         return tuple(rest)
 
     def store_subscript(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Put something into a container."""
+        """Writes an item."""
         count = 4 if step.name == "STORE_SLICE" else 3
         rest, (x, target, *key) = _split(stack, count)
         self.paths.write(site, target, x, key=key[0] if len(key) == 1 else UNKNOWN)
         return rest
 
     def delete(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Take something out of an object or a container."""
+        """Deletes an attribute or an item."""
         count = 2 if step.name == "DELETE_SUBSCR" else 1
         rest, (target, *key) = _split(stack, count)
         if key:
@@ -362,7 +362,7 @@ class Walk:
         return rest
 
     def store_global(self, site: Site, step: Step, stack: Stack) -> Stack:
-        """Give a global variable a value."""
+        """Writes a global variable."""
         if step.name == "DELETE_GLOBAL":
             self.paths.write_global(site, str(step.value), UNKNOWN)
             return stack

@@ -1,8 +1,8 @@
-"""All captured state of one program, read at once at each call.
+"""Reads and compares all captured state of one program at each call.
 
-What stands in one namespace is read together and compared by identity; only what is another
-object than last time is compared as its guard says. The objects through which names lead are
-read anew each time and never held: a program must not keep alive what it was taken from.
+All keys of one namespace are read together and compared by identity with the last call; only a
+different object is compared as its guard says. Objects on the way of a path are read anew each time
+and never held, because a program must not keep the objects that it reads alive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .places import Attribute, Derived, Held, Item, Items, Read
 
 Pick = Callable[[Any], Sequence[Any]]
 Slot = tuple[int, int]
-"""A namespace, by its number, and one of the things read of it."""
+"""The number of a namespace, and the position of a key in it."""
 _GONE = (NameError, LookupError, AttributeError, TypeError, ValueError)
 _NEVER = object()
 _is = operator.is_
@@ -30,26 +30,26 @@ _is = operator.is_
 
 @dataclass(slots=True)
 class Check:
-    """A guard on things read of one namespace."""
+    """A guard on values read from one namespace."""
 
     slots: tuple[int, ...]
     guard: Guard
     made: Callable[[tuple[Any, ...]], Any]
 
     def holds(self, now: Sequence[Any]) -> bool:
-        """Whether what is there now is allowed."""
+        """Whether the present value is allowed."""
         return self.guard.allows(self.made(tuple(now[i] for i in self.slots)))
 
 
 class Keys(list[Any]):
-    """Keys that are read of one namespace, each once."""
+    """The keys that are read from one namespace, each one once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._places: dict[Any, int] = {}
 
     def place(self, key: Any) -> int:
-        """The place of a key among those that are read."""
+        """The position of a key among those that are read."""
         plain = type(key) in (str, int)
         found = self._places.setdefault((type(key), key) if plain else id(key), len(self))
         if found == len(self):
@@ -59,9 +59,9 @@ class Keys(list[Any]):
 
 @dataclass(slots=True)
 class Namespace:
-    """What is read of one object, which is held, or was read of another namespace.
+    """The keys read from one object, which is held or was itself read from another namespace.
 
-    Some keys are compared with what was there last time, others only followed.
+    Some values are compared with those of the last call, others are only followed.
     """
 
     parent: Slot | None
@@ -75,13 +75,13 @@ class Namespace:
     follow: Pick | None = None
 
     def finish(self) -> None:
-        """Know how to read; nothing counts as the same before it was looked at once."""
+        """Builds the reader; every value is compared in full at the first call."""
         self.expected = (_NEVER,) * len(self.compared)
         self.pick = _picker(self.kind, self.compared)
         self.follow = _picker(self.kind, self.followed)
 
     def allows(self, now: Sequence[Any]) -> bool:
-        """Whether the guards allow what is there now, which is then remembered."""
+        """Whether the guards allow the present values, which are then remembered."""
         if all(check.holds(now) for check in self.checks):
             self.expected = tuple(now[: len(self.compared)])
             return True
@@ -89,7 +89,7 @@ class Namespace:
 
 
 def _picker(kind: type, keys: list[Any]) -> Pick | None:
-    """Reads some keys into a tuple; a single one is read twice, which is quickest."""
+    """A function that reads keys into a tuple; a single key is read twice, which is quickest."""
     if not keys:
         return None
     if kind is types.CellType:
@@ -100,7 +100,7 @@ def _picker(kind: type, keys: list[Any]) -> Pick | None:
 
 
 class Watch:
-    """Reads captured state: the captured arrays, or None where something else was expected."""
+    """Reads captured state: returns the captured arrays, or None if a guard fails."""
 
     def __init__(self, guards: Sequence[Guard], captured: Sequence[Found]) -> None:
         self._numbers: dict[Any, int] = {}
@@ -116,7 +116,7 @@ class Watch:
         self._plan = [(s.parent, s.held, s.pick, s, s.follow) for s in self._spaces]
 
     def __call__(self) -> Sequence[Any] | None:
-        """Read and compare."""
+        """Reads and compares."""
         try:
             found: list[Sequence[Any]] = []
             for at, x, pick, space, follow in self._plan:
@@ -142,7 +142,7 @@ class Watch:
 
     @property
     def reads(self) -> int:
-        """How many places a call reads."""
+        """The number of places that a call reads."""
         together = sum(len(s.compared) + len(s.followed) for s in self._spaces)
         return together + len(self._derived) + len(self._computed)
 
@@ -170,7 +170,7 @@ class Watch:
         space.checks.append(Check(slots, guard, made))
 
     def _slot(self, read: Read) -> Slot | None:
-        """Where a place is followed along with others."""
+        """The namespace and position under which a place is read."""
         place = self._place(read)
         return place and (place[0], self._spaces[place[0]].followed.place(place[1]))
 
@@ -187,7 +187,7 @@ class Watch:
         return None if number is None else (number, key)
 
     def _space(self, of: Read, kind: type) -> int | None:
-        """The namespace of what stands at a place."""
+        """The namespace of the object at a place."""
         if isinstance(of, Held):
             return self._numbered(kind, None, of.value)
         at = self._slot(of)
@@ -206,7 +206,7 @@ def _is_cell(of: Read) -> bool:
 
 
 class State:
-    """All captured state that a program holds for: guards, and arrays read at each call."""
+    """All captured state of a program: its guards, and the arrays read at each call."""
 
     def __init__(
         self, guards: Sequence[Guard], captured: Sequence[tuple[Found, TensorType]]
@@ -217,7 +217,7 @@ class State:
         self.is_empty = not self.guards and not self.captured
 
     def current(self) -> Sequence[Any] | None:
-        """The captured arrays as they are now; None where the program does not hold for that."""
+        """The present captured arrays; None if the program does not hold for the present state."""
         found = () if self.is_empty else self.watch()
         if found is None:
             return None
@@ -225,7 +225,7 @@ class State:
         return found if all(map(_is_of, found, types_)) else None
 
     def changed(self) -> str | None:
-        """What is no longer as it was while tracing, if anything."""
+        """Says what has changed since the trace; empty if nothing has."""
         for guard in self.guards:
             if not guard.holds():
                 return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
@@ -237,5 +237,5 @@ class State:
 
 
 def _is_of(array: Any, t: TensorType) -> bool:
-    """Whether a captured array still has its type; none has an unknown size."""
+    """Whether a captured array still has its type; captured arrays have no open sizes."""
     return is_array(array) and array.dtype == t.dtype.numpy and array.shape == t.shape

@@ -18,7 +18,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from dlvm.base.errors import TraceError
+from dlvm.base.errors import CallError, TraceError
 
 from .scopes import user_origin
 from .sizes import bare
@@ -42,8 +42,14 @@ class Static:
     def __call__(self, **options: Any) -> Any:
         """Makes a field that is configuration; the options are those of ``dataclasses.field``."""
         given: Mapping[Any, Any] = options.pop("metadata", None) or {}
-        metadata: dict[Any, Any] = {**given, KEY: True}
-        return dataclasses.field(metadata=metadata, **options)
+        try:
+            return dataclasses.field(metadata={**given, KEY: True}, **options)
+        except (TypeError, ValueError) as error:
+            raise CallError(
+                f"static: {error}",
+                origin=user_origin(),
+                remedy="give the options that dataclasses.field takes, such as default=2",
+            ) from None
 
     def __getitem__(self, cls: Any) -> Any:
         return Annotated[cls, self]

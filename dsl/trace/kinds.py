@@ -9,6 +9,7 @@ all of them fit, the failure is a bug in dlvm.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,10 +105,14 @@ PAIR = Kind("a pair of numbers", "(0.0, 1.0)", lambda x: len(x) == 2 and all(map
 TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
+COUNTED = (INDEX, AXIS, AXES, SHAPE, WHOLE, COUNTS)
 OPERANDS = Kind(
     "a list of arrays",
     "[x, y]",
-    lambda x: _are(_is_operand)(x) or ((is_array(x) or isinstance(x, Tensor)) and x.ndim > 0),
+    lambda x: (
+        _are(_is_operand)(x)
+        or ((is_array(x) or isinstance(x, Tensor)) and x.ndim > 0 and _is_operand(x))
+    ),
 )
 NAMES = Kind(
     "names or positions of parameters",
@@ -140,7 +145,7 @@ ANNOTATED = {
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
 NAMED = {
     **dict.fromkeys(("axis", "axes", "axis1", "axis2", "source", "destination", "shift"), AXIS),
-    **dict.fromkeys(("shape", "repetitions", "dims", "window_shape"), SHAPE),
+    **dict.fromkeys(("shape", "shapes", "repetitions", "reps", "dims", "window_shape"), SHAPE),
     **dict.fromkeys(("dtype", "from_", "to"), DTYPE),
     **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
     **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
@@ -201,14 +206,39 @@ def _pairs(
 
 def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
     """The kind that a parameter declares, if it declares one."""
-    written = str(parameter.annotation)
-    kind = ANNOTATED.get(written.removesuffix(" | None"))
-    if kind is not None and written.endswith(" | None"):
+    kind, written = _declared(name, parameter), str(parameter.annotation)
+    if kind is not None and written in (f"{known} | None" for known in ANNOTATED):
         return _or(kind, lambda x: x is None, ", or None")
-    if kind is None and name not in TREES:
-        kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
     many = parameter.kind is parameter.VAR_POSITIONAL
     return OPERAND if kind is OPERANDS and many else kind  # each of them is compared
+
+
+def _declared(name: str, parameter: inspect.Parameter) -> Kind | None:
+    """The kind of a parameter by its annotation or name, leaving aside whether it may be None."""
+    kind = ANNOTATED.get(str(parameter.annotation).removesuffix(" | None"))
+    if kind is None and name not in TREES:
+        kind = NAMED.get(f"{name}.{parameter.name}") or NAMED.get(parameter.name)
+    return kind
+
+
+@functools.cache
+def counted(name: str, fn: Callable[..., Any]) -> Mapping[str | int, None]:
+    """The names and positions of parameters that are axes, sizes or other whole numbers."""
+    found = dict[str | int, None]()
+    for i, parameter in enumerate(inspect.signature(fn).parameters.values()):
+        if _declared(name, parameter) in COUNTED and parameter.kind not in MANY:
+            found[parameter.name] = found[i] = None
+    return found
+
+
+MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def as_int(x: Any) -> Any:
+    """A count in which whole numbers that NumPy has computed are Python's."""
+    if type(x) in (list, tuple):
+        return type(x)(map(as_int, x))
+    return int(x) if isinstance(x, np.integer) else x  # pyright: ignore[reportUnknownArgumentType]
 
 
 def shown(x: Any) -> str:

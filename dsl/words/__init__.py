@@ -1,1 +1,3 @@
-"""What the language is spelt with, and knows no staged value: names, lines, subscripts."""
+"""Names, lines of users, remedies and subscripts: the parts of the language without
+staged values.
+"""

@@ -1,7 +1,7 @@
-"""What a branch or a loop of the user's becomes on staged values, in the user's own names.
+"""Rewrites a branch or loop of the user's for staged values, as the text of a remedy.
 
-Each function takes pieces of the user's line and gives the text of a remedy, or None where the
-piece has another form than the one that it rewrites.
+Each function takes parts of the user's code and returns text with the user's own names, or None if
+the code does not have the form that it rewrites.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Written = Callable[[ast.AST], str]
 
 
 class Renamed(ast.NodeTransformer):
-    """Names in the place of which something else is written."""
+    """Replaces names by other expressions."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
@@ -25,7 +25,7 @@ class Renamed(ast.NodeTransformer):
 
 
 class Unmasked(ast.NodeTransformer):
-    """``x[m]`` as ``x``: whole arrays in the place of what a mask takes of them."""
+    """Replaces ``x[m]`` by ``x``: whole arrays in the place of masked ones."""
 
     def __init__(self, mask: str) -> None:
         self.mask = mask
@@ -38,7 +38,7 @@ class Unmasked(ast.NodeTransformer):
 
 
 def unmasked(node: ast.AST, mask: ast.AST) -> str:
-    """An expression of what a mask takes, on whole arrays."""
+    """An expression on masked arrays, rewritten on whole arrays."""
     return ast.unparse(Unmasked(ast.unparse(mask)).visit(copy.deepcopy(node)))
 
 
@@ -63,7 +63,7 @@ def chosen(node: ast.AST, after: Sequence[ast.AST], condition: str) -> str | Non
 
 
 def _given(node: ast.AST) -> tuple[str | None, str]:
-    """The name that a statement gives a value, and this value."""
+    """The name that a statement assigns, and the value."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name, ast.unparse(value)
@@ -74,7 +74,7 @@ def _given(node: ast.AST) -> tuple[str | None, str]:
 
 
 def names_given(nodes: Sequence[ast.AST]) -> list[str]:
-    """The names that statements give values, or assign into, in order."""
+    """The names that statements assign or assign into, in order."""
     found: dict[str, None] = {}
     for node in (inner for outer in nodes for inner in ast.walk(outer)):
         match node:
@@ -109,7 +109,7 @@ def loop_of(loop: ast.AST, condition: ast.AST, known: set[str], written: Written
 
 
 def loop_left(loop: ast.AST, branch: ast.AST, known: set[str], written: Written) -> str | None:
-    """A loop that an ``if c: break`` inside of it leaves."""
+    """A loop that ``if c: break`` ends."""
     if not isinstance(loop, ast.While | ast.For) or branch not in loop.body:
         return None
     assert isinstance(branch, ast.If)
@@ -182,7 +182,7 @@ def counted(loop: ast.AST, first: str, limit: str, known: set[str]) -> str | Non
 
 
 def _state(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The parameter that stands for a state, and what each of its names is of it."""
+    """The parameter for a state, and the expression for each of its names."""
     if len(names) == 1:
         return names[0], {}
     return "s", {name: f"s[{i}]" for i, name in enumerate(names)}

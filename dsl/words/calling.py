@@ -1,7 +1,7 @@
-"""Calls that Python refuses: of public functions by users, and of users' functions by us.
+"""Calls that do not fit a signature: of public functions by users, and of users' functions by dlvm.
 
-Python raises such an error in the frame of whoever calls, which is ours where we call what a user
-gave, or stand between the user and a function of ours. Here it is said in the user's words.
+Python raises such an error in the frame of the caller, which may be a frame of dlvm. This module
+makes the error that the user sees instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .remedies import KEYWORDS
 
 
 def of_numpy(error: Exception) -> CallError | None:
-    """The error for an option that a function of NumPy has not, raised before it could ask us."""
+    """The error for an option that NumPy's function does not have, which NumPy raises before us."""
     said = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
     origin = origin_in(error.__traceback__)
     if type(error) is not TypeError or said is None or origin is None:
@@ -37,8 +37,10 @@ def of_numpy(error: Exception) -> CallError | None:
 
 
 def known_as(fn: Callable[..., Any]) -> str:
-    """The name by which users reach a function of ours, without ``dlvm.``."""
+    """The public name of a function, without ``dlvm.``."""
     module, name = fn.__module__, fn.__qualname__
+    if name.endswith(".__call__"):
+        return name.split(".")[-2].lower()  # an object that users call: a pullback
     for part in ("linalg", "nn", "random", "testing", "tree"):
         if module.startswith(f"dlvm.{part}"):
             return f"{part}.{name}"
@@ -46,12 +48,12 @@ def known_as(fn: Callable[..., Any]) -> str:
 
 
 def misfit(fn: Callable[..., Any], args: Any, kwargs: Any) -> str | None:
-    """In which way arguments are not those of a function; None where they are."""
+    """How arguments do not fit the signature of a function; None if they do."""
     return unfit(inspect.signature(fn), args, kwargs)
 
 
 def unfit(signature: inspect.Signature, args: Any, kwargs: Any) -> str | None:
-    """In which way arguments do not fit a signature; None where they do."""
+    """How arguments do not fit a signature; None if they do."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -62,14 +64,14 @@ def unfit(signature: inspect.Signature, args: Any, kwargs: Any) -> str | None:
 
 
 def unexpected(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Options that a signature has not."""
+    """The options that a signature does not have."""
     known = signature.parameters.values()
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known):
         yield from (k for k in kwargs if k not in signature.parameters)
 
 
 def remedy(text: str | None, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> str | None:
-    """How a function is called, with the right name of an option that it has under another."""
+    """The remedy: the signature, or the name that an option has here."""
     signature = inspect.signature(fn)
     for word in unexpected(signature, kwargs):
         free = [n for n in signature.parameters if n not in kwargs]
@@ -81,7 +83,7 @@ def remedy(text: str | None, fn: Callable[..., Any], kwargs: Mapping[str, Any]) 
 
 
 def usage(name: str, fn: Callable[..., Any]) -> str | None:
-    """How a public function is called and what it means; operators have no name to call."""
+    """The signature and first sentence of a public function; empty for operators."""
     if name.startswith("_"):
         return None
     signature = inspect.signature(fn)
@@ -97,9 +99,9 @@ def usage(name: str, fn: Callable[..., Any]) -> str | None:
 
 
 def called(what: str, takes: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function that a user gave; one that takes other arguments is the user's mistake.
+    """Calls a user's function; if it takes other arguments, the error is the user's.
 
-    ``what`` it is in messages, and ``takes`` is what it should take, as it would be written.
+    Messages call it ``what``; ``takes`` is the list of arguments that it should take.
     """
     try:
         return fn(*args, **kwargs)
@@ -111,7 +113,7 @@ def called(what: str, takes: str, fn: Callable[..., Any], /, *args: Any, **kwarg
 
 
 BOUNDARIES = {called.__code__}
-"""Code that calls functions of users: what is raised there is theirs, also where they are in C."""
+"""Code that calls users' functions: an exception raised there is the user's, even from C code."""
 
 
 def _misfitting(what: str, takes: str, fn: Callable[..., Any], said: str) -> CallError:
@@ -128,7 +130,7 @@ def _misfitting(what: str, takes: str, fn: Callable[..., Any], said: str) -> Cal
 
 
 def _reason(fn: Callable[..., Any], args: Any, kwargs: Any) -> str | None:
-    """How a call does not fit; of what is written in C and has no signature nothing is known."""
+    """How a call does not fit; unknown for C functions without a signature."""
     try:
         return misfit(fn, args, kwargs)
     except (TypeError, ValueError):  # some written in C have no signature
@@ -143,6 +145,6 @@ def _written(fn: Callable[..., Any]) -> str:
 
 
 def written_at(fn: Any) -> Origin | None:
-    """Where a function is written."""
+    """The line where a function is written."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return None if code is None else Origin(code.co_filename, code.co_firstlineno)

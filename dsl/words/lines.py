@@ -1,4 +1,6 @@
-"""The user's line, read once: which pattern of the table of remedies it fits, and what to write."""
+"""Parses the user's line, finds the pattern of the table of remedies that it fits, and
+rewrites it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ REDUCTIONS = ("sum", "mean", "prod", "var", "std", "any", "all", "max", "min")
 
 
 def advised(origin: Origin, asked: str) -> Match | None:
-    """What the user's line does that can't be staged, of what Python asked of a staged value."""
+    """The part of the user's line that can't be staged, given what Python asked a
+    staged value for.
+    """
     found = _statement(origin)
     if found is None:
         return None
@@ -44,7 +48,7 @@ def advised(origin: Origin, asked: str) -> Match | None:
 
 @dataclass(frozen=True)
 class Match:
-    """A piece of the user's line that fits a pattern."""
+    """A part of the user's line that fits a pattern."""
 
     pattern: Pattern
     bound: dict[str, Any]
@@ -53,7 +57,7 @@ class Match:
 
     @property
     def target(self) -> str:
-        """What is assigned to, as the user wrote it."""
+        """The target of the assignment, as the user wrote it."""
         return ast.unparse(self.bound["a"])
 
     @property
@@ -65,12 +69,12 @@ class Match:
         return REWRITES[self.pattern.remedy](self)
 
     def text(self, name: str) -> str:
-        """What a letter of the pattern stands for, as the user wrote it."""
+        """The code bound to a letter of the pattern, as the user wrote it."""
         return ast.unparse(self.bound[name])
 
     @property
     def options(self) -> dict[str, str]:
-        """The keyword arguments of the call that fits."""
+        """The keyword arguments of the matched call."""
         given = self.node.keywords if isinstance(self.node, ast.Call) else []
         return {k.arg: ast.unparse(k.value) for k in given if k.arg is not None}
 
@@ -80,7 +84,7 @@ class Match:
         return ast.unparse(self.bound["args"][0])
 
     def remedy(self, **more: str) -> str:
-        """The remedy, in the user's own names; ``more`` is written for letters and words."""
+        """The remedy with the user's own names; ``more`` binds further letters and names."""
         if self.pattern.remedy in REWRITES:
             return self._rewritten() or ""
         texts = {name: _Text(_written(x)) for name, x in self.bound.items()}
@@ -104,7 +108,7 @@ class Match:
 
 
 def _made(found: Match) -> str:
-    """How an array is made that staged values may be assigned into."""
+    """The expression that makes a staged array to assign into."""
     name = found.target
     for node in found.statement.before():
         for target, value in _bindings(node):
@@ -163,11 +167,13 @@ REWRITES: dict[str, Callable[[Match], str | None]] = {
     "{counted}": _counted,
     "{chosen}": _chosen,
 }
-"""Remedies that rewrite more than one line."""
+"""Remedies that rewrite several lines."""
 
 
 class _Text(str):
-    """A piece of Python; ``:d`` writes functions of NumPy and ``math`` as ours."""
+    """A part of the user's code; the format ``:d`` writes functions of NumPy and ``math`` as
+    dlvm's.
+    """
 
     def __format__(self, spec: str) -> str:
         return _ours(self) if spec == "d" else str(self)
@@ -182,7 +188,7 @@ def _ours(text: str) -> str:
 
 
 def _stacked(args: list[Any]) -> list[Any]:
-    """Arguments of which the first, where it is a list, is made an array."""
+    """Arguments in which a list in the first place becomes an array."""
     first, *rest = args
     if isinstance(first, ast.List | ast.Tuple):
         first = ast.Name(f"dlvm.stack({ast.unparse(first)})")
@@ -190,7 +196,7 @@ def _stacked(args: list[Any]) -> list[Any]:
 
 
 def _ranges(index: ast.AST, vectors: bool) -> str:
-    """What stands between the brackets of ``np.r_`` or ``np.c_``; a slice counts."""
+    """The items of ``np.r_[...]`` or ``np.c_[...]`` as arguments; a slice becomes a range."""
     items: Sequence[ast.AST] = index.elts if isinstance(index, ast.Tuple) else [index]
     text = _written([_range(i) if isinstance(i, ast.Slice) else i for i in items])
     if not vectors:
@@ -204,7 +210,7 @@ def _range(s: ast.Slice) -> ast.AST:
 
 
 def _written(x: Any) -> str:
-    """A piece of Python as text, with truths that staged values understand."""
+    """An expression as text, with ``and``, ``or`` and ``not`` as operators on arrays."""
     if isinstance(x, str):
         return x
     if isinstance(x, list | tuple):
@@ -217,20 +223,20 @@ def _written(x: Any) -> str:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, and those around it from the outermost to the innermost."""
+    """A statement, and the statements around it from the outermost to the innermost."""
 
     node: ast.stmt
     around: tuple[ast.AST, ...]
 
     def nodes(self, line: int) -> Iterator[ast.AST]:
-        """What the user wrote on a line: the statement, and those around it that begin there."""
+        """The nodes that begin on a line: the statement, and those around it that begin there."""
         yield from _nodes(self.node)
         for outer in self.around:
             if getattr(outer, "lineno", 0) == line and isinstance(outer, ast.stmt):
                 yield from _nodes(outer)
 
     def within(self, what: str) -> bool:
-        """Whether it stands in ``while True``, or in a function that calls itself."""
+        """Whether it is inside ``while True``, or in a function that calls itself."""
         if what == "loop":
             return any(
                 isinstance(n, ast.While) and isinstance(n.test, ast.Constant) for n in self.around
@@ -256,7 +262,7 @@ class Statement:
         return []
 
     def known(self, node: ast.AST) -> set[str]:
-        """The names that have values before a statement in the function around."""
+        """The names that have values before a statement, in the enclosing function."""
         function = self._function()
         if function is None:
             return set()
@@ -269,14 +275,14 @@ class Statement:
         return next((n for n in reversed(self.around) if isinstance(n, kinds)), None)
 
     def before(self) -> Iterator[ast.AST]:
-        """The statements of the function around that stand before it, the nearest first."""
+        """The statements before it in the enclosing function, the nearest first."""
         function = self._function()
         inside = [] if function is None else [n for n in ast.walk(function) if _is_statement(n)]
         yield from reversed([n for n in inside if n.lineno < self.node.lineno])  # type: ignore[attr-defined]
 
 
 def _holds(outer: ast.AST, node: ast.AST) -> bool:
-    """Whether a statement stands inside of another one."""
+    """Whether a statement is inside of another one."""
     return any(inner is node for inner in ast.walk(outer))
 
 
@@ -333,7 +339,7 @@ def _read(code: str) -> ast.AST:
 
 
 def _fits(pattern: Any, node: Any, bound: dict[str, Any]) -> bool:
-    """Whether a piece of Python fits a pattern; what its letters stand for is noted."""
+    """Whether code fits a pattern; binds the pattern's letters."""
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
         bound[pattern.id] = node
         return isinstance(node, ast.expr)
@@ -376,7 +382,7 @@ def _takes_all(pattern: ast.Call) -> bool:
 
 
 def _has_text(node: ast.JoinedStr, bound: dict[str, Any]) -> bool:
-    """An f-string: its pieces as arguments of a call."""
+    """An f-string with its parts as arguments of a call."""
     values = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
     bound["values"] = values
     bound["parts"] = [
@@ -438,7 +444,7 @@ class _Joined(ast.NodeTransformer):
 
 
 def assigned(origin: Origin) -> tuple[str, str | None] | None:
-    """What the user's line assigns into, and what to write for ``c += v``."""
+    """The target of the user's assignment, and the rewritten ``c += v``."""
     found = _statement(origin)
     match None if found is None else found.node:
         case ast.AugAssign(target=ast.Name(id=name)):
@@ -453,7 +459,7 @@ def assigned(origin: Origin) -> tuple[str, str | None] | None:
 
 
 def joined(origin: Origin) -> str | None:
-    """The truth in the user's line as staged values understand it, where it must be rewritten."""
+    """The user's condition with operators on arrays, if it must be rewritten."""
     found = _statement(origin)
     for node in found.nodes(origin.line) if found is not None else ():
         if isinstance(node, ast.BoolOp | ast.UnaryOp | ast.Compare):
@@ -464,6 +470,6 @@ def joined(origin: Origin) -> str | None:
 
 
 def _array(node: ast.AST) -> str:
-    """An expression as an array; what is written out is made one."""
+    """An expression as an array; a list is wrapped in ``dlvm.asarray``."""
     text = ast.unparse(node)
     return f"dlvm.asarray({text})" if isinstance(node, ast.List | ast.Tuple) else text

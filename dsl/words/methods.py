@@ -1,7 +1,7 @@
 """Staged methods: the programs of each object, kept for as long as the object lives.
 
 Nothing is stored in the object, so that it can be copied and pickled, and a copy has programs of
-its own. What is kept here refers to the object weakly, or the table would keep it alive.
+its own. The entries refer to the object weakly, or the table would keep it alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 Made = TypeVar("Made")
 KEPT = 16
-"""How many objects without weak references are remembered."""
+"""Number of objects without weak references that are remembered."""
 
 
 class WeakMethod:
@@ -38,19 +38,19 @@ class WeakMethod:
         return self._owner()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it on the object."""
+        """Calls the function on the object."""
         return self.__func__(self._owner(), *args, **kwargs)
 
 
 class Methods(Generic[Made]):
-    """What was made for each object, by identity."""
+    """The staged function for each object, by identity."""
 
     def __init__(self) -> None:
         self._weak: dict[int, tuple[weakref.ref[Any], Made]] = {}
         self._strong: dict[int, tuple[Any, Made]] = {}
 
     def of(self, instance: Any, make: Callable[[Callable[[], Any]], Made]) -> Made:
-        """What was made for an object, made now if it is met for the first time."""
+        """The staged function for an object, made on first use."""
         key = id(instance)
         if (found := self._weak.get(key)) is not None and found[0]() is instance:
             return found[1]

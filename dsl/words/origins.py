@@ -1,7 +1,7 @@
-"""Lines of users: where an operation was written, where an error was raised, and by whose code.
+"""Finds lines of the user's: where an operation was written, and where an error was raised.
 
-Frames of ours are left out, as are those of libraries between users and us. What other libraries
-do is their caller's; the line of the user that led there is told beside theirs.
+Frames of dlvm and of libraries between the user and dlvm are left out. For an error in another
+library, the user's line that led there is reported beside the library's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LIBRARIES = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
 
 
 def is_internal(frame: FrameType) -> bool:
-    """Whether code is ours, or of a library that stands between users and us."""
+    """Whether code belongs to dlvm, or to a library between users and dlvm."""
     module: str = frame.f_globals.get("__name__", "")
     inside = _internal.get(module)
     if inside is None:
@@ -47,7 +47,7 @@ def user_origin() -> Origin:
 
 
 def steps_of_users() -> Iterator[tuple[CodeType, int]]:
-    """The code of users that is at work, from the innermost call, and at which offset it stands."""
+    """The running frames of users' code, from the innermost call, each with its offset."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if not is_internal(frame):
@@ -65,7 +65,7 @@ CALLER = "called at"
 
 
 def caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
-    """The user's own line, where an error is one of a library that the user called."""
+    """The user's line for an error inside of a library that the user called."""
     if origin is None or not _is_library(origin.file):
         return None
     within = [(at.tb_frame, at.tb_lineno) for at in frames(error.__traceback__)]
@@ -80,7 +80,7 @@ def caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
 
 
 def line_of_user(error: Exception) -> Origin | None:
-    """The user's own line in which an error was raised; None where code of ours lies between."""
+    """The user's line in which an error was raised; None if code of dlvm is between."""
     for at in reversed([*frames(error.__traceback__)]):
         code = at.tb_frame.f_code
         if is_ours(at.tb_frame):
@@ -91,7 +91,7 @@ def line_of_user(error: Exception) -> Origin | None:
 
 
 def is_pythons(frame: FrameType) -> bool:
-    """Whether code is of Python's own library."""
+    """Whether code belongs to Python's library."""
     file = frame.f_code.co_filename
     return file.startswith(_LIBRARIES) and "-packages" not in file
 
@@ -101,7 +101,7 @@ def _is_library(file: str) -> bool:
 
 
 def frames_of_user(error: Exception) -> TracebackType | None:
-    """A traceback of the user's frames only."""
+    """A traceback with only the user's frames."""
     kept: TracebackType | None = None
     for at in reversed([*frames(error.__traceback__)]):
         if not is_internal(at.tb_frame):

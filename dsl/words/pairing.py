@@ -1,7 +1,7 @@
-"""In which order several operands are contracted, two at a time: the one of least arithmetic.
+"""Chooses the order in which operands are contracted, two at a time, with the least arithmetic.
 
 Of up to eight operands the best order is found by dynamic programming over their subsets;
-of more, the pair whose product takes least room beyond its operands goes first.
+of more, the pair whose product needs the least memory beyond its operands goes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXHAUSTIVE = 8
 def pairs(
     terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]
 ) -> list[Pair]:
-    """Which two are contracted next; each product gets the next number."""
+    """The pairs to contract in order; each product gets the next number."""
     bit = {label: 1 << i for i, label in enumerate(sizes)}
     masks = [sum(bit[label] for label in term) for term in terms]
 
@@ -62,7 +62,7 @@ def best(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> lis
 
 
 def _in_turn(full: int, cut: Sequence[int], count: int) -> list[Pair]:
-    """The cuts of subsets as pairs of numbers, products before what they are part of."""
+    """The splits of subsets as pairs of numbers, in the order of contraction."""
     number: dict[int, int] = {1 << i: i for i in range(count)}
     pending, found = [full], list[Pair]()
     while pending:
@@ -79,7 +79,7 @@ def _in_turn(full: int, cut: Sequence[int], count: int) -> list[Pair]:
 
 
 def greedy(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> list[Pair]:
-    """Next the pair whose product grows least, those that share a label before others."""
+    """The pairs in greedy order: smallest growth first, pairs that share a label before others."""
     left = dict(enumerate(masks))
     found: list[Pair] = []
     while len(left) > 1:

@@ -1,8 +1,8 @@
-"""What to write instead: the one table of names and patterns that messages take remedies from.
+"""The one table of names and patterns from which error messages take their remedies.
 
-``OURS`` renames, ``ADVICE`` says what to do about names that have no counterpart, ``KEYWORDS``
-renames options, and ``PATTERNS`` are pieces of Python that can't be staged, each as it is written
-and as it would be written on staged values.
+``OURS`` maps names of other libraries to names of dlvm, ``ADVICE`` says what to do about names
+without a counterpart, ``KEYWORDS`` maps names of options, and ``PATTERNS`` has code that can't be
+staged, each beside the code to write on staged values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OURS = {
     **dict.fromkeys(("mm", "bmm"), "matmul"),
     "custom_gradient": "custom_vjp",
 }
-"""What NumPy, ``math`` and other libraries call what we have."""
+"""Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 
 MASKED = (
     "how many there are is not known while tracing: keep the mask, and give it to what reduces: "
@@ -67,7 +67,7 @@ UNSIZED = {
     **dict.fromkeys(("where", "nonzero", "argwhere", "flatnonzero", "extract"), MASKED),
     **dict.fromkeys(("intersect1d", "setdiff1d"), "keep the mask: dlvm.isin(x, y)"),
 }
-"""What to write for functions whose results have sizes that depend on elements."""
+"""Remedies for functions whose results have sizes that depend on the elements."""
 
 GRADIENT = "dlvm.grad(f)(x) gives the gradient of a function"
 OUTSIDE = "there is no {0} yet: call np.linalg.{0} outside of staged functions and pass the result"
@@ -146,7 +146,7 @@ ADVICE = {
     "casting=": "convert the operands: x.astype(dtype)",
     "signature=": "convert the operands: x.astype(dtype)",
 }
-"""What to do about names that we do not have, also those of attributes, methods and options."""
+"""Remedies for names that dlvm does not have, including attributes, methods and options."""
 
 KEYWORDS = {
     "argnums": "wrt",
@@ -161,7 +161,7 @@ KEYWORDS = {
     "keepdim": "keepdims",
     "size": "shape",
 }
-"""Options by the names that other libraries give them."""
+"""Our names for options that other libraries name otherwise."""
 
 
 # -- pieces of Python --------------------------------------------------------------------------
@@ -174,14 +174,14 @@ NUMBERS = (FLOAT, INT, COMPLEX, ITEM, INDEX, COUNT, ARRAY)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A piece of Python, when it is looked for, and what to write instead.
+    """A pattern of Python code, when it is searched, and what to write instead.
 
-    ``asked`` is what Python asked of the staged value. In ``code`` a small letter is any
+    ``asked`` is what Python asked of the staged value. In ``code`` a small letter matches any
     expression, ``F`` any function of dlvm, also by a name in ``OURS``, ``T`` any element type, and
     ``args`` all arguments; an index ``i`` is one that is computed. In
     ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours, and a remedy
-    of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is what
-    stands around: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls itself.
+    of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is the
+    surrounding code: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls itself.
     """
 
     asked: tuple[str, ...]
@@ -287,4 +287,4 @@ PATTERNS = (
     Pattern((TEXT,), 'print(f"")', "dlvm.print({parts}): it writes in each call"),
     Pattern((TEXT,), 'f""', "the text after the call: return {values}"),
 )
-"""From the most special to the most general; the first that fits is told."""
+"""Ordered from the most special to the most general; the first that fits is used."""

@@ -1,4 +1,4 @@
-"""The notation of ``einsum``: which axis of which operand has which label.
+"""The notation of ``einsum``: the labels of the axes of all operands.
 
 ``"...ij,jk->...ik"``, or a list of integers after each operand, as in NumPy. Axes under an
 ellipsis are labelled from the right, as broadcasting aligns them.
@@ -46,7 +46,7 @@ def _letters(sublist: Any) -> str:
 
 
 def parsed(text: str, ranks: Sequence[int]) -> Subscripts:
-    """What a notation says of operands of these ranks."""
+    """The labels that a notation gives to operands of these ranks."""
     inputs, arrow, result = text.replace(" ", "").partition("->")
     parts = inputs.split(",")
     if len(parts) != len(ranks):

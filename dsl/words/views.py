@@ -15,17 +15,17 @@ from dlvm.ops import Gather, Permute, Reshape, ScatterSet, Slice, Update
 
 
 def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
-    """A value in another shape; itself where it has that shape."""
+    """A value in another shape; the value itself if it has that shape."""
     return value if value.shape == shape else Reshape(value, shape)
 
 
 def permuted(value: Value, perm: tuple[int, ...]) -> Value:
-    """A value with its axes in another order; itself where that is the order."""
+    """A value with its axes in another order; the value itself if that is its order."""
     return value if perm == tuple(range(len(perm))) else Permute(value, perm)
 
 
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    """The order that undoes another."""
+    """The inverse of a permutation of axes."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
@@ -92,7 +92,7 @@ class Block:
         return part if self.covers(whole.type) else Update(whole, part, self.starts, self.steps)
 
     def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
-        """Those of the axes that are left, times their steps."""
+        """The strides of the remaining axes, times their steps."""
         columns = zip(self.sizes, self.steps, of, strict=True)
         return among_ones([step * s for d, step, s in columns if d != 1], self.shape)
 
@@ -113,7 +113,7 @@ class Picked:
         return ScatterSet(whole, self.index, part, self.axis)
 
     def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
-        """Those of the other axes."""
+        """The strides of the other axes."""
         return (*of[: self.axis], *of[self.axis + 1 :])
 
 
@@ -132,7 +132,7 @@ class Reordered:
         return permuted(part, inverse(self.perm))
 
     def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
-        """The same in the new order."""
+        """The strides in the new order."""
         return tuple(of[i] for i in self.perm)
 
 
@@ -143,13 +143,15 @@ class Reshaped:
     shape: tuple[Dim, ...]
 
     def read(self, whole: Value) -> Value:
-        """In the new shape."""
+        """The elements in the new shape."""
         return reshaped(whole, self.shape)
 
     def write(self, whole: Value, part: Value) -> Value:
-        """Back in the old shape."""
+        """The elements back in the old shape."""
         return reshaped(part, whole.shape)
 
     def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
-        """None where the elements are not in reach of any strides, so that NumPy copies."""
+        """The strides in the new shape; None if no strides reach the elements, so that NumPy
+        copies.
+        """
         return regrouped(shape, of, self.shape)

@@ -6,6 +6,7 @@ of its operation; it is left out of a part only for a reason that is mathematica
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import UserError
+from dlvm.dsl.trace import kinds
 from dlvm.testing import gradcheck
 
 from . import slopes, values
@@ -137,6 +139,29 @@ def test_machine_code_gives_the_values_of_its_meaning(piece: int):
                     f"{form}: {x}" for x in judged(form, [np.asarray(r) for r in leaves(found)])
                 ]
     assert not wrong, "\n".join(wrong[:12])
+
+
+def as_numpy_counts(x: object) -> object:
+    """Python's whole numbers, however deep, as NumPy computes them."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(as_numpy_counts, x))
+    return np.int64(x) if isinstance(x, int) and not isinstance(x, bool) else x
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_counts_may_be_whole_numbers_of_numpys(name: str, interpreted: None):
+    """An axis, a size or a number of repetitions that NumPy has computed is one like any other."""
+    for form in forms_of(name):
+        given = inspect.signature(form.call).bind(*form.args, **form.options)
+        parameters = inspect.signature(form.call).parameters
+        plain = [np.asarray(r) for r in leaves(form.call(*given.args, **given.kwargs))]
+        for key, value in given.arguments.items():
+            kind = kinds._declared(name, parameters[key])
+            if kind in kinds.COUNTED and parameters[key].kind not in kinds.MANY:
+                given.arguments[key] = as_numpy_counts(value)
+        found = [np.asarray(r) for r in leaves(form.call(*given.args, **given.kwargs))]
+        for a, b in zip(plain, found, strict=True):
+            assert a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), form
 
 
 @pytest.mark.parametrize("name", KNOWN)
