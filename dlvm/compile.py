@@ -1,4 +1,4 @@
-"""The road through the compiler, on one page: from a traced module to a callable.
+"""The stages of the compiler on one page: from a traced module to a callable.
 
 Every step is a pure function, and every stage is computed on first use and can be shown as text.
 With ``DLVM_INTERPRET=1`` a module runs by the references of its operations instead of as machine
@@ -208,7 +208,7 @@ def at_a_point(
 ) -> Point | None:
     """A function of a module with a linear map at a point; None if it would keep a tape.
 
-    With ``room`` that tape becomes a stack with this number of slots.
+    With ``room``, the tape becomes a stack with this number of slots.
     """
     from dlvm.ad.linear import point
 

@@ -103,7 +103,7 @@ def module_named(program: str) -> Module:
 
 
 def road_named(program: str, arguments: Sequence[str], schedule: str | None = None) -> Road:
-    """The road of a program that is inspected but not run."""
+    """The stages of a program that is inspected but not run."""
     text = schedule_named(schedule)
     function = function_named(program)
     if function is None:

@@ -1,7 +1,7 @@
 """The families: what operations of one kind have in common, and how each kind becomes code.
 
 An element-wise operation is a scalar formula, a reduction a monoid; both are stated in the
-words of ``dlvm.ir.scalar``, so a target that knows the words knows every such operation.
+scalar functions of ``dlvm.ir.scalar``, so a target that has these has every such operation.
 Movement and contraction are known to gen/ by class. Matters of one operation stay in its class.
 """
 
@@ -46,8 +46,8 @@ def _unstated(op: Op) -> IRError:
 class Elementwise(Op):
     """Each result element from one element of each operand, all of one shape.
 
-    Users call it ``public``, where that is not its name in IR text. ``ulp`` is how far machine
-    code may be from the exact result, in units of its last place; where ``cancels`` gives a
+    ``public`` is the users' name for it, if that is not its name in IR text. ``ulp`` is how far
+    machine code may be from the exact result, in units of its last place; where ``cancels`` gives a
     reason for it, in those of the largest of the result, the operands and 1.
     """
 

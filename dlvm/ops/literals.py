@@ -80,7 +80,7 @@ class EmptyTape(Creation):
 
 
 def scalar_value(value: Value) -> Any:
-    """The number that fills a whole tensor, where that is known; else None."""
+    """The number that fills a whole tensor, if it is known; else None."""
     while isinstance(value, Op) and value.name in ("broadcast", "reshape"):
         value = value.operands[0]
     if isinstance(value, Constant) and value.value.size == 1:

@@ -1,4 +1,4 @@
-"""Derivatives by differences, each with an estimate of its own error.
+"""Finite differences, each with an estimate of its own error.
 
 Central differences have an error that is even in the step: D(h) = f' + c h^2 + d h^4 + ..., so with
 steps that shrink by four Richardson's table removes one power after the other (Ridders 1982). The

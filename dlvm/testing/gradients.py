@@ -49,7 +49,7 @@ def gradcheck(
     """Check the derivatives of ``f`` at these arguments, to an order; ``GradientError`` if wrong.
 
     ``wrt`` names arguments by position or name, every float one if it is left out; of each array
-    so many ``elements`` are looked at one by one, and the rest along random directions. Other
+    ``elements`` of them are checked one by one, and the rest along random directions. Other
     keyword arguments go to ``f``.
     """
     if not (isinstance(order, int) and order >= 1):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -34,7 +34,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Levels:
-    """A program in f64, the parameters it is differentiated by, and its derivatives."""
+    """A program in f64, the parameters to differentiate with respect to, and its derivatives."""
 
     module: Module
     arrays: tuple[Array, ...]

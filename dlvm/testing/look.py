@@ -23,7 +23,9 @@ BENDS = 4
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array that is differentiated by: where its elements stand, and which are looked at."""
+    """An array to differentiate with respect to: the positions of its elements, and
+    those checked.
+    """
 
     label: str
     shape: tuple[int, ...]
@@ -38,7 +40,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Element:
-    """The derivative of ``<w, f>`` by one element, by differences; ``column`` is that of ``f``."""
+    """The derivative of ``<w, f>`` with respect to one element, by differences; ``column`` is that
+    of ``f``.
+    """
 
     at: int
     value: float
@@ -72,7 +76,7 @@ class Look:
         return slope(f, f.x, direction, f.noise, first, f.value)
 
     def element(self, k: int, first: float = FIRST) -> Element:
-        """The derivative by one element."""
+        """The derivative with respect to one element, by differences."""
         direction = np.zeros(self.function.x.size)
         direction[k] = size = float(self.scale[k])
         return self._element(k, self.slope(direction, first), size)
@@ -190,7 +194,7 @@ class Look:
         return cause(evidence)
 
     def checked(self, leaf: Leaf, elements: list[Element]) -> Checked:
-        """What there is to say of an array whose derivative is right."""
+        """The report on an array whose derivative is right."""
         seen = [e for e in elements if self.is_seen(e)]
         odd = [e for e in elements if e.kink or e.jump]
         size = max((abs(e.value) for e in seen), default=0.0)

@@ -226,7 +226,7 @@ def unlike(expected: Question, found: Answer) -> Difference | None:
     """Where one answer has a NaN, an infinity or a sign of zero that the other has not.
 
     No law that applies by default may change these, and no rounding explains them, unless a
-    comparison of nearly equal numbers turns on it: such elements are left out.
+    comparison of nearly equal numbers depends on it: such elements are left out.
     """
     asked = expected.answer
     if asked.error is not None or found.error is not None:

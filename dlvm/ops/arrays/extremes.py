@@ -95,13 +95,13 @@ class Min(Extreme):
 
 @rewrite(Max, example=lambda x: Max(x, ()))
 def maximum_over_nothing(op: Max) -> Value | None:
-    """A maximum over no axes is what it is taken of."""
+    """A maximum over no axes is its operand."""
     return op.x if not op.axes else None
 
 
 @rewrite(Min, example=lambda x: Min(x, ()))
 def minimum_over_nothing(op: Min) -> Value | None:
-    """A minimum over no axes is what it is taken of."""
+    """A minimum over no axes is its operand."""
     return op.x if not op.axes else None
 
 

@@ -20,8 +20,8 @@ from .running import Cumulative, carried_back
 class Prod(Reduction):
     """Product over ``axes``; the empty product is 1. Integers wrap; half precision is in f32.
 
-    The derivative by an element is the product of all that stand before it times the product
-    of all that stand after it, which are two running scans.
+    The derivative with respect to an element is the product of all elements before it times the
+    product of all elements after it, which are two running scans.
     """
 
     name = "prod"

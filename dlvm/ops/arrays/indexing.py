@@ -180,7 +180,7 @@ class Scatter(Indexed):
         raise IRError(f"{self.name} does not say how it writes")
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        """What stands at an index after an update, from what stood there before."""
+        """The element at an index after an update, from the element before it."""
         raise IRError(f"{self.name} does not say what it writes")
 
 

@@ -302,7 +302,7 @@ def slice_twice(op: Slice) -> Value | None:
     given=("n[4,3]",),
 )
 def slice_inside_padding(op: Slice) -> Value | None:
-    """A window that does not touch the zeros is one of what they are around."""
+    """A window that does not touch the padding is a window of the operand."""
     match op:
         case Slice(Pad(x, low, _), starts, sizes, steps):
             inner = [a - b for a, b in zip(starts, low, strict=True)]

@@ -48,7 +48,7 @@ class ShiftRight(Elementwise):
 class IntegerPower(Elementwise):
     """``x ** y`` of integers, wrapping; for y < 0 the whole part of ``1 / x**-y``, 0 of 0.
 
-    By squaring: as many turns as the type has bits, whatever the exponent.
+    By squaring: one step for each bit of the type, whatever the exponent.
     """
 
     name = "integer_power"

@@ -32,7 +32,9 @@ class Erf(Curve):
 
 
 class Erfc(Curve):
-    """Complement ``1 - erf(x)`` of the error function, with all digits where that is small."""
+    """Complement ``1 - erf(x)`` of the error function, with all digits where the result
+    is small.
+    """
 
     name = "erfc"
     ulp = 4.0
@@ -96,7 +98,7 @@ class Polygamma(Elementwise):
     order: int
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
-        """As element-wise; the order is one that f64 has room for."""
+        """The element-wise rule; the order must be exact in f64."""
         if not 1 <= self.order <= 100:
             raise IRError(f"polygamma: expected an order from 1 to 100, found {self.order}")
         return super().infer()

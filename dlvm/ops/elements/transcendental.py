@@ -217,8 +217,8 @@ class Sigmoid(Elementwise):
 class Pow(Elementwise):
     """``x ** y`` of floats with the edges of IEEE 754: ``x**0`` and ``1**y`` are 1, of NaN too.
 
-    NaN where x < 0 and y is no integer. The derivative by y is 0 where x is 0 and y is not
-    negative.
+    NaN where x < 0 and y is no integer. The derivative with respect to y is 0 where x is 0 and
+    y is not negative.
     """
 
     name = "pow"

@@ -151,7 +151,7 @@ class Draft:
     # -- operations -----------------------------------------------------------------------
 
     def grow(self, steps: int, place: Callable[[Draft], Op | None]) -> None:
-        """Place so many operations; their results join the pool."""
+        """Places a number of operations; their results join the pool."""
         for _ in range(steps):
             with self.builder:
                 op = place(self)

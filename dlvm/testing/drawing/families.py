@@ -84,7 +84,7 @@ def place(d: Draft) -> Op | None:
 
 
 def place_class(d: Draft, cls: type[Op]) -> Op | None:
-    """One more operation of this class, or nothing where the draft has no room for it."""
+    """One more operation of this class, or None if the draft has no operands for it."""
     placing = placing_of(cls)
     return None if placing is None else placing(d, cls)
 

@@ -135,7 +135,7 @@ def arguments(params: Sequence[Value], sizes: Mapping[str, int], seed: int) -> t
 
 
 def _with_ends(x: Array, rng: np.random.Generator) -> Array:
-    """Some elements are the ends of their type, where that is of whole numbers."""
+    """Some elements are the smallest or largest number of their integer type."""
     if x.dtype.kind not in "iu":
         return x
     ends = np.array([np.iinfo(x.dtype).min, np.iinfo(x.dtype).max], x.dtype)
