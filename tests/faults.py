@@ -323,6 +323,7 @@ BUGS = (
         "coalesce",
         kind="any",
         area="control",
+        seed=11,
     ),
     Bug(
         "memory",
@@ -335,7 +336,7 @@ BUGS = (
         lambda: mock.patch.object(Driver, "for_loop", one_trip_less),
         "machine",
         area="control",
-        seed=9,
+        seed=6,
     ),
     Bug(
         "polynomial",

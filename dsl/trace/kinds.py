@@ -79,14 +79,16 @@ def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
 
 OPERAND = Kind("an array or a number", "np.ones(3)", _is_operand)
 INDEX = Kind("a whole number", "1", _is_index)
-AXIS = _or(
-    INDEX,
-    _are(lambda a: _is_index(a) if not isinstance(a, list | tuple) else _are(_is_index)(a)),
-    " or a tuple of such",
-)
+AXIS = _or(INDEX, _are(_is_index), " or a tuple of such")
+PAIRED = _or(AXIS, _are(_are(_is_index)), ", or a pair of tuples")
 AXES = Kind("a tuple of whole numbers", "(1, 0)", _are(_is_index))
 SHAPE = Kind("a tuple of sizes", "(2, 3)", lambda x: INDEX.fits(x) or AXES.fits(x))
 DTYPE = Kind("an element type", "dlvm.float32", _is_dtype)
+DTYPES = Kind(
+    "an element type, a name of a kind of them, or a tuple of such",
+    '"real floating"',
+    lambda x: isinstance(x, str | tuple) or (not isinstance(x, list) and DTYPE.fits(x)),
+)
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
@@ -105,7 +107,7 @@ PAIR = Kind("a pair of numbers", "(0.0, 1.0)", lambda x: len(x) == 2 and all(map
 TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
-COUNTED = (INDEX, AXIS, AXES, SHAPE, WHOLE, COUNTS)
+COUNTED = (INDEX, AXIS, PAIRED, AXES, SHAPE, WHOLE, COUNTS)
 OPERANDS = Kind(
     "a list of arrays",
     "[x, y]",
@@ -154,6 +156,8 @@ NAMED = {
     **dict.fromkeys(("indices_or_sections", "pad_width", "repeats"), WHOLE),
     "obj": COUNTS,
     "histogram.range": PAIR,
+    "isdtype.kind": DTYPES,
+    "tensordot.axes": PAIRED,
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
     **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "multi_index": OPERANDS,
