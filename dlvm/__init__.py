@@ -124,7 +124,7 @@ LATER = {
     "dsl.flow.loops": ("fori_loop", "scan", "while_loop"),
     "dsl.derive.mapping": ("map",),
 }
-"""Rooms that are entered when they, or what they give, are first named."""
+"""Modules that are imported when they, or one of their names, are first used."""
 
 
 ERRORS = {n for n, x in vars(errors).items() if isinstance(x, type) and issubclass(x, Exception)}
@@ -150,7 +150,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _unknown(name: str) -> AttributeError:
-    """The error for a name that there is not; Python asks for some that start with ``_``."""
+    """The error for an unknown name; Python itself asks for some that start with ``_``."""
     if name.startswith("_"):
         said = f"module 'dlvm' has no attribute {name!r}"
         return UnknownName(said, origin=user_origin(), remedy="dir(dlvm) lists the names there are")

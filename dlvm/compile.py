@@ -65,7 +65,9 @@ class Options:
             )
 
     def said(self) -> str:
-        """What a program depends on besides its trace and its processor; nothing by default."""
+        """The options on which a program depends, besides its trace and processor; empty by
+        default.
+        """
         memory = "" if self.memory is None else f"memory={self.memory}"
         return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
 

@@ -1,4 +1,4 @@
-"""What networks are made of: activations, probabilities, losses; on staged and plain arrays."""
+"""Parts of neural networks: activations, probabilities and losses, on staged and plain arrays."""
 
 from dlvm.dsl.trace.suggestions import reader
 

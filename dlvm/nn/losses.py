@@ -1,4 +1,4 @@
-"""Losses: how far predictions are from what they should be."""
+"""Loss functions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which operation a wrong derivative comes from: each is checked alone, where the program runs it.
+"""Finds the operation whose derivative is wrong: each one is checked alone, at its own operands.
 
-A program is run once by the references, and what goes into every operation is kept. One that has a
-rule of its own (control flow has none) becomes a program by itself, at these operands.
+The program runs once by the references, and the operands of every operation are kept. Each
+operation with a derivative rule of its own (control flow has none) is then checked as a program by
+itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .findings import Blame
 
 IsWrong = Callable[[Module, Sequence[Array], tuple[int, ...], int], bool]
 MOST = 200
-"""How many operations are looked at."""
+"""Number of operations that are checked."""
 
 
 def guilty(
@@ -30,7 +31,8 @@ def guilty(
 ) -> Blame | None:
     """The first operation whose derivative, of this order or below, is wrong by itself.
 
-    ``of_values`` says that it is the value that a derivative comes with which is wrong.
+    With ``of_values``, the wrong number is the value that the derivative rule returns, not the
+    slope.
     """
     machine = Run(module, seen={})
     try:
@@ -48,7 +50,7 @@ def guilty(
 
 
 def rule_line(op: Op, module: Module, of_values: bool) -> Origin | None:
-    """Where the rule that a user wrote for an operation starts to compute."""
+    """The first line of a user's rule for an operation."""
     match op:
         case CustomVjp():
             rule = op.forward if of_values else op.backward
@@ -61,7 +63,7 @@ def rule_line(op: Op, module: Module, of_values: bool) -> Origin | None:
 
 
 def varied(op: Op) -> tuple[int, ...]:
-    """The operands that an operation has a rule for; what a rule of the user captures has none."""
+    """The operands that have a derivative rule; values that a user's rule captures have none."""
     if isinstance(op, Creation | Effect | Movement) or op.nondifferentiable:
         return ()
     if isinstance(op, Control) and op.ruled is None:

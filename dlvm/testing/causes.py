@@ -1,7 +1,7 @@
-"""Why a gradient is wrong, guessed from its numbers beside those of differences.
+"""Guesses why a gradient is wrong, from its numbers beside those of finite differences.
 
-Mistakes in derivatives leave a mark: a sign, a factor, a transpose, nothing at all. Each guess
-explains every number that was looked at within its error, or it is not made.
+Mistakes in derivatives leave a mark: a sign, a factor, a transpose, a zero. A guess is made only if
+it explains every checked number within its error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LOOSE = 1e-6
 
 @dataclass(frozen=True)
 class Evidence:
-    """Elements of a gradient and of differences, how sure these are, and the shape of the whole.
+    """Elements of a gradient, the same by differences with errors, and the shape of the array.
 
-    ``jacobian`` (results by elements) and the cotangent ``w`` are given where every element was
-    looked at.
+    ``jacobian`` (results by elements) and the cotangent ``w`` are given if every element was
+    checked.
     """
 
     found: Array
@@ -33,7 +33,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Whether every element was looked at."""
+        """Whether every element was checked."""
         return self.found.size == int(np.prod(self.shape, dtype=int))
 
 
@@ -77,7 +77,7 @@ def _factors(e: Evidence) -> Iterator[str]:
 
 
 def _orders(e: Evidence) -> Iterator[str]:
-    """The right numbers in the wrong places."""
+    """Explanations in which the numbers are right and their places wrong."""
     if not e.whole or e.found.size < 2:
         return
     if e.jacobian is not None and e.w is not None and e.jacobian.shape == (e.w.size, e.w.size):

@@ -4,8 +4,8 @@ Central differences have an error that is even in the step: D(h) = f' + c h^2 + 
 steps that shrink by four Richardson's table removes one power after the other (Ridders 1982). The
 error of an entry is how far it is from its neighbours, and the rounding of f over the step; the
 entry with the least is the answer. The gap between the differences to either side is odd in the
-step and goes to 0 where f is smooth; where it does not, there is a kink, and where f itself does
-not come back to its value there is a jump. Where f is not finite at a neighbour the step shrinks.
+step and goes to 0 if f is smooth. If it does not, f has a kink, and if f does not return to its
+value, f has a jump. If f is not finite at a neighbour, the step shrinks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WINDOW = 5
 SHRINKS = 12
 EPSILON = 2.0**-52
 ENOUGH = 1e-7
-"""An estimated error, relative to the slope, with which nobody looks for a better step."""
+"""Estimated error, relative to the slope, below which no better step is tried."""
 CLEAR = 10.0
-"""How many estimated errors are no accident."""
+"""Number of estimated errors beyond which a difference is no accident."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Slope:
     """The derivative of every element of a result along one direction.
 
     ``error`` is infinite where no step gave anything; at a kink ``left`` and ``right`` are the
-    slopes to either side. ``steep`` is how fast values go away from that at the point, on
-    average, beside which a slope of 0 is told from others.
+    slopes to either side. ``steep`` is the average rate at which values leave the value at
+    the point, with which a slope of 0 is compared.
     """
 
     value: Array
@@ -51,7 +51,7 @@ class Slope:
 
     @property
     def odd(self) -> Array:
-        """Where there is more than one slope, or none."""
+        """Where the function has more than one slope, or none."""
         return self.kink | self.jump
 
 
@@ -64,7 +64,7 @@ class _Samples:
     above: list[Array] = field(default_factory=list[Array])
 
     def add(self, step: float, below: Array, above: Array) -> None:
-        """One more step; those too far back to matter are forgotten."""
+        """Adds a step; steps too large to matter are dropped."""
         for column, x in ((self.steps, step), (self.below, below), (self.above, above)):
             column.append(x)  # pyright: ignore[reportArgumentType]
             del column[:-WINDOW]
@@ -78,7 +78,7 @@ def slope(
     first: float = FIRST,
     at: Array | None = None,
 ) -> Slope:
-    """The derivative of ``f`` at ``x``; ``noise`` is how far rounding may move its values."""
+    """The derivative of ``f`` at ``x``; ``noise`` bounds the rounding errors of its values."""
     middle = f(x) if at is None else at
     size = float(np.max(np.abs(direction), initial=0.0))
     best, samples = _nothing(middle), _Samples()
@@ -103,7 +103,7 @@ def slope(
 def _sampled(
     f: Function, x: Array, direction: Array, step: float, middle: Array, samples: _Samples
 ) -> float:
-    """Take one more pair of values, at a smaller step where one is not finite; the step, or 0."""
+    """Adds a pair of values, at a smaller step if one is not finite; returns the step, or 0."""
     wanted = np.isfinite(middle)
     for _ in range(SHRINKS):
         above, below = f(x + step * direction), f(x - step * direction)
@@ -115,7 +115,7 @@ def _sampled(
 
 
 def _settled(now: Slope, best: Slope, rounding: Array) -> Array:
-    """Where a smaller step is of no use: good enough, or all the error there was is rounding."""
+    """Where a smaller step is useless: the error is small enough, or all of it is rounding."""
     good = now.error <= ENOUGH * np.abs(now.value)
     return (good | ((rounding >= best.error) & ~best.odd)) & ~now.odd
 
@@ -129,7 +129,7 @@ def _either(which: Array, one: Slope, other: Slope) -> Slope:
 
 
 def _estimated(s: _Samples, middle: Array, noise: Array, grain: float) -> Slope:
-    """What the last steps say."""
+    """The estimate from the last steps."""
     with np.errstate(all="ignore"):
         pairs = list(zip(s.above, s.below, s.steps, strict=True))
         rough = [(a - b) / (2 * h) for a, b, h in pairs]
@@ -188,7 +188,7 @@ def _zero(middle: Array) -> Slope:
 
 
 def agreed(one: Slope, other: Slope) -> Slope:
-    """Two estimates from different steps as one, whose error is at least how far they differ."""
+    """Two estimates from different steps as one; its error is at least their difference."""
     with np.errstate(all="ignore"):
         apart = np.abs(one.value - other.value)
         error = np.maximum(

@@ -1,7 +1,8 @@
-"""``assert_compiled_equals_interpreted``: machine code gives what the references give.
+"""``assert_compiled_equals_interpreted``: compares machine code with the references.
 
-At each level of optimisation, on one thread and on two. Whole numbers are equal; floats are
-as near as rounding explains (see ``dlvm.trust.answers``); threads change no bit.
+The comparison is made at each level of optimisation, on one thread and on two. Integers must be
+equal, floats as near as rounding explains (see ``dlvm.trust.answers``), and threads may change no
+bit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a gradient check gives: a report where all is right, an error that says what is wrong.
+"""The results of a gradient check: a report, or an error that says what is wrong.
 
-Records only, and how they are written; nothing here computes a derivative.
+This module has records and their text; nothing here computes a derivative.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def ordinal(order: int) -> str:
 
 @dataclass(frozen=True)
 class Kink:
-    """An element at which there are two slopes, or none: what was found is one of those allowed."""
+    """An element with two slopes or none, at which the gradient has an allowed value."""
 
     element: str
     order: int
@@ -65,7 +65,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Identity:
-    """Two numbers that are one by theory: how far they are apart, and how far they may be."""
+    """Two numbers that are equal in theory: their distance, and the allowed distance."""
 
     law: str
     order: int
@@ -75,7 +75,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked, argument by argument and order by order, and how well it agreed."""
+    """The report of a gradient check: each argument at each order, and how well it agreed."""
 
     name: str
     orders: tuple[int, ...]
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def kinks(self) -> tuple[Kink, ...]:
-        """Where there is more than one slope, or none."""
+        """Elements at which there is more than one slope, or none."""
         return tuple(k for c in self.arguments for k in c.kinks)
 
     def __str__(self) -> str:
@@ -110,7 +110,9 @@ class Report:
 
 @dataclass(frozen=True)
 class Fault:
-    """One derivative that is wrong: where, both numbers, how sure the second is, and why."""
+    """One wrong derivative: its place, both numbers, the error of the second, and a
+    likely cause.
+    """
 
     argument: str
     element: str
@@ -126,12 +128,12 @@ class Fault:
 
     @property
     def of_values(self) -> bool:
-        """Whether it is the value that a derivative comes with which is wrong."""
+        """Whether the wrong number is the value that a rule returns beside the derivative."""
         return self.mode.startswith("value")
 
 
 class GradientError(UserError):
-    """A derivative that is not the derivative; ``fault`` holds the numbers."""
+    """Raised for a wrong derivative; ``fault`` holds the numbers."""
 
     code = "gradient"
 
@@ -148,7 +150,7 @@ class GradientError(UserError):
         self.fault = fault
 
     def located(self, origin: Origin | None, *notes: str) -> GradientError:
-        """Itself: its place, if it has one, is the operation that is to blame."""
+        """Returns the error itself; its line is that of the guilty operation, if one is known."""
         return self
 
 
@@ -159,11 +161,11 @@ class Blame:
     op: str = ""
     origin: Origin | None = None
     rule: Origin | None = None
-    """The line of the rule that the user wrote for it, if there is one."""
+    """The line of the user's rule for it, if there is one."""
 
 
 def error_of(name: str, fault: Fault, blame: Blame | None) -> GradientError:
-    """The error that a fault is told by."""
+    """The error for a fault."""
     by = "by the function" if fault.of_values else "by differences"
     expected = f"{fault.expected:.9g} ± {fault.error:.1g} {by}"
     if fault.kinked is not None:

@@ -1,9 +1,9 @@
-"""``gradcheck``: whether the derivatives of a function are its derivatives.
+"""``gradcheck``: compares the derivatives of a function with finite differences.
 
-Everything is recast to f64 first. At each order the adjoint is held against differences, element by
-element; the tangent against differences along a direction; the two against one another by
-``<J v, w> = <v, J' w>``; second derivatives against their own symmetry; and machine code against
-the references. What may be apart is what truncation and rounding are estimated to be, nothing else.
+Everything is converted to f64 first. At each order five comparisons are made: the adjoint with
+differences, element by element; the tangent with differences along a direction; the two with one
+another, by ``<J v, w> = <v, J' w>``; second derivatives with their own symmetry; and machine code
+with the references. The only tolerance is the estimated truncation and rounding error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def gradcheck(
     seed: int = 0,
     **kwargs: Any,
 ) -> Report:
-    """Check the derivatives of ``f`` at these arguments, to an order; ``GradientError`` if wrong.
+    """Checks the derivatives of ``f`` at these arguments; raises ``GradientError`` if wrong.
 
     ``wrt`` names arguments by position or name, every float one if it is left out; of each array
     ``elements`` of them are checked one by one, and the rest along random directions. Other
@@ -81,7 +81,7 @@ def levels_of(
 
 
 def positions(f: StagedFunction[..., Any], applied: Application, wrt: Any) -> tuple[int, ...]:
-    """The parameters to differentiate by: float leaves of the arguments that are meant."""
+    """The parameters to differentiate with respect to: float leaves of the named arguments."""
     params = applied.module.main.params
     if wrt is None:
         names = {n for n in applied.owners if n}
@@ -116,7 +116,7 @@ class Check:
     meant: list[Question] = field(default_factory=list[Question])
 
     def run(self, compiled: bool) -> Report:
-        """Every order, then machine code; the report, or the first fault."""
+        """Checks every order, then machine code; returns the report or raises the first fault."""
         v = [self._normal(self.levels.arrays[i]) for i in self.levels.wrt]
         for level in range(self.levels.order):
             self._level(level, v)
@@ -156,7 +156,7 @@ class Check:
     # -- the values that the derivatives come with -------------------------------------------------
 
     def _values(self, level: int, below: list[Array], function: Mapping, v: list[Array]) -> None:
-        """Each derivative comes with a value of the function, which must be the function's."""
+        """Checks that the value beside each derivative is the function's value."""
         question = function.question
         for mode, found in self.levels.values(level, below, self.seeds[level], v):
             off = differ(question, Answer(tuple(found), question.answer.told))
@@ -196,7 +196,7 @@ class Check:
                 raise self._error(fault)
 
     def _elsewhere(self, look: Look, leaf: Leaf) -> Fault | None:
-        """The elements that were not looked at one by one, all along one direction."""
+        """Checks the elements that were not checked one by one, all along one direction."""
         rest: Array = np.setdiff1d(leaf.every, leaf.some)
         while look.along(rest, self.dice.choice([-1.0, 1.0], rest.size)):
             if rest.size == 1:
@@ -231,14 +231,16 @@ class Check:
                 )
 
     def _bent(self, look: Look, v: Array, along: Slope) -> Array:
-        """At which results the slope along ``v`` is not the sum of those along two parts of it."""
+        """The results for which the slope along ``v`` is not the sum of slopes along two parts of
+        it.
+        """
         part = self._normal(v)
         one, other = look.slope(part), look.slope(v - part)
         bound = CLEAR * (along.error + one.error + other.error)
         return np.abs(along.value - one.value - other.value) > bound
 
     def _transposed(self, look: Look, v: Array, tangent: Question) -> None:
-        """``<J v, w> = <v, J' w>``."""
+        """Checks ``<J v, w> = <v, J' w>``."""
         jv, off = flat(tangent.answer.results), flat(tangent.allowed)
         finite = np.isfinite(jv)
         left = float(np.sum(np.where(finite, jv, 0) * look.w))
@@ -251,7 +253,7 @@ class Check:
     def _symmetric(
         self, look: Look, level: int, below: list[Array], v: list[Array], tangent: Question
     ) -> None:
-        """``<H v, u> = <H u, v>``, each by forward over reverse."""
+        """Checks ``<H v, u> = <H u, v>``, each by forward over reverse mode."""
         u = [self._normal(x) for x in v]
         other = self.levels.tangent(level, below, u)
         left = float(np.sum(flat(tangent.answer.results) * flat(u)))
@@ -316,7 +318,7 @@ class Check:
 
 
 def _apart(found: Array, by: Slope, allowed: Array) -> Array:
-    """Where a tangent is further from differences than both are unsure."""
+    """Where a tangent differs from differences by more than both errors."""
     bound = CLEAR * by.error + allowed
     with np.errstate(all="ignore"):
         close = np.abs(found - by.value) <= bound
@@ -324,7 +326,7 @@ def _apart(found: Array, by: Slope, allowed: Array) -> Array:
 
 
 def is_wrong(module: Module, arrays: Sequence[Array], wrt: tuple[int, ...], order: int) -> bool:
-    """Whether the derivatives of a small program, by itself, are wrong by the references."""
+    """Whether the derivatives of a small program are wrong when the references run it."""
     labels = tuple(map(str, wrt))
     check = Check(
         Levels(module, tuple(arrays), wrt, order), "", labels, 16, np.random.default_rng(0)

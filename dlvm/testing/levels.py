@@ -1,7 +1,7 @@
 """The derivatives of a program as programs: one level for each order.
 
-Level k has the derivative of order k - 1 as its function; its adjoint and its tangent are what is
-checked. All of them stand in one module, run by the references, and in one compiled program.
+Level k has the derivative of order k - 1 as its function; its adjoint and its tangent are
+checked. All of them are in one module, which the references run, and in one compiled program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dlvm.trust.answers import Question
 
 @dataclass(frozen=True)
 class Names:
-    """What the function of one level and its derivatives are called."""
+    """The names of the function of one level and of its derivatives."""
 
     of: str
     adjoint: str
@@ -54,7 +54,7 @@ class Levels:
 
     @cached_property
     def expanded(self) -> Module:
-        """Every derivative written out."""
+        """The module with every derivative expanded."""
         declared: list[Declaration] = []
         for n in self.names:
             declared.append(Declaration("adjoint", n.adjoint, n.of, self.wrt, seeded=True))
@@ -78,13 +78,13 @@ class Levels:
         return asked(self.expanded, self.names[level].tangent, (*self.arrays, *seeds, *v))
 
     def _count(self, level: int) -> int:
-        """How many results the function of a level has."""
+        """The number of results of the function of a level."""
         return len(self.module.main.results) if level == 0 else len(self.wrt)
 
     def values(
         self, level: int, below: Sequence[Array], seeds: Sequence[Array], v: Sequence[Array]
     ) -> Iterator[tuple[str, Sequence[Array]]]:
-        """The results of the function of a level as each mode of its derivatives gives them."""
+        """The values of the function of a level that each mode of differentiation returns."""
         n, count = self.names[level], self._count(level)
         reverse = asked(self.expanded, n.with_adjoint, (*self.arrays, *below, *seeds))
         yield "reverse mode", reverse.answer.results[-count:]
@@ -145,7 +145,7 @@ def _prints(module: Module) -> bool:
 
 
 def _quiet(road: Road, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """A run whose prints nobody reads."""
+    """A run whose prints are discarded."""
     run: Any = road.executable.run
     return run(arrays, silent)
 
@@ -159,11 +159,11 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def silent(text: str) -> None:
-    """Where prints go that nobody is to read."""
+    """A sink for prints that nobody should see."""
 
 
 def asked(module: Module, name: str, arrays: Sequence[Array]) -> Question:
-    """What a function of an expanded module gives by the references; an error of its is raised."""
+    """The results of a function of an expanded module by the references; its errors are raised."""
     fn = module.function(name)
     rest = (f for f in module.functions if f is not fn)
     question = Question(Module((fn, *rest)), arrays)
@@ -183,17 +183,17 @@ class Mapping:
 
     @cached_property
     def x(self) -> Array:
-        """Where it is looked at."""
+        """The point of the check."""
         return flat([self.arrays[i] for i in self.wrt])
 
     @cached_property
     def question(self) -> Question:
-        """What it gives there, and how far roundings may move that."""
+        """The results at the point, and how far rounding may move them."""
         return asked(self.module, self.name, self.arrays)
 
     @cached_property
     def values(self) -> list[Array]:
-        """Its float results where it is looked at."""
+        """The float results at the point."""
         return [self.question.answer.results[j] for j in self.floats]
 
     @cached_property
@@ -209,7 +209,7 @@ class Mapping:
         return [p.reshape(self.arrays[i].shape) for p, i in zip(pieces, self.wrt, strict=True)]
 
     def __call__(self, x: Array) -> Array:
-        """Its value; no number where the program refuses its arguments."""
+        """The value; NaN where the program refuses its arguments."""
         moved = list(self.arrays)
         for i, part in zip(self.wrt, self.parts(x), strict=True):
             moved[i] = part
@@ -222,12 +222,12 @@ class Mapping:
 
     @cached_property
     def size(self) -> int:
-        """How many numbers it gives."""
+        """The number of elements of the result."""
         return sum(y.size for y in self.values)
 
     @cached_property
     def value(self) -> Array:
-        """Its value where it is looked at."""
+        """The value at the point."""
         return flat(self.values)
 
     @cached_property

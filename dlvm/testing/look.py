@@ -110,7 +110,7 @@ class Look:
         return False
 
     def again(self, e: Element) -> Element:
-        """The same by other steps, as sure as the two agree."""
+        """The same element by other steps too; the error is at least their difference."""
         direction = np.zeros(self.function.x.size)
         direction[e.at] = size = float(self.scale[e.at])
         one, other = self.slope(direction), self.slope(direction, OTHER)

@@ -26,14 +26,14 @@ MARKERS = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Registers the markers."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture(scope="session")
 def dlvm_private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder that holds what is compiled in this session, and nothing older."""
+    """A folder for the code that is compiled in this session, and nothing older."""
     folder = tmp_path_factory.mktemp("dlvm_cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DLVM_CACHE_DIR", str(folder))
@@ -48,14 +48,14 @@ def dlvm_interpret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["compiled", INTERPRETED])
 def dlvm_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to run staged code, one after the other; its name."""
+    """Runs the test twice, compiled and by the references; gives the name of the way."""
     monkeypatch.setenv("DLVM_INTERPRET", str(int(request.param == INTERPRETED)))
     return request.param
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Look at what a marked test runs."""
+    """Runs a marked test under ``dlvm.debug``."""
     marker = item.get_closest_marker("dlvm_debug")
     if marker is None:
         return (yield)
@@ -67,7 +67,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Check the derivatives of what a marked test returns."""
+    """Checks the derivatives of the function that a marked test returns."""
     marker = pyfuncitem.get_closest_marker("gradcheck")
     if marker is None:
         return None

@@ -141,7 +141,7 @@ def _dtype(given: Any) -> DType:
 
 
 def _edges(t: DType) -> list[float]:
-    """Where functions and formats change their ways."""
+    """Edge values of functions and of number formats."""
     if t.is_integer:
         return [0, 1, int(t.highest), int(t.lowest)]
     ends = {"f64": (2.0**-1022, 2.0**1023), "f32": (2.0**-126, 2.0**127)}

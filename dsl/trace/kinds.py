@@ -73,6 +73,14 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, Tensor | Size | Expr) or float(x) == float(x) or True
 
 
+def _is_known(x: Any, kinds: str) -> bool:
+    if isinstance(x, Size | Expr):
+        return True
+    return isinstance(x, int | np.generic | list | tuple | np.ndarray) and (
+        np.asarray(x).dtype.kind in kinds  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    )
+
+
 def _or(first: Kind, holds: Callable[[Any], bool], said: str) -> Kind:
     return Kind(f"{first.said}{said}", first.example, lambda x: first.fits(x) or holds(x))
 
@@ -96,12 +104,12 @@ ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
 COUNTS = Kind(
     "whole numbers or truths that are known while tracing",
     "2",
-    lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "biu",
+    lambda x: _is_known(x, "biu"),
 )
 WHOLE = Kind(
     "a whole number or whole numbers that are known while tracing",
     "2",
-    lambda x: isinstance(x, Size | Expr) or np.asarray(x).dtype.kind in "iu",
+    lambda x: _is_known(x, "iu"),
 )
 PAIR = Kind("a pair of numbers", "(0.0, 1.0)", lambda x: len(x) == 2 and all(map(NUMBER.fits, x)))
 TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")

@@ -1,4 +1,4 @@
-"""How branches, loops, calls, recursion, recomputation and tapes are placed, with their regions."""
+"""Places branches, loops, calls, recursion, recomputation and tapes, with their regions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def body_of(
     results: Sequence[TensorType] | None,
     extra: int = 1,
 ) -> Function:
-    """A region, with operations of its own unless it lies too deep."""
+    """A region, with operations of its own unless it is nested too deep."""
     return d.region(name, params, results, place if d.depth < MAX_DEPTH else None, extra)
 
 
@@ -73,7 +73,7 @@ def _cond(d: Draft, cls: Any) -> Op:
 
 @places(While)
 def _while(d: Draft, cls: type[While]) -> Op:
-    """Counts the first carried value up to a limit of at most four."""
+    """Places a loop that counts its first carried value up to at most four."""
     limit = d.integer(0, 4)
     carried, values = captured(d), captured(d)
     init = (Constant(literal(0, I64)), *carried)
@@ -90,7 +90,7 @@ def _while(d: Draft, cls: type[While]) -> Op:
 
 @places(Scan)
 def _scan(d: Draft, cls: type[Scan]) -> Op | None:
-    """Over some values, or also over the numbers of its trips, each of which takes a row by it."""
+    """Places a scan over values, or over the numbers of its trips, each of which reads a row."""
     x = d.value(rank=1)
     init, values = captured(d), captured(d)
     xs = (x,) if d.flag() else ()
@@ -129,7 +129,7 @@ def _kernel(d: Draft, cls: type[Kernel]) -> Op:
 
 @places(Call)
 def _call(d: Draft, cls: type[Call]) -> Op | None:
-    """A call of a function made for it; its sizes must all be bound by its own parameters."""
+    """Places a call of a new function, whose parameters must bind all of its sizes."""
     if d.integer(0, 2) == 2:
         return _recursion(d)
     made = _callee(d)
@@ -138,7 +138,7 @@ def _call(d: Draft, cls: type[Call]) -> Op | None:
 
 @places(CustomVjp)
 def _custom_vjp(d: Draft, cls: type[CustomVjp]) -> Op | None:
-    """The rules are what the function's own derivative is: what is kept are the arguments."""
+    """Places a function with its own derivative as rule; the residuals are the arguments."""
     made = _callee(d)
     if made is None:
         return None
@@ -153,7 +153,7 @@ def _custom_vjp(d: Draft, cls: type[CustomVjp]) -> Op | None:
 
 @places(CustomJvp)
 def _custom_jvp(d: Draft, cls: type[CustomJvp]) -> Op | None:
-    """The rule is the function's own tangent."""
+    """Places a function with its own tangent as rule."""
     made = _callee(d)
     if made is None:
         return None
@@ -166,7 +166,7 @@ def _custom_jvp(d: Draft, cls: type[CustomJvp]) -> Op | None:
 
 
 def _callee(d: Draft) -> tuple[tuple[Value, ...], Function] | None:
-    """Arguments, and a function made for them."""
+    """Arguments, and a new function for them."""
     if d.depth:
         return None
     xs = captured(d)
@@ -182,7 +182,7 @@ def _callee(d: Draft) -> tuple[tuple[Value, ...], Function] | None:
 
 
 def _alone(d: Draft, xs: Sequence[Value]) -> Draft | None:
-    """A function with parameters for these values, where they bind all their symbols."""
+    """A function with parameters for these values, if they bind all of their symbols."""
     alone = {str(s) for x in xs for s in x.shape if not isinstance(s, int)}
     used = {s for x in xs for size in x.shape for s in dims.symbols(size)}
     if not used <= alone:
@@ -195,7 +195,7 @@ def _alone(d: Draft, xs: Sequence[Value]) -> Draft | None:
 
 
 def _recursion(d: Draft) -> Op | None:
-    """A function that calls itself, with other values, as often as its first argument says."""
+    """Places a function that calls itself as often as its first argument says."""
     carried, values = (d.value(), *captured(d)), captured(d)
     xs = (Constant(literal(d.integer(0, 3), I64)), *carried, *values)
     outer = _alone(d, xs) if not d.depth else None
@@ -229,7 +229,7 @@ def _deeper(d: Draft, xs: Sequence[Value], name: FunctionRef, types: Sequence[Te
 
 @places(Push, Pop, EmptyTape)
 def _tape(d: Draft, cls: type[Op]) -> Op:
-    """A tape that is written and read back, now and then once more than it was written."""
+    """Places a tape that is written and read back, sometimes once more than it was written."""
     values = captured(d)
     full = Push(EmptyTape(), values)
     types = (full.type, *types_of(values))

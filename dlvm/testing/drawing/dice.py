@@ -1,4 +1,4 @@
-"""Where random programs get their choices: from a seed; ``strategies`` has those of Hypothesis."""
+"""The choices of random programs, from a seed; ``strategies`` has those of Hypothesis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Dice(Protocol):
-    """Choices; the first of several, the low end and no are the simplest."""
+    """A source of choices; the first of several, the lowest number and no are the simplest."""
 
     def choose(self, items: Collection[T]) -> T:
         """One of several."""
@@ -37,7 +37,7 @@ class Seeded:
 
 
 class Taped(Seeded):
-    """Choices of a seed that begin as others did once; ``drawn`` are all of them."""
+    """Choices of a seed that begin with those of an earlier run; ``drawn`` has all of them."""
 
     def __init__(self, seed: int, tape: Sequence[int] = ()) -> None:
         super().__init__(seed)

@@ -1,4 +1,4 @@
-"""Operands inside the domain that an operation states: how every generator tames its draws."""
+"""Maps random operands into the domain that an operation states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROWING = (Exp, Exp2, Expm1, Sinh, Cosh)
 
 
 def within(cls: type[Op], x: Value) -> Value:
-    """A value in the domain of an operation, from any value."""
+    """Maps any value into the domain of an operation."""
     low, high = cls.domain if issubclass(cls, Elementwise) else (-math.inf, math.inf)
     if math.isfinite(low) and math.isfinite(high):
         return Tanh(x) * (0.4 * (high - low)) + 0.5 * (low + high)
@@ -33,7 +33,7 @@ def within(cls: type[Op], x: Value) -> Value:
 
 
 def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
-    """Operands that an operation is defined and moderate for."""
+    """Operands for which an operation is defined and gives moderate results."""
     if cls is Div:
         return [*operands[:-1], operands[-1] * operands[-1] + 0.5]
     if cls in (Remainder, Fmod) and operands[0].dtype.is_float:  # between two whole quotients

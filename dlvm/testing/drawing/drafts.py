@@ -1,4 +1,4 @@
-"""A random function while it is being written: its values, its sizes and its dice.
+"""A random function under construction: its values, its sizes and its dice.
 
 A ``Draft`` offers what every family needs to place one more operation: some value of a kind,
 a value of exactly a type, a size, a region. ``families`` says, family by family, how an
@@ -76,7 +76,7 @@ class Draft:
         return bool(self.dice.integer(0, 1))
 
     def shape(self, ranks: tuple[int, int] = (0, 3)) -> tuple[dims.Dim, ...]:
-        """Some shape that is not too large, often a square: nothing else tells its axes apart."""
+        """A shape that is not too large, often a square, because exchanged axes show only there."""
         while True:
             shape = tuple(self.choose(self.sizes) for _ in range(self.integer(*ranks)))
             if shape and self.integer(0, 3) == 3:
@@ -90,7 +90,7 @@ class Draft:
         return dims.evaluate(dims.product(shape), largest) <= self.most
 
     def subset(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Some of them, in their order."""
+        """A random part of a sequence, in its order."""
         return tuple(i for i in items if self.flag())
 
     # -- values ---------------------------------------------------------------------------
@@ -116,7 +116,9 @@ class Draft:
         return self.recent(fitting) if fitting else self.fresh(t)
 
     def recent(self, values: Sequence[Value]) -> Value:
-        """One of the last, half of the time the very last: so operations stand on one another."""
+        """A recent value, half of the time the last, so that operations use each
+        other's results.
+        """
         return self.choose(values[::-1][: self.choose((1, 2, 4, 8))])
 
     def fresh(self, t: TensorType) -> Value:
@@ -128,14 +130,14 @@ class Draft:
         return Broadcast(scalar, t.shape, ()) if t.shape else scalar
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """The value in another element type; truth is made by a comparison."""
+        """The value in another element type; bools come from a comparison."""
         if dtype == BOOL and x.dtype != BOOL:
             zero = Constant(literal(0, x.dtype))
             return Less(Broadcast(zero, x.shape, ()) if x.shape else zero, x)
         return Cast(x, dtype)
 
     def number(self, dtype: DType) -> Any:
-        """A moderate number; often one that laws speak of."""
+        """A moderate number, often one that appears in laws."""
         if dtype.kind == "b":
             return self.flag()
         whole = self.choose((0, 1, 2, 3, -1, -2))
@@ -166,7 +168,7 @@ class Draft:
         place: Callable[[Draft], Op | None] | None,
         extra: int = 1,
     ) -> Function:
-        """A closed body; where no result types are demanded it gives up to ``extra`` values."""
+        """A closed body; without demanded result types it returns up to ``extra`` values."""
         inner = Draft(self.dice, self.dtypes, self.sizes, self.ops, self.depth + 1, self)
         for t in params:
             inner.param(t)
@@ -179,11 +181,11 @@ class Draft:
         return inner.finish(name, wanted)
 
     def finish(self, name: str, results: Sequence[Value]) -> Function:
-        """The function as it stands."""
+        """The finished function."""
         return Function(name, tuple(self.params), tuple(self.builder.ops), tuple(results))
 
     def attempt(self, build: Callable[[], Op]) -> Op | None:
-        """The operation, or nothing where its shape rule refuses the operands."""
+        """The operation, or None if its shape rule refuses the operands."""
         try:
             return build()
         except UserError:

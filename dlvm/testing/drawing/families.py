@@ -1,4 +1,4 @@
-"""How an operation of each family is placed in a draft: one function for each family.
+"""Places operations in a draft, with one function for each family.
 
 An operation is placed by the function of the nearest class above it, so a new element-wise
 operation or reduction joins the random programs by itself. Operations that no function here
@@ -90,7 +90,7 @@ def place_class(d: Draft, cls: type[Op]) -> Op | None:
 
 
 def placing_of(cls: type[Op]) -> Placing | None:
-    """How operations of this class are placed; the same for all of a family."""
+    """The function that places operations of this class."""
     return next((PLACING[base] for base in cls.__mro__ if base in PLACING), None)
 
 
@@ -183,7 +183,9 @@ def window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
 
 
 def open_window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]:
-    """The same of an axis of unknown extent: all of it, or what ``[:k]``, ``[-k:]`` leave."""
+    """The same for an axis of open size: all of it, or ``[:k]``, ``[-k:]`` and the
+    rests of them.
+    """
     few = dims.minimum(d.choose((1, 2, 3, dims.mod(extent, 3))), extent)
     size = d.choose((extent, 0, few, extent - few, dims.floordiv(extent, 2)))
     start = d.choose((0, extent - size))
@@ -219,7 +221,7 @@ def _concat(d: Draft, cls: type[Concat]) -> Op:
 
 
 def indices_for(d: Draft, x: Value, axis: int, batch: int) -> tuple[Value, str]:
-    """Indices and a mode with which they are no error."""
+    """Indices, and a mode in which they are valid."""
     mode = d.choose(("error", "clip", "drop"))
     lead, size = x.shape[:batch], x.shape[axis]
     if mode == "error" and size == 0:

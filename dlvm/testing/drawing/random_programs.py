@@ -1,7 +1,8 @@
 """Random well-typed programs with arguments, over the registry of operations.
 
-``random_program`` gives whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them. What a
-user can write is ``TRACED``; ``EVERY`` adds what is ``MADE`` by passes and derivatives only.
+``random_program`` returns whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them.
+``TRACED`` are the operations that users can write; ``EVERY`` adds those that only passes and
+derivatives make.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SYMBOLS = ("A", "B")
 
 @dataclass(frozen=True)
 class Program:
-    """A module and arguments for its main function, with what these were drawn from."""
+    """A module and arguments for its main function, with the sizes and the seed of these."""
 
     module: Module
     arrays: tuple[Array, ...]
@@ -68,7 +69,7 @@ class Program:
     seed: int = 0
 
     def run(self) -> tuple[Array, ...]:
-        """What the interpreter says."""
+        """The results of the interpreter."""
         return self.module.run(self.module.main.name, *self.arrays)
 
     def __repr__(self) -> str:
@@ -88,8 +89,8 @@ def random_program(
 ) -> Program:
     """Some parameters, some operations of these classes, and one to three results.
 
-    With ``loss`` the only result is one scalar of the first dtype; ``sizes`` are drawn from instead
-    of small ones. With ``donate`` some parameters may be overwritten.
+    With ``loss`` the only result is one scalar of the first dtype; ``sizes`` replaces the default
+    choice of small sizes. With ``donate`` some parameters may be overwritten.
     """
     values = {s: dice.choose(sizes or SIZES) for s in SYMBOLS} if symbolic else {}
     drawn = [*sizes, *map(dims.symbol, values)] if sizes else sizes_with(values)
@@ -127,7 +128,7 @@ def of_one(
 
 
 def arguments(params: Sequence[Value], sizes: Mapping[str, int], seed: int) -> tuple[Array, ...]:
-    """Moderate arguments of these sizes; of one seed in eight with the largest whole numbers."""
+    """Moderate arguments of these sizes; for one seed in eight with extreme integers."""
     rng = np.random.default_rng(seed)
     shapes = [tuple(dims.evaluate(n, sizes) for n in p.shape) for p in params]
     drawn = [moderate(p.dtype, s, rng) for p, s in zip(params, shapes, strict=True)]
@@ -155,7 +156,7 @@ def _bind_symbols(d: Draft, values: dict[str, int]) -> None:
 
 
 def loss_of(d: Draft) -> Any:
-    """One number from every float value: the sum of ``tanh`` of each, so that none dominates."""
+    """One number from all float values: the sum of ``tanh`` of each, so that none dominates."""
     dtype = d.dtypes[0]
     total: Any = d.fresh(TensorType(dtype))
     for value in [v for v in d.pool if v.dtype.is_float]:
