@@ -24,8 +24,11 @@ def has_meaning(form: Form) -> bool:
 def may_refuse(form: Form) -> bool:
     """NumPy takes scalars for vectors, and shapes without elements that fit nothing.
 
-    What truths mean to a function that is ours alone, it may leave open.
+    What truths mean to a function that is ours alone, it may leave open. Vectors of two elements
+    have a cross product in NumPy, which is deprecated, and none in the array API standard.
     """
+    if form.name in ("cross", "linalg.cross") and any(2 in a.shape for a in form.arrays):
+        return True
     ours = form.name in MEANINGS and any(a.dtype == bool for a in form.arrays)
     return ours or any(not a.size or not a.ndim for a in form.arrays)
 
