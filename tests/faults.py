@@ -34,7 +34,7 @@ from dlvm.ops import (
     Sub,
 )
 from dlvm.opt.kernels import partition
-from dlvm.opt.kernels.fusion import Inside, Writer
+from dlvm.opt.kernels.fusion import KernelBody, KernelWriter
 from dlvm.opt.laws import simplification
 from dlvm.opt.recompute import ordering
 from dlvm.opt.regions import branches, hoisting, sharing
@@ -163,7 +163,7 @@ def swapped(condition: Any, x: Any, y: Any) -> Any:
     return CHOSEN(condition, y, x)
 
 
-EXPORT, ENTER = Writer._export, Needed.enter
+EXPORT, ENTER = KernelWriter._export, Needed.enter
 
 
 def other_axis(self: Any, op: Any) -> None:
@@ -273,7 +273,7 @@ BUGS = (
     ),
     Bug(
         "folded axis",
-        lambda: mock.patch.object(Inside, "write", other_axis),
+        lambda: mock.patch.object(KernelBody, "write", other_axis),
         "fuse",
         law="fuse",
         area="folds",
@@ -281,7 +281,7 @@ BUGS = (
     ),
     Bug(
         "dropped result",
-        lambda: mock.patch.object(Writer, "_export", first_result_only),
+        lambda: mock.patch.object(KernelWriter, "_export", first_result_only),
         "fuse",
         kind="crash",
         seed=6,

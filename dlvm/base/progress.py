@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 FIRST = 1.0
 """Seconds after which the first line is written."""
-LARGE = 5000
+LARGE_PROGRAM = 5000
 """Operations above which a program is large: its progress is shown by default."""
 
 
@@ -54,7 +54,7 @@ def doing(stage: str, operations: Callable[[], int]) -> None:
 
     count = operations()
     logging.getLogger("dlvm.compile").log(
-        logging.WARNING if count >= LARGE else logging.INFO,
+        logging.WARNING if count >= LARGE_PROGRAM else logging.INFO,
         "compiling %s: %s, %s operations, %.0f s so far",
         *(compile.label, stage, f"{count:,}", passed),
     )

@@ -22,7 +22,7 @@ from dlvm.trust.rounding import Run
 from .findings import Blame
 
 IsWrong = Callable[[Module, Sequence[Array], tuple[int, ...], int], bool]
-MOST = 200
+CHECKED_OPERATIONS = 200
 """Number of operations that are checked."""
 
 
@@ -38,7 +38,7 @@ def guilty(
     try:
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, arrays)
-        for op, operands in islice((machine.seen or {}).items(), MOST):
+        for op, operands in islice((machine.seen or {}).items(), CHECKED_OPERATIONS):
             wrt = varied(op)
             single = alone(op, operands, module) if wrt else None
             if single is not None and is_wrong(single, operands, wrt, order):

@@ -60,7 +60,7 @@ def gradcheck(
     labels = [applied.labels[i] for i in chosen]
     module, dice = applied.module, np.random.default_rng(seed)
     levels = levels_of(module, applied.arrays, chosen, order, staged.label)
-    check = Check(levels, staged.label, tuple(labels), elements, dice)
+    check = GradientCheck(levels, staged.label, tuple(labels), elements, dice)
     with np.errstate(all="ignore"):
         return check.run(compiled and not interpreting())
 
@@ -102,7 +102,7 @@ def positions(f: StagedFunction[..., Any], applied: Application, wrt: Any) -> tu
 
 
 @dataclass
-class Check:
+class GradientCheck:
     """One gradient check while it runs."""
 
     levels: Levels
@@ -328,7 +328,7 @@ def _apart(found: Array, by: Slope, allowed: Array) -> Array:
 def is_wrong(module: Module, arrays: Sequence[Array], wrt: tuple[int, ...], order: int) -> bool:
     """Whether the derivatives of a small program are wrong when the references run it."""
     labels = tuple(map(str, wrt))
-    check = Check(
+    check = GradientCheck(
         Levels(module, tuple(arrays), wrt, order), "", labels, 16, np.random.default_rng(0)
     )
     try:

@@ -22,6 +22,9 @@ from .rounding import PATIENCE, Run, TooLong, epsilon, smallest
 
 SHAKES = 8
 """Perturbed runs per program. A comparison of equal numbers survives all with probability 1/256."""
+CHAOS = 8, 1 / 64
+"""The number and the share of the elements of a result that a perturbed run changes by as much as
+they are from which on the result is chaotic: the others kept their value only by chance."""
 SAFETY = 16.0
 """Ratio of the allowed error to the largest change in a perturbed run."""
 
@@ -197,10 +200,19 @@ def _beyond_rounding(
             allowed = allowed + SAFETY * freedom[i]
         allowed = allowed + _least(a, allowed)
         wrong = (gaps[i] > allowed) & ~_undefined(a, allowed)
-        if wrong.any():
+        if wrong.any() and not _is_chaotic(a, allowed):
             at = tuple(map(int, np.argwhere(wrong)[0])) if a.shape else ()
             return Difference(name, at, a[at], b[at], float(allowed[at]))
     return None
+
+
+def _is_chaotic(a: Array, allowed: Array) -> bool:
+    """Whether so many elements are lost to rounding that the rest say nothing, like the signs of a
+    recurrence that magnifies each error."""
+    with np.errstate(all="ignore"):
+        lost = np.count_nonzero(allowed > SAFETY * np.abs(a.astype(np.float64)))
+    number, share = CHAOS
+    return lost >= max(number, share * a.size)
 
 
 def _least(a: Array, allowed: Array) -> Array:

@@ -21,7 +21,7 @@ from .rounding import QUICK, Run, TooLong, epsilon
 
 SIZES = (3, 2, 5, 4)
 """The values of symbolic sizes, in order of their first use."""
-LARGE = 1 << 20
+MOST_ELEMENTS = 1 << 20
 VAIN = 3
 """Number of draws with which a run took too long, after which the search ends."""
 ENDLESS = 1e300
@@ -122,7 +122,7 @@ def _ways(dtype: DType) -> tuple[Draw, ...]:
 
 def _trouble(module: Module, arrays: Sequence[Array], patience: int) -> float:
     """The number of operands outside their domain; infinite if the call raises an error."""
-    if sum(a.size for a in arrays) > LARGE:
+    if sum(a.size for a in arrays) > MOST_ELEMENTS:
         return 0.0
     machine = Run(module, patience=patience)
     try:

@@ -39,9 +39,9 @@ from .failure import Failure
 FIRST = "// dlvm reproducer 1"
 LINE = re.compile(r"// (\w+): (.*)")
 INPUT = re.compile(r"(\w+)\[([\d,]*)\] = (\S*)")
-SMALL = 1 << 16
+STORED_BYTES = 1 << 16
 """Limit in bytes for stored arguments; larger ones are drawn again from the seed."""
-MOST = 32
+KEPT_FILES = 32
 """Number of files that are kept."""
 LARGEST = 1 << 24
 """Size limit of a file, in bytes."""
@@ -88,7 +88,7 @@ class Reproducer:
             facts["failure"] = self.failure.to_dict()
         facts["versions"] = self.versions or versions()
         lines += [f"// {name}: {json.dumps(fact)}" for name, fact in facts.items()]
-        small = self.arrays is not None and sum(a.nbytes for a in self.arrays) <= SMALL
+        small = self.arrays is not None and sum(a.nbytes for a in self.arrays) <= STORED_BYTES
         lines += [f"// input: {array_written(a)}" for a in self.arrays or ()] if small else []
         return "\n".join([*lines, str(self.module)])
 
@@ -229,6 +229,6 @@ def _saved(where: Path, name: str, text: bytes) -> Path | None:
 def _bounded(where: Path) -> None:
     """Removes the oldest files beyond the limit."""
     files = sorted(where.glob("*.dlvm"), key=lambda f: f.stat().st_mtime)
-    for old in files[:-MOST]:
+    for old in files[:-KEPT_FILES]:
         with contextlib.suppress(OSError):
             os.unlink(old)

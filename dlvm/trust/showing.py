@@ -8,7 +8,7 @@ from dlvm.ir import Function, Module, Op, Value
 from dlvm.ir.core import Part
 from dlvm.ir.text.printer import Printer, name_values
 
-MOST = 12
+SHOWN_OPERATIONS = 12
 """Number of operations that are shown."""
 
 
@@ -17,8 +17,8 @@ def shown_before(module: Module, ops: Sequence[Op]) -> str:
     names: dict[Value, str] = {}
     for op in ops:
         names |= _names(module, op, names)
-    shown = _lines(ops[-MOST:], names)
-    return "\n".join(["...", *shown] if len(ops) > MOST else shown)
+    shown = _lines(ops[-SHOWN_OPERATIONS:], names)
+    return "\n".join(["...", *shown] if len(ops) > SHOWN_OPERATIONS else shown)
 
 
 def shown_after(module: Module, op: Op, values: Sequence[Value]) -> str:
@@ -57,7 +57,7 @@ def _made(values: Sequence[Value], names: dict[Value, str]) -> list[Op]:
     """The operations that have no name yet, operands first."""
     made: dict[Op, None] = {}
     pending: list[Value] = [v for v in values if v not in names]
-    while pending and len(made) < MOST:
+    while pending and len(made) < SHOWN_OPERATIONS:
         value = pending.pop()
         op = value.op if isinstance(value, Part) else value
         if isinstance(op, Op) and op not in made:

@@ -28,7 +28,7 @@ from dlvm.ops.arrays.indexing import MODES, out_of_range
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A place in an array: view steps, then positions with the axes that they run along.
 
     Positions are arrays, or known integers that stand beside arrays. Of the other axes,
@@ -58,7 +58,7 @@ class _Axes:
     arrays: list[tuple[int, int, Any]]
 
 
-def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
+def locate(t: TensorType, index: Any, mode: str = "error") -> Location:
     """Read an index into an array of this type; only mode ``error`` minds known positions."""
     if mode not in MODES:
         raise ArgumentError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}")
@@ -81,7 +81,7 @@ def locate(t: TensorType, index: Any, mode: str = "error") -> Place:
     spots = [at for at, _, _ in axes.arrays]
     together = spots == list(range(spots[0], spots[0] + len(spots))) if spots else True
     position = arrays[0][0] if arrays and together else 0
-    return Place(tuple(steps), arrays, position, len(axes.shape) - len(axes.unchecked))
+    return Location(tuple(steps), arrays, position, len(axes.shape) - len(axes.unchecked))
 
 
 def expand(t: TensorType, index: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from dlvm.ir import I64, Dim, Value
 from dlvm.ir.dims import product
 from dlvm.ops import Gather, Iota, Slice
 
-from .indexing import Place, locate
+from .indexing import Location, locate
 
 Positions = Sequence[tuple[int, Tensor]]
 Shape = tuple[Dim, ...]
@@ -98,7 +98,7 @@ def walk(shape: Shape, positions: Positions, mode: str) -> Walk:
     return Walk(perm, front, (*front[:first], product(sizes), *after), first, index, safe)
 
 
-def gather(x: Value, place: Place, mode: str = "error") -> Value:
+def gather(x: Value, place: Location, mode: str = "error") -> Value:
     """The elements that arrays pick; known positions beside them are sliced first."""
     x, positions = _cut(x, place)
     w = walk(x.type.shape, positions, mode)
@@ -106,7 +106,7 @@ def gather(x: Value, place: Place, mode: str = "error") -> Value:
     return permuted(found, w.picked(place.position))
 
 
-def _cut(x: Value, place: Place) -> tuple[Value, Positions]:
+def _cut(x: Value, place: Location) -> tuple[Value, Positions]:
     """A value without the axes of known positions, and the positions that are left."""
     known = {axis: at for axis, at in place.arrays if not isinstance(at, Tensor)}
     left = [a for a in range(x.type.rank) if a not in known]

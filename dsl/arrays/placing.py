@@ -32,7 +32,7 @@ from dlvm.ir import Dim, Value
 from dlvm.ir.dims import unequal
 from dlvm.ops import ScatterAdd, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 
-from .indexing import Place, locate
+from .indexing import Location, locate
 from .masking import Selection, selection
 from .picking import aligned, walk
 
@@ -161,7 +161,7 @@ def _selected(part: Value, chosen: Selection, new: Any, law: Law) -> Value:
     return chosen.write(part, _once(part, chosen.spread(new, part), law))
 
 
-def _through(x: Tensor, place: Place, change: Callable[[Value], Value]) -> Value:
+def _through(x: Tensor, place: Location, change: Callable[[Value], Value]) -> Value:
     """The whole, where the part that the basic steps lead to is changed."""
     wholes = [x.read()]
     for step in place.steps:
@@ -179,7 +179,7 @@ def _once(old: Value, new: Value, law: Law) -> Value:
     return element(named(law[1])(fresh(old), fresh(new)), old.dtype)
 
 
-def _changed(whole: Value, place: Place, new: Any, law: Law, mode: str) -> Value:
+def _changed(whole: Value, place: Location, new: Any, law: Law, mode: str) -> Value:
     if not place.arrays:
         return _once(whole, fit(new, whole.dtype, _stretched(new, whole.shape)), law)
     positions = [(a, at if isinstance(at, Tensor) else staged(at)) for a, at in place.arrays]

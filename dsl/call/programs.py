@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
-MANY = 10
+WARNED_COMPILE = 10
 """Number of compiles of one function at which the user is warned."""
 KEPT = 256
 """Number of programs of one function that are kept."""
@@ -200,7 +200,7 @@ class Programs:
     def _warn(self, signature: Signature, labels: Sequence[str], leaves: Sequence[Any]) -> None:
         """Warns of the tenth compile, and of a state that came back wider, once each."""
         label = self.source.label
-        if len(self._compiles) == MANY:
+        if len(self._compiles) == WARNED_COMPILE:
             reasons = "; ".join(c.reason for c in self._compiles[-3:])
             known = [made.signature for made in self._made if made.signature != signature]
             advice = advised(known, signature)

@@ -26,7 +26,7 @@ from dlvm.trust.reproducer import Reproducer, kept
 
 Attempt = dict[str, Any]
 """The failed attempt as JSON: an operation, and the Python code around it."""
-MOST = 12
+SHOWN_FUNCTIONS = 12
 """Number of functions of dlvm that the record of a traceback names."""
 
 
@@ -97,7 +97,7 @@ def _known(
         "in": name,
         "args": [shown(x) for x in args],
         "kwargs": {k: shown(x) for k, x in kwargs.items()},
-        "through": [f"{short(c.co_filename)}:{c.co_qualname}" for c in ours][-MOST:],
+        "through": [f"{short(c.co_filename)}:{c.co_qualname}" for c in ours][-SHOWN_FUNCTIONS:],
     }
 
 

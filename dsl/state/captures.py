@@ -18,7 +18,7 @@ from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
 
 from .code import decoded
-from .guards import ELEMENTS, GONE, MOST, Elements, Found, Guard, brief, same_view, shows
+from .guards import COMPARED_BYTES, ELEMENTS, GONE, Elements, Found, Guard, brief, same_view, shows
 from .paths import Paths
 from .places import Derived
 from .seen import Seen, Use, state_of
@@ -47,7 +47,7 @@ class Captures:
         self._before = {
             id(array): Elements.of(array)
             for array, found in self._with_paths()
-            if array.nbytes <= MOST and self._use(found, {}) > Use.STAGED
+            if array.nbytes <= COMPARED_BYTES and self._use(found, {}) > Use.STAGED
         }
 
     @property
@@ -96,7 +96,8 @@ class Captures:
         if before is None:
             raise TraceError(
                 f"{label} computes with the elements of {found.path} in NumPy while it is traced; "
-                f"at {array.nbytes / MOST:.1f} MiB it is too large to be compared at each call",
+                f"at {array.nbytes / COMPARED_BYTES:.1f} MiB it is too large to be compared at "
+                "each call",
                 origin=self.seen.changes.get(found.path),
                 remedy=f"stage what is computed of it: dlvm.asarray({found.path}) in its place, or "
                 f"compute it outside of {label} and capture the result",

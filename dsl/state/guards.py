@@ -25,7 +25,7 @@ from .places import Items, Read
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
 FEW = 64
 """Number of scalars in a container from which on they are compared together."""
-MOST = 1 << 20
+COMPARED_BYTES = 1 << 20
 """Largest size in bytes of an array that is compared at each call."""
 
 ELEMENTS = "the elements of "

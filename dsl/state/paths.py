@@ -70,9 +70,7 @@ class Paths(Calls):
         self._handed: set[Any] = set()
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
-        """Walks a function with possible values of its arguments, and of ``others`` for
-        the rest.
-        """
+        """Walks a function with these arguments; any of ``others`` is possible for the rest."""
         know_package(root)
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
         self.call(start, only(self.held(root)), (), known, others)

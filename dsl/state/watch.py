@@ -29,7 +29,7 @@ _is = operator.is_
 
 
 @dataclass(slots=True)
-class Check:
+class GuardCheck:
     """A guard on values read from one namespace."""
 
     slots: tuple[int, ...]
@@ -69,7 +69,7 @@ class Namespace:
     kind: type
     compared: Keys = field(default_factory=Keys)
     followed: Keys = field(default_factory=Keys)
-    checks: list[Check] = field(default_factory=list[Check])
+    checks: list[GuardCheck] = field(default_factory=list[GuardCheck])
     expected: tuple[Any, ...] = ()
     pick: Pick | None = None
     follow: Pick | None = None
@@ -167,7 +167,7 @@ class Watch:
     def _compare(self, number: int, keys: Sequence[Any], guard: Guard, made: Any) -> None:
         space = self._spaces[number]
         slots = tuple(space.compared.place(k) for k in keys)
-        space.checks.append(Check(slots, guard, made))
+        space.checks.append(GuardCheck(slots, guard, made))
 
     def _slot(self, read: Read) -> Slot | None:
         """The namespace and position under which a place is read."""

@@ -14,7 +14,7 @@ from .scopes import is_array, user_origin
 from .trees import Spec, unflatten
 
 
-class Place:
+class LeafName:
     """The name of a leaf in messages."""
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ def mismatch(
 
 def _shown(spec: Spec, leaves: Sequence[Any] | None) -> Any:
     texts = ["an array"] * spec.num_leaves if leaves is None else [*map(_leaf, leaves)]
-    return unflatten(spec, [Place(t) for t in texts])
+    return unflatten(spec, [LeafName(t) for t in texts])
 
 
 def _leaf(x: Any) -> str:
@@ -72,7 +72,7 @@ def _leaf(x: Any) -> str:
 
 
 def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
-    if isinstance(a, Place) and isinstance(b, Place):
+    if isinstance(a, LeafName) and isinstance(b, LeafName):
         return
     if type(a) is not type(b):
         yield path, describe(a), describe(b)
@@ -117,7 +117,7 @@ def brief(value: Any) -> str:
 
 def describe(x: Any) -> str:
     """The part of a tree at a path, as messages show it."""
-    if isinstance(x, Place):
+    if isinstance(x, LeafName):
         return x.text
     if x is None or x is NOTHING:
         return "nothing"

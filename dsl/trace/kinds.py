@@ -238,12 +238,12 @@ def counted(name: str, fn: Callable[..., Any]) -> Mapping[str | int, None]:
     """The names and positions of parameters that are axes, sizes or other whole numbers."""
     found = dict[str | int, None]()
     for i, parameter in enumerate(inspect.signature(fn).parameters.values()):
-        if _declared(name, parameter) in COUNTED and parameter.kind not in MANY:
+        if _declared(name, parameter) in COUNTED and parameter.kind not in VARIADIC:
             found[parameter.name] = found[i] = None
     return found
 
 
-MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def as_int(x: Any) -> Any:

@@ -277,7 +277,13 @@ def element(x: Any, dtype: DType) -> Value:
 
 
 def number(x: float, dtype: DType) -> Array:
-    """A Python scalar as a constant of an element type that can hold it."""
+    """A Python scalar as a constant of an element type that can hold it.
+
+    A float becomes an integer as ``astype`` says: out of range saturates and NaN becomes 0.
+    """
+    if isinstance(x, float) and dtype.is_integer:
+        given = literal(x, F64)
+        return literal(Cast(Constant(given), dtype).reference(given), dtype)
     try:
         return literal(x, dtype)
     except OverflowError:

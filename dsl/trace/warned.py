@@ -6,12 +6,12 @@ import warnings
 from collections import Counter
 
 from dlvm.base.errors import Origin, TraceWarning
-from dlvm.base.progress import LARGE
+from dlvm.base.progress import LARGE_PROGRAM
 from dlvm.ir import Module
 
 from .scopes import user_origin
 
-UNROLLED = LARGE
+UNROLLED = LARGE_PROGRAM
 """Operations recorded at one line above which that line is reported as an unrolled loop."""
 
 

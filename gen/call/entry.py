@@ -18,7 +18,7 @@ from dlvm.gen.llvm.binding import Library
 from dlvm.ir import Array
 from dlvm.ir.dims import evaluate
 
-from .entry_code import ALIGNED, CONTIGUOUS, OWNED, WRITEABLE, Kind, Table
+from .entry_code import ALIGNED, CONTIGUOUS, OWNED, WRITEABLE, Kind, ProgramField
 from .interface import Interface
 from .python_api import enter
 from .sizes import SIZES, bound_by, first_axes, largest, row
@@ -28,11 +28,11 @@ KINDS: dict[type, Kind] = {np.ndarray: Kind.ARRAY} | {
     int: Kind.INT,
     bool: Kind.BOOL,
 }
-MOST = 8192
+MAX_STACK_SIZES = 8192
 """Sizes of a call that may stand on the stack."""
 
 
-class Words(np.ndarray[Any, Any]):
+class WordArray(np.ndarray[Any, Any]):
     """Words that machine code reads, and what they refer to."""
 
     kept: list[Any]
@@ -55,22 +55,22 @@ def entry(
     calls choose their threads.
     """
     serves = not interface.prints and not interface.calls and bound_by(interface) is not None
-    if not serves or len(row(interface)) > MOST or (found := enter()) is None:
+    if not serves or len(row(interface)) > MAX_STACK_SIZES or (found := enter()) is None:
         return None
     writer = _Writer(library, interface, context, tape, choice)
     words = {
-        Table.API: found.api,
-        Table.MAIN: library.address(ENTRY),
-        Table.CONSTANTS: writer.row(a.ctypes.data for a in interface.constants),
-        Table.CONTEXT: context.ctypes.data,
-        Table.TAPE: tape.ctypes.data,
-        Table.CHOICE: 0 if choice is None else choice.ctypes.data,
-        Table.BARE: int(bare and len(interface.results) == 1),
+        ProgramField.API: found.api,
+        ProgramField.MAIN: library.address(ENTRY),
+        ProgramField.CONSTANTS: writer.row(a.ctypes.data for a in interface.constants),
+        ProgramField.CONTEXT: context.ctypes.data,
+        ProgramField.TAPE: tape.ctypes.data,
+        ProgramField.CHOICE: 0 if choice is None else choice.ctypes.data,
+        ProgramField.BARE: int(bare and len(interface.results) == 1),
         **writer.sizes(),
         **writer.arguments(kinds or [np.ndarray] * len(interface.params)),
         **writer.results(),
     }
-    table = np.array([words[at] for at in Table], np.int64).view(Words)
+    table = np.array([words[at] for at in ProgramField], np.int64).view(WordArray)
     table.kept = writer.kept
     return found.make(table)
 
@@ -97,30 +97,30 @@ class _Writer:
         self.kept.append(x)
         return id(x)
 
-    def sizes(self) -> dict[Table, int]:
+    def sizes(self) -> dict[ProgramField, int]:
         """The row of sizes, or how it is computed from axes of the arguments."""
         sizes = row(self.interface)
         if not self.interface.symbols:
             known = self.row(evaluate(d, {}) for d in sizes)
             return {
-                Table.SIZES: known,
-                Table.SIZES_OF: 0,
-                Table.SIZES_COUNT: 0,
-                Table.SYMBOLS: self.row(()),
-                Table.SYMBOLS_COUNT: 0,
-                Table.SYMBOLS_MOST: 0,
+                ProgramField.SIZES: known,
+                ProgramField.SIZES_OF: 0,
+                ProgramField.SIZES_COUNT: 0,
+                ProgramField.SYMBOLS: self.row(()),
+                ProgramField.SYMBOLS_COUNT: 0,
+                ProgramField.SYMBOLS_MOST: 0,
             }
         symbols = bound_by(self.interface) or []
         return {
-            Table.SIZES: 0,
-            Table.SIZES_OF: self.library.address(SIZES),
-            Table.SIZES_COUNT: len(sizes),
-            Table.SYMBOLS: self.records(symbols),
-            Table.SYMBOLS_COUNT: len(symbols),
-            Table.SYMBOLS_MOST: largest(self.interface),
+            ProgramField.SIZES: 0,
+            ProgramField.SIZES_OF: self.library.address(SIZES),
+            ProgramField.SIZES_COUNT: len(sizes),
+            ProgramField.SYMBOLS: self.records(symbols),
+            ProgramField.SYMBOLS_COUNT: len(symbols),
+            ProgramField.SYMBOLS_MOST: largest(self.interface),
         }
 
-    def arguments(self, kinds: Sequence[type]) -> dict[Table, int]:
+    def arguments(self, kinds: Sequence[type]) -> dict[ProgramField, int]:
         """What arguments must be, which are overwritten, and every axis that is checked."""
         params = self.interface.params
         donated = [i for i, p in enumerate(params) if p.donated]
@@ -132,16 +132,16 @@ class _Writer:
         columns = zip(params, kinds, types, flags, strict=True)
         records = [(KINDS[t], self.identity(x), p.type.rank, f) for p, t, x, f in columns]
         return {
-            Table.PARAMS: self.records(records),
-            Table.PARAMS_COUNT: len(params),
-            Table.CHECKS: self.records(axes),
-            Table.CHECKS_COUNT: len(axes),
-            Table.CHECKS_FROM: first_axes(self.interface)[0][0] if params else 0,
-            Table.DONATED: self.row(donated),
-            Table.DONATED_COUNT: len(donated),
+            ProgramField.PARAMS: self.records(records),
+            ProgramField.PARAMS_COUNT: len(params),
+            ProgramField.CHECKS: self.records(axes),
+            ProgramField.CHECKS_COUNT: len(axes),
+            ProgramField.CHECKS_FROM: first_axes(self.interface)[0][0] if params else 0,
+            ProgramField.DONATED: self.row(donated),
+            ProgramField.DONATED_COUNT: len(donated),
         }
 
-    def results(self) -> dict[Table, int]:
+    def results(self) -> dict[ProgramField, int]:
         """What is made for each result."""
         results = self.interface.results
         firsts = first_axes(self.interface)[1]
@@ -154,4 +154,7 @@ class _Writer:
             )
             for r, first in zip(results, firsts, strict=True)
         ]
-        return {Table.RESULTS: self.records(records), Table.RESULTS_COUNT: len(results)}
+        return {
+            ProgramField.RESULTS: self.records(records),
+            ProgramField.RESULTS_COUNT: len(results),
+        }

@@ -16,7 +16,7 @@ from dlvm.gen.loops.status import WORDS as STATUS
 from dlvm.gen.runtime import allocator as blocks
 from dlvm.gen.runtime import tape
 from dlvm.gen.runtime.choice import BUSY, Head
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 
 from .sizes import ARENA, BYTES, WORK
 
@@ -48,7 +48,7 @@ class Api(IntEnum):
     POOL = auto()
 
 
-class Table(IntEnum):
+class ProgramField(IntEnum):
     """What there is to know of one program."""
 
     API = 0
@@ -58,12 +58,12 @@ class Table(IntEnum):
     SIZES = auto()  # the row of sizes, or 0
     SIZES_OF = auto()  # the function that fills it in, or 0
     SIZES_COUNT = auto()
-    SYMBOLS = auto()  # a Place for each
+    SYMBOLS = auto()  # a AxisField for each
     SYMBOLS_COUNT = auto()
     SYMBOLS_MOST = auto()  # beyond this a size might not fit in a word
     PARAMS = auto()  # a Param for each
     PARAMS_COUNT = auto()
-    CHECKS = auto()  # a Place for each axis of an argument
+    CHECKS = auto()  # a AxisField for each axis of an argument
     CHECKS_COUNT = auto()
     CHECKS_FROM = auto()  # where the row has the first of them
     DONATED = auto()
@@ -93,7 +93,7 @@ class Kind(IntEnum):
     BOOL = auto()
 
 
-class Place(IntEnum):
+class AxisField(IntEnum):
     """An axis of an argument, ``factor * symbol + offset`` long where it stands for a symbol."""
 
     PARAM = 0
@@ -131,21 +131,21 @@ FRESH = CONTIGUOUS | ALIGNED | WRITEABLE
 def emit_enter(text: Text) -> None:
     """Add the function, and the pool that it takes memory from."""
     text.functions["blocks"] = blocks.FUNCTIONS
-    text.functions[ENTER] = Enter(text).function()
+    text.functions[ENTER] = EntryCode(text).function()
 
 
-class Enter:
+class EntryCode:
     """Writes the function, one step after the other."""
 
     def __init__(self, text: Text) -> None:
-        self.w = w = Writer(text)
+        self.w = w = FunctionWriter(text)
         self.table = self.load("%self", "ptr", Field.DATA)
-        self.api = self.of_table(Table.API, "ptr")
+        self.api = self.of_table(ProgramField.API, "ptr")
         self.pool = self.word(self.api, Api.POOL, "ptr")
-        self.params = self.of_table(Table.PARAMS, "ptr")
-        self.count = self.of_table(Table.PARAMS_COUNT)
-        self.results = self.of_table(Table.RESULTS, "ptr")
-        self.result_count = self.of_table(Table.RESULTS_COUNT)
+        self.params = self.of_table(ProgramField.PARAMS, "ptr")
+        self.count = self.of_table(ProgramField.PARAMS_COUNT)
+        self.results = self.of_table(ProgramField.RESULTS, "ptr")
+        self.result_count = self.of_table(ProgramField.RESULTS_COUNT)
         self.require(w.value(f"icmp eq i64 %nargs, {self.count}"))
         self.values = self.row(self.count)
         self.numbers = self.row(self.count)
@@ -190,7 +190,7 @@ class Enter:
         """A word of a row."""
         return self.w.value(f"load {type_}, ptr {self.at(base, index)}")
 
-    def of_table(self, index: Table, type_: str = "i64") -> str:
+    def of_table(self, index: ProgramField, type_: str = "i64") -> str:
         """A word about the program."""
         return self.word(self.table, index, type_)
 
@@ -283,28 +283,28 @@ class Enter:
 
     def axis(self, places: str, index: str) -> str:
         """The length of an axis of an argument."""
-        place = self.record(places, index, Place)
-        x = self.word("%args", self.word(place, Place.PARAM), "ptr")
-        return self.word(self.load(x, "ptr", Field.AXES), self.word(place, Place.AXIS))
+        place = self.record(places, index, AxisField)
+        x = self.word("%args", self.word(place, AxisField.PARAM), "ptr")
+        return self.word(self.load(x, "ptr", Field.AXES), self.word(place, AxisField.AXIS))
 
     def solved(self, places: str, index: str) -> str:
         """The symbol that an axis stands for, if the axis is as long as some value makes it."""
-        place = self.record(places, index, Place)
-        offset, factor = self.word(place, Place.OFFSET), self.word(place, Place.FACTOR)
+        place = self.record(places, index, AxisField)
+        offset, factor = self.word(place, AxisField.OFFSET), self.word(place, AxisField.FACTOR)
         rest = self.w.value(f"sub i64 {self.axis(places, index)}, {offset}")
         return self.w.value(f"sdiv i64 {rest}, {factor}")
 
     def measure(self) -> str:
         """The row of sizes, filled in from the symbols where there are any."""
-        function = self.of_table(Table.SIZES_OF, "ptr")
-        self.symbols = self.row(self.of_table(Table.SYMBOLS_COUNT))
-        known = self.of_table(Table.SIZES, "ptr")
-        room = self.row(self.of_table(Table.SIZES_COUNT))
+        function = self.of_table(ProgramField.SIZES_OF, "ptr")
+        self.symbols = self.row(self.of_table(ProgramField.SYMBOLS_COUNT))
+        known = self.of_table(ProgramField.SIZES, "ptr")
+        room = self.row(self.of_table(ProgramField.SIZES_COUNT))
 
         def fill() -> str:
-            places = self.of_table(Table.SYMBOLS, "ptr")
-            most = self.of_table(Table.SYMBOLS_MOST)
-            with self.w.loop("0", self.of_table(Table.SYMBOLS_COUNT)) as turn:
+            places = self.of_table(ProgramField.SYMBOLS, "ptr")
+            most = self.of_table(ProgramField.SYMBOLS_MOST)
+            with self.w.loop("0", self.of_table(ProgramField.SYMBOLS_COUNT)) as turn:
                 value = self.solved(places, turn.index)
                 self.require(self.w.value(f"icmp ule i64 {value}, {most}"))
                 self.store(f"i64 {value}", self.symbols, turn.index)
@@ -316,9 +316,9 @@ class Enter:
 
     def check_axes(self) -> None:
         """Every axis has the length that the row says."""
-        places = self.of_table(Table.CHECKS, "ptr")
-        first = self.of_table(Table.CHECKS_FROM)
-        with self.w.loop("0", self.of_table(Table.CHECKS_COUNT)) as turn:
+        places = self.of_table(ProgramField.CHECKS, "ptr")
+        first = self.of_table(ProgramField.CHECKS_FROM)
+        with self.w.loop("0", self.of_table(ProgramField.CHECKS_COUNT)) as turn:
             expected = self.word(self.sizes, self.w.value(f"add i64 {first}, {turn.index}"))
             self.require(self.same(self.axis(places, turn.index), expected))
 
@@ -330,8 +330,8 @@ class Enter:
 
     def check_donated(self) -> None:
         """What is overwritten overlaps with no other argument."""
-        donated = self.of_table(Table.DONATED, "ptr")
-        with self.w.loop("0", self.of_table(Table.DONATED_COUNT)) as turn:
+        donated = self.of_table(ProgramField.DONATED, "ptr")
+        with self.w.loop("0", self.of_table(ProgramField.DONATED_COUNT)) as turn:
             mine = self.word(donated, turn.index)
             start, end = self.span(mine)
             with self.w.loop("0", self.count) as other:
@@ -411,7 +411,7 @@ class Enter:
 
     def give_results(self) -> None:
         """Return the only result, or a tuple of them."""
-        bare = self.w.value(f"icmp ne i64 {self.of_table(Table.BARE)}, 0")
+        bare = self.w.value(f"icmp ne i64 {self.of_table(ProgramField.BARE)}, 0")
         with self.w.when(bare):
             self.w.do(f"ret ptr {self.word(self.made, 0, 'ptr')}")
             self.w.label(self.w.name("unreached"))
@@ -426,7 +426,7 @@ class Enter:
 
     def call(self) -> None:
         """Run the program in memory of its own; others may run Python meanwhile if it is long."""
-        template = self.of_table(Table.CONTEXT, "ptr")
+        template = self.of_table(ProgramField.CONTEXT, "ptr")
         with self.w.loop("0", f"{tape.WORDS}") as turn:
             self.store(f"i64 {self.word(template, turn.index)}", self.context, turn.index)
         arena = self.take(self.word(self.sizes, ARENA))
@@ -438,11 +438,11 @@ class Enter:
             self.outputs,
             arena,
             self.symbols,
-            self.of_table(Table.CONSTANTS, "ptr"),
+            self.of_table(ProgramField.CONSTANTS, "ptr"),
             self.status,
             self.context,
         )
-        main = self.of_table(Table.MAIN, "ptr")
+        main = self.of_table(ProgramField.MAIN, "ptr")
         started = self.begin(work)
         self.w.do(f"call void {main}({', '.join(f'ptr {t}' for t in tables)})")
         self.end(work, started)
@@ -452,7 +452,7 @@ class Enter:
 
     def begin(self, work: str) -> str:
         """Choose on how many threads the call runs; the time, or 0 where it is not taken."""
-        self.choice = self.of_table(Table.CHOICE, "ptr")
+        self.choice = self.of_table(ProgramField.CHOICE, "ptr")
         self.chooses = self.w.value(f"icmp ne ptr {self.choice}, null")
 
         def chosen() -> str:
@@ -472,7 +472,7 @@ class Enter:
     def note_tape(self) -> None:
         """The most that the tape of a call has taken."""
         held = self.word(self.context, tape.HELD)
-        most = self.of_table(Table.TAPE, "ptr")
+        most = self.of_table(ProgramField.TAPE, "ptr")
         with self.w.when(self.w.value(f"icmp sgt i64 {held}, {self.word(most, 0)}")):
             self.store(f"i64 {held}", most, 0)
 

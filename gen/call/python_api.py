@@ -33,7 +33,7 @@ LAYOUT = {field: field.value for field in Field}
 
 
 @dataclass(frozen=True, slots=True)
-class Enter:
+class ProcessEntry:
     """The entry of this process; what it refers to lives as long as the process."""
 
     api: int
@@ -65,7 +65,7 @@ class _Handler(ctypes.Structure):
 
 
 @cache
-def enter() -> Enter | None:
+def enter() -> ProcessEntry | None:
     """The entry of this process, or None where objects are laid out in another way."""
     if not (_has_lock() and layout_holds()):
         return None
@@ -80,7 +80,7 @@ def enter() -> Enter | None:
     new = made(_address("PyCFunction_NewEx"))
     for kept in (library, pool, handler, words, method):  # arrays may outlive every module
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-    return Enter(
+    return ProcessEntry(
         ctypes.addressof(words), pool, lambda table: new(ctypes.addressof(method), table, None)
     )
 

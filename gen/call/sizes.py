@@ -8,7 +8,7 @@ an axis of an argument.
 
 from __future__ import annotations
 
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import as_line, bounds
@@ -74,7 +74,7 @@ def emit_sizes(interface: Interface, text: Text) -> None:
     """Add the function to a module, where there are symbols and they can be read off."""
     if not interface.symbols or bound_by(interface) is None:
         return
-    w = Writer(text)
+    w = FunctionWriter(text)
     offsets = Offsets(w)
     for i, name in enumerate(interface.symbols):
         at = w.value(f"getelementptr i64, ptr %symbols, i64 {i}", w.head)

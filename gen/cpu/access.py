@@ -13,23 +13,23 @@ from dataclasses import dataclass
 
 from dlvm.gen.loops.statements import Load, Local, Memory, Store
 from dlvm.gen.text.lanes import Val, splat, splat_text, stored_type, suffix, vector
-from dlvm.gen.text.module import Writer
+from dlvm.gen.text.module import FunctionWriter
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, DType
 
 from .prefetch import LINE, Ahead
 
 ZERO = "dlvm.zero"
-STEPS = (-1, 2, 3, 4)
+SHUFFLED_STRIDES = (-1, 2, 3, 4)
 """Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
 MASKED = 4
 """Without AVX-512 elements of so many bytes or more are read under a mask, if any are."""
-LARGE = 1024
+STACK_ELEMENTS = 1024
 """Arrays of so many elements are no registers, and take turns in one place of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Where memory lies; elements ``wide`` are vectors, one value for each lane."""
 
     pointer: str
@@ -45,9 +45,9 @@ class Place:
 class Access:
     """Loads and stores of one function, whose longest vectors have so many lanes, if any."""
 
-    def __init__(self, w: Writer, offsets: Offsets, longest: int) -> None:
+    def __init__(self, w: FunctionWriter, offsets: Offsets, longest: int) -> None:
         self.w, self.offsets, self.longest = w, offsets, longest
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, Address] = {}
         self.ahead: Ahead | None = None
         self.spare: dict[str, list[str]] = {}
         """Large arrays whose bodies have ended, by their types."""
@@ -63,13 +63,13 @@ class Access:
         v = self.offsets.vector
         wide = 1 if v is None else v.lanes
         size = local.size + (self.longest if v is None and local.size > 1 else 0)
-        place = Place("", local.dtype, wide)
+        place = Address("", local.dtype, wide)
         type_ = f"[{size} x {place.element}]"
         spare = self.spare.get(type_)
         pointer = spare.pop() if spare else self.w.array(type_)
-        if local.size * wide >= LARGE:
+        if local.size * wide >= STACK_ELEMENTS:
             self.used.append((type_, pointer))
-        self.places[local.name] = Place(pointer, local.dtype, wide)
+        self.places[local.name] = Address(pointer, local.dtype, wide)
 
     @contextmanager
     def body(self) -> Generator[None]:
@@ -105,7 +105,7 @@ class Access:
             )
         return self._loaded(self._gather(place, offset, mask, v.lanes), place, v.lanes)
 
-    def _ask(self, s: Load, place: Place, offset: Dim, lanes: int) -> None:
+    def _ask(self, s: Load, place: Address, offset: Dim, lanes: int) -> None:
         """Bring the same elements of the next row nearer, where this one is read again."""
         if self.ahead is None or (there := self.ahead.next(self.offsets, s, offset)) is None:
             return
@@ -123,11 +123,11 @@ class Access:
         """A value as it would lie in memory."""
         return self._storable(x)
 
-    def _address(self, place: Place, offset: Dim) -> str:
+    def _address(self, place: Address, offset: Dim) -> str:
         at = self.offsets.first(offset)
         return self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
 
-    def _one(self, place: Place, offset: Dim, where: tuple[Dim, ...]) -> Val:
+    def _one(self, place: Address, offset: Dim, where: tuple[Dim, ...]) -> Val:
         pointer = self._address(place, offset)
         if where:
             self.w.text.globals[ZERO] = f"@{ZERO} = private constant i64 0"
@@ -144,14 +144,14 @@ class Access:
             total = self.w.value(f"and i1 {total}, {test}")
         return total
 
-    def _loaded(self, text: str, place: Place, lanes: int) -> Val:
+    def _loaded(self, text: str, place: Address, lanes: int) -> Val:
         """Bools are bytes in memory."""
         if place.dtype.kind == "b":
             bytes_ = vector("i8", lanes)
             text = self.w.value(f"icmp ne {bytes_} {text}, {splat_text(self.w, 'i8', '0', lanes)}")
         return Val(text, place.dtype, lanes)
 
-    def _vector(self, place: Place, pointer: str, mask: str | None, lanes: int) -> str:
+    def _vector(self, place: Address, pointer: str, mask: str | None, lanes: int) -> str:
         type_, align = vector(place.element, lanes), place.dtype.bytes
         if mask is None:
             return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
@@ -164,17 +164,19 @@ class Access:
             (type_, "zeroinitializer"),
         )
 
-    def _is_short(self, step: int, place: Place, lanes: int, *, masked: bool) -> bool:
+    def _is_short(self, step: int, place: Address, lanes: int, *, masked: bool) -> bool:
         """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
         permutes = self.w.text.permutes
-        if step not in STEPS:
+        if step not in SHUFFLED_STRIDES:
             return False
         if masked:
             masks = permutes or (self.w.text.masks and place.dtype.bytes >= MASKED)
             return masks and 4 * abs(step) <= lanes
         return abs(step) <= (lanes // 2 if permutes else 2)
 
-    def _striding(self, place: Place, offset: Dim, mask: str | None, lanes: int, step: int) -> str:
+    def _striding(
+        self, place: Address, offset: Dim, mask: str | None, lanes: int, step: int
+    ) -> str:
         """Elements at a short distance, out of vectors that hold those between as well.
 
         Without a mask the vectors end where the last element does, and under one they are read
@@ -204,7 +206,7 @@ class Access:
         pair = f"{vector('i1', lanes)} {mask}, {vector('i1', lanes)} zeroinitializer"
         return self.w.value(f"shufflevector {pair}, <{lanes} x i32> <{order}>")
 
-    def _pointers(self, place: Place, offset: Dim, lanes: int) -> str:
+    def _pointers(self, place: Address, offset: Dim, lanes: int) -> str:
         at = self.offsets.each(offset)
         base = f"{place.element}, ptr {place.pointer}"
         return self.w.value(f"getelementptr {base}, {vector('i64', lanes)} {at}")
@@ -212,7 +214,7 @@ class Access:
     def _mask(self, mask: str | None, lanes: int) -> str:
         return mask or splat_text(self.w, "i1", "true", lanes)
 
-    def _gather(self, place: Place, offset: Dim, mask: str | None, lanes: int) -> str:
+    def _gather(self, place: Address, offset: Dim, mask: str | None, lanes: int) -> str:
         type_ = vector(place.element, lanes)
         return self.w.call(
             type_,
@@ -223,7 +225,7 @@ class Access:
             (type_, "zeroinitializer"),
         )
 
-    def _own(self, s: Load, place: Place, offset: Dim) -> Val:
+    def _own(self, s: Load, place: Address, offset: Dim) -> Val:
         v = self.offsets.vector
         lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
         if v is not None and self.offsets.stride(offset) not in (0, 1):
@@ -233,7 +235,7 @@ class Access:
         text = self.w.value(f"load {type_}, ptr {pointer}, align {align}")
         return self._loaded(text, place, lanes)
 
-    def _picked(self, place: Place, positions: Sequence[int], lanes: int) -> Val:
+    def _picked(self, place: Address, positions: Sequence[int], lanes: int) -> Val:
         """Elements at known positions, of two vectors beside one another."""
         type_, base = vector(stored_type(place.dtype), lanes), min(positions) // lanes * lanes
         both: list[str] = []
@@ -279,7 +281,7 @@ class Access:
             return x.text
         return self.w.value(f"zext {x.type} {x.text} to {vector('i8', x.lanes)}")
 
-    def _store_one(self, place: Place, offset: Dim, s: Store, x: Val) -> None:
+    def _store_one(self, place: Address, offset: Dim, s: Store, x: Val) -> None:
         line = f"store {place.element} {self._storable(x)}, ptr {self._address(place, offset)}"
         line = f"{line}, align {place.dtype.bytes}"
         condition = self.offsets.holds(s.where)
@@ -289,7 +291,7 @@ class Access:
         with self.w.when(condition):
             self.w.do(line)
 
-    def _keep(self, place: Place, offset: Dim, x: Val) -> None:
+    def _keep(self, place: Address, offset: Dim, x: Val) -> None:
         v = self.offsets.vector
         across = v is not None and self.offsets.varies(offset)
         lanes = v.lanes if v is not None and across else place.wide

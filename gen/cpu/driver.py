@@ -18,9 +18,9 @@ from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.report import step_work
 from dlvm.gen.program.steps import (
     Ask,
-    Check,
+    CallFunction,
     Copy,
-    Enter,
+    EndUnless,
     For,
     Given,
     If,
@@ -35,7 +35,7 @@ from dlvm.gen.program.steps import (
     While,
 )
 from dlvm.gen.runtime import activations, floating, interrupts, tape
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol
@@ -96,7 +96,7 @@ class Driver:
         self.whole = whole
         self.arena = arena
         self.text = text
-        self.w = Writer(text)
+        self.w = FunctionWriter(text)
         self.offsets = Offsets(self.w)
         self.size = self.offsets.index
         self.bases: dict[Storage, str] = {}
@@ -196,7 +196,7 @@ class Driver:
                 self.push(step)
             case Pop():
                 self.pop(step)
-            case Check():
+            case EndUnless():
                 with self.unless(self.truth(step.condition)):
                     self.w.do(f"store i64 {step.code}, ptr %status")
                     self.w.jump("leave")
@@ -205,7 +205,7 @@ class Driver:
             case Ask():
                 row = self.table("asked", "ptr", [self.address(v) for v in step.xs + step.results])
                 self.tell(~step.index, row, step.sizes)
-            case Enter():
+            case CallFunction():
                 self.enter(step)
 
     def launch(self, step: Launch) -> None:
@@ -232,7 +232,7 @@ class Driver:
         self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
         self.leave_if_failed()
 
-    def enter(self, step: Enter) -> None:
+    def enter(self, step: CallFunction) -> None:
         """Call another function of the program, on an arena that is leased for it."""
         callee = self.whole.callee(step.callee)
         sizes = dict(zip(callee.symbols, step.sizes, strict=True))
@@ -243,7 +243,7 @@ class Driver:
         self.w.do(f"call void @activation_end(ptr {arena})")
         self.leave_if_failed()
 
-    def call(self, step: Enter, arena: str) -> None:
+    def call(self, step: CallFunction, arena: str) -> None:
         """Call a function of the program on an arena."""
         tables = (
             self.table("arguments", "ptr", [self.address(v) for v in step.arguments]),
@@ -294,7 +294,7 @@ class Driver:
 
     def for_loop(self, step: For) -> None:
         """A counted loop; downwards the index is counted from the end."""
-        if step.apart and len(step.body) == 1 and isinstance(step.body[0], Enter):
+        if step.apart and len(step.body) == 1 and isinstance(step.body[0], CallFunction):
             trips.emit_trips(self, step, step.body[0])
             return
         length = self.size(step.length)

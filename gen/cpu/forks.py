@@ -20,18 +20,18 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.runtime.interrupts import return_if_halted
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.lanes import Val
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
 from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product, symbol
 
-from .access import Place
+from .access import Address
 from .prefetch import Ahead
 
 if TYPE_CHECKING:
     from .kernels import Emitter
 
 BEGIN, END = "%begin", "%end"
-MANY = 32
+WHOLE_ROWS_FROM = 32
 """Rows that are enough to be shared among threads as they are."""
 HEAD = 2  # words of an environment before what it carries: a lock, and the lowest turn that failed
 
@@ -61,12 +61,12 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     """
     *rows, length = (outer.offsets.known(s.extent) for s in loop.chain)
     count, row = product(tuple(rows)), loop.chain[-1].var
-    if at_least(MANY - 1, count) or (isinstance(count, int) and isinstance(length, int)):
+    if at_least(WHOLE_ROWS_FROM - 1, count) or (isinstance(count, int) and isinstance(length, int)):
         _fork(outer, loop, row)
         return
     width = maximum(1, length)
     grain = maximum(1, floordiv(loop.grain + (width - 1), width))
-    many = outer.w.value(f"icmp sge i64 {outer.offsets.first(count)}, {MANY}")
+    many = outer.w.value(f"icmp sge i64 {outer.offsets.first(count)}, {WHOLE_ROWS_FROM}")
     with outer.w.either(many) as otherwise:
         _fork(outer, replace(loop, levels=loop.levels - 1, grain=grain), row)
         otherwise()
@@ -105,10 +105,10 @@ def _fork(outer: Emitter, loop: Loop, row: str) -> None:
 
 def _turns(outer: Emitter, loop: Loop, name: str, row: str) -> Captured:
     """The function of some turns; what it captures."""
-    captured, inner = Captured(), outer.within(Writer(outer.w.text))
+    captured, inner = Captured(), outer.within(FunctionWriter(outer.w.text))
     for b in outer.kernel.buffers:
         pointer = captured.take("ptr", outer.access.places[b.name].pointer, f"%{b.name}")
-        inner.access.places[b.name] = Place(pointer, b.dtype)
+        inner.access.places[b.name] = Address(pointer, b.dtype)
     alone = {inner.access.places[b.name].pointer for b in outer.kernel.buffers}
     alone -= {inner.access.places[n].pointer for n in outer.shared}
     names = {n: v for scope in outer.offsets.scopes for n, v in scope.names.items()}
@@ -145,7 +145,7 @@ def _capture_scalars(outer: Emitter, inner: Emitter, loop: Loop, captured: Captu
     for memory, place in outer.access.places.items():
         if memory not in inner.access.places and memory not in declared:
             pointer = captured.take("ptr", place.pointer)
-            inner.access.places[memory] = Place(pointer, place.dtype, place.wide)
+            inner.access.places[memory] = Address(pointer, place.dtype, place.wide)
 
 
 def _share(e: Emitter, chain: Sequence[Loop], begin: Dim, end: Dim) -> None:
@@ -172,7 +172,7 @@ def _share(e: Emitter, chain: Sequence[Loop], begin: Dim, end: Dim) -> None:
 
 def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
     """The function that takes the environment apart, with a status of its own for errors."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     for i, (type_, _, local) in enumerate(captured.words):
         slot = w.value(f"getelementptr i64, ptr %environment, i64 {HEAD + i}")
         w.do(f"{local} = load {type_}, ptr {slot}, align 8")
@@ -191,7 +191,7 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
     text.functions[name] = w.function(header)
 
 
-def open_errors(w: Writer, environment: str) -> None:
+def open_errors(w: FunctionWriter, environment: str) -> None:
     """The lock is free, and every turn counts unless the call has failed before."""
     code = w.value("load i64, ptr %status, align 8")
     good = w.value(f"icmp eq i64 {code}, 0")

@@ -34,10 +34,10 @@ from dlvm.gen.loops.statements import (
     Word,
     statements,
 )
-from dlvm.gen.math.instructions import Words
+from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.lanes import Val, number, splat, stored_type, vector
-from dlvm.gen.text.module import Lines, Text, Writer, attributes
+from dlvm.gen.text.module import FunctionWriter, Lines, Text, attributes
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import at_least, symbol
@@ -45,9 +45,9 @@ from dlvm.target import Target
 
 from . import product_calls as tiles
 from . import sort_calls as rows
-from .access import Access, Place
+from .access import Access, Address
 from .forks import emit_fork
-from .register_transpose import Turn, turn_function, turn_of
+from .register_transpose import TileTranspose, turn_function, turn_of
 
 WIDEST = 32  # lanes of one vector, even of bytes
 BESIDE = 4  # registers of lanes that run a loop of their own
@@ -60,7 +60,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
     text = Text(attributes(target), hides_masks(target), target.triple)
-    w = Writer(text)
+    w = FunctionWriter(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()
     pointers = [f"ptr {'' if b.name in shared else 'noalias '}%{b.name}" for b in kernel.buffers]
@@ -87,7 +87,7 @@ class Emitter:
 
     def __init__(
         self,
-        w: Writer,
+        w: FunctionWriter,
         kernel: LoopKernel,
         target: Target,
         shared: frozenset[str] = frozenset(),
@@ -96,12 +96,12 @@ class Emitter:
         self.parts = 0
         self.offsets = Offsets(w)
         self.access = Access(w, self.offsets, LONGEST)
-        self.words = Words(w)
+        self.words = LlvmScalars(w)
         self.scalars: dict[Scalar, Val] = {}
         self.instead: dict[Scalar, Scalar] = {}
         self._tables(kernel.body)
 
-    def within(self, w: Writer) -> Emitter:
+    def within(self, w: FunctionWriter) -> Emitter:
         """Another function of the same kernel."""
         return Emitter(w, self.kernel, self.target, self.shared)
 
@@ -118,12 +118,12 @@ class Emitter:
                 if isinstance(memory, Table):
                     name = f"{self.kernel.name}.{memory.name}"
                     self.w.text.globals[name] = _table(name, memory)
-                    self.access.places[memory.name] = Place(f"@{name}", memory.dtype)
+                    self.access.places[memory.name] = Address(f"@{name}", memory.dtype)
 
     def whole(self) -> None:
         """The kernel's body, on its buffers and sizes as arguments of these names."""
         for b in self.kernel.buffers:
-            self.access.places[b.name] = Place(f"%{b.name}", b.dtype)
+            self.access.places[b.name] = Address(f"%{b.name}", b.dtype)
         self.offsets.scopes[0].names.update({s: f"%s.{s}" for s in self.kernel.symbols})
         self.body(self.kernel.body)
 
@@ -217,7 +217,7 @@ class Emitter:
         else:
             self.between(s, 0, self.offsets.known(s.extent))
 
-    def transpose(self, turn: Turn) -> None:
+    def transpose(self, turn: TileTranspose) -> None:
         """A copy that transposes, by a function that all of them share."""
         name, source = turn_function(self.w.text, turn, self.target), turn.source.name
         place, to = self.access.places[source], self.access.places[turn.target.name].pointer

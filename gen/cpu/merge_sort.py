@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dlvm.gen.math.instructions import Words
+from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.text.lanes import Val, stored_type
-from dlvm.gen.text.module import Carry, Text, Writer
+from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import F32, I64, DType
 
 RUN = 16
 
 
-def before(w: Writer, dtype: DType, x: str, y: str, descending: bool = False) -> str:
+def before(w: FunctionWriter, dtype: DType, x: str, y: str, descending: bool = False) -> str:
     """Whether an element as it is stored comes strictly before another; NaN is last."""
     if not dtype.is_float:
         signed = "s" if dtype.kind == "i" else "u"
@@ -30,7 +30,7 @@ def before(w: Writer, dtype: DType, x: str, y: str, descending: bool = False) ->
         return w.value(f"icmp {relation} {stored_type(dtype)} {x}, {y}")
     type_ = "double" if dtype.bits == 64 else "float"
     if dtype.bits == 16:
-        x, y = (Words(w).word("cast", F32, [Val(v, dtype)]).text for v in (x, y))
+        x, y = (LlvmScalars(w).word("cast", F32, [Val(v, dtype)]).text for v in (x, y))
     ahead = w.value(f"fcmp {'ugt' if descending else 'ult'} {type_} {x}, {y}")
     number = w.value(f"fcmp ord {type_} {x}, {x}")
     return w.value(f"and i1 {ahead}, {number}")
@@ -42,7 +42,7 @@ def sort_function(text: Text, dtype: DType, descending: bool, paired: bool) -> s
     name = f"sort.{dtype}.{way}.{what}"
     if name not in text.functions:
         text.functions[name] = ""  # taken
-        w = Writer(text)
+        w = FunctionWriter(text)
         _Sorting(w, dtype, descending, paired).whole()
         pointers = ", ".join(f"ptr noalias %{p}" for p in ("v", "o", "sv", "so"))
         text.functions[name] = w.function(f"internal void @{name}({pointers}, i64 %n)")
@@ -58,7 +58,7 @@ class _Rows:
 
 
 class _Sorting:
-    def __init__(self, w: Writer, dtype: DType, descending: bool, paired: bool) -> None:
+    def __init__(self, w: FunctionWriter, dtype: DType, descending: bool, paired: bool) -> None:
         self.w, self.dtype, self.descending, self.paired = w, dtype, descending, paired
         self.element = stored_type(dtype)
 
@@ -248,7 +248,7 @@ class _Sorting:
 
 
 def searched(
-    w: Writer, dtype: DType, load: Callable[[str], str], count: str, key: str, right: bool
+    w: FunctionWriter, dtype: DType, load: Callable[[str], str], count: str, key: str, right: bool
 ) -> Val:
     """The number of elements that come before a key, halving from the largest power of two on."""
     found, step = w.array("i64", 8), w.array("i64", 8)

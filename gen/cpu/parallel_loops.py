@@ -17,10 +17,10 @@ from dlvm.gen.loops.status import INTERRUPTED, WORDS
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.parallel import WORTH
 from dlvm.gen.program.report import trip_work
-from dlvm.gen.program.steps import Enter, For
+from dlvm.gen.program.steps import CallFunction, For
 from dlvm.gen.runtime import tape
 from dlvm.gen.runtime.pool import include_fork
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TABLES = ("params", "results", "arena", "symbols", "constants", "status", "context")
 
 
-def emit_trips(outer: Driver, step: For, enter: Enter) -> None:
+def emit_trips(outer: Driver, step: For, enter: CallFunction) -> None:
     """Let threads share the trips of a loop that does nothing but enter a function."""
     w, name = outer.w, f"fork.{outer.program.name}.{len(outer.text.functions)}"
     around = {n: v for scope in outer.offsets.scopes[1:] for n, v in scope.names.items()}
@@ -55,17 +55,19 @@ def emit_trips(outer: Driver, step: For, enter: Enter) -> None:
     outer.leave_if_failed()
 
 
-def _leased(outer: Driver, enter: Enter) -> Dim:
+def _leased(outer: Driver, enter: CallFunction) -> Dim:
     return plan(outer.whole.callee(enter.callee)).bytes
 
 
-def _grain(outer: Driver, enter: Enter) -> Dim:
+def _grain(outer: Driver, enter: CallFunction) -> Dim:
     """How many trips are worth a thread."""
     work = maximum(1, trip_work(outer.whole.callee(enter.callee), outer.whole))
     return maximum(1, floordiv(work + (WORTH - 1), work))
 
 
-def _turns(outer: Driver, step: For, enter: Enter, name: str, around: tuple[str, ...]) -> None:
+def _turns(
+    outer: Driver, step: For, enter: CallFunction, name: str, around: tuple[str, ...]
+) -> None:
     """The function of some trips, on an arena that they use one after the other."""
     inner = outer.another()
     for i, variable in enumerate(around):
@@ -81,7 +83,7 @@ def _turns(outer: Driver, step: For, enter: Enter, name: str, around: tuple[str,
 
 def _entry(text: Text, name: str, around: int) -> None:
     """What ``@fork`` calls: takes the environment apart, and gives the trips what is their own."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     names = [f"%{t}" for t in TABLES] + [f"%around{i}" for i in range(around)] + ["%bytes"]
     types = ["ptr"] * len(TABLES) + ["i64"] * (around + 1)
     for i, (type_, value) in enumerate(zip(types, names, strict=True), HEAD):
@@ -107,7 +109,7 @@ def _entry(text: Text, name: str, around: int) -> None:
     )
 
 
-def _context(w: Writer, own: str) -> None:
+def _context(w: FunctionWriter, own: str) -> None:
     """A copy of the caller's words, on another stack."""
     words = w.value(f"load [{tape.WORDS} x i64], ptr %context, align 8")
     w.do(f"store [{tape.WORDS} x i64] {words}, ptr {own}, align 8")
@@ -115,7 +117,7 @@ def _context(w: Writer, own: str) -> None:
     w.do(f"store i64 0, ptr {floor}, align 8")
 
 
-def _failed(w: Writer, own: str) -> None:
+def _failed(w: FunctionWriter, own: str) -> None:
     """Keep the status of the first trip that failed; what Python raised ends everything."""
     code = w.value(f"load i64, ptr {own}, align 8")
     with w.when(w.value(f"icmp ne i64 {code}, 0")):

@@ -29,10 +29,10 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.products.objects import Generic, use
 from dlvm.gen.products.panels import POINTERS, WORDS
 from dlvm.gen.runtime.interrupts import return_if_halted
-from dlvm.gen.text.module import Writer
+from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir.dims import substitute, symbol, symbols
 
-from .access import Place
+from .access import Address
 
 if TYPE_CHECKING:
     from .kernels import Emitter
@@ -89,7 +89,7 @@ def _tile(
     e: Emitter, s: Product, name: str, outer: Sequence[str], instead: Mapping[Scalar, Scalar]
 ) -> None:
     """The body of a product as a function of one tile, with other loads instead of some."""
-    w = Writer(e.w.text)
+    w = FunctionWriter(e.w.text)
     inner = e.within(w)
     inner.instead.update(instead)
     loads = [("ptr", b.name) for b in e.kernel.buffers] + [("ptr", "status")]
@@ -100,8 +100,8 @@ def _tile(
     w.head += w.lines
     w.lines = []
     places = inner.access.places
-    places.update({b.name: Place(f"%{b.name}", b.dtype) for b in e.kernel.buffers})
-    places[s.tile.name] = Place("%tile", s.tile.dtype)
+    places.update({b.name: Address(f"%{b.name}", b.dtype) for b in e.kernel.buffers})
+    places[s.tile.name] = Address("%tile", s.tile.dtype)
     names = inner.offsets.scopes[0].names
     names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
     names.update(zip(s.spot, ("%row", "%col", "%rows", "%cols"), strict=True))

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from dlvm.gen.loops.statements import Buffer, Let, Load, Local, Loop, Store
 from dlvm.gen.products.micro_kernel import Vectors
 from dlvm.gen.products.packing import PANEL, copy_columns, transposed
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import F32, F64, Dim
 from dlvm.ir.dims import substitute, symbol, symbols
 from dlvm.target import Target
 
-SMALL = 256
+STRAIGHT_ELEMENTS = 256
 """Elements that are turned without loops."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TileTranspose:
     """``target[r * width + c] = source[offset + c * step + r]`` for r < rows and c < columns."""
 
     source: Buffer | Local
@@ -29,7 +29,7 @@ class Turn:
     columns: Dim
 
 
-def turn_of(loop: Loop, target: Target) -> Turn | None:
+def turn_of(loop: Loop, target: Target) -> TileTranspose | None:
     """The copy that a loop is, where squares of vectors can do it."""
     match loop:
         case Loop(
@@ -54,28 +54,32 @@ def turn_of(loop: Loop, target: Target) -> Turn | None:
                 return None
             if width % lanes or room.size % (width * lanes) or _start(to, r, c) != 0:
                 return None  # a square may be written as a whole
-            return Turn(source, _start(offset, r, c), step, room, width, rows, columns)
+            return TileTranspose(source, _start(offset, r, c), step, room, width, rows, columns)
         case _:
             return None
 
 
-def turn_function(text: Text, turn: Turn, target: Target) -> str:
+def turn_function(text: Text, turn: TileTranspose, target: Target) -> str:
     """The name of the function that does it, which is added to the module if it is new."""
     dtype, lanes = turn.source.dtype, target.lanes(turn.source.dtype.bytes)
     name = f"turn.{dtype}.{turn.width}"
     if (size := _small(turn, lanes)) is not None:
         name = f"{name}.{size[0]}x{size[1]}"
         if name not in text.functions:
-            _squares(text, name, Vectors(Writer(text), dtype, lanes), turn.width, size)
+            _squares(text, name, Vectors(FunctionWriter(text), dtype, lanes), turn.width, size)
     elif name not in text.functions:
         copy_columns(text, name, dtype, lanes, turn.width)
     return name
 
 
-def _small(turn: Turn, lanes: int) -> tuple[int, int] | None:
+def _small(turn: TileTranspose, lanes: int) -> tuple[int, int] | None:
     """The rows and columns of a few whole squares, which need no loop."""
     rows, columns = turn.rows, turn.columns
-    if not isinstance(rows, int) or not isinstance(columns, int) or rows * columns > SMALL:
+    if (
+        not isinstance(rows, int)
+        or not isinstance(columns, int)
+        or rows * columns > STRAIGHT_ELEMENTS
+    ):
         return None
     return (rows, columns) if rows % lanes == columns % lanes == 0 else None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.cpu.access import Access, Place
+from dlvm.gen.cpu.access import Access, Address
 from dlvm.gen.cpu.kernels import Emitter
 from dlvm.gen.llvm import binding as llvm
 from dlvm.gen.loops.statements import (
@@ -26,7 +26,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.text.lanes import Val, number, stored_type
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
 from dlvm.ir.dims import maximum
@@ -53,7 +53,7 @@ def emit_gpu_kernel(kernel: LoopKernel, target: Target) -> Text:
     if any(isinstance(s, Product) for s in statements(kernel.body)):
         raise CompilerError(f"@{kernel.name}: products have no GPU schedule")
     text = Text("nounwind")
-    w = Writer(text)
+    w = FunctionWriter(text)
     work = _GpuEmitter(w, kernel, target)
     work.whole()
     pointers = [f"ptr noalias align 16 %{b.name}" for b in kernel.buffers]
@@ -84,7 +84,7 @@ def grid_size(kernel: LoopKernel) -> Dim:
 class _GpuEmitter(Emitter):
     """The statements that a GPU reads in its own way."""
 
-    def __init__(self, w: Writer, kernel: LoopKernel, target: Target) -> None:
+    def __init__(self, w: FunctionWriter, kernel: LoopKernel, target: Target) -> None:
         super().__init__(w, kernel, target)
         self.access: Access = _GpuAccess(w, self.offsets, kernel.name)
 
@@ -136,7 +136,7 @@ class _GpuEmitter(Emitter):
 class _GpuAccess(Access):
     """Memory of one thread at a time; guarded access branches instead of reading a zero."""
 
-    def __init__(self, w: Writer, offsets: Offsets, kernel: str) -> None:
+    def __init__(self, w: FunctionWriter, offsets: Offsets, kernel: str) -> None:
         super().__init__(w, offsets, 0)  # a thread has no vectors
         self.kernel = kernel
 
@@ -150,7 +150,7 @@ class _GpuAccess(Access):
             f"@{name} = internal addrspace(3) global [{local.size} x {element}] undef, align 16"
         )
         pointer = f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
-        self.places[local.name] = Place(pointer, local.dtype)
+        self.places[local.name] = Address(pointer, local.dtype)
 
     def load(self, s: Load) -> Val:
         """The element, or zero outside ``where``."""

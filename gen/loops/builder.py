@@ -2,7 +2,7 @@
 
 A ``Nest`` is a stack of open scopes. A pure scalar goes to the outermost scope in which its
 operands and index symbols exist, and is found there again; reads of memory that the kernel
-writes stay where they are asked for. ``Words`` gives the scalar words their meaning here.
+writes stay where they are asked for. ``LoopScalars`` gives the scalar words their meaning here.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Nest:
         would not have read it.
         """
         if memory.size == 0:
-            return Words(self).constant(0, memory.dtype)
+            return LoopScalars(self).constant(0, memory.dtype)
         found = Load(memory.dtype, memory, offset, where)
         if isinstance(memory, Table) or (isinstance(memory, Buffer) and memory.role == "in"):
             return self.pure((memory, offset, where), found, (offset, *where))
@@ -264,7 +264,7 @@ class Nest:
         self.scopes[max(depth, self._floor())].elements[(value, at)] = scalars
 
 
-class Words:
+class LoopScalars:
     """The scalar words as loop code; half precision computes in f32 and rounds after each."""
 
     def __init__(self, nest: Nest) -> None:

@@ -27,7 +27,7 @@ from dlvm.ir.dims import (
 
 from .index import recombine
 
-STEPS, DEEPEST = 400, 50
+SEARCH_STEPS, DEEPEST = 400, 50
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ def _slope(d: Dim, name: str) -> Dim | None:
 class _Search:
     def __init__(self, facts: Facts) -> None:
         self.facts, self.ranges = facts, facts.ranges()
-        self.left, self.deep = STEPS, 0
+        self.left, self.deep = SEARCH_STEPS, 0
         self.failed: set[Dim] = set()
 
     def holds(self, d: Dim) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.builder import At, Nest, Words
+from dlvm.gen.loops.builder import At, LoopScalars, Nest
 from dlvm.gen.loops.index import Index, flatten, guarded, reshaped
 from dlvm.gen.loops.statements import Buffer, Local, Scalar, Table, Where
 from dlvm.gen.loops.status import code_of
@@ -69,7 +69,7 @@ class Pull:
         self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], shaped: bool
     ) -> None:
         self.nest = Nest()
-        self.words = Words(self.nest)
+        self.words = LoopScalars(self.nest)
         self.fold = Fold(self, tree, shaped)
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))

@@ -49,7 +49,7 @@ from .products import product_kernel
 from .running import Carried, against, scans
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
-from .staging import PIECE
+from .staging import STAGED_ELEMENTS
 from .transposing import tiles, turned
 
 SHORT = 64
@@ -188,7 +188,7 @@ class _Lowering:
         """
         extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
         if len(frame.axes) > 1:
-            most = min(most, PIECE)
+            most = min(most, STAGED_ELEMENTS)
         alone = self.shaped and frame.axes and frame.contiguous
         if not alone or isinstance(extent, int):
             yield nullcontext()

@@ -27,7 +27,7 @@ from .elements import Pull, Tile
 
 LANES = 16
 """Accumulators of a row that are put together with those of others; rows of a group."""
-MANY = 1024
+DOUBLED_GROUPS_FROM = 1024
 """From so many rows on a group is twice as large: while one half waits, the other is computed."""
 KEPT = range(8, 65)
 """Lengths of rows of which what was folded is read again after those of a whole group."""
@@ -62,11 +62,11 @@ def groups_of(body: Function, frame: Frame, tree: tuple[int, int], kept: bool, s
 def group_size(frame: Frame) -> int:
     """Rows of a group."""
     rows = frame.shape[-2]
-    return 2 * LANES if isinstance(rows, int) and rows >= MANY else LANES
+    return 2 * LANES if isinstance(rows, int) and rows >= DOUBLED_GROUPS_FROM else LANES
 
 
 @dataclass(slots=True)
-class Group:
+class RowGroup:
     """Rows of one group: the index before them, and the first of them."""
 
     pull: Pull
@@ -154,12 +154,12 @@ def _is_spread(value: Value, body: Function) -> bool:
 
 
 @contextmanager
-def group(pull: Pull, frame: Frame, count: Dim) -> Generator[Group]:
+def group(pull: Pull, frame: Frame, count: Dim) -> Generator[RowGroup]:
     """So many groups, one after the other."""
     before, kept = dict(pull.tiles), dict(pull.kept)
     with ExitStack() as stack:
         loops = [pull.nest.loop("parallel", d) for d in (*frame.shape[:-2], count)]
         *outer, index = (stack.enter_context(loop) for loop in loops)
         size = group_size(frame)
-        yield Group(pull, frame, tuple(outer), size * index, size)
+        yield RowGroup(pull, frame, tuple(outer), size * index, size)
     pull.tiles, pull.kept = before, kept

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILLED, OPERANDS = 1 << 13, 2
 """How many bytes are computed before they are folded, and of how many operands, at most."""
-PIECE = FILLED // 8
+STAGED_ELEMENTS = FILLED // 8
 """Of so many elements of any type a fold over several axes of open length is one piece."""
 WIDE, ROWS = 16, 32
 """Rows so wide are worth a loop of their own; half as wide, if there are so many and to divide by

@@ -21,7 +21,7 @@ from .elements import Pull, Tile
 
 ROWS, COLUMNS = 256, 64
 """Of a tile: many rows of the result, as the operand lies along them and is read far at once."""
-SMALL = 1 << 13
+CACHED_ELEMENTS = 1 << 13
 """Elements that are in cache whatever the order."""
 
 
@@ -31,7 +31,7 @@ def turned(body: Function, shape: Index) -> tuple[Permute, ...]:
     Each is read at the index that is written, as only there its tile is that of the results.
     """
     size = product(shape)
-    if not shape or (isinstance(size, int) and size <= SMALL):
+    if not shape or (isinstance(size, int) and size <= CACHED_ELEMENTS):
         return ()
     read = _read_in_place(body)
     found = [

@@ -11,7 +11,7 @@ from math import nan
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.text.lanes import Lanes, Val, llvm_type, number, splat_text, suffix, vector
-from dlvm.gen.text.module import Writer
+from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
 from . import functions as math
@@ -28,10 +28,10 @@ ARITHMETIC = {"add", "sub", "mul", "div"}
 RELATIONS = {"lt": ("olt", "lt"), "le": ("ole", "le"), "eq": ("oeq", "eq"), "ne": ("une", "ne")}
 
 
-class Words:
+class LlvmScalars:
     """Writes words on values of equal width."""
 
-    def __init__(self, w: Writer) -> None:
+    def __init__(self, w: FunctionWriter) -> None:
         self.w = w
 
     def word(self, word: str, dtype: DType, xs: Sequence[Val]) -> Val:

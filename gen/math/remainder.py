@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from dlvm.gen.text.lanes import Lanes
-from dlvm.gen.text.module import Lines, Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Lines, Text
 from dlvm.ir import F64
 
 SCALE = 2.0**1000
@@ -28,7 +28,7 @@ def fmod(v: Lanes, x: str, y: str) -> str:
 
 
 def _function(text: Text, name: str, like: Lanes) -> str:
-    w = Writer(text)
+    w = FunctionWriter(text)
     v, d = Lanes(w, like.dtype, like.lanes), Lanes(w, F64, like.lanes)
     x, y = (v.call("fabs", f"%{p}") for p in "xy")
     if v.f32:  # the quotient of two f32 never overflows in f64, and what is left fits f32 again

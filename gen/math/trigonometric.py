@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 
 from dlvm.gen.text.lanes import Lanes, number
-from dlvm.gen.text.module import Carry, Writer
+from dlvm.gen.text.module import Carry, FunctionWriter
 from dlvm.ir import F64
 
 from .coefficients import COS, HALF_PI, HALF_PI_PARTS, SIN, TWO_OVER_PI
 
 SCALE = 200  # of the pieces of 2/pi
-LARGE = {32: 2.0**15, 64: 2.0**28}  # from here on pi/2 in three parts is too short
+LONG_REDUCTION_FROM = {32: 2.0**15, 64: 2.0**28}  # from here on pi/2 in three parts is too short
 
 
 def sin(v: Lanes, x: str) -> str:
@@ -74,7 +74,7 @@ def _sin_cos(v: Lanes, r: str, low: str) -> tuple[str, str]:
 
 def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
     """The quarter as an integer, r, and what r lost in rounding."""
-    large = v.is_("uge", v.call("fabs", x), v.number(LARGE[v.dtype.bits]))
+    large = v.is_("uge", v.call("fabs", x), v.number(LONG_REDUCTION_FROM[v.dtype.bits]))
     near = v.select(large, v.number(0.0), x)
     n = v.nearest(near, 2 / math.pi)
     q, (r, low) = n.bits, _less(v, near, n.float)
@@ -129,11 +129,11 @@ def _less(v: Lanes, x: str, whole: str) -> tuple[str, str]:
 def _call(v: Lanes, wide: Lanes, row: str, x: str) -> str:
     name = f"dlvm.turns.{wide.suffix}"
     if name not in v.w.text.functions:
-        v.w.text.functions[name] = _turns(Writer(v.w.text), row, v.lanes, name)
+        v.w.text.functions[name] = _turns(FunctionWriter(v.w.text), row, v.lanes, name)
     return v.w.value(f"call {row} @{name}({wide.type} {v.widened(x)})")
 
 
-def _turns(w: Writer, row: str, lanes: int, name: str) -> str:
+def _turns(w: FunctionWriter, row: str, lanes: int, name: str) -> str:
     """The function that gives q, r and what r lost, of any f64.
 
     x is scaled down by as much as the pieces are scaled up, so that nothing overflows. The sum
@@ -165,7 +165,7 @@ def _turns(w: Writer, row: str, lanes: int, name: str) -> str:
     return w.function(f"internal {row} @{name}({v.type} %x)", last=f"ret {row} {result}")
 
 
-def _piece(w: Writer, index: str) -> str:
+def _piece(w: FunctionWriter, index: str) -> str:
     """One piece of 2/pi, from a table."""
     table, row = "dlvm.two_over_pi", TWO_OVER_PI[64]
     numbers = ", ".join(f"double {number(c, F64)}" for c in row)

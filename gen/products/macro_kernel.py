@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import DType
 from dlvm.target import Target
 
-from .micro_kernel import BAND, NARROW, STEPS, Shape, Vectors, micro_kernel, shapes
+from .micro_kernel import BAND, NARROW, UNROLLED_STEPS, Shape, Vectors, micro_kernel, shapes
 
 PANEL = 1 << 19
 """Bytes of a copied panel of y, which stays in the second cache."""
@@ -22,7 +22,7 @@ ROOM = 1 << 21
 """Bytes of a copied panel of x, and a few more."""
 BATCH = 48
 """Rows that are finished together."""
-MOST = 512
+PANEL_STEPS = 512
 """Steps of k in a panel."""
 LINE = 64
 """Bytes of a line of the cache."""
@@ -81,7 +81,7 @@ class Plan:
     @property
     def depth(self) -> int:
         """Steps of k in a panel: fewer where x is copied, as all of its rows must stay near."""
-        return MOST // 2 if self.copies_x else MOST
+        return PANEL_STEPS // 2 if self.copies_x else PANEL_STEPS
 
     @property
     def width(self) -> int:
@@ -93,12 +93,12 @@ class Plan:
         """Rows of a copied x that lie beside one another, at most."""
         return ROOM // self.depth // self.dtype.bytes + BATCH
 
-    def x_row(self, w: Writer, depth: str) -> str:
+    def x_row(self, w: FunctionWriter, depth: str) -> str:
         """Elements for a row of a copied x: rows or strips are apart by no power of two."""
         up = w.value(f"and i64 {w.value(f'add i64 {depth}, {self.strip - 1}')}, {-self.strip}")
         return w.value(f"add i64 {up}, {self.lanes}")
 
-    def vectors(self, w: Writer) -> Vectors:
+    def vectors(self, w: FunctionWriter) -> Vectors:
         """Who writes their loads and sums."""
         return Vectors(w, self.stored, self.lanes)
 
@@ -120,7 +120,7 @@ def _micro(shape: Shape) -> str:
 
 
 def _bands(text: Text, plan: Plan) -> None:
-    w = Writer(text)
+    w = FunctionWriter(text)
     v = plan.vectors(w)
     beside = _wishes(w, plan)
     row = plan.x_row(w, "%depth")
@@ -147,24 +147,24 @@ def _bands(text: Text, plan: Plan) -> None:
     text.functions[plan.bands] = w.function(f"void @{plan.bands}({SIGNATURE})")
 
 
-def _least(w: Writer, x: str, y: str | int) -> str:
+def _least(w: FunctionWriter, x: str, y: str | int) -> str:
     return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", str(y)))
 
 
 # -- what is asked for early ------------------------------------------------------------------
 
 
-def _wishes(w: Writer, plan: Plan) -> str:
+def _wishes(w: FunctionWriter, plan: Plan) -> str:
     """The last parameters of a band: which lines of the cache are asked for at which k.
 
     Its share of the next rows of a copied x, and all lines of the next kernel's sums.
     """
-    wishes = w.array(f"[{MOST} x i64]")
-    even = w.value(f"and i64 %depth, {-STEPS}")
+    wishes = w.array(f"[{PANEL_STEPS} x i64]")
+    even = w.value(f"and i64 %depth, {-UNROLLED_STEPS}")
     stop = w.value(f"select i1 %asks, i64 {even}, i64 0")
     change = share = "0"
     if plan.x_transposed:
-        change = w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-STEPS}")
+        change = w.value(f"and i64 {w.value(f'lshr i64 {stop}, 1')}, {-UNROLLED_STEPS}")
         lines = w.value(
             f"sdiv i64 {w.value(f'mul i64 %depth, {NARROW * plan.dtype.bytes}')}, {LINE}"
         )
@@ -178,10 +178,10 @@ def _wishes(w: Writer, plan: Plan) -> str:
 
 
 def _spread(
-    w: Writer, wishes: str, start: str, stop: str, lines: str, across: int, step: str
+    w: FunctionWriter, wishes: str, start: str, stop: str, lines: str, across: int, step: str
 ) -> None:
     """So many lines of a matrix, so many in a row of it, at the k from ``start`` to ``stop``."""
-    with w.loop(start, stop, STEPS) as k:
+    with w.loop(start, stop, UNROLLED_STEPS) as k:
         turn = w.value(f"mul i64 {w.value(f'sub i64 {k.index}, {start}')}, {lines}")
         line = w.value(f"udiv i64 {turn}, {w.value(f'sub i64 {stop}, {start}')}")
         row = w.value(f"mul i64 {w.value(f'udiv i64 {line}, {across}')}, {step}")
@@ -195,7 +195,7 @@ def _spread(
 
 def _band(text: Text, plan: Plan) -> None:
     """The widest micro kernel as far as it is not mostly idle, a narrower one for the rest."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     v = plan.vectors(w)
     wide, *narrow = plan.shapes
     rest = w.value(f"srem i64 %cols, {plan.strip}")
@@ -209,7 +209,9 @@ def _band(text: Text, plan: Plan) -> None:
     text.functions["band"] = w.function(f"internal void @band({SIDES}, {REST}, {BESIDE})")
 
 
-def _rest(w: Writer, v: Vectors, plan: Plan, narrow: list[Shape], start: str, rest: str) -> None:
+def _rest(
+    w: FunctionWriter, v: Vectors, plan: Plan, narrow: list[Shape], start: str, rest: str
+) -> None:
     """The narrowest micro kernel that covers what is left of the columns."""
     shape, *narrower = narrow
     if not narrower:
@@ -222,7 +224,7 @@ def _rest(w: Writer, v: Vectors, plan: Plan, narrow: list[Shape], start: str, re
         _rest(w, v, plan, narrower, start, rest)
 
 
-def _strip(w: Writer, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> None:
+def _strip(w: FunctionWriter, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> None:
     """One call of a micro kernel."""
     strip = w.value(f"sdiv i64 {r}, {NARROW}")
     x = v.at("%x", w.value(f"mul i64 {strip}, %x.far"))

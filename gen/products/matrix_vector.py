@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import DType
 
 from .micro_kernel import Vectors
 from .packing import transposed
 
-MANY = 24
+COPIED_FROM = 24
 """Rows of x from which on it is better to copy y."""
 ROWS = 8
 """Rows of y that are read at once."""
@@ -53,7 +53,7 @@ def thin_name(dtype: DType, across: bool) -> str:
 def write_thin(text: Text, dtype: DType, lanes: int) -> None:
     """Both functions."""
     for across, write in ((False, _along), (True, _across)):
-        w, name = Writer(text), thin_name(dtype, across)
+        w, name = FunctionWriter(text), thin_name(dtype, across)
         write(Vectors(w, dtype, lanes))
         text.functions[name] = w.function(f"void @{name}({SIGNATURE})")
 
@@ -61,8 +61,8 @@ def write_thin(text: Text, dtype: DType, lanes: int) -> None:
 def _along(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``BROAD`` columns."""
     w, lanes = v.w, v.lanes
-    sums = Side(w.array(f"[{MANY * (BROAD + lanes)} x {v.element}]"), str(BROAD + lanes))
-    numbers = w.array(f"[{MANY * ROWS} x {v.element}]")
+    sums = Side(w.array(f"[{COPIED_FROM * (BROAD + lanes)} x {v.element}]"), str(BROAD + lanes))
+    numbers = w.array(f"[{COPIED_FROM * ROWS} x {v.element}]")
     whole = w.value(f"and i64 %cols, {-lanes}")
     mask = v.mask(0, w.value(f"sub i64 %cols, {whole}"))
     some = w.value(f"icmp slt i64 {whole}, %cols")
@@ -86,7 +86,7 @@ def _along(v: Vectors) -> None:
 def _across(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``c * y.step + k``."""
     w, lanes = v.w, v.lanes
-    sums = Side(w.array(f"[{MANY * lanes} x {v.element}]"), str(lanes))
+    sums = Side(w.array(f"[{COPIED_FROM * lanes} x {v.element}]"), str(lanes))
     last = w.value("sub i64 %cols, 1")
     whole = w.value(f"and i64 %k, {-lanes}")
     apart = [w.value(f"mul i64 %x.near, {q}") for q in range(lanes)]

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dlvm.gen.text.lanes import llvm_type, splat_text, suffix, vector
-from dlvm.gen.text.module import Carry, Text, Writer
+from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import BF16, F16, DType
 from dlvm.target import Target
 
@@ -22,7 +22,7 @@ NARROW = 6
 their ways of a cache."""
 BAND = 12
 """Rows that all micro kernels together step over; each takes a divisor of it."""
-STEPS = 2
+UNROLLED_STEPS = 2
 """Steps of k that are written out where nothing is masked: with four, addresses would take more
 registers than there are."""
 
@@ -45,7 +45,7 @@ def shapes(target: Target) -> tuple[Shape, ...]:
 class Vectors:
     """Vectors of the type in which a product sums, from memory of the type of its operands."""
 
-    def __init__(self, w: Writer, stored: DType, lanes: int) -> None:
+    def __init__(self, w: FunctionWriter, stored: DType, lanes: int) -> None:
         self.w, self.stored, self.lanes = w, stored, lanes
         self.dtype = stored.compute
         self.element = llvm_type(self.dtype)
@@ -139,7 +139,7 @@ def micro_kernel(
     Element (i, k) of x lies at ``i * x.step + k``; of a transposed x, whose rows lie in strips, at
     ``i // NARROW * x.far + k * x.step + i % NARROW``. One that ``asks`` has ``WISHES`` besides.
     """
-    v = Vectors(Writer(text), stored, lanes)
+    v = Vectors(FunctionWriter(text), stored, lanes)
     _Micro(text, name, shape, v, x_transposed, asks).write()
 
 
@@ -224,8 +224,8 @@ class _Micro:
         change = "0"
         if self.x_transposed:
             change = "%change"
-            sums = self._steps(sums, "0", change, None, STEPS, "%ask")
-        sums = self._steps(sums, change, "%stop", None, STEPS, "%next")
+            sums = self._steps(sums, "0", change, None, UNROLLED_STEPS, "%ask")
+        sums = self._steps(sums, change, "%stop", None, UNROLLED_STEPS, "%next")
         return self._steps(sums, "%stop", "%depth", None)
 
     def _steps(

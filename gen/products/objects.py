@@ -21,12 +21,12 @@ from dlvm.gen.llvm.binding import object_code
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.runtime.tape import THREADS
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import Text, Writer, declaration
+from dlvm.gen.text.module import FunctionWriter, Text, declaration
 from dlvm.ir import DType
 from dlvm.target import Target
 
 from .macro_kernel import Plan, write_bands
-from .matrix_vector import BROAD, MANY, SIGNATURE, thin_name, write_thin
+from .matrix_vector import BROAD, COPIED_FROM, SIGNATURE, thin_name, write_thin
 from .micro_kernel import NARROW
 from .panels import WORDS, Panels
 
@@ -34,7 +34,7 @@ VAST = 1 << 19
 """Bytes of a y that does not stay in the second cache until its next rows are summed."""
 LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
-PIECE = 1 << 17
+LEAST_MULTIPLICATIONS = 1 << 17
 """Multiplications that a thread is given at least."""
 
 
@@ -132,7 +132,7 @@ class _Product(Panels):
 
     def whole(self, name: str) -> None:
         """All rows, or all columns where there are few rows, in parts for threads."""
-        w = Writer(self.text)
+        w = FunctionWriter(self.text)
         self.words(w, "m", "n", "k", "out", "out.step")
         include_fork(self.text)
         done = "false"
@@ -141,13 +141,13 @@ class _Product(Panels):
         with w.when(w.value(f"xor i1 {done}, true")):
             _, _, count = self.split(w)
             inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
-            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {PIECE}')}, 1")
+            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {LEAST_MULTIPLICATIONS}')}, 1")
             least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
             grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
             w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
         self.function(w, name, "ptr %context, ptr %call", "")
 
-    def share(self, w: Writer, count: str) -> str:
+    def share(self, w: FunctionWriter, count: str) -> str:
         """The units of one thread: one part for each, as every part copies y for itself."""
         at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
         found = w.value(f"load i64, ptr {at}, align 8")
@@ -156,14 +156,14 @@ class _Product(Panels):
 
     # -- vectors -------------------------------------------------------------------------------
 
-    def thin(self, w: Writer) -> str:
+    def thin(self, w: FunctionWriter) -> str:
         """Products of few rows, or of few columns as rows of the transposes; if it is one."""
         there = w.value("icmp ne ptr %out, null")
         row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', VAST)}")
         worth = VAST >> 2 if self.plan.x_transposed else 0
         others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
         column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
-        piece = w.value(f"sdiv i64 {PIECE}, {w.value('add i64 %k, 1')}")
+        piece = w.value(f"sdiv i64 {LEAST_MULTIPLICATIONS}, {w.value('add i64 %k, 1')}")
         grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
         for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
             self.vector(name)
@@ -174,12 +174,12 @@ class _Product(Panels):
                 w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
         return w.value(f"or i1 {row}, {column}")
 
-    def few(self, w: Writer, users: str, size: str, worth: int) -> str:
+    def few(self, w: FunctionWriter, users: str, size: str, worth: int) -> str:
         """Whether reading a matrix is most of the work: one row uses it, or several a large one."""
         one = w.value(f"icmp eq i64 {users}, 1")
         if not worth:
             return one
-        some = w.value(f"icmp slt i64 {users}, {MANY}")
+        some = w.value(f"icmp slt i64 {users}, {COPIED_FROM}")
         wide = w.value(f"icmp sge i64 {size}, {self.plan.strip}")
         long = w.value(f"icmp sge i64 %k, {w.value(f'mul i64 {users}, {LONG}')}")
         several = self.over(w, size, worth)
@@ -189,7 +189,7 @@ class _Product(Panels):
 
     def vector(self, name: str) -> None:
         """Some columns of few rows times a matrix, or some rows of a matrix times few columns."""
-        w, plan = Writer(self.text), self.plan
+        w, plan = FunctionWriter(self.text), self.plan
         self.words(w, *WORDS)
         row = name == "row"
         size = "%n" if row else "%m"
@@ -218,7 +218,7 @@ class _Product(Panels):
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def split(self, w: Writer) -> tuple[str, str, str]:
+    def split(self, w: FunctionWriter) -> tuple[str, str, str]:
         """Whether parts are columns, how many one unit is, and how many units there are."""
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
         unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {NARROW}")
@@ -227,7 +227,7 @@ class _Product(Panels):
 
     def part(self) -> None:
         """Some of the rows or columns."""
-        w = Writer(self.text)
+        w = FunctionWriter(self.text)
         self.words(w, "m", "n", "k", "out")
         by_columns, unit, _ = self.split(w)
         size = w.value(f"select i1 {by_columns}, i64 %n, i64 %m")

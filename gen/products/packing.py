@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from dlvm.gen.text.module import Carry, Text, Writer
+from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import DType
 
 from .micro_kernel import Vectors
@@ -31,7 +31,7 @@ def copy_function(text: Text, stored: DType, lanes: int, strip: int, columns: bo
 
 def copy_rows(text: Text, name: str, stored: DType, lanes: int, strip: int) -> None:
     """``to[c // strip * far + r * near + c % strip] = from[r * step + c]``, padded with zeros."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     v = Vectors(w, stored, lanes)
     whole = w.value(f"mul i64 {w.value(f'udiv i64 %cols, {strip}')}, {strip}")
     distance = w.value(f"mul i64 %step, {AHEAD}")
@@ -55,7 +55,7 @@ def copy_narrow(text: Text, name: str, stored: DType, lanes: int, strip: int) ->
     As many rows as fill some are copied together, strip by strip, and the last ones by
     themselves: what they write after a row is of the next one, or past the last one.
     """
-    w = Writer(text)
+    w = FunctionWriter(text)
     v = Vectors(w, stored, lanes)
     group = lanes // gcd(lanes, strip)
     rounded = -(-strip // lanes) * lanes
@@ -134,7 +134,7 @@ def copy_columns(text: Text, name: str, stored: DType, lanes: int, strip: int) -
     Columns past the end are the last one once more. The columns after these are asked for, as
     they come next, or in the next call.
     """
-    w = Writer(text)
+    w = FunctionWriter(text)
     v = Vectors(w, stored, lanes)
     last = w.value("sub i64 %cols, 1")
     whole = w.value(f"and i64 %rows, {-lanes}")

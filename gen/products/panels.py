@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dlvm.gen.loops.status import OUT_OF_MEMORY
 from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
 from dlvm.gen.runtime.tape import HALT
-from dlvm.gen.text.module import Text, Writer, declaration
+from dlvm.gen.text.module import FunctionWriter, Text, declaration
 
 from .macro_kernel import BATCH, LINE, SIGNATURE, Plan
-from .matrix_vector import MANY
+from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW, Vectors
 from .packing import copy_function
 
@@ -27,11 +27,11 @@ WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
 lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
 is null, and the environment that it is given; the context of the call."""
 POINTERS = ("x", "y", "out", "finish", "environment", "context")
-LARGE = 1 << 15
-"""Bytes of an operand from which copying pays, where at least MANY rows or columns use it."""
+COPIED_BYTES = 1 << 15
+"""Bytes of an operand from which copying pays, where COPIED_FROM rows or columns use it."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
-SMALL = 1 << 14
+STACK_BYTES = 1 << 14
 """Bytes of copies and tiles that lie on the stack."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
@@ -45,26 +45,30 @@ class Panels:
 
     # -- the call ------------------------------------------------------------------------------
 
-    def words(self, w: Writer, *names: str) -> None:
+    def words(self, w: FunctionWriter, *names: str) -> None:
         """Words of the call, under their names."""
         for name in names:
             at = w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
             w.do(f"%{name} = load {'ptr' if name in POINTERS else 'i64'}, ptr {at}, align 8")
 
-    def function(self, w: Writer, name: str, parameters: str, linkage: str = "internal ") -> None:
+    def function(
+        self, w: FunctionWriter, name: str, parameters: str, linkage: str = "internal "
+    ) -> None:
         """Finish a function."""
         self.text.functions[name] = w.function(f"{linkage}void @{name}({parameters})")
 
-    def least(self, w: Writer, x: str, y: str) -> str:
+    def least(self, w: FunctionWriter, x: str, y: str) -> str:
         """The smaller of two sizes."""
         return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
 
-    def ceiling(self, w: Writer, size: str, unit: str) -> str:
+    def ceiling(self, w: FunctionWriter, size: str, unit: str) -> str:
         """How many units cover a size."""
         up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
         return w.value(f"sdiv i64 {up}, {unit}")
 
-    def start(self, w: Writer, v: Vectors, name: str, row: str, col: str, transposed: bool) -> str:
+    def start(
+        self, w: FunctionWriter, v: Vectors, name: str, row: str, col: str, transposed: bool
+    ) -> str:
         """The address of an element of an operand."""
         far, near = (col, row) if transposed else (row, col)
         offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
@@ -72,7 +76,7 @@ class Panels:
 
     # -- what is copied ------------------------------------------------------------------------
 
-    def copied(self, w: Writer) -> tuple[str, str]:
+    def copied(self, w: FunctionWriter) -> tuple[str, str]:
         """Whether x, and whether y, is read through copies."""
         plan = self.plan
         x = y = "true"
@@ -81,12 +85,12 @@ class Panels:
             y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
         return x, y
 
-    def large(self, w: Writer, size: str, users: str) -> str:
+    def large(self, w: FunctionWriter, size: str, users: str) -> str:
         """Whether an operand with this many rows or columns is better copied."""
-        many = w.value(f"icmp sge i64 {users}, {MANY}")
-        return w.value(f"and i1 {self.over(w, size, LARGE)}, {many}")
+        many = w.value(f"icmp sge i64 {users}, {COPIED_FROM}")
+        return w.value(f"and i1 {self.over(w, size, COPIED_BYTES)}, {many}")
 
-    def over(self, w: Writer, size: str, bytes_: int) -> str:
+    def over(self, w: FunctionWriter, size: str, bytes_: int) -> str:
         """Whether an operand with this many rows or columns has more bytes than this."""
         elements = w.value(f"mul i64 %k, {size}")
         return w.value(f"icmp sgt i64 {elements}, {bytes_ // self.plan.stored.bytes}")
@@ -95,7 +99,7 @@ class Panels:
 
     def blocks(self) -> None:
         """Blocks of columns, in each all rows, or (where there is a tile) some of them."""
-        w = Writer(self.text)
+        w = FunctionWriter(self.text)
         self.words(w, "m", "n", "k", "out", "out.step", "context")
         plan, (height, width) = self.plan, self.tile
         v = plan.vectors(w)
@@ -134,7 +138,7 @@ class Panels:
 
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
-        w, plan = Writer(self.text), self.plan
+        w, plan = FunctionWriter(self.text), self.plan
         self.words(w, "m", "n", "k", "x", "x.step")
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
@@ -158,7 +162,7 @@ class Panels:
 
     def panel(self) -> None:
         """One panel of k of one block of columns; x lies copied at ``strips``, if it is copied."""
-        w, plan = Writer(self.text), self.plan
+        w, plan = FunctionWriter(self.text), self.plan
         self.words(w, *SIDES, "finish", "environment", "context")
         v = plan.vectors(w)
         _, y_copied = self.copied(w)
@@ -200,7 +204,7 @@ class Panels:
 
     def copied_panels(self) -> None:
         """Rows as many as stay near, in them panels of k: each of x is copied once."""
-        w, plan = Writer(self.text), self.plan
+        w, plan = FunctionWriter(self.text), self.plan
         self.words(w, "k", "x", "x.step", "out", "out.step", "context")
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
@@ -231,25 +235,25 @@ class Panels:
         bounds = "i64 %rows.start, i64 %rows.end, i64 %cols.start, i64 %cols.end"
         self.function(w, "copied", f"ptr %call, {bounds}")
 
-    def strip_size(self, w: Writer, depth: str) -> str:
+    def strip_size(self, w: FunctionWriter, depth: str) -> str:
         """Elements of a strip of a copied y: it is turned in squares, the last of them whole."""
         up = w.value(f"add i64 {depth}, {self.plan.lanes - 1}")
         return w.value(f"mul i64 {w.value(f'and i64 {up}, {-self.plan.lanes}')}, {self.plan.strip}")
 
-    def panel_size(self, w: Writer, cols: str) -> str:
+    def panel_size(self, w: FunctionWriter, cols: str) -> str:
         """Bytes of a copied panel of so many columns of y."""
         each = self.strip_size(w, self.least(w, "%k", str(self.plan.depth)))
         strips = self.ceiling(w, cols, str(self.plan.strip))
         return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
 
-    def x_size(self, w: Writer, rows: str, depth: str) -> str:
+    def x_size(self, w: FunctionWriter, rows: str, depth: str) -> str:
         """Bytes of so many rows of a copied x, the last strip of them whole."""
         strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
         row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
         return w.value(f"mul i64 {strips}, {row}")
 
     @contextmanager
-    def room(self, w: Writer, sizes: Sequence[str]) -> Generator[list[str]]:
+    def room(self, w: FunctionWriter, sizes: Sequence[str]) -> Generator[list[str]]:
         """Memory of so many bytes each for what is written inside: little of it is on the stack.
 
         What is inside does not run if there is none.
@@ -259,8 +263,8 @@ class Panels:
             places.append(size)
             up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
             size = w.value(f"and i64 {up}, {-LINE}")
-        own = w.array(f"[{SMALL} x i8]", LINE)
-        large = w.value(f"icmp sgt i64 {size}, {SMALL}")
+        own = w.array(f"[{STACK_BYTES} x i8]", LINE)
+        large = w.value(f"icmp sgt i64 {size}, {STACK_BYTES}")
         whole = w.value(f"add i64 {size}, {LINE}")
         given = w.maybe(large, "ptr", own, lambda: w.call("ptr", "malloc", ("i64", whole)))
         none = w.value(f"icmp eq ptr {given}, null")
@@ -276,7 +280,7 @@ class Panels:
             with w.when(large):
                 w.call("void", "free", ("ptr", given))
 
-    def copy_x(self, w: Writer, top: str, p: str, rows: str, depth: str, to: str) -> None:
+    def copy_x(self, w: FunctionWriter, top: str, p: str, rows: str, depth: str, to: str) -> None:
         """Copy some rows and steps of k of x."""
         plan = self.plan
         x = self.start(w, plan.vectors(w), "x", top, p, plan.x_transposed)

@@ -18,9 +18,9 @@ from dlvm.ir.dims import substitute, symbols
 from .liveness import Liveness, around
 from .steps import (
     Ask,
-    Check,
+    CallFunction,
     Copy,
-    Enter,
+    EndUnless,
     For,
     Given,
     If,
@@ -43,7 +43,7 @@ TYPICAL = 100
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class MergedStorages:
     """Storages that are one memory, and those that must not join them."""
 
     members: set[Storage]
@@ -92,13 +92,13 @@ def _typical(size: Dim) -> int:
     return known if isinstance(known, int) else TYPICAL
 
 
-def _groups(program: Program, copies: list[Copy]) -> dict[Storage, Group]:
+def _groups(program: Program, copies: list[Copy]) -> dict[Storage, MergedStorages]:
     moved = {v.storage for copy in copies for v in (copy.source, copy.target)}
     enemies = interference(program, moved | {a for s in moved for a in around(s)})
-    groups: dict[Storage, Group] = {}
+    groups: dict[Storage, MergedStorages] = {}
     for s in moved:
         needed = s.loops if isinstance(s.place, Within) else ()
-        groups[s] = Group({s}, enemies[s], s.place, s.loops, needed)
+        groups[s] = MergedStorages({s}, enemies[s], s.place, s.loops, needed)
     return groups
 
 
@@ -120,7 +120,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
                 for other in live:
                     if other is not source and other not in around(view.storage):
                         apart(target, other)
-        if isinstance(step, Launch | Ask | Enter):
+        if isinstance(step, Launch | Ask | CallFunction):
             pairs = overlaps_forbidden(step) if isinstance(step, Launch) else _all_apart(step)
             for a, b in pairs:
                 if a in among and b in among:
@@ -130,7 +130,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
     return found
 
 
-def _all_apart(step: Ask | Enter) -> list[tuple[Storage, Storage]]:
+def _all_apart(step: Ask | CallFunction) -> list[tuple[Storage, Storage]]:
     """What a function writes is nothing else that it reads or writes."""
     touched = dict.fromkeys(v.storage for v in (*reads(step), *step.results))
     return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
@@ -148,7 +148,7 @@ def overlaps_forbidden(step: Launch) -> list[tuple[Storage, Storage]]:
     ]
 
 
-def _friends(a: Group, b: Group) -> bool:
+def _friends(a: MergedStorages, b: MergedStorages) -> bool:
     if a.enemies & b.members or (a.place is not None and b.place is not None):
         return False
     common = _common(a.loops, b.loops)
@@ -162,7 +162,7 @@ def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
     return a[:same]
 
 
-def _join(groups: dict[Storage, Group], a: Group, b: Group) -> None:
+def _join(groups: dict[Storage, MergedStorages], a: MergedStorages, b: MergedStorages) -> None:
     big, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
     big.loops = _common(a.loops, b.loops)
     big.needed_loops = max(a.needed_loops, b.needed_loops, key=len)
@@ -176,7 +176,7 @@ def _join(groups: dict[Storage, Group], a: Group, b: Group) -> None:
 class _Resolved:
     """The same steps on what the groups have become; copies onto themselves are gone."""
 
-    def __init__(self, groups: dict[Storage, Group]) -> None:
+    def __init__(self, groups: dict[Storage, MergedStorages]) -> None:
         self.groups = groups
         self.homes: dict[Storage, tuple[Storage, Dim]] = {}
 
@@ -195,7 +195,7 @@ class _Resolved:
                 self.homes.update((member, (first, 0)) for member in group.members)
         return self.homes[storage]
 
-    def _head(self, group: Group) -> Storage:
+    def _head(self, group: MergedStorages) -> Storage:
         placed = [m for m in group.members if m.place is not None]
         return placed[0] if placed else min(group.members, key=lambda m: (len(m.name), m.name))
 
@@ -238,12 +238,12 @@ class _Resolved:
                 return Push(self.view(tape), self.views(xs), self.view(result))
             case Pop(tape=tape, xs=xs, result=result):
                 return Pop(self.view(tape), self.views(xs), self.view(result))
-            case Check(condition=condition):
+            case EndUnless(condition=condition):
                 return replace(step, condition=self.view(condition))
             case Show(x=x):
                 return replace(step, x=self.view(x))
             case Ask(xs=xs, results=results):
                 return replace(step, xs=self.views(xs), results=self.views(results))
-            case Enter(arguments=arguments, results=results):
+            case CallFunction(arguments=arguments, results=results):
                 views = {"arguments": self.views(arguments), "results": self.views(results)}
                 return replace(step, **views)

@@ -189,7 +189,7 @@ class Lowering:
         name = self.book.trip(body, self.symbols)
         results = [self.room(r.type) for r in body.results]
         sizes = tuple(map(symbol, self.symbols))
-        self.steps.append(p.Enter(name, tuple(arguments), tuple(results), sizes))
+        self.steps.append(p.CallFunction(name, tuple(arguments), tuple(results), sizes))
         return results
 
     @contextmanager
@@ -286,7 +286,7 @@ def reshape(low: Lowering, op: Reshape, xs: list[View]) -> list[View]:
 @lowers(Assert)
 def check(low: Lowering, op: Assert, xs: list[View]) -> list[View]:
     """A step that may leave."""
-    low.steps.append(p.Check(xs[0], code_of(op)))
+    low.steps.append(p.EndUnless(xs[0], code_of(op)))
     return []
 
 
@@ -419,7 +419,7 @@ def enter(low: Lowering, op: Call, xs: list[View]) -> list[View]:
         for j, t in enumerate(op.result_types)
     ]
     here = tuple(sizes[name] for name in names)
-    low.steps.append(p.Enter(fn.name, tuple(arguments), tuple(results), here))
+    low.steps.append(p.CallFunction(fn.name, tuple(arguments), tuple(results), here))
     return results
 
 

@@ -25,9 +25,9 @@ from dlvm.ir.taps import Line, record
 from .memory import Arena, plan
 from .steps import (
     Ask,
-    Check,
+    CallFunction,
     Copy,
-    Enter,
+    EndUnless,
     For,
     Given,
     If,
@@ -159,11 +159,11 @@ class Machine:
                 for x, value in zip(xs, values, strict=True):
                     self.array(x)[...] = value
                 self.array(result)[...] = below
-            case Check(condition=condition, code=code):
+            case EndUnless(condition=condition, code=code):
                 if not self.array(condition):
                     self.status[0] = code
                 self.leave_if_failed()
-            case Enter():
+            case CallFunction():
                 self.enter(step)
             case Ask(xs=xs, results=results, sizes=sizes, index=index):
                 op, names = self.program.calls[index]
@@ -178,7 +178,7 @@ class Machine:
                 else:
                     self.write(Line(label, self.array(x).copy()))
 
-    def enter(self, step: Enter) -> None:
+    def enter(self, step: CallFunction) -> None:
         """Run another function of the program, on copies of what it overwrites."""
         callee = replace(self.program.callee(step.callee), callees=self.program.callees)
         sizes = dict(zip(callee.symbols, map(self.size, step.sizes), strict=True))

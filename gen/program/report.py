@@ -18,7 +18,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import Expr, maximum, minimum, substitute
 
 from .memory import ALIGNMENT, plan
-from .steps import Copy, Enter, For, If, Launch, Program, Step, While
+from .steps import CallFunction, Copy, For, If, Launch, Program, Step, While
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def activation_bytes(program: Program) -> Dim:
     def leased(part: Program, sizes: Mapping[str, Dim], above: frozenset[str]) -> Dim:
         most: Dim = 0
         for step in part.walk():
-            if isinstance(step, Enter) and step.callee not in above:
+            if isinstance(step, CallFunction) and step.callee not in above:
                 callee = program.callee(step.callee)
                 given = (substitute(d, sizes) for d in step.sizes)
                 known = dict(zip(callee.symbols, given, strict=True))
@@ -95,7 +95,7 @@ def _entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], D
     """A cost, where a function that is entered costs what its steps do, as do trips inside."""
 
     def entering(step: Step) -> Dim:
-        if not isinstance(step, Enter):
+        if not isinstance(step, CallFunction):
             return cost(step)
         callee = whole.callee(step.callee)
         sizes = dict(zip(callee.symbols, step.sizes, strict=True))
@@ -121,7 +121,7 @@ def program_work(program: Program) -> Dim:
 
 
 def _unbounded(step: Step, whole: Program) -> bool:
-    recursion = isinstance(step, Enter) and not whole.callee(step.callee).trip
+    recursion = isinstance(step, CallFunction) and not whole.callee(step.callee).trip
     return recursion or isinstance(step, While)
 
 

@@ -161,7 +161,7 @@ class Pop:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Check:
+class EndUnless:
     """End the call with this code unless the condition holds."""
 
     condition: View
@@ -190,7 +190,7 @@ class Ask:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Enter:
+class CallFunction:
     """Run another function of the program on memory of its own.
 
     ``sizes`` are what its symbols are here. A donated argument is also the result that
@@ -207,7 +207,9 @@ Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Called: TypeAlias = tuple[Op, tuple[str, ...]]
 """An operation whose reference is called, and the names of the sizes that a call of it passes."""
-Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | Check | Show | Ask | Enter
+Step: TypeAlias = (
+    Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Ask | CallFunction
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -281,7 +283,7 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def may_raise(step: Step) -> bool:
     """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, Check | Ask | Enter) or (
+    return isinstance(step, EndUnless | Ask | CallFunction) or (
         isinstance(step, Launch) and step.kernel.may_raise
     )
 
@@ -293,7 +295,7 @@ def reads(step: Step) -> list[View]:
             return step.roles("in", "inout")
         case Copy(source=source):
             return [source]
-        case If(condition=condition) | While(condition=condition) | Check(condition=condition):
+        case If(condition=condition) | While(condition=condition) | EndUnless(condition=condition):
             return [condition]
         case Push(tape=tape, xs=xs):
             return [tape, *xs]
@@ -303,7 +305,7 @@ def reads(step: Step) -> list[View]:
             return [x]
         case Ask(xs=xs):
             return [*xs]
-        case Enter(arguments=arguments):
+        case CallFunction(arguments=arguments):
             return [*arguments]
         case For():
             return []
@@ -320,7 +322,7 @@ def writes(step: Step) -> list[View]:
             return [result]
         case Pop(xs=xs, result=result):
             return [*xs, result]
-        case Ask(results=results) | Enter(results=results):
+        case Ask(results=results) | CallFunction(results=results):
             return [*results]
         case _:
             return []

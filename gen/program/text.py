@@ -5,9 +5,9 @@ from __future__ import annotations
 from .memory import Arena, plan
 from .steps import (
     Ask,
-    Check,
+    CallFunction,
     Copy,
-    Enter,
+    EndUnless,
     For,
     Given,
     If,
@@ -84,7 +84,7 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
             lines.append(indent + leaf_text(step))
 
 
-def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Ask | Enter) -> str:
+def leaf_text(step: Launch | Copy | Push | Pop | EndUnless | Show | Ask | CallFunction) -> str:
     """A step without steps inside."""
     match step:
         case Launch():
@@ -95,9 +95,9 @@ def leaf_text(step: Launch | Copy | Push | Pop | Check | Show | Ask | Enter) -> 
             return f"push ({_list(step.xs)}) on {view_text(step.tape)} -> {view_text(step.result)}"
         case Pop():
             return f"pop ({_list(step.xs)}) off {view_text(step.tape)} -> {view_text(step.result)}"
-        case Check():
+        case EndUnless():
             return f"check {view_text(step.condition)} code {step.code}"
-        case Enter():
+        case CallFunction():
             sizes = f" sizes ({', '.join(map(str, step.sizes))})" if step.sizes else ""
             results = _list(step.results)
             return f"enter @{step.callee}({_list(step.arguments)}) -> ({results}){sizes}"

@@ -18,7 +18,7 @@ from . import tape
 
 UNKNOWN = 1 << 20
 """What a thread has at least where nothing tells how large its stack is."""
-MOST = 1 << 26
+MAX_ACTIVATIONS = 1 << 26
 ATTRIBUTES = 256
 """Room for the attributes of a thread, more than they take on any machine."""
 
@@ -38,7 +38,7 @@ def stack_budget(kernels: int) -> int:
     That is half of what is left where kernels take so many; Python, which called, has the other.
     """
     if not _KNOWN.size:
-        _KNOWN.size = min(_own() or threading.stack_size() or _limit(), 2 * MOST)
+        _KNOWN.size = min(_own() or threading.stack_size() or _limit(), 2 * MAX_ACTIVATIONS)
     return max(0, _KNOWN.size - kernels) // 2
 
 

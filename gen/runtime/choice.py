@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 
 from . import tape
 
@@ -87,7 +87,7 @@ def functions() -> str:
 class _Words:
     """Words that several threads read and write."""
 
-    def __init__(self, w: Writer, base: str) -> None:
+    def __init__(self, w: FunctionWriter, base: str) -> None:
         self.w, self.base = w, base
 
     def at(self, index: int | str) -> str:
@@ -105,7 +105,7 @@ def _begin(text: Text) -> str:
 
     It gives the time, or 0 where the call is too short to be timed.
     """
-    w = Writer(text)
+    w = FunctionWriter(text)
     short = w.value(f"icmp sle i64 %work, {BUSY}")
     way = _Words(w, _record(w)).get(Record.WAY)
     one = w.value(f"or i1 {short}, {w.value(f'icmp eq i64 {way}, {ONE}')}")
@@ -123,7 +123,7 @@ def _begin(text: Text) -> str:
 
 def _end(text: Text) -> str:
     """``choice_end(choice, work, context, started)`` notes how long the call took."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     with w.when(w.value("icmp ne i64 %started, 0")):
         took = w.value(f"sub i64 {_now(w)}, %started")
         threads = _Words(w, "%context").get(tape.THREADS)
@@ -132,7 +132,7 @@ def _end(text: Text) -> str:
     return w.function("void @choice_end(ptr %choice, i64 %work, ptr %context, i64 %started)")
 
 
-def _record(w: Writer) -> str:
+def _record(w: FunctionWriter) -> str:
     """The record of calls of this much work."""
     zeros = w.value("call i64 @llvm.ctlz.i64(i64 %work, i1 false)")
     least = w.value(f"call i64 @llvm.umin.i64(i64 {zeros}, i64 {63 - SMALLEST})")
@@ -144,7 +144,7 @@ def _record(w: Writer) -> str:
     )
 
 
-def _now(w: Writer) -> str:
+def _now(w: FunctionWriter) -> str:
     """The time in nanoseconds."""
     time = w.array("[2 x i64]", 16)
     clock = w.value(f"inttoptr i64 {_Words(w, '%choice').get(Head.CLOCK)} to ptr")
@@ -156,7 +156,7 @@ def _now(w: Writer) -> str:
 
 def _note(text: Text) -> str:
     """``choice_note(record, way, took)``: what is learnt from one call."""
-    w = Writer(text)
+    w = FunctionWriter(text)
     record = _Words(w, "%record")
     _leave_unless(w, w.value(f"icmp eq i64 %way, {record.get(Record.WAY)}"))
     seen = w.value(f"add i64 {record.get(Record.SEEN)}, 1")
@@ -184,7 +184,7 @@ def _note(text: Text) -> str:
     return w.function("void @choice_note(ptr %record, i64 %way, i64 %took)")
 
 
-def _judge(w: Writer, record: _Words, median: str, spent: str) -> None:
+def _judge(w: FunctionWriter, record: _Words, median: str, spent: str) -> None:
     """Keep the faster way of two: all threads where they save more than a sixteenth."""
     other = record.get(Record.SCORE)
     trying_one = w.value(f"icmp eq i64 %way, {ONE}")
@@ -205,7 +205,7 @@ def _judge(w: Writer, record: _Words, median: str, spent: str) -> None:
     record.set(Record.STATE, f"{SETTLED}")
 
 
-def _reconsider(w: Writer, record: _Words, median: str, now: tuple[str, str]) -> None:
+def _reconsider(w: FunctionWriter, record: _Words, median: str, now: tuple[str, str]) -> None:
     """Try the other way if neither was tried, the pause is over, or calls have become slower."""
     state, spent = now
     first = w.value(f"icmp eq i64 {state}, {FIRST}")
@@ -223,7 +223,7 @@ def _reconsider(w: Writer, record: _Words, median: str, now: tuple[str, str]) ->
     record.set(Record.STATE, f"{TRYING}")
 
 
-def _leave_unless(w: Writer, condition: str) -> None:
+def _leave_unless(w: FunctionWriter, condition: str) -> None:
     gone, going = w.name("gone"), w.name("go")
     w.branch(condition, going, gone)
     w.label(gone)
@@ -231,7 +231,7 @@ def _leave_unless(w: Writer, condition: str) -> None:
     w.label(going)
 
 
-def _median(w: Writer, five: list[str]) -> str:
+def _median(w: FunctionWriter, five: list[str]) -> str:
     """The middle one of five numbers."""
 
     def least(x: str, y: str) -> str:

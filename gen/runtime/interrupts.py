@@ -24,7 +24,7 @@ import numpy as np
 from dlvm.gen.loops.status import INTERRUPTED
 from dlvm.gen.program.report import step_work
 from dlvm.gen.program.steps import For, If, Launch, Step, While
-from dlvm.gen.text.module import Text, Writer
+from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import maximum
 
@@ -37,7 +37,7 @@ PAUSE = 40_000_000
 """Nanoseconds between two questions."""
 TRIP = 64
 """What a trip counts besides its kernels."""
-LARGE = 1 << 20
+COUNTED_WORK = 1 << 20
 """A kernel of so much work, or of unknown work, is counted where it stands."""
 
 ENSURE, CHECK, FETCH, RELEASE, IDENT, MAIN, CLOCK = range(7)
@@ -48,7 +48,7 @@ def is_large(step: Step) -> bool:
     if not isinstance(step, Launch):
         return False
     work = step_work(step)
-    return not isinstance(work, int) or work >= LARGE
+    return not isinstance(work, int) or work >= COUNTED_WORK
 
 
 def of_trip(steps: Sequence[Step]) -> Dim:
@@ -214,13 +214,13 @@ entry:
 threads count at once, and the word that ends the call is read."""
 
 
-def halted(text: Text, w: Writer) -> str:
+def halted(text: Text, w: FunctionWriter) -> str:
     """Whether the call is to end, as code may ask anywhere."""
     include_ask(text)
     return w.value("call i1 @ask_halted(ptr %context)")
 
 
-def return_if_halted(text: Text, w: Writer) -> None:
+def return_if_halted(text: Text, w: FunctionWriter) -> None:
     """End a function without a result: what comes next must not use what is half done."""
     gone, going = w.name("halted"), w.name("go")
     w.branch(halted(text, w), gone, going)
@@ -229,7 +229,7 @@ def return_if_halted(text: Text, w: Writer) -> None:
     w.label(going)
 
 
-def ask_in_kernel(text: Text, w: Writer, work: str) -> None:
+def ask_in_kernel(text: Text, w: FunctionWriter, work: str) -> None:
     """Count work in a kernel; where enough is done, ask, and return if that raises."""
     include_ask(text)
     w.do(f"call void @ask_after(ptr %context, i64 {work})")

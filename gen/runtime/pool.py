@@ -43,7 +43,7 @@ from .tape import HALT, POOL, THREADS
 SPIN_SECONDS = 50e-6
 """For how long a worker waits for the next job before it sleeps."""
 
-PIECE = 64
+GRAINS_IN_PIECE = 64
 """Grains that a thread takes on before it looks whether the call is to end: some 0.1 ms."""
 
 FORK = f"""
@@ -64,7 +64,7 @@ large:
   store ptr %body, ptr %body.at
   %env.at = getelementptr i64, ptr %job, i64 2
   store ptr %env, ptr %env.at
-  %piece = mul i64 %grain, {PIECE}
+  %piece = mul i64 %grain, {GRAINS_IN_PIECE}
   %piece.at = getelementptr i64, ptr %job, i64 3
   store i64 %piece, ptr %piece.at
   %pool.at = getelementptr i64, ptr %context, i64 {POOL}
@@ -214,7 +214,7 @@ def _set_signals(pool: ctypes.Array[ctypes.c_int64]) -> None:
 def _set_seats(pool: ctypes.Array[ctypes.c_int64], start: int, spins: int) -> None:
     """Threads beyond the cores don't spin."""
     own = cores()
-    for t in range(words.MOST):
+    for t in range(words.MAX_THREADS):
         seat = words.SEATS + words.SEAT * t
         pool[seat + words.NUMBER], pool[seat + words.POOL] = t, start
         pool[seat + words.SPINS] = spins if t < own else 1

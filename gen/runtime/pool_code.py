@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from . import choice
 
-MOST = 256
+MAX_THREADS = 256
 """Threads at most."""
 PARTS = 4
 """Parts of a job for each thread, so that one that is late is helped."""
@@ -27,7 +27,7 @@ STATE, BODY, ENV, COUNT, GRAIN, GRAINS, CUT, THREADS = range(24, 32)
 SIGNALS = 32  # the signals that workers don't take: 128 bytes
 SEATS, SEAT = 48, 8
 NEXT, END, NUMBER, POOL, THREAD, SPINS, MODE = range(7)
-SIZE = SEATS + SEAT * MOST
+SIZE = SEATS + SEAT * MAX_THREADS
 
 OPEN = 1 << 31
 INSIDE = OPEN - 1
@@ -149,7 +149,7 @@ entry:
   %worker.at = getelementptr i64, ptr %pool, i64 {WORKER}
   %worker = load atomic ptr, ptr %worker.at monotonic, align 8
   %started.at = getelementptr i64, ptr %pool, i64 {STARTED}
-  %most = call i64 @llvm.umin.i64(i64 %wanted, i64 {MOST})
+  %most = call i64 @llvm.umin.i64(i64 %wanted, i64 {MAX_THREADS})
   br label %one
 one:
   %t = load atomic i64, ptr %started.at monotonic, align 8

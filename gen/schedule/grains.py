@@ -49,7 +49,7 @@ PLAIN = 3
 """Words in a fold of columns that is mostly reading."""
 SORTING = 64
 """Units of putting one element in its place, or of finding one."""
-MANY = 16
+SHARED_PRODUCTS_FROM = 16
 """Products in a row are shared among threads from here on; fewer share each one's own work."""
 
 
@@ -149,7 +149,7 @@ def _few_products(loop: Loop) -> bool:
     turns: Dim = 1
     for s in _chain(loop):
         turns = turns * s.extent
-    return isinstance(turns, int) and turns < MANY
+    return isinstance(turns, int) and turns < SHARED_PRODUCTS_FROM
 
 
 # -- what a turn costs -----------------------------------------------------------------------------

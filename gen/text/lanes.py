@@ -14,7 +14,7 @@ from functools import reduce
 
 from dlvm.ir import BF16, F64, DType
 
-from .module import Lines, Writer
+from .module import FunctionWriter, Lines
 
 NAMES = {"bool": "i1", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
 
@@ -73,7 +73,7 @@ class Val:
         return vector(llvm_type(self.dtype), self.lanes)
 
 
-def splat(w: Writer, x: Val, lanes: int) -> Val:
+def splat(w: FunctionWriter, x: Val, lanes: int) -> Val:
     """The same value in every lane."""
     if x.lanes == lanes:
         return x
@@ -81,7 +81,9 @@ def splat(w: Writer, x: Val, lanes: int) -> Val:
     return Val(splat_text(w, element, x.text, lanes), x.dtype, lanes)
 
 
-def splat_text(w: Writer, element: str, x: str, lanes: int, into: Lines | None = None) -> str:
+def splat_text(
+    w: FunctionWriter, element: str, x: str, lanes: int, into: Lines | None = None
+) -> str:
     """An operand in every lane; a constant needs no instruction."""
     if lanes == 1:
         return x
@@ -103,7 +105,7 @@ class Whole:
 class Lanes:
     """Floating-point and bit arithmetic on operands of f32 or f64."""
 
-    def __init__(self, w: Writer, dtype: DType, lanes: int) -> None:
+    def __init__(self, w: FunctionWriter, dtype: DType, lanes: int) -> None:
         self.w, self.dtype, self.lanes = w, dtype, lanes
         self.f32 = dtype.bits == 32
         element, bits = llvm_type(dtype), f"i{dtype.bits}"

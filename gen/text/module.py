@@ -99,14 +99,14 @@ class Carry:
 
 
 @dataclass(slots=True)
-class Turn:
+class Iteration:
     """One turn of a loop: the index, and where values that don't change in it are written."""
 
     index: str
     head: Lines
 
 
-class Writer:
+class FunctionWriter:
     """Writes one function body; ``head`` is where what depends on arguments alone goes.
 
     Before it stand the ``arrays``: LLVM divides sizes in blocks of their own, and memory that is
@@ -212,7 +212,7 @@ class Writer:
     @contextmanager
     def loop(
         self, start: str, stop: str, step: int | str = 1, carried: Sequence[Carry] = ()
-    ) -> Generator[Turn]:
+    ) -> Generator[Iteration]:
         """``for index in range(start, stop, step)``; carried values are read after it."""
         before, body, end = self._block, self.name("body"), self.name("end")
         index, following = f"%{self.name('i')}", f"%{self.name('i')}"
@@ -227,7 +227,7 @@ class Writer:
         for c in carried:
             c.now = c.next = f"%{self.name('c')}"
         names = [c.now for c in carried]
-        yield Turn(index, head)
+        yield Iteration(index, head)
         self.do(f"{following} = add nsw i64 {index}, {step}")
         more = self.value(f"icmp slt i64 {following}, {stop}")
         last = self._block

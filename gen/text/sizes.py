@@ -17,7 +17,7 @@ from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
 
 from .lanes import splat_text, vector
-from .module import Lines, Writer
+from .module import FunctionWriter, Lines
 
 HIDDEN = symbol("%hidden")
 
@@ -59,7 +59,7 @@ class Vector:
 class Offsets:
     """Writes indices; ``defined`` are other names for some."""
 
-    def __init__(self, w: Writer) -> None:
+    def __init__(self, w: FunctionWriter) -> None:
         self.w = w
         self.scopes = [Scope(w.head)]
         self.defined: dict[str, Dim] = {}
@@ -289,7 +289,7 @@ class Offsets:
 class _Division:
     """Instructions for the functions that have no polynomial form, on scalars or vectors."""
 
-    def __init__(self, w: Writer, type_: str, lanes: int, into: Lines | None) -> None:
+    def __init__(self, w: FunctionWriter, type_: str, lanes: int, into: Lines | None) -> None:
         self.w, self.type, self.lanes, self.into = w, type_, lanes, into
         self.truth = vector("i1", lanes)
 
@@ -331,7 +331,7 @@ class _Division:
 
 
 def divided(
-    w: Writer, call: Call, a: str, b: str, type_: str, lanes: int, into: Lines | None
+    w: FunctionWriter, call: Call, a: str, b: str, type_: str, lanes: int, into: Lines | None
 ) -> str:
     """``floordiv``, ``mod``, ``min`` or ``max``; by zero, 0."""
     by = _Division(w, type_, lanes, into)

@@ -42,11 +42,11 @@ def fuse(module: Module) -> Module:
 
 def fused(fn: Function) -> Function:
     """One body, and those inside, as kernels."""
-    return Writer(fn).function()
+    return KernelWriter(fn).function()
 
 
 @dataclass
-class Writer:
+class KernelWriter:
     """Writes the groups of one body as kernels."""
 
     fn: Function
@@ -133,7 +133,7 @@ class Writer:
         keys = self.keys[group]
         params: dict[Key, Param] = {k: Param(_type(k), f"x{i}") for i, k in enumerate(keys)}
         with (inside := Builder()):
-            env = Inside(self.groups, params)
+            env = KernelBody(self.groups, params)
             for op in group.members:
                 env.write(op)
         exports = [v for v in self._results(group) if v in self.exports[group]]
@@ -150,7 +150,7 @@ class Writer:
 
 
 @dataclass
-class Inside:
+class KernelBody:
     """The body of one kernel while it is written."""
 
     groups: Partition

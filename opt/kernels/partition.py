@@ -38,7 +38,7 @@ from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 DEEPEST = 24
 Scattering = Scatter | Update
 Joining = Elementwise | Reduction | Running | Gather | Concat | Pad
-Place = tuple[Op, int]
+OperandPosition = tuple[Op, int]
 Key = Value | Group
 
 
@@ -62,7 +62,7 @@ class Partition:
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
-    stored: dict[Place, Group] = field(default_factory=dict["Place", Group])
+    stored: dict[OperandPosition, Group] = field(default_factory=dict["OperandPosition", Group])
     groups: list[Group] = field(default_factory=list[Group])
     last_acting: Group | None = None
     before: dict[Group, Group | None] = field(default_factory=dict[Group, "Group | None"])

@@ -20,7 +20,7 @@ from dlvm.ir.dims import Expr
 from .groups import MOST_OPS, Group
 from .partition import Key, Partition
 
-SMALL = 1 << 15
+SMALL_BYTES = 1 << 15
 """Bytes up to which it does not matter for how long a value is kept."""
 MOST_BUFFERS = 64
 """Values that one kernel reads and writes in memory."""
@@ -93,4 +93,4 @@ def _large(key: Key) -> bool:
     if isinstance(key, Group):
         return True
     size = key.type.size * key.dtype.bytes
-    return isinstance(size, Expr) or size > SMALL
+    return isinstance(size, Expr) or size > SMALL_BYTES

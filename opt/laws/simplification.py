@@ -17,7 +17,7 @@ from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scal
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
 from dlvm.passes import function_pass
 
-SMALL = 1024
+FOLDED_ELEMENTS = 1024
 
 
 @function_pass
@@ -169,7 +169,7 @@ def _computed(op: Op) -> Value | None:
 
 def _small_array(x: Value) -> Array | None:
     if isinstance(x, Constant):
-        return x.value if x.value.size <= SMALL else None
+        return x.value if x.value.size <= FOLDED_ELEMENTS else None
     number = scalar_value(x)
     if number is None or not _small(x.type):
         return None
@@ -177,7 +177,7 @@ def _small_array(x: Value) -> Array | None:
 
 
 def _small(t: TensorType) -> bool:
-    return all(isinstance(d, int) for d in t.shape) and evaluate(t.size, {}) <= SMALL
+    return all(isinstance(d, int) for d in t.shape) and evaluate(t.size, {}) <= FOLDED_ELEMENTS
 
 
 def _frozen(array: Array | np.generic) -> Array:

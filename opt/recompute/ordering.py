@@ -50,7 +50,7 @@ def ordered(fn: Function, owned: Owned) -> Function:
         return op.rebuild(mapped(op.operands, env), **changed).results if changed else None
 
     fn = readers_first(transform(fn, visit), owned)
-    later = Schedule(fn, owned).latest_first()[::-1]
+    later = ListScheduler(fn, owned).latest_first()[::-1]
     better = peak(fn, later, owned.values()) < peak(fn, fn.ops, owned.values())
     return replace(fn, ops=tuple(_allowed(fn.ops, later))) if better else fn
 
@@ -134,7 +134,7 @@ def _closure(
     return sorted(needed, key=index.__getitem__)
 
 
-class Storage:
+class StorageRoots:
     """Which values are memory of their own, and how much."""
 
     def __init__(self, fn: Function, owned: Iterable[Param]) -> None:
@@ -165,13 +165,13 @@ def typical_bytes(t: TensorType) -> int:
     return typical(size_in_bytes(t))
 
 
-class Schedule:
+class ListScheduler:
     """Greedy scheduling of a body from its end."""
 
     def __init__(self, fn: Function, owned: Owned) -> None:
         self.ops, self.owned = fn.ops, owned
         self.index = {op: i for i, op in enumerate(fn.ops)}
-        self.storage = Storage(fn, owned.values())
+        self.storage = StorageRoots(fn, owned.values())
         self.live: set[Value] = set(self.storage.roots(fn.results))
         self.readers: dict[Value, list[Op]] = {}
         self.above: dict[Op, list[Op]] = {op: [] for op in fn.ops}
@@ -244,7 +244,7 @@ def peak(fn: Function, ops: Sequence[Op], owned: Iterable[Param]) -> int:
 
     A result weighs nothing that overwrites an operand of its type, which nobody reads after.
     """
-    storage = Storage(fn, owned)
+    storage = StorageRoots(fn, owned)
     last: dict[Value, int] = dict.fromkeys(storage.roots(fn.results), len(ops))
     for i, op in enumerate(ops):
         for v in (*storage.roots(op.operands), *storage.roots(op.results)):

@@ -19,9 +19,9 @@ from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import Kernel
 from dlvm.opt.facts import pure
 
-from .ordering import Storage, alive_inside, overwritten, overwritten_bytes
+from .ordering import StorageRoots, alive_inside, overwritten, overwritten_bytes
 
-STEPS = 400
+MOST_RECOMPUTED = 400
 TRIED = 4
 LARGEST = 48
 """How many operations may be run again for one value."""
@@ -101,12 +101,12 @@ class Lives:
         return total
 
 
-def _in_place(fn: Function) -> tuple[Storage, set[Value]]:
+def _in_place(fn: Function) -> tuple[StorageRoots, set[Value]]:
     """The memory of values, and what is written over there.
 
     A scatter writes into its operand if nobody reads that later.
     """
-    storage, written = Storage(fn, ()), set[Value]()
+    storage, written = StorageRoots(fn, ()), set[Value]()
     last: dict[Value, int] = {}
     for i, op in enumerate(fn.ops):
         last.update(dict.fromkeys(storage.roots(op.operands), i))
@@ -125,7 +125,7 @@ def _in_place(fn: Function) -> tuple[Storage, set[Value]]:
 def within(fn: Function, budget: int) -> Function:
     """The body with recomputation until no more than ``budget`` bytes are alive, if that can be."""
     lives = Lives(fn, (False,) * len(fn.ops))
-    for _ in range(STEPS):
+    for _ in range(MOST_RECOMPUTED):
         excess = lives.excess(budget)
         if not excess:
             break

@@ -51,7 +51,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
 
 
 def test_every_stage_of_a_long_compile_reports_at_doubled_times(lines, monkeypatch):
-    monkeypatch.setattr(progress, "LARGE", 700)
+    monkeypatch.setattr(progress, "LARGE_PROGRAM", 700)
     unrolled(600)(np.ones(3))
     times = [t for *_, t in lines()]
     assert times == [1, 2, 4, 8][: len(times)] and len(times) >= 3

@@ -157,7 +157,7 @@ def test_counts_may_be_whole_numbers_of_numpys(name: str, interpreted: None):
         plain = [np.asarray(r) for r in leaves(form.call(*given.args, **given.kwargs))]
         for key, value in given.arguments.items():
             kind = kinds._declared(name, parameters[key])
-            if kind in kinds.COUNTED and parameters[key].kind not in kinds.MANY:
+            if kind in kinds.COUNTED and parameters[key].kind not in kinds.VARIADIC:
                 given.arguments[key] = as_numpy_counts(value)
         found = [np.asarray(r) for r in leaves(form.call(*given.args, **given.kwargs))]
         for a, b in zip(plain, found, strict=True):

@@ -34,7 +34,7 @@ from dlvm.ops import (
 from dlvm.ops.flow.custom import Custom
 from dlvm.testing import GradientError, gradcheck
 from dlvm.testing.drawing.random_programs import TRACED, Program
-from dlvm.testing.gradients import Check
+from dlvm.testing.gradients import GradientCheck
 from dlvm.testing.levels import Levels
 from dlvm.testing.strategies import programs
 
@@ -296,7 +296,7 @@ def test_what_the_rules_give_passes_for_any_program(program: Program):
     wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
     levels = Levels(program.module, program.arrays, wrt, 2)
     names = tuple(main.params[i].name for i in wrt)
-    check = Check(levels, main.name, names, 4, np.random.default_rng(0))
+    check = GradientCheck(levels, main.name, names, 4, np.random.default_rng(0))
     try:
         with np.errstate(all="ignore"):
             check.run(compiled=False)

@@ -67,14 +67,14 @@ def named(module: Module, step: Pass) -> Failure:
 
 
 def test_fuse_names_the_operations_that_it_put_together(monkeypatch: pytest.MonkeyPatch):
-    right = fusion.Inside.operand
+    right = fusion.KernelBody.operand
 
     def swapped(self: Any, op: Op, i: int) -> Value:
         """Wrong only for what stands in one kernel with what it reads."""
         beside = any(isinstance(v, Exp) and v in self.values for v in op.operands)
         return right(self, op, 1 - i if isinstance(op, Sub) and beside else i)
 
-    monkeypatch.setattr(fusion.Inside, "operand", swapped)
+    monkeypatch.setattr(fusion.KernelBody, "operand", swapped)
     found = named(FUSED, fuse)
     assert found.kind == "answer"
     assert found.law is not None and found.law.name == "partition"

@@ -36,6 +36,32 @@ batched @bf of @f axes (0, 1) size 3
 """
 )
 
+CHAOTIC = parse("""dlvm 1
+func @main(%x0: f64[71]) -> f64[71,71] {
+  %0, %1 = scan [%x0], [], [] length=71 reverse=true : f64[71], f64[71,71]
+    body(%x0: f64[71]) -> (f64[71], f64[71]) {
+      %0 = mul %x0, %x0 : f64[71]
+      %1 = constant value=0.5 : f64
+      %2 = broadcast %1 shape=(71) axes=() : f64[71]
+      %3 = add %0, %2 : f64[71]
+      %4 = digamma %3 : f64[71]
+      %5 = sign %4 : f64[71]
+      return %4, %5
+    }
+  return %1
+}
+""")
+
+
+def test_signs_of_a_chaotic_recurrence_are_no_fault():
+    arrays = [np.random.default_rng(1).standard_normal(71)]
+    asked = Question(CHAOTIC, arrays)
+    assert differ(asked, asked.run(np.random.default_rng(2))) is None
+    steady = parse(str(CHAOTIC).replace("value=0.5", "value=9.0"))
+    asked = Question(steady, arrays)
+    (signs,) = asked.answer.results
+    assert differ(asked, Answer((np.where(signs == signs[3, 5], -signs, signs),))) is not None
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_are_compiled_rightly(seed):

@@ -134,7 +134,7 @@ def test_an_error_of_the_users_stays_one():
 
 
 def test_files_are_private_and_few(folder, monkeypatch):
-    monkeypatch.setattr(reproducer, "MOST", 3)
+    monkeypatch.setattr(reproducer, "KEPT_FILES", 3)
     module = parse("dlvm 1\nfunc @f(%x: f32) -> f32 {\n  return %x\n}\n")
     for i in range(5):
         assert reproducer.kept(module, Failure("crash", f"s{i}", "x")) is not None

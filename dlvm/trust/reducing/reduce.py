@@ -26,7 +26,7 @@ from .apart import bisect_apart, examine_apart, text_apart
 from .case import Case, Steps
 
 T = TypeVar("T")
-STEPS: tuple[Callable[[Case], Steps], ...] = (
+REDUCTIONS: tuple[Callable[[Case], Steps], ...] = (
     places.declared,
     places.focused,
     fewer.without_entries,
@@ -93,7 +93,7 @@ class Reduction:
             before = case.weight
             case = self.fewest_results(case)
             case = self.fewest_ops(case)
-            for step in STEPS:
+            for step in REDUCTIONS:
                 case = self.repeated(step, case)
             if case.weight >= before:
                 break

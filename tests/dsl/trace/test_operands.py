@@ -160,6 +160,16 @@ def test_an_integer_that_does_not_fit_is_refused():
         dlvm.function(lambda x: x + 300)(VALUES["uint8"])
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("x", [float("nan"), float("inf"), -float("inf"), 1e300, -3.7, 2.9])
+def test_python_floats_become_integers_as_astype_says(x: float, dtype: str):
+    limits = np.iinfo(dtype)
+    expected = 0 if x != x else int(min(max(x, limits.min), limits.max))
+    for found in (dlvm.astype(x, dtype), dlvm.full((), x, dtype), dlvm.asarray(x, dtype)):
+        assert found.dtype == dtype and found == expected
+    assert dlvm.astype(np.array([x]), dtype)[0] == expected
+
+
 def test_widening_to_f64_is_listed():
     @dlvm.function
     def f(x, n):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.lower.short_rows import LANES, MANY
+from dlvm.gen.lower.short_rows import DOUBLED_GROUPS_FROM, LANES
 from dlvm.target import Target
 from tests.gen.compiled import Compiled, interpret, kernel
 from tests.gen.values import same_bits
@@ -88,7 +88,9 @@ def test_every_processor_gives_the_same_bits(name, features, bits, kind, d):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(40, 64), (3, 35, 20), (2, 2, LANES, 9), (MANY + 35, 16)])
+@pytest.mark.parametrize(
+    "shape", [(40, 64), (3, 35, 20), (2, 2, LANES, 9), (DOUBLED_GROUPS_FROM + 35, 16)]
+)
 def test_a_row_comes_to_the_same_bits_alone(kind, shape):
     x, y = (np.random.default_rng(i).standard_normal(shape).astype(kind) for i in range(2))
     for f, arguments in ((spread, (x,)), (norms, (x, y)), (logsumexp, (x,)), (softmax, (x,))):

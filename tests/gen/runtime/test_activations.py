@@ -16,7 +16,7 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.interpreter import run_program
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.text import program_text
-from dlvm.gen.runtime.activations import MOST, stack_budget
+from dlvm.gen.runtime.activations import MAX_ACTIVATIONS, stack_budget
 from dlvm.gen.text.module import PRODUCT, Text
 from dlvm.ir import F16, F32, F64, I8
 from dlvm.opt.pipelines import DEFAULT
@@ -107,7 +107,7 @@ def in_thread(size, call):
 def test_the_budget_is_half_a_stack_but_what_kernels_take():
     found = in_thread(1 << 18, lambda: stack_budget(0))
     assert 1 << 17 <= found <= 1 << 19  # a stack that is used again may be four times as large
-    assert 0 < stack_budget(0) <= MOST
+    assert 0 < stack_budget(0) <= MAX_ACTIVATIONS
     assert stack_budget(1 << 20) == stack_budget(0) - (1 << 19)
     assert stack_budget(1 << 40) == 0
 

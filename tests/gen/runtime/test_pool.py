@@ -130,8 +130,8 @@ def test_parts_are_whole_grains_but_the_last(fork, threads):
         grains = -(-count // grain)
         shared = threads > 1 and pool.address(threads)
         most = min(pool_code.PARTS * threads, grains) if shared else 1
-        piece = pool.PIECE * grain if grains > 1 else count
-        assert most <= len(parts) <= most + grains // pool.PIECE + 1
+        piece = pool.GRAINS_IN_PIECE * grain if grains > 1 else count
+        assert most <= len(parts) <= most + grains // pool.GRAINS_IN_PIECE + 1
         assert all(b - a <= piece for a, b in parts)
 
 
