@@ -212,7 +212,7 @@ def _is_chaotic(a: Array, allowed: Array) -> bool:
     with np.errstate(all="ignore"):
         lost = np.count_nonzero(allowed > SAFETY * np.abs(a.astype(np.float64)))
     number, share = CHAOS
-    return lost >= max(number, share * a.size)
+    return bool(lost >= max(number, share * a.size))
 
 
 def _least(a: Array, allowed: Array) -> Array:
