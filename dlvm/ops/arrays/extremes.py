@@ -1,6 +1,6 @@
 """The largest and the smallest element over axes, and where they are.
 
-NaN is before all: it is the extreme if it is there, and the first NaN is where. Bools have
+If there is a NaN, it is the extreme, and its position is that of the first NaN. Bools have
 extremes too: the largest says whether any holds, the smallest whether all do.
 """
 

@@ -128,7 +128,7 @@ class Gather(Indexed):
     given=("n[B,3,N]", "i[B,K]"),
 )
 def gather_at_reshaped(op: Gather) -> Value | None:
-    """The shape of indices is but the shape of what they pick."""
+    """Reshaped indices pick the same elements in another shape."""
     match op:
         case Gather(x, Reshape(i, shape), axis, batch, mode) if i.shape[:batch] == shape[:batch]:
             return Reshape(Gather(x, i, axis, batch, mode), op.shape)
@@ -232,7 +232,7 @@ def accumulate_in_place(op: Add) -> Value | None:
     given=("i[B,3,N]", "i[B,K]", "i[B,K,1,N]"),
 )
 def add_at_reshaped(op: ScatterAdd) -> Value | None:
-    """The shape of indices is but the shape of the updates."""
+    """Reshaped indices write the same updates, reshaped with them."""
     return at_flat(op)
 
 

@@ -55,7 +55,7 @@ class ScatterSet(Scatter):
     given=("n[B,3,N]", "i[B,K]", "n[B,K,1,N]"),
 )
 def set_at_reshaped(op: ScatterSet) -> Value | None:
-    """The shape of indices is but the shape of the updates."""
+    """Reshaped indices write the same updates, reshaped with them."""
     return at_flat(op)
 
 

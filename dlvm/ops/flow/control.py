@@ -31,7 +31,7 @@ class Call(Control):
     types: tuple[TensorType, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        """As written; the verifier holds them against the callee."""
+        """The types as written; the verifier compares them with the callee's."""
         return self.types
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
@@ -107,10 +107,10 @@ class Scan(Structured):
 
 
 class Checkpoint(Structured):
-    """The results of ``body``, whose inner values the derivative computes again, not keeps.
+    """The results of ``body``, whose inner values the derivative computes again.
 
-    But for those that ``policy`` saves: ``nothing``, ``everything``, ``products``, or ``names:``
-    and the labels of ``named`` values, with commas between them.
+    ``policy`` says which of them it keeps instead: ``nothing``, ``everything``, ``products``, or
+    ``names:`` followed by the labels of ``named`` values, separated by commas.
     """
 
     name = "checkpoint"

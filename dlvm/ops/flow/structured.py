@@ -30,7 +30,7 @@ class Structured(Control):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "name" in cls.__dict__ and (problem := _misstated(cls)):
+        if "name" in cls.__dict__ and (problem := _unlike_fields(cls)):
             del OPS[cls.name]
             raise IRError(f"the dataflow of {cls.name}: {problem}")
 
@@ -194,7 +194,7 @@ def _listed(given: Value | Sequence[Value] | None) -> Sequence[Value]:
     return () if given is None else (given,) if isinstance(given, Value) else given
 
 
-def _misstated(cls: type[Structured]) -> str | None:
+def _unlike_fields(cls: type[Structured]) -> str | None:
     """What the dataflow of a class says that its fields do not bear out, or None."""
     flow = cls.dataflow
     operands = [s.name for s in cls.layout if s.kind in ("operand", "operands")]
@@ -208,10 +208,10 @@ def _misstated(cls: type[Structured]) -> str | None:
     before, behind = ([*flow.steers, *seen], [*seen, *flow.steers])
     if operands != before and (operands != behind or flow.runs is Runs.CHOICE):
         return f"expected operands {flow.steers} before all others, found {operands}"
-    return _misfitting(flow)
+    return _contradiction(flow)
 
 
-def _misfitting(flow: Dataflow) -> str | None:
+def _contradiction(flow: Dataflow) -> str | None:
     """What one part of a dataflow says that another contradicts, or None."""
     demanded = {
         "a body, and a second one for a choice": len(flow.bodies)
