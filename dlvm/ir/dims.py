@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from dlvm.base.errors import ShapeError
@@ -29,27 +30,104 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class _Immutable:
+    """What has a hash, a text and symbols, each of which is computed once."""
+
+    __slots__ = ("_hash", "_names", "_text")
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", found := hash(self._parts()))
+            return found
+
+    def __str__(self) -> str:
+        try:
+            return self._text
+        except AttributeError:
+            object.__setattr__(self, "_text", found := self._written())
+            return found
+
+    __repr__ = __str__
+
+    def names(self) -> tuple[str, ...]:
+        """Every symbol in it, as often as it occurs."""
+        try:
+            return self._names
+        except AttributeError:
+            object.__setattr__(self, "_names", found := tuple(self._occurring()))
+            return found
+
+    def _parts(self) -> Any:
+        """What tells it from others."""
+        raise NotImplementedError
+
+    def _written(self) -> str:
+        """Its text."""
+        raise NotImplementedError
+
+    def _occurring(self) -> Iterator[str]:
+        """Every symbol in it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(_Immutable):
     """``function(lhs, rhs)``, kept as an atom because it has no polynomial form."""
 
     function: str
     lhs: Dim
     rhs: Dim
 
-    def __str__(self) -> str:
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Call)
+            and hash(self) == hash(other)
+            and (self.function, self.lhs, self.rhs) == (other.function, other.lhs, other.rhs)
+        )
+
+    __hash__ = _Immutable.__hash__
+
+    def _parts(self) -> Any:
+        return self.function, self.lhs, self.rhs
+
+    def _written(self) -> str:
         return f"{self.function}({self.lhs},{self.rhs})"
 
+    def _occurring(self) -> Iterator[str]:
+        yield from symbols(self.lhs)
+        yield from symbols(self.rhs)
 
+
+@lru_cache(maxsize=1 << 16)
 def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
     return (-sum(p for _, p in mono), [(str(a), -p) for a, p in mono])
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr(_Immutable):
     """A sorted sum of integer multiples of monomials; a constant is an ``int`` instead."""
 
     terms: tuple[tuple[Monomial, int], ...]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Expr) and hash(self) == hash(other) and self.terms == other.terms
+        )
+
+    __hash__ = _Immutable.__hash__
+
+    def _parts(self) -> Any:
+        return self.terms
+
+    def _written(self) -> str:
+        return "".join(_signed(mono, k, first=i == 0) for i, (mono, k) in enumerate(self.terms))
+
+    def _occurring(self) -> Iterator[str]:
+        for mono, _ in self.terms:
+            for atom, _ in mono:
+                yield from (atom,) if isinstance(atom, str) else atom.names()
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
@@ -113,11 +191,6 @@ class Expr:
             f"expected a size that is known while tracing, found {self}",
             remedy="use the symbolic size itself in shapes, or compile for fixed shapes",
         )
-
-    def __str__(self) -> str:
-        return "".join(_signed(mono, k, first=i == 0) for i, (mono, k) in enumerate(self.terms))
-
-    __repr__ = __str__
 
 
 def _signed(mono: Monomial, k: int, *, first: bool) -> str:
@@ -288,20 +361,14 @@ def product(dims: tuple[Dim, ...]) -> Dim:
     return out
 
 
-def symbols(d: Dim) -> Iterator[str]:
-    """Every symbol that occurs in a size, nested ones included."""
-    for mono, _ in _terms(d):
-        for atom, _ in mono:
-            if isinstance(atom, str):
-                yield atom
-            else:
-                yield from symbols(atom.lhs)
-                yield from symbols(atom.rhs)
+def symbols(d: Dim) -> tuple[str, ...]:
+    """Every symbol that occurs in a size, nested ones included, as often as it does."""
+    return d.names() if isinstance(d, Expr) else ()
 
 
 def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
     """The size with values substituted for symbols; symbols without a value remain."""
-    if isinstance(d, int):
+    if isinstance(d, int) or values.keys().isdisjoint(d.names()):
         return d
     out: Dim = 0
     for mono, k in d.terms:
@@ -332,18 +399,25 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
 
 def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
     """An interval that contains every value of a size; a symbol without a range is >= 0."""
+    if not isinstance(d, Expr):
+        return d, d
+    known = ranges or {}
     lo: float = 0
     hi: float = 0
-    for mono, k in _terms(d):
+    for mono, k in d.terms:
         term: Range = (1, 1)
-        for atom, p in mono:
-            term = _interval_times(term, _interval_power(_atom_bounds(atom, ranges or {}), p))
-        term = _interval_times(term, (k, k))
-        lo, hi = lo + term[0], hi + term[1]
+        for i, (atom, p) in enumerate(mono):
+            power = _interval_power(_atom_bounds(atom, known), p)
+            term = _interval_times(term, power) if i else power
+        least, most = term if k > 0 else (term[1], term[0])
+        lo += least * k if least else 0
+        hi += most * k if most else 0
     return lo, hi
 
 
 def _interval_power(r: Range, p: int) -> Range:
+    if p == 1:
+        return r
     out: Range = (1, 1)
     for _ in range(p):
         out = _interval_times(out, r)

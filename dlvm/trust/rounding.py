@@ -20,7 +20,7 @@ from dlvm.base.errors import UserError
 from dlvm.cost import Count
 from dlvm.ir import BF16, BOOL, F16, F32, F64, I64, Array, DType, Function, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
-from dlvm.ops import Print, Tap
+from dlvm.ops import Print, Prod, Tap
 from dlvm.ops.families import (
     Contraction,
     Control,
@@ -148,6 +148,8 @@ class Run(Interpreter):
         amount = lost(op)
         if amount:
             operands = [self._moved(x, amount * epsilon(x)) for x in operands]
+        if isinstance(op, Prod):
+            operands = [self._reordered(operands[0], op.axes)]
         outputs = Interpreter.step(self, op, operands)
         return tuple(self._shaken(op, x, operands) for x in outputs)
 
@@ -175,6 +177,13 @@ class Run(Interpreter):
         if not amount:
             return x
         return (x * (1.0 + amount * self._turns(x))).astype(x.dtype)
+
+    def _reordered(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """The factors of a product in another order, in which other parts of it may overflow."""
+        assert self.dice is not None
+        for axis in axes:
+            x = self.dice.permutation(x, axis)
+        return x
 
     def _turns(self, x: Array) -> Any:
         """Random numbers with a magnitude between 0.5 and 1, of either sign."""

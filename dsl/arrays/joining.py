@@ -188,6 +188,11 @@ def _known_places(name: str, x: Tensor, axis: int, last: int) -> Generator[None]
             f"{name}: axis {axis} of {x.type}: {error}",
             remedy=f"give whole positions up to {last}" if last >= 0 else "leave it out",
         ) from None
+    except ValueError as error:
+        raise ShapeError(
+            f"{name}: axis {axis} of {x.type}: {error}",
+            remedy="give a vector of positions, or a mask as long as the axis",
+        ) from None
 
 
 @public("insert")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError
+from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
@@ -163,10 +163,19 @@ def reciprocal(x: Any) -> Any:
     return where((x == 1) | (x == -1 if x.element.kind == "i" else False), x, 0)
 
 
+MOST_DECIMALS = 308
+"""Decimals of which a power of ten is a float."""
+
+
 @public("round")
 def round(x: Any, decimals: int = 0) -> Any:
     """The nearest number with ``decimals`` decimals; halves go to the even one, as in NumPy."""
     x = plain(x)
+    if abs(decimals) > MOST_DECIMALS:
+        raise UserError(
+            f"round: expected decimals from -{MOST_DECIMALS} to {MOST_DECIMALS}, found {decimals}",
+            remedy="leave the rounding out: no float has so many" if decimals > 0 else "give fewer",
+        )
     x = _as_in("rint", x) if kind_of(x) == BOOL.numpy else staged(x)
     if x.element.is_integer:
         return x if decimals >= 0 else _round_integer(x, 10.0**-decimals)

@@ -54,6 +54,16 @@ def product_with_a_parameter(params, x):
     return h @ params["w"]  # here
 
 
+@wrong(ShapeError, r"insert: .*one dimensional", r"help: give a vector of positions, or a mask")
+def insertion_at_a_matrix(x):
+    return dlvm.insert(x, np.ones((2, 2), bool), 1.0)  # here
+
+
+@wrong(UserError, r"decimals from -308 to 308, found 2147483648", r"no float has so many")
+def rounding_beyond_every_float(x):
+    return dlvm.round(x, 2**31)  # here
+
+
 @wrong(ShapeError, r"\(3, 5\) and \(4, 2\) don't broadcast: 3 against 4", args=(X, Y))
 def shapes_that_do_not_stretch(x, y):
     return x + y  # here

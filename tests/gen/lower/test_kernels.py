@@ -337,7 +337,7 @@ def close(a, b, narrowest=8):
     return np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(classes=LEAVES, max_ops=8))
 def test_random_bodies_in_every_schedule(program):
     """Lowered, verified, interpreted on CPU and GPU schedules; compiled in narrow vectors."""
