@@ -19,7 +19,7 @@ from dlvm.gen.cpu.kernels import emit_kernel
 from dlvm.gen.llvm.binding import Library, assembly, object_code
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.program.coalesce import coalesce
-from dlvm.gen.program.control import to_program
+from dlvm.gen.program.control import Plans, to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
 from dlvm.gen.program.steps import Launch, Program
@@ -46,10 +46,11 @@ def build(
     level: int = 2,
     check: bool = False,
     schedule: str | None = None,
+    plans: Plans | None = None,
 ) -> Executable:
     """Compile a module's first function, and those it calls; ``keep`` sees what was made.
 
-    Its kernels run under the ``schedule``, as text, or under the planned one.
+    Its kernels run under the ``schedule``, as text, or as the ``plans`` say, or the planner.
 
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
@@ -58,7 +59,7 @@ def build(
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops", module):
         given = None if schedule is None else parse_schedule(schedule)
-        program = coalesce(to_program(module, given))
+        program = coalesce(to_program(module, plans if given is None else given))
         if given is not None:
             given.check(program.kernels())
     with _timed(seconds, "memory", module):

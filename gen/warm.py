@@ -34,6 +34,7 @@ from dlvm.ir.text.line import Line, parse_dim
 from dlvm.target import Target
 
 from .build import Keep, build
+from .tuned import Tuned, written
 
 ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
 """Where the sources stand that decide what becomes of a trace."""
@@ -49,10 +50,11 @@ def compiled(
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say."""
     start = time.perf_counter()
-    kept, key = store(), key_of(traced, target, options, schedule)
+    entries = b"" if schedule is not None else written(target)
+    kept, key = store(), key_of(traced, target, f"{options} {digest(entries)}", schedule)
 
     def made(keep: Keep | None = None) -> Executable:
-        return build(kernels(), target, keep, schedule=schedule)
+        return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries))
 
     if kept is None or key is None:
         return made()

@@ -10,7 +10,7 @@ knows nothing of types or operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -59,17 +59,9 @@ class _Immutable:
             object.__setattr__(self, "_names", found := tuple(self._occurring()))
             return found
 
-    def _parts(self) -> Any:
-        """What tells it from others."""
-        raise NotImplementedError
-
-    def _written(self) -> str:
-        """Its text."""
-        raise NotImplementedError
-
-    def _occurring(self) -> Iterator[str]:
-        """Every symbol in it."""
-        raise NotImplementedError
+    _parts: Callable[[], Any]
+    _written: Callable[[], str]
+    _occurring: Callable[[], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -135,9 +127,9 @@ class Expr(_Immutable):
         if not isinstance(other, Expr) and not other:
             return self
         out = dict(self.terms)
-        for mono, k in _terms(other):
+        for mono, k in terms_of(other):
             out[mono] = out.get(mono, 0) + k
-        return _canonical(out)
+        return canonical(out)
 
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
@@ -146,10 +138,10 @@ class Expr(_Immutable):
             return self._times(int(other))
         out: dict[Monomial, int] = {}
         for m1, k1 in self.terms:
-            for m2, k2 in _terms(other):
+            for m2, k2 in terms_of(other):
                 mono = _times(m1, m2)
                 out[mono] = out.get(mono, 0) + k1 * k2
-        return _canonical(out)
+        return canonical(out)
 
     def _times(self, factor: int) -> Dim:
         if factor == 1:
@@ -201,7 +193,8 @@ def _signed(mono: Monomial, k: int, *, first: bool) -> str:
     return sign + "*".join(factors)
 
 
-def _terms(d: Dim) -> tuple[tuple[Monomial, int], ...]:
+def terms_of(d: Dim) -> tuple[tuple[Monomial, int], ...]:
+    """The monomials of a size with their factors."""
     return d.terms if isinstance(d, Expr) else (((), int(d)),) if d else ()
 
 
@@ -212,7 +205,8 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
     return tuple(sorted(powers.items(), key=lambda ap: str(ap[0])))
 
 
-def _canonical(terms: dict[Monomial, int]) -> Dim:
+def canonical(terms: dict[Monomial, int]) -> Dim:
+    """The size with these factors of monomials."""
     kept = [(m, k) for m, k in terms.items() if k]
     if len(kept) > 1:
         kept.sort(key=lambda mk: _key(mk[0]))
@@ -241,8 +235,8 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     if a == 0:
         return 0
     if isinstance(b, int) and b > 0:
-        whole = _canonical({m: k // b for m, k in _terms(a) if k % b == 0})
-        rest = _canonical({m: k for m, k in _terms(a) if k % b})
+        whole = canonical({m: k // b for m, k in terms_of(a) if k % b == 0})
+        rest = canonical({m: k for m, k in terms_of(a) if k % b})
         if isinstance(rest, int):
             return whole + rest // b
         return whole + _call("floordiv", rest, b)
@@ -254,7 +248,7 @@ def mod(a: Dim, b: Dim) -> Dim:
     if isinstance(a, int) and isinstance(b, int):
         return a % b if b else 0
     if isinstance(b, int) and b > 0:
-        rest = _canonical({m: k % b for m, k in _terms(a)})
+        rest = canonical({m: k % b for m, k in terms_of(a)})
         if (inner := _inner(rest)) is not None and inner.rhs % b == 0:
             return mod(inner.lhs, b)
         if isinstance(rest, int):
@@ -276,20 +270,20 @@ def _inner(d: Dim) -> Call | None:
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:
     """The polynomial ``q`` with ``q * b == a``, or None; ``b`` is assumed to be nonzero."""
     if isinstance(b, int):
-        if b == 0 or any(k % b for _, k in _terms(a)):
+        if b == 0 or any(k % b for _, k in terms_of(a)):
             return None
-        return _canonical({m: k // b for m, k in _terms(a)})
+        return canonical({m: k // b for m, k in terms_of(a)})
     quotient: Dim = 0
     rest = a
     lead_mono, lead_k = b.terms[0]
     for _ in range(64):
         if rest == 0:
             return quotient
-        mono, k = _terms(rest)[0]
+        mono, k = terms_of(rest)[0]
         step = _divide_monomial(mono, lead_mono)
         if step is None or k % lead_k:
             return None
-        term = _canonical({step: k // lead_k})
+        term = canonical({step: k // lead_k})
         quotient, rest = quotient + term, rest - term * b
     return None
 
@@ -332,8 +326,8 @@ def _less_one(function: str, d: Dim, idle: Callable[[Dim], bool]) -> Dim | None:
 
     So ``max(0, max(0, N-1) - 1)``, the size of a slice of a slice, becomes ``max(0, N-2)``.
     """
-    for mono, k in _terms(d):
-        call = mono[0][0] if _is_call(mono) else None
+    for mono, k in terms_of(d):
+        call = mono[0][0] if is_call(mono) else None
         if k == 1 and isinstance(call, Call) and call.function == function:
             rest = d - _call(function, call.lhs, call.rhs)
             for dropped, kept in ((call.lhs, call.rhs), (call.rhs, call.lhs)):
@@ -344,13 +338,6 @@ def _less_one(function: str, d: Dim, idle: Callable[[Dim], bool]) -> Dim | None:
 
 def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     return (a, b) if str(a) <= str(b) else (b, a)
-
-
-def unequal(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The first pair of sizes that differ between two shapes of equal rank, else an empty tuple."""
-    if len(a) != len(b):
-        return ()
-    return next(((x, y) for x, y in zip(a, b, strict=True) if x != y), ())
 
 
 def product(dims: tuple[Dim, ...]) -> Dim:
@@ -468,7 +455,7 @@ def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> 
     """
     if bounds(d, ranges)[0] >= 0:
         return True
-    calls = [(mono[0][0], k) for mono, k in _terms(d) if _is_call(mono)]
+    calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
     if not calls or effort == 0:
         return False
     outermost = [
@@ -505,58 +492,6 @@ def _splits(atom: Atom, k: int) -> bool:
     return isinstance(atom, Call) and atom.function == ("min" if k > 0 else "max")
 
 
-def _is_call(mono: Monomial) -> bool:
+def is_call(mono: Monomial) -> bool:
+    """Whether a monomial is a single call."""
     return len(mono) == 1 and mono[0][1] == 1 and isinstance(mono[0][0], Call)
-
-
-def when_positive(size: Dim) -> dict[str, Range]:
-    """The ranges of symbols that ``size >= 1`` implies, such as in a window that is not empty."""
-    if isinstance(size, int):
-        return {}
-    (mono, k), *rest = size.terms
-    offset = sum(c for m, c in rest if not m)
-    if k < 0 or any(m for m, _ in rest):
-        return {}
-    least = -((offset - 1) // k)
-    if any(isinstance(atom, Call) for atom, _ in mono):
-        return _when_quotient(mono, least)
-    if len(mono) == 1 and mono[0][1] == 1:
-        return {str(mono[0][0]): (max(0, least), math.inf)}
-    return {} if offset > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
-
-
-def where_positive(size: Dim) -> Dim:
-    """The size without a clamp at 0: ``a`` for ``max(0, a)``, equal wherever it is not 0."""
-    terms = _terms(size)
-    if len(terms) != 1 or terms[0][1] != 1 or not _is_call(terms[0][0]):
-        return size
-    call = terms[0][0][0][0]
-    if not isinstance(call, Call) or call.function != "max" or 0 not in (call.lhs, call.rhs):
-        return size
-    return call.rhs if call.lhs == 0 else call.lhs
-
-
-def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
-    """The ranges that ``floordiv(x, n) >= least`` implies, which is ``x >= n * least``."""
-    call = mono[0][0]
-    if not (_is_call(mono) and isinstance(call, Call) and call.function == "floordiv"):
-        return {}
-    if not isinstance(call.rhs, int) or call.rhs <= 0:
-        return {}
-    return when_positive(call.lhs - (least * call.rhs - 1))
-
-
-def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
-    """The size >= 0 of the symbol that makes ``pattern == size``; None if there is no proof."""
-    line = as_line(pattern, unknown)
-    found = None if line is None else divide_exactly(size - line[1], line[0])
-    return found if found is not None and at_least(found, 0) else None
-
-
-def as_line(d: Dim, name: str) -> tuple[Dim, Dim] | None:
-    """``(factor, offset)`` of ``d = factor*name + offset``, both free of the symbol; else None."""
-    terms = {m: k for m, k in _terms(d) if (name, 1) in m}
-    factor = _canonical({tuple(ap for ap in m if ap[0] != name): k for m, k in terms.items()})
-    offset = d - _canonical(terms)
-    free = name not in symbols(offset) and name not in symbols(factor)
-    return (factor, offset) if factor != 0 and free else None

@@ -10,7 +10,7 @@ from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import DType
-from dlvm.ir.dims import unequal
+from dlvm.ir.equations import unequal
 
 from .normalised import log_total, shifted
 

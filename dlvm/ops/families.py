@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value, as_tuple
-from dlvm.ir.dims import unequal
+from dlvm.ir.equations import unequal
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.scalar import S, Scalars
 

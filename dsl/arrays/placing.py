@@ -29,7 +29,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import unequal
+from dlvm.ir.equations import unequal
 from dlvm.ops import ScatterAdd, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 
 from .indexing import Location, locate

@@ -14,6 +14,7 @@ from dlvm.ir.dims import Atom, Call, Monomial, minimum, substitute, symbol, symb
 from .index import ceildiv, recombine
 from .statements import (
     Body,
+    Define,
     Let,
     Load,
     Loop,
@@ -60,7 +61,7 @@ def accesses(body: Body) -> dict[str, Dim]:
             for name, n in accesses(s.body).items():
                 inside = _turns(s, recombine(n)) if isinstance(s, Loop) else _product(s, n)
                 total[name] = total.get(name, 0) + inside
-    return total
+    return {name: _by_loops(n, body) for name, n in total.items()}
 
 
 def _touched(s: Statement) -> Iterator[tuple[str, Dim]]:
@@ -87,6 +88,14 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
             total = total + _turns(s, recombine(count(s.body, cost)))
         elif isinstance(s, Product):
             total = total + _product(s, count(s.body, cost))
+    return _by_loops(total, body)
+
+
+def _by_loops(total: Dim, body: Body) -> Dim:
+    """A count without the names that a body gives to indices."""
+    for s in reversed(body):
+        if isinstance(s, Define):
+            total = substitute(total, {s.name: s.dim})
     return total
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from dlvm.ir import (
     print_module,
 )
 from dlvm.ir.dataflow import Runs
-from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.unify import unify
 from dlvm.ops import (
@@ -55,7 +55,6 @@ from dlvm.ops import (
     Push,
     Reshape,
     Scatter,
-    Slice,
     Structured,
     Tap,
     Update,
@@ -64,6 +63,7 @@ from dlvm.ops import (
 from . import steps as p
 from .parallel import is_apart
 from .steps import Copy, Given, Program, Storage, View, Within
+from .windows import windows_of
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 Lower = Callable[["Lowering", Any, list[View]], list[View]]
@@ -87,12 +87,30 @@ def lowers(
     return register
 
 
-def to_program(module: Module, schedule: Schedule | None = None) -> Program:
+class Plans(Protocol):
+    """What says how the loops of each kernel run, such as a ``Schedule``."""
+
+    def applied(self, plain: LoopKernel) -> LoopKernel:
+        """The loops that run in the place of the plain ones."""
+        ...
+
+
+def to_program(module: Module, plans: Plans | None = None) -> Program:
     """The program of a module's first function, with the functions that it calls.
 
-    Its kernels run under the ``schedule``, or under the planned one.
+    Its kernels run as the ``plans`` say, or as the planner does.
     """
-    book = Book(module, schedule)
+    return _translated(Book(module, plans))
+
+
+def kernels_of(module: Module) -> list[tuple[Kernel, LoopKernel]]:
+    """The kernels of a program, with their plain loops."""
+    book = Book(module, Schedule.plain())
+    return [(book.sources[k.name], k) for k in _translated(book).kernels()]
+
+
+def _translated(book: Book) -> Program:
+    module = book.module
     main = Lowering(module.main, book).program()
     callees: list[Program] = []
     while len(callees) < len(book.called):
@@ -107,9 +125,10 @@ def to_program(module: Module, schedule: Schedule | None = None) -> Program:
 class Book:
     """What the functions of one program share."""
 
-    def __init__(self, module: Module, schedule: Schedule | None) -> None:
+    def __init__(self, module: Module, plans: Plans | None) -> None:
         self.module = module
-        self.schedule = schedule
+        self.plans = plans
+        self.sources: dict[str, Kernel] = {}
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
@@ -209,15 +228,17 @@ class Lowering:
         key = (print_module(Module((body,))), codes, op.family, op.tree)
         kernels = self.book.kernels
         if key not in kernels:
-            kernels[key] = self._scheduled(op, f"k{len(kernels)}")
+            name = f"k{len(kernels)}"
+            kernels[key] = self._scheduled(op, name)
+            self.book.sources[name] = op
         return kernels[key]
 
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
         plain = replace(lower(op, name), origin=op.origin)
         doing("lowering to loops", self.book.module.operations)
-        given = self.book.schedule
-        return planned(plain) if given is None else given.applied(plain)
+        plans = self.book.plans
+        return planned(plain) if plans is None else plans.applied(plain)
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -336,33 +357,6 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
     low.steps.append(p.Launch(kernel, tuple(views)))
     return results
-
-
-def windows_of(fn: Function) -> dict[Op, Dim]:
-    """Windows of adjacent elements that are views of what they are taken from, and their starts.
-
-    Where a value is used in other ways, too, they are copied: it may be updated in place.
-    """
-    starts = {op: at for op in fn.ops if (at := dense_window(op)) is not None}
-    others: set[Value] = set(fn.results)
-    others.update(v for op in fn.ops if starts and op not in starts for v in op.operands)
-    return {op: at for op, at in starts.items() if op.operands[0] not in others}
-
-
-def dense_window(op: Op) -> Dim | None:
-    """Where a kernel that only takes a window of adjacent elements has it in its operand."""
-    if not isinstance(op, Kernel):
-        return None
-    match op.body.ops:
-        case (Slice(x, starts, sizes, steps),) if op.body.results == op.body.ops:
-            first = next((i for i, n in enumerate(sizes) if n != 1), x.type.rank)
-            dense = sizes[first + 1 :] == x.shape[first + 1 :]
-            if not dense or any(step != 1 for step in steps):
-                return None
-            strides = (product(x.shape[i + 1 :]) for i in range(x.type.rank))
-            return sum((a * b for a, b in zip(starts, strides, strict=True)), 0)
-        case _:
-            return None
 
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:

@@ -25,7 +25,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim
-from dlvm.ir.dims import as_line, substitute, symbols
+from dlvm.ir.dims import substitute, symbols
+from dlvm.ir.equations import as_line
 
 from .boxes import boxes, distributions, fusions
 from .grains import WORK, columns, grains, open_columns

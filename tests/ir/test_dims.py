@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlvm.base.errors import ShapeError
-from dlvm.ir import dims
+from dlvm.ir import dims, equations
 from dlvm.ir.text.line import Line, parse_dim
 
 NAMES = ("A", "B", "C")
@@ -141,7 +141,7 @@ def test_at_least_never_claims_what_is_false(x: Tree, y: Tree):
 @MANY
 @given(ANY)
 def test_when_positive_never_shuts_out_a_value(t: Tree):
-    ranges = dims.when_positive(built(t))
+    ranges = equations.when_positive(built(t))
     for at in POINTS:
         if (found := value(t, at)) is not None and found >= 1:
             assert all(low <= at[name] <= high for name, (low, high) in ranges.items())
@@ -195,15 +195,15 @@ def test_what_has_a_closed_form_takes_it(found: dims.Dim, expected: dims.Dim):
 @given(st.integers(-3, 3), st.integers(-5, 20), st.integers(0, 30))
 def test_solve_finds_the_size_or_says_that_there_is_none(k: int, c: int, size: int):
     solutions = [b for b in range(60) if k * b + c == size]
-    found = dims.solve(k * B + c, size, "B")
+    found = equations.solve(k * B + c, size, "B")
     assert found == (solutions[0] if k and solutions else None)
 
 
 def test_solve_works_in_the_symbols_of_the_other_side():
-    assert dims.solve(2 * B + 1, 2 * A + 3, "B") == A + 1
-    assert dims.solve(2 * B, A, "B") is None
-    assert dims.solve(B + 1, A, "B") is None
-    assert dims.solve(A * B, 6, "B") is None
+    assert equations.solve(2 * B + 1, 2 * A + 3, "B") == A + 1
+    assert equations.solve(2 * B, A, "B") is None
+    assert equations.solve(B + 1, A, "B") is None
+    assert equations.solve(A * B, 6, "B") is None
 
 
 def test_a_size_has_no_truth_value_and_is_no_index():
@@ -250,9 +250,9 @@ def test_what_a_size_is_where_it_is_positive():
     n = dims.symbol("N")
     for inner in (n - 3, 2 - n, n * n - 5):
         size = dims.maximum(inner, 0)
-        assert dims.where_positive(size) == inner
-        assert dims.where_positive(size + 1) == size + 1
-    assert dims.where_positive(n) == n and dims.where_positive(4) == 4
+        assert equations.where_positive(size) == inner
+        assert equations.where_positive(size + 1) == size + 1
+    assert equations.where_positive(n) == n and equations.where_positive(4) == 4
 
 
 def test_a_rest_is_no_greater_than_what_it_is_the_rest_of():

@@ -95,7 +95,7 @@ def _first(k: int, a: np.ndarray, b: np.ndarray, most: np.ndarray) -> list[str]:
             | (wide == target.astype(np.longdouble))
         )
         largest = float(ml_dtypes.finfo(a.dtype).max) if a.dtype.kind not in "iub" else np.inf
-        same |= np.abs(wide - right) <= most
+        same |= (np.abs(wide - right) <= most) | np.isposinf(most)
         same |= (
             (np.abs(right) + most > largest) & (np.isinf(wide)) & (np.sign(wide) == np.sign(right))
         )

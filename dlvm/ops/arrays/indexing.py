@@ -13,7 +13,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import unequal
+from dlvm.ir.equations import unequal
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.elementwise import Add

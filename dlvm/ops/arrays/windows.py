@@ -8,7 +8,8 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, unequal, when_positive, where_positive
+from dlvm.ir.dims import at_least
+from dlvm.ir.equations import unequal, when_positive, where_positive
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import is_splat
 

@@ -51,7 +51,7 @@ def _nested(loop):
 
 @pytest.mark.parametrize("text", [ROWS, COLUMNS])
 def test_loops_beside_others_stay(text):
-    with pytest.raises(UserError, match="holds more than one loop|turns of the loops are"):
+    with pytest.raises(UserError, match=r"holds more than one loop|turns of the loops are"):
         apply(plain(text), [Interchange(first(plain(text)).var)])
 
 

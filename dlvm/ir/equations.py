@@ -1,0 +1,79 @@
+"""What equations and inequalities of sizes say about the symbols in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .dims import (
+    Call,
+    Dim,
+    Monomial,
+    Range,
+    at_least,
+    canonical,
+    divide_exactly,
+    is_call,
+    symbols,
+    terms_of,
+)
+
+
+def unequal(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The first pair of sizes that differ between two shapes of equal rank, else an empty tuple."""
+    if len(a) != len(b):
+        return ()
+    return next(((x, y) for x, y in zip(a, b, strict=True) if x != y), ())
+
+
+def when_positive(size: Dim) -> dict[str, Range]:
+    """The ranges of symbols that ``size >= 1`` implies, such as in a window that is not empty."""
+    if isinstance(size, int):
+        return {}
+    (mono, k), *rest = size.terms
+    offset = sum(c for m, c in rest if not m)
+    if k < 0 or any(m for m, _ in rest):
+        return {}
+    least = -((offset - 1) // k)
+    if any(isinstance(atom, Call) for atom, _ in mono):
+        return _when_quotient(mono, least)
+    if len(mono) == 1 and mono[0][1] == 1:
+        return {str(mono[0][0]): (max(0, least), math.inf)}
+    return {} if offset > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
+
+
+def where_positive(size: Dim) -> Dim:
+    """The size without a clamp at 0: ``a`` for ``max(0, a)``, equal wherever it is not 0."""
+    terms = terms_of(size)
+    if len(terms) != 1 or terms[0][1] != 1 or not is_call(terms[0][0]):
+        return size
+    call = terms[0][0][0][0]
+    if not isinstance(call, Call) or call.function != "max" or 0 not in (call.lhs, call.rhs):
+        return size
+    return call.rhs if call.lhs == 0 else call.lhs
+
+
+def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
+    """The ranges that ``floordiv(x, n) >= least`` implies, which is ``x >= n * least``."""
+    call = mono[0][0]
+    if not (is_call(mono) and isinstance(call, Call) and call.function == "floordiv"):
+        return {}
+    if not isinstance(call.rhs, int) or call.rhs <= 0:
+        return {}
+    return when_positive(call.lhs - (least * call.rhs - 1))
+
+
+def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
+    """The size >= 0 of the symbol that makes ``pattern == size``; None if there is no proof."""
+    line = as_line(pattern, unknown)
+    found = None if line is None else divide_exactly(size - line[1], line[0])
+    return found if found is not None and at_least(found, 0) else None
+
+
+def as_line(d: Dim, name: str) -> tuple[Dim, Dim] | None:
+    """``(factor, offset)`` of ``d = factor*name + offset``, both free of the symbol; else None."""
+    terms = {m: k for m, k in terms_of(d) if (name, 1) in m}
+    factor = canonical({tuple(ap for ap in m if ap[0] != name): k for m, k in terms.items()})
+    offset = d - canonical(terms)
+    free = name not in symbols(offset) and name not in symbols(factor)
+    return (factor, offset) if factor != 0 and free else None
