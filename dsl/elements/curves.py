@@ -123,7 +123,13 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
-    """The products of ``v`` with what it covers of ``a``, beyond whose ends are zeros."""
+    """The products of ``v`` with what it covers of ``a``, beyond whose ends are zeros.
+
+    Those of half precision are summed in f32, as in every product, and rounded once.
+    """
+    kind = a.element
+    if kind == v.element != kind.compute and kind.is_float:
+        return xp.astype(_slid(*(staged(xp.astype(x, kind.compute)) for x in (a, v)), mode), kind)
     (n,), (m,) = a.type.shape, v.type.shape
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1

@@ -135,3 +135,13 @@ MISTAKES = [
 def test_mistakes_are_said_in_words(call, kind, words):
     with pytest.raises(kind, match=f"(?s){words}"):
         dlvm.function(call)(V)
+
+
+def test_products_of_halves_that_slide_are_summed_in_f32():
+    x = np.array([60000, -60000, 100, 2, 3], np.float16)
+    y = np.array([6, 50, 40, 300, 300], np.float16)
+    expected = np.convolve(x.astype(np.float32), y.astype(np.float32), "valid")
+    staged = dlvm.function(lambda a, b: dlvm.convolve(a, b, "valid"))
+    for found in (dlvm.convolve(x, y, "valid"), staged(x, y)):
+        assert found.dtype == np.float16
+        np.testing.assert_array_equal(found, expected.astype(np.float16))
