@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -17,12 +16,12 @@ from dlvm.gen.checked.buffers import Checker
 from dlvm.gen.cpu.driver import emit_driver
 from dlvm.gen.cpu.kernels import emit_kernel
 from dlvm.gen.llvm.binding import Library, assembly, object_code
-from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import Plans, to_program
 from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.promises import promises
 from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
-from dlvm.gen.program.steps import Launch, Program
+from dlvm.gen.program.steps import Program
 from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
 from dlvm.gen.text.module import Text, attributes
@@ -105,12 +104,9 @@ def planned_bytes(module: Module) -> Dim:
 def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     text = Text(attributes(target), triple=target.triple)
-    shared: dict[LoopKernel, frozenset[str]] = defaultdict(frozenset)
-    for step in program.walk():
-        if isinstance(step, Launch):
-            shared[step.kernel] |= step.shared
+    known = promises(program)
     for kernel in program.kernels():
-        text.include(emit_kernel(kernel, target, shared[kernel]))
+        text.include(emit_kernel(kernel, target, known[kernel].shared))
     emit_driver(program, arena, text)
     emit_sizes(interface, text)
     return text

@@ -199,11 +199,11 @@ class EntryCode:
         return self.at(rows, self.w.value(f"mul i64 {index}, {len(kind)}"))
 
     def row(self, count: str) -> str:
-        """Room for so many words."""
+        """Memory for ``count`` words."""
         return self.w.value(f"alloca i64, i64 {count}, align 8")
 
     def words(self, count: int) -> str:
-        """Room for a few words, all zero."""
+        """Memory for a few words, all zero."""
         row = self.row(str(count))
         self.clear(row, str(count))
         return row

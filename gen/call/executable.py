@@ -49,7 +49,7 @@ Printer = ctypes.CFUNCTYPE(
 
 
 class Texts(Mapping[str, str]):
-    """What stands between the kernels and the machine, each written when first asked for."""
+    """The stages between kernels and machine code as text, each written when first asked for."""
 
     def __init__(self, **writers: Callable[[], str]) -> None:
         self._writers = writers

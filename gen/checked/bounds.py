@@ -138,7 +138,7 @@ class _Function:
         self.only_copies = RUNTIME.match(name) is not None
 
     def rewritten(self, line: str) -> list[str]:
-        """A line, with what stands in front of it now."""
+        """A line, after the lines that are put before it."""
         if step := _STEP.match(line):
             self.roots[step.group(1)] = self.roots.get(step.group(2), step.group(2))
         if found := _COPY.match(line):

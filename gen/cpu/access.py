@@ -23,9 +23,9 @@ ZERO = "dlvm.zero"
 SHUFFLED_STRIDES = (-1, 2, 3, 4)
 """Distances of elements that are picked out of whole vectors; a gather asks for one by one."""
 MASKED = 4
-"""Without AVX-512 elements of so many bytes or more are read under a mask, if any are."""
+"""Bytes of an element from which on, without AVX-512, it may be read under a mask."""
 STACK_ELEMENTS = 1024
-"""Arrays of so many elements are no registers, and take turns in one place of the stack."""
+"""Elements from which on an array is not kept in registers; such arrays share stack memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Captured:
     words: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
     def take(self, type_: str, value: str, name: str = "") -> str:
-        """What stands for a value inside; a constant stands for itself."""
+        """The name of a value inside; a constant keeps its own."""
         if not value.startswith("%"):
             return value
         for known_type, known, inside in self.words:

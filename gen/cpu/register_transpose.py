@@ -85,7 +85,7 @@ def _small(turn: TileTranspose, lanes: int) -> tuple[int, int] | None:
 
 
 def _squares(text: Text, name: str, v: Vectors, width: int, size: tuple[int, int]) -> None:
-    """``void @NAME(PANEL)`` for so many rows and columns."""
+    """``void @NAME(PANEL)`` for these numbers of rows and columns."""
     rows, columns = size
     for c in range(0, columns, v.lanes):
         lines = [v.w.value(f"mul i64 %step, {c + i}") for i in range(v.lanes)]

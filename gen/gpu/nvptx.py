@@ -7,7 +7,7 @@ else is emitted as for a CPU without vectors; the thread mapping stands in the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Access, Address
@@ -15,6 +15,7 @@ from dlvm.gen.cpu.kernels import Emitter
 from dlvm.gen.llvm import binding as llvm
 from dlvm.gen.loops.statements import (
     Barrier,
+    Buffer,
     Load,
     Local,
     Loop,
@@ -25,6 +26,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.loops.verifier import verify
+from dlvm.gen.program.promises import ALIGNED, Promises
 from dlvm.gen.text.lanes import Val, number, stored_type
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
@@ -33,22 +35,25 @@ from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
 SPECIAL = "llvm.nvvm.read.ptx.sreg"
+NOTHING: Mapping[LoopKernel, Promises] = {}
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
-def ptx(kernels: Sequence[LoopKernel], target: Target) -> str:
-    """One PTX module that holds the kernels."""
+def ptx(
+    kernels: Sequence[LoopKernel], target: Target, known: Mapping[LoopKernel, Promises] = NOTHING
+) -> str:
+    """One PTX module that holds the kernels; ``known`` is what their program shows of memory."""
     text = Text("nounwind")
     for kernel in kernels:
         verify(kernel)
-        text.include(emit_gpu_kernel(kernel, target))
+        text.include(emit_gpu_kernel(kernel, target, known.get(kernel)))
     found = llvm.assembly(str(text), target)
     if ".extern .func" in found:
         raise CompilerError(f"PTX calls a function that is not there:\n{found}")
     return found
 
 
-def emit_gpu_kernel(kernel: LoopKernel, target: Target) -> Text:
+def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> Text:
     """The entry ``NAME(b0, ..., sizes..., status)``, as pieces of an LLVM module."""
     if any(isinstance(s, Product) for s in statements(kernel.body)):
         raise CompilerError(f"@{kernel.name}: products have no GPU schedule")
@@ -56,12 +61,20 @@ def emit_gpu_kernel(kernel: LoopKernel, target: Target) -> Text:
     w = FunctionWriter(text)
     work = _GpuEmitter(w, kernel, target)
     work.whole()
-    pointers = [f"ptr noalias align 16 %{b.name}" for b in kernel.buffers]
+    pointers = [f"ptr {_promised(b, known)} %{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
     header = f"ptx_kernel void @{kernel.name}({', '.join(parameters)})"
     threads = f'nounwind "nvvm.reqntid"="{block_size(kernel)}"'
     text.functions[kernel.name] = w.function(header, threads)
     return text
+
+
+def _promised(buffer: Buffer, known: Promises | None) -> str:
+    """What LLVM may take for granted of the memory of a buffer."""
+    if known is None:
+        return f"align {buffer.dtype.bytes}"
+    alone = "noalias " if buffer.name not in known.shared else ""
+    return f"{alone}align {buffer.dtype.bytes if buffer.name in known.unaligned else ALIGNED}"
 
 
 def block_size(kernel: LoopKernel) -> int:

@@ -1,7 +1,7 @@
 """Index arithmetic: between positions along axes, positions in memory, and back.
 
 Offsets are kept as polynomials as long as that is possible, because an offset that is linear in
-a loop variable becomes a vector load. This room knows sizes, not kernels.
+a loop variable becomes a vector load. This file knows sizes, not kernels.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class _Simplifier:
         return tuple(done)
 
     def statement(self, s: Statement, facts: Facts) -> Body:
-        """What stands in place of one statement."""
+        """The statements that replace one."""
         match s:
             case Let(scalar):
                 found = self.scalar(scalar, facts)

@@ -39,6 +39,13 @@ def kernel_text(kernel: LoopKernel) -> str:
     return "\n".join([f"kernel @{kernel.name}({buffers}){symbols} {{", *page.lines, "}"])
 
 
+def line_of(kernel: LoopKernel, s: Statement) -> str:
+    """One statement of a kernel, with its scalars numbered as in the kernel's text."""
+    page = _Page()
+    page.body(kernel.body, "")
+    return page.line(s)
+
+
 class _Page:
     def __init__(self) -> None:
         self.lines: list[str] = []

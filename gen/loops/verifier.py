@@ -51,6 +51,7 @@ from .statements import (
     dims,
     scalars,
 )
+from .text import line_of
 
 
 def verify(kernel: LoopKernel) -> None:
@@ -117,7 +118,8 @@ class _Verifier:
         """The indices that come from data."""
 
     def fail(self, s: Statement, problem: str) -> CompilerError:
-        return CompilerError(f"@{self.kernel.name}: {problem}: {s}\n{self.kernel}")
+        said = line_of(self.kernel, s)
+        return CompilerError(f"@{self.kernel.name}: {problem}: {said}\n{self.kernel}")
 
     def body(self, body: Body, place: _Place) -> None:
         """All statements in order; the arrays that are declared here end with it."""

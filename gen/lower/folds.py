@@ -112,7 +112,7 @@ class Fold:
         to: Sequence[Sequence[Local]],
         start: Dim,
     ) -> None:
-        """Reductions of one chunk, as far as so many accumulators, which are put into arrays."""
+        """Reductions of one chunk down to some accumulators, which are stored in arrays."""
         folds = [_Running(self, op, at) for op in ops]
         extent = product(folds[0].along.sizes)
         self._accumulate(folds, extent, 0, extent, lanes)
@@ -129,7 +129,7 @@ class Fold:
     def _accumulate(
         self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim, until: int
     ) -> None:
-        """A chunk of a length in accumulators, of which so many are left in the end."""
+        """A chunk, folded into accumulators, of which ``until`` are left in the end."""
         first = c * self.tree[0]
         for fold in folds:
             fold.open()
@@ -155,7 +155,7 @@ class Fold:
                         fold.halve(lane, half)
 
     def _groups(self, folds: Sequence[_Running], extent: Dim, first: Dim, length: Dim) -> None:
-        """So many elements, as many at once as there are accumulators."""
+        """Some elements, as many at once as there are accumulators."""
         with self.nest.loop("serial", floordiv(length, self.lanes), "group") as g:
             self._group(folds, extent, first + g * self.lanes, self.lanes)
         if (rest := mod(length, self.lanes)) != 0:
@@ -242,7 +242,7 @@ class _Running:
         return tuple(self.nest.load(local, offset) for local in memory)
 
     def keep(self, chunks: Dim) -> None:
-        """Room for the result of each chunk."""
+        """Memory for the result of each chunk."""
         self.chunks = [self.nest.room("chunks", t, chunks) for t in self.op.states()]
 
     def open(self) -> None:

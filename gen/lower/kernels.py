@@ -55,7 +55,7 @@ from .transposing import tiles, turned
 SHORT = 64
 """Rows that are shorter are worth being joined."""
 FEW, CHUNKS = 16, 4
-"""Of so many rows at most, each is shared among threads; but not one of so few chunks."""
+"""Up to FEW rows are each shared among threads, unless a row has CHUNKS chunks or fewer."""
 
 
 def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
@@ -222,7 +222,7 @@ class _Lowering:
         keep: dict[Value, Buffer],
         count: Dim,
     ) -> None:
-        """So many groups of short rows: what is folded, then what is made of it."""
+        """Groups of short rows, ``count`` of them: the folds, then what is computed from these."""
         with group(self.pull, frame, count) as rows:
             for level in levels_of(self.body):
                 with self._keep(keep, level):
@@ -255,7 +255,7 @@ class _Lowering:
 
     @contextmanager
     def _row(self, frame: Frame, done: Dim) -> Generator[Index]:
-        """The index of a row; so many, along the last axis but one, are done already."""
+        """The index of a row; ``done`` rows along the last axis but one are computed already."""
         self.pull.fold.beside = bool(frame.axes) and frame.contiguous
         self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
         if self.shaped and not frame.axes and (ops := turned(self.body, frame.shape)):

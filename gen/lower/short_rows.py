@@ -28,7 +28,7 @@ from .elements import Pull, Tile
 LANES = 16
 """Accumulators of a row that are put together with those of others; rows of a group."""
 DOUBLED_GROUPS_FROM = 1024
-"""From so many rows on a group is twice as large: while one half waits, the other is computed."""
+"""Rows from which on a group is twice as large: while one half waits, the other is computed."""
 KEPT = range(8, 65)
 """Lengths of rows of which what was folded is read again after those of a whole group."""
 
@@ -155,7 +155,7 @@ def _is_spread(value: Value, body: Function) -> bool:
 
 @contextmanager
 def group(pull: Pull, frame: Frame, count: Dim) -> Generator[RowGroup]:
-    """So many groups, one after the other."""
+    """``count`` groups, one after the other."""
     before, kept = dict(pull.tiles), dict(pull.kept)
     with ExitStack() as stack:
         loops = [pull.nest.loop("parallel", d) for d in (*frame.shape[:-2], count)]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .elements import Pull
 
 FILLED, OPERANDS = 1 << 13, 2
-"""How many bytes are computed before they are folded, and of how many operands, at most."""
+"""The most bytes that are computed before they are folded, and the most operands of a fold."""
 STAGED_ELEMENTS = FILLED // 8
-"""Of so many elements of any type a fold over several axes of open length is one piece."""
+"""Elements up to which a fold over several axes of open length is one piece, of any type."""
 WIDE, ROWS = 16, 32
 """Rows so wide are worth a loop of their own; half as wide, if there are so many and to divide by
 their width is no shift; and those of open length, as divisions by that take longer than loops."""

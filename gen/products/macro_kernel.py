@@ -180,7 +180,7 @@ def _wishes(w: FunctionWriter, plan: Plan) -> str:
 def _spread(
     w: FunctionWriter, wishes: str, start: str, stop: str, lines: str, across: int, step: str
 ) -> None:
-    """So many lines of a matrix, so many in a row of it, at the k from ``start`` to ``stop``."""
+    """Spreads the lines of a matrix, ``across`` in a row, over the k from ``start`` to ``stop``."""
     with w.loop(start, stop, UNROLLED_STEPS) as k:
         turn = w.value(f"mul i64 {w.value(f'sub i64 {k.index}, {start}')}, {lines}")
         line = w.value(f"udiv i64 {turn}, {w.value(f'sub i64 {stop}, {start}')}")

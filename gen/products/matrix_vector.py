@@ -112,7 +112,7 @@ def _far(v: Vectors, k: str) -> Side:
 
 
 def _near(v: Vectors, k: str, count: int, to: str) -> Side:
-    """So many elements of every row of x, copied, as its rows may share the ways of a cache."""
+    """A piece of every row of x, copied, as its rows may share the ways of a cache."""
     w, far, near = v.w, _far(v, k), Side(to, str(count))
     with w.loop("0", "%rows") as i:
         row, place = far.row(v, i.index), near.row(v, i.index)

@@ -237,7 +237,7 @@ class _Micro:
         count: int = 1,
         wished: str = "",
     ) -> list[Carry]:
-        """Some k, so many in a turn, and an address with what lies near it asked for in each."""
+        """Steps of k, several in a turn, each of which prefetches a line near an address."""
         w, v, along = self.v.w, self.v, "%x.step" if self.x_transposed else "1"
         x = v.at("%x", w.value(f"mul i64 {start}, {along}"))
         y = v.at("%y", w.value(f"mul i64 {start}, %y.step"))

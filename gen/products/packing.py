@@ -119,7 +119,7 @@ def _merged(v: Vectors, before: str, x: str, picks: list[int | None]) -> str:
 def _strip(
     v: Vectors, start: str, later: str | None, to: Carry, strip: int, left: str | None
 ) -> None:
-    """A piece of a row, of which so many elements are left if not all."""
+    """A piece of a row; ``left`` is how many elements it has if it is not whole."""
     for i in range(0, strip, v.lanes):
         if later is not None:
             v.prefetch(v.at(later, i, v.stored))

@@ -241,20 +241,20 @@ class Panels:
         return w.value(f"mul i64 {w.value(f'and i64 {up}, {-self.plan.lanes}')}, {self.plan.strip}")
 
     def panel_size(self, w: FunctionWriter, cols: str) -> str:
-        """Bytes of a copied panel of so many columns of y."""
+        """Bytes of a copied panel of ``cols`` columns of y."""
         each = self.strip_size(w, self.least(w, "%k", str(self.plan.depth)))
         strips = self.ceiling(w, cols, str(self.plan.strip))
         return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
 
     def x_size(self, w: FunctionWriter, rows: str, depth: str) -> str:
-        """Bytes of so many rows of a copied x, the last strip of them whole."""
+        """Bytes of ``rows`` rows of a copied x, the last strip of them whole."""
         strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
         row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
         return w.value(f"mul i64 {strips}, {row}")
 
     @contextmanager
     def room(self, w: FunctionWriter, sizes: Sequence[str]) -> Generator[list[str]]:
-        """Memory of so many bytes each for what is written inside: little of it is on the stack.
+        """Memory of these ``sizes`` for what is written inside: little of it is on the stack.
 
         What is inside does not run if there is none.
         """

@@ -247,7 +247,7 @@ class Lowering:
         return View(Storage(name, type_.dtype, type_.size, Given(kind, index)), type_)
 
     def room(self, type_: TensorType, within: Within | None = None) -> View:
-        """Fresh room for a value, or a part of another storage."""
+        """New memory for a value, or a part of another storage."""
         name = f"t{self.storages}"
         self.storages += 1
         return View(Storage(name, type_.dtype, type_.size, within, self.loops), type_)

@@ -35,7 +35,7 @@ class Within:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Storage:
-    """Room for ``size`` elements, dense; without a place it is room in the arena.
+    """Memory for ``size`` elements, dense; without a place it is in the arena.
 
     ``loops`` are the variables of the loops around the storage.
     """
@@ -70,7 +70,7 @@ class View:
         return self.storage is other.storage and self.offset == other.offset
 
     def slice(self, index: Dim) -> View:
-        """What stands at an index of the first axis."""
+        """The part at an index of the first axis."""
         inner = self.type.with_shape(self.type.shape[1:])
         return View(self.storage, inner, self.offset + index * product(inner.shape))
 

@@ -1,4 +1,4 @@
-"""The text form of a program: what stands above the kernels in the stage ``loops``."""
+"""The text form of a program, which the stage ``loops`` shows above the kernels."""
 
 from __future__ import annotations
 

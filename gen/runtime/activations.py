@@ -20,7 +20,7 @@ UNKNOWN = 1 << 20
 """What a thread has at least where nothing tells how large its stack is."""
 MAX_ACTIVATIONS = 1 << 26
 ATTRIBUTES = 256
-"""Room for the attributes of a thread, more than they take on any machine."""
+"""Bytes for the attributes of a thread, more than they take on any machine."""
 
 
 class _Known(threading.local):

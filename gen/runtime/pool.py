@@ -121,7 +121,7 @@ def include_fork(text: Text) -> None:
 
 
 def address(threads: int) -> int:
-    """What stands in word ``POOL`` of a call that may use so many threads."""
+    """The content of word ``POOL`` of a call that may use ``threads`` threads."""
     if threads < 2 or words.system(Target.host().triple) is None:
         return 0
     with _making:
@@ -129,7 +129,7 @@ def address(threads: int) -> int:
 
 
 def choice(threads: int) -> Array | None:
-    """The words by which a program chooses between one thread and so many; see ``choice``."""
+    """The words by which a program chooses between one and ``threads`` threads; see ``choice``."""
     pool = address(threads)
     if not pool:
         return None

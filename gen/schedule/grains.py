@@ -107,7 +107,7 @@ def columns(loop: Loop) -> int:
 
 
 def open_columns(loop: Loop) -> int:
-    """The same where the number of columns is open: as long as so many are left."""
+    """The same where the number of columns is open: while that many are left."""
     return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRIPS[0]
 
 
@@ -187,7 +187,7 @@ def _cost(body: Sequence[Statement], units: Callable[[Statement], Dim]) -> Dim:
 
 
 def _most(units: Dim) -> Dim:
-    """So many at most, where that is a number.
+    """The most that units can be, where that is a number.
 
     Pieces of an open length are whole where there are several, which is where it matters.
     """

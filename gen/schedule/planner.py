@@ -61,7 +61,7 @@ def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
 
 
 def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
-    """The kernel in the blocks of a GPU, of so many lanes: one for each row, or for elements."""
+    """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
     steps = list(_blocks(kernel.body, lanes))
     return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
 

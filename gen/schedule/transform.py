@@ -35,7 +35,7 @@ class Transform(ABC):
 
     @abstractmethod
     def rewritten(self, loop: Loop) -> Body:
-        """What stands in place of the loop; ``refused`` is raised where that is not possible."""
+        """The statements that replace the loop; raises ``refused`` where that is not possible."""
 
     def refused(self, reason: str) -> UserError:
         """The error for a step that would change a result, or that means nothing here."""

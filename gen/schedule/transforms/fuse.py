@@ -34,7 +34,7 @@ class Fuse(Transform):
         return (replace(loop, var=name, extent=product(sizes), body=body, limit=None, width=0),)
 
     def _chain(self, loop: Loop) -> tuple[list[Loop], list[Statement]]:
-        """The loops, outermost first, and what stands between them."""
+        """The loops, outermost first, and the statements between them."""
         chain = nested(loop)[: self.levels]
         if loop.kind != "parallel" or self.levels < 1 or len(chain) < self.levels:
             raise self.refused(

@@ -41,7 +41,7 @@ or any."""
 class Lanes(Transform):
     """``width`` lanes run each block: a parallel loop inside becomes what its lanes do.
 
-    All of them compute what stands outside of such loops, and the first one stores it. Arrays
+    All of them compute the statements outside of such loops, and the first one stores them. Arrays
     that several lanes touch are shared, with barriers where one needs what another wrote.
     """
 
@@ -58,7 +58,7 @@ class Lanes(Transform):
             if isinstance(s, Product | Sort) or (
                 isinstance(s, Let) and isinstance(s.scalar, Search)
             ):
-                raise self.refused("what stands in the block is done by one lane alone")
+                raise self.refused("only one lane can run the statements in the block")
             if isinstance(s, Loop) and s.kind not in ("parallel", "serial"):
                 raise self.refused(f"the turns of {s.var} are {s.kind} already")
         shared = _shared(loop.body)
@@ -82,7 +82,7 @@ def _shared(body: Body) -> list[Local]:
 
 
 def _outside(body: Body) -> list[Statement]:
-    """What stands in no parallel loop."""
+    """Statements outside of every parallel loop."""
     found: list[Statement] = []
     for s in body:
         found.append(s)
@@ -138,7 +138,7 @@ class _Team:
         return (s,), touch, touch
 
     def _turns(self, loop: Loop) -> Body:
-        """What a lane does of a parallel loop: one turn, or each of those so many apart."""
+        """The turns of a parallel loop that a lane does: one, or every ``width``-th."""
         n, most = loop.extent, loop.limit
         if at_least(self.width, n) or (most is not None and most <= self.width):
             guard: Where = () if n == self.width else (n - 1 - self.lane,)

@@ -27,7 +27,7 @@ WIDEST = 512
 class Vectorize(Transform):
     """Several turns at once: ``width``, or (0) as many as the target's registers hold.
 
-    With a ``strip`` so many are taken at once for as long as so many are left.
+    With a ``strip``, that number of turns is taken at once while as many are left.
     """
 
     word: ClassVar[str] = "vectorize"
@@ -42,7 +42,7 @@ class Vectorize(Transform):
             raise self.refused(f"the turns of the loop are {loop.kind}, not parallel")
         for s in statements(loop.body):
             if holds_no_lanes(s):
-                raise self.refused("what stands in the loop takes one turn at a time")
+                raise self.refused("the loop holds a statement that takes one turn at a time")
             if isinstance(s, Loop) and s.kind == "vector":
                 raise self.refused(f"the loop {s.var} in it has vectors already")
         width = self.width or loop.width
