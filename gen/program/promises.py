@@ -1,0 +1,46 @@
+"""What a program shows of the memory of its kernels, which code may rely on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.ir.dims import mod
+
+from .steps import Given, Launch, Program, View
+
+ALIGNED = 16
+"""Bytes of which the start of a buffer is known to be a multiple, where it is ``aligned``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Of the buffers of a kernel, by name: which share memory, and which are not ``aligned``.
+
+    A buffer that is written shares memory with no other one unless it is ``shared``.
+    """
+
+    shared: frozenset[str] = frozenset()
+    unaligned: frozenset[str] = frozenset()
+
+    def __or__(self, other: Promises) -> Promises:
+        return Promises(self.shared | other.shared, self.unaligned | other.unaligned)
+
+
+def promises(program: Program) -> dict[LoopKernel, Promises]:
+    """What holds in every launch of each kernel."""
+    found: dict[LoopKernel, Promises] = defaultdict(Promises)
+    for step in program.walk():
+        if isinstance(step, Launch):
+            pairs = zip(step.kernel.buffers, step.views, strict=True)
+            unaligned = frozenset(b.name for b, v in pairs if not _is_aligned(v))
+            found[step.kernel] |= Promises(step.shared, unaligned)
+    return found
+
+
+def _is_aligned(view: View) -> bool:
+    """Whether a view starts at such a multiple: what callers hand over need not."""
+    place = view.storage.place
+    ours = not isinstance(place, Given) or place.kind == "result"
+    return ours and mod(view.offset * view.type.dtype.bytes, ALIGNED) == 0
