@@ -51,7 +51,7 @@ def compiled(
     """The program of a trace, from the disk or made of its kernels, as ``options`` say."""
     start = time.perf_counter()
     entries = b"" if schedule is not None else written(target)
-    kept, key = store(), key_of(traced, target, f"{options} {digest(entries)}", schedule)
+    kept, key = store(), key_of(traced, target, options, schedule, entries)
 
     def made(keep: Keep | None = None) -> Executable:
         return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries))
@@ -82,15 +82,19 @@ def _later(texts: Callable[[], Any], stage: str) -> Callable[[], str]:
 
 
 def key_of(
-    traced: Module, target: Target, options: str = "", schedule: str | None = None
+    traced: Module,
+    target: Target,
+    options: str = "",
+    schedule: str | None = None,
+    entries: bytes = b"",
 ) -> str | None:
-    """All that a program depends on; None where that can't be known."""
+    """All that a program depends on, with the tuner's entries; None where that can't be known."""
     if (own := _sources()) is None or _extended():
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
     how = (repr(target), options, repr(schedule))
-    return digest("program", own, *versions, *how, str(traced), repr(ordinals))
+    return digest("program", own, *versions, *how, entries, str(traced), repr(ordinals))
 
 
 @cache

@@ -129,7 +129,8 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Any:
     """
     kind = a.element
     if kind == v.element != kind.compute and kind.is_float:
-        return xp.astype(_slid(*(staged(xp.astype(x, kind.compute)) for x in (a, v)), mode), kind)
+        wide, slider = (staged(xp.astype(x, kind.compute)) for x in (a, v))
+        return xp.astype(_slid(wide, slider, mode), kind)
     (n,), (m,) = a.type.shape, v.type.shape
     low, high = {"full": (m - 1, m - 1), "valid": (0, 0)}.get(mode, (m // 2, m - 1 - m // 2))
     wide, count = xp.pad(a, (low, high)), n + low + high - m + 1

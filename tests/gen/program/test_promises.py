@@ -72,11 +72,10 @@ def test_what_one_launch_shares_no_other_promises():
 
 
 def test_without_a_program_nothing_is_known():
-    k = plain()
-    text = str(emit_gpu_kernel(k, Target.cuda("sm_80")))
-    assert "ptr align 4 %b0, ptr align 4 %b1" in text
-    assert "ld.global.nc" not in ptx([k], Target.cuda("sm_80"))
-    assert "ld.global.nc" in ptx([k], Target.cuda("sm_80"), {k: Promises()})
+    k, target = plain(), Target.cuda("sm_80")
+    assert "ptr align 4 %b0, ptr align 4 %b1" in str(emit_gpu_kernel(k, target))
+    assert "ptr noalias align 16 %b0" in str(emit_gpu_kernel(k, target, Promises()))
+    assert ptx([k], target, {k: Promises()}).count(".entry k(") == 1
 
 
 def test_of_programs_of_users():

@@ -38,7 +38,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("ad/linearity", "CustomJvp"): RULE,
     ("dlvm/testing/blame", "CustomJvp"): RULE,
     ("dlvm/testing/blame", "CustomVjp"): RULE,
-    ("gen/program/control", "Kernel"): KERNEL,
+    ("gen/program/windows", "Kernel"): KERNEL,
     ("opt/kernels/borders", "Kernel"): KERNEL,
     ("opt/recompute/ordering", "Kernel"): KERNEL,
     ("opt/recompute/recomputing", "Kernel"): KERNEL,
