@@ -51,7 +51,7 @@ def main() -> None:
     for name, function, shape in CASES:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         for kernel, plain in kernels_of(dlvm.function(function).compile(x).road.kernels):
-            space, bench = Space(plain), Bench(kernel, target, {})
+            space, bench = Space(plain, target), Bench(kernel, target, {})
             for seed in range(options.seeds):
                 cells: list[str] = []
                 for search in (best_first, at_random):

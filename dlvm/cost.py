@@ -1,10 +1,11 @@
-"""The cost of an operation: floating-point operations and bytes of memory, as sizes.
+"""The cost of an operation: operations on floats, bytes of memory, and about how long it takes.
 
 The counts follow from facts that are stated elsewhere: the scalar formula of an element-wise
 operation, the monoid of a reduction, the axes of a product. A scalar function with a float result
 counts as one operation, and moving elements as none. A ``while`` counts as one trip; a branch
 counts as its more expensive side, or as the sum of both if their order is unknown. This file knows
-no target: times in seconds are the business of ``gen``.
+no target. Its times are those of a usual core, for choices between programs; how long a kernel
+takes on the processor at hand is said in ``gen.schedule.cost``, by the same weights.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ TYPICAL = 64
 """The value that a symbolic size counts as."""
 WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
 """What scalar functions cost that take longer than one instruction, in instructions."""
+PICOSECONDS = 1000
+"""In a nanosecond; times are whole numbers, so that those of open sizes are expressions."""
+STEP = 15
+"""Picoseconds that a usual core takes for an operation, or for a byte that it moves."""
+ACCESS = 2
+"""Instructions in whose time an element is read or written, where it is not near."""
+THREAD = 2_000_000
+"""Picoseconds of work that are worth a thread."""
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 
@@ -113,6 +122,17 @@ def _dearer(a: Dim, b: Dim) -> Dim:
 def body_flops(fn: Function) -> Dim:
     """The floating-point operations of one run of a body."""
     return sum_of(flops(op) for op in fn.ops)
+
+
+def time(op: Op) -> Dim:
+    """About how long one execution takes: picoseconds to compute, and to write what it gives."""
+    return STEP * sum_of((flops(op), *(size_in_bytes(t) for t in op.result_types)))
+
+
+def body_time(fn: Function) -> Dim:
+    """The same of one run of a body, with what is inside its operations."""
+    written = (size_in_bytes(r.type) for op in fn.walk() for r in op.results)
+    return STEP * (body_flops(fn) + sum_of(written))
 
 
 def size_in_bytes(t: TensorType) -> Dim:

@@ -11,6 +11,8 @@ from functools import cache
 
 from dlvm.base.errors import UserError
 
+from .machine import Machine
+
 # A PTX version that is too old for the GPU makes LLVM abort the process, and a version that LLVM
 # does not know silently selects its default. So each GPU has a version of its own here.
 PTX_VERSIONS = {
@@ -32,6 +34,7 @@ class Target:
 
     ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
     cores may be used, and ``adaptive`` whether a call may use fewer where that is faster.
+    ``measured`` is how fast the machine was found to be, where that was measured.
     """
 
     triple: str
@@ -41,6 +44,12 @@ class Target:
     registers: int
     threads: int
     adaptive: bool = field(default=False, repr=False)
+    measured: Machine | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """How fast it is: as measured, or the built-in values of its processor."""
+        return self.measured or Machine.of(self.cpu, self.vector_bits)
 
     @staticmethod
     def host() -> Target:

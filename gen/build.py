@@ -23,6 +23,8 @@ from dlvm.gen.program.promises import promises
 from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
 from dlvm.gen.program.steps import Program
 from dlvm.gen.program.text import program_text
+from dlvm.gen.program.times import Times
+from dlvm.gen.schedule.planner import Planner
 from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import Dim, Module
@@ -58,14 +60,16 @@ def build(
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops", module):
         given = None if schedule is None else parse_schedule(schedule)
-        program = coalesce(to_program(module, plans if given is None else given))
+        chosen = plans or Planner(target) if given is None else given
+        program = coalesce(to_program(module, chosen))
         if given is not None:
             given.check(program.kernels())
     with _timed(seconds, "memory", module):
         arena = bounds.apart(program) if check else plan(program)
     with _timed(seconds, "llvm", module):
-        interface = Interface.of(program, arena)
-        made = emit(program, arena, interface, target)
+        times = Times(target)
+        interface = Interface.of(program, arena, times.program(program))
+        made = emit(program, arena, interface, times)
         interface = replace(interface, stack=made.stack if interface.enters else 0)
         text = bounds.checked(str(made), owner=True) if check else str(made)
     with _timed(seconds, "machine", module):
@@ -101,13 +105,14 @@ def planned_bytes(module: Module) -> Dim:
     return plan(coalesce(to_program(module))).bytes
 
 
-def emit(program: Program, arena: Arena, interface: Interface, target: Target) -> Text:
+def emit(program: Program, arena: Arena, interface: Interface, times: Times) -> Text:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
+    target = times.target
     text = Text(attributes(target), triple=target.triple)
     known = promises(program)
     for kernel in program.kernels():
         text.include(emit_kernel(kernel, target, known[kernel].shared))
-    emit_driver(program, arena, text)
+    emit_driver(program, arena, text, times)
     emit_sizes(interface, text)
     return text
 

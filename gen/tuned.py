@@ -61,20 +61,21 @@ class Tuned:
     """The plan of every kernel: the schedule that was found for it, else the planner's."""
 
     entries: Mapping[str, Sequence[str]]
+    target: Target
 
     @classmethod
-    def of(cls, data: bytes) -> Tuned:
+    def of(cls, data: bytes, target: Target) -> Tuned:
         """What is ``written`` for a target."""
-        return cls(_read(data))
+        return cls(_read(data), target)
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The loops of a kernel under its schedule."""
         lines = self.entries.get(name_of(plain)) if self.entries else None
         if lines is None:
-            return planned(plain)
+            return planned(plain, self.target)
         try:
             steps = tuple(parse_step(line, n) for n, line in enumerate(lines, 1))
             return Schedule({plain.name: steps}).applied(plain)
         except DlvmError as error:
             log.warning("@%s: its tuned schedule is not used: %s", plain.name, error)
-            return planned(plain)
+            return planned(plain, self.target)

@@ -54,7 +54,7 @@ def compiled(
     kept, key = store(), key_of(traced, target, options, schedule, entries)
 
     def made(keep: Keep | None = None) -> Executable:
-        return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries))
+        return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries, target))
 
     if kept is None or key is None:
         return made()

@@ -89,7 +89,7 @@ def _edges(a: Tensor, bins: Any, range: Any) -> Tensor:
             f"histogram: bins={bins!r} depends on the elements, which are not known while tracing",
             remedy="give the number of bins, or their borders",
         )
-    if is_sequence(bins) or is_array(bins) or isinstance(bins, Tensor):
+    if not hasattr(bins, "__index__") or is_array(bins) or isinstance(bins, Tensor):
         return staged(np.asarray(bins) if is_sequence(bins) else bins)
     if operator.index(bins) < 1:
         raise ArgumentError(f"histogram: expected at least one bin, found {bins}")

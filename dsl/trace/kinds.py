@@ -101,6 +101,9 @@ TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
 ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
+CASTS = ("no", "equiv", "safe", "same_kind", "unsafe")
+CASTING = Kind("one of NumPy's rules for casts", '"safe"', lambda x: x in CASTS)
+STEPS = _or(INDEX, lambda x: isinstance(x, bool), ", or True or False")
 COUNTS = Kind(
     "whole numbers or truths that are known while tracing",
     "2",
@@ -151,6 +154,7 @@ ANNOTATED = {
     "Sequence[int]": AXES,
     "float | str": ORDER,
     "int | Sequence[int]": AXIS,
+    "int | bool": STEPS,
 }
 """Kinds by annotation; ``| None`` after one of them allows None as well."""
 NAMED = {
@@ -169,7 +173,7 @@ NAMED = {
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),
     **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "multi_index": OPERANDS,
-    "casting": TEXT,
+    "casting": CASTING,
     "ord": ORDER,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
@@ -177,7 +181,13 @@ NAMED = {
     **dict.fromkeys(("where", "condition", "elements", "indices", "weights", "bins"), OPERAND),
     **dict.fromkeys(("logits", "labels", "initial", "fill_value", "key", "pred"), OPERAND),
     **dict.fromkeys(("start", "stop", "step", "minval", "maxval", "left", "right"), OPERAND),
+    **dict.fromkeys(("a1", "a2", "z", "append", "prepend", "default", "data"), OPERAND),
+    **dict.fromkeys(("seed", "gradient.f", "spacing", "base", "switch.index"), OPERAND),
     **dict.fromkeys(("num", "n", "k", "kth", "ddof", "correction", "lower", "upper"), INDEX),
+    **dict.fromkeys(("length", "axis_size"), INDEX),
+    "memory": ORDER,
+    "arrays_and_dtypes": _or(OPERAND, DTYPE.holds, " or an element type"),
+    "operands": _or(TEXT, OPERAND.holds, ", an array or a number"),
 }
 """Kinds by name, of parameters whose annotation does not say one; None is allowed if it is the
 default."""
@@ -190,7 +200,7 @@ def unlike(
 ) -> CallError | None:
     """The error for the first argument that is not of the kind that its parameter declares."""
     for parameter, x in _pairs(fn, args, kwargs):
-        kind = _kind_of(name, parameter)
+        kind = kind_of(name, parameter)
         if kind is not None and x is not parameter.default and not kind.fits(x):
             return CallError(
                 f"{name}: {parameter.name}: expected {kind.said}, found {shown(x)}",
@@ -216,7 +226,7 @@ def _pairs(
             yield parameter, given
 
 
-def _kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
+def kind_of(name: str, parameter: inspect.Parameter) -> Kind | None:
     """The kind that a parameter declares, if it declares one."""
     kind, written = _declared(name, parameter), str(parameter.annotation)
     if kind is not None and written in (f"{known} | None" for known in ANNOTATED):

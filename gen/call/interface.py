@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from dlvm.gen.program.memory import Arena
-from dlvm.gen.program.report import program_work
 from dlvm.gen.program.steps import Called, Program, Told
 from dlvm.ir import Array, Dim, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_dim, parse_type
@@ -62,8 +61,8 @@ class Interface:
     calls: tuple[Called, ...] = ()
 
     @staticmethod
-    def of(program: Program, arena: Arena) -> Interface:
-        """The interface of a program whose memory is planned."""
+    def of(program: Program, arena: Arena, time: Dim) -> Interface:
+        """The interface of a program whose memory is planned, and which takes so long."""
         owners = {view.storage: i for i, view in enumerate(program.params)}
         return Interface(
             program.name,
@@ -74,7 +73,7 @@ class Interface:
             tuple(Result(v.type, owners.get(v.storage)) for v in program.results),
             program.symbols,
             arena.bytes,
-            program_work(program),
+            time,
             any(kernel.forks for kernel in program.kernels()) or program.forks,
             program.enters,
             constants=tuple(np.array(a, order="C") for a in program.constants),

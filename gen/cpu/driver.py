@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 from dlvm.gen.loops.status import WORDS
 from dlvm.gen.program.memory import Arena, plan
-from dlvm.gen.program.report import step_work
 from dlvm.gen.program.steps import (
     Ask,
     CallFunction,
@@ -34,6 +33,7 @@ from dlvm.gen.program.steps import (
     View,
     While,
 )
+from dlvm.gen.program.times import Times
 from dlvm.gen.runtime import activations, floating, interrupts, tape
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
@@ -47,20 +47,20 @@ BODY = "dlvm_program"
 """What the entry calls; it is not inlined, so that none of its arithmetic leaves our mode."""
 
 
-def emit_driver(program: Program, arena: Arena, text: Text) -> None:
+def emit_driver(program: Program, arena: Arena, text: Text, times: Times) -> None:
     """Add the driver to a module that has, or will have, the kernels."""
-    driver = Driver(program, arena, text, program)
+    driver = Driver(program, arena, text, program, times)
     driver.open()
     driver.block(program.steps)
     floating.include_modes(text)
     text.functions[BODY] = driver.finish(f"internal void @{BODY}", driver.close, " noinline")
     text.functions[ENTRY] = _entry()
     for callee in program.callees:
-        inner = Driver(callee, plan(callee), text, program)
+        inner = Driver(callee, plan(callee), text, program, times)
         if callee.trip:
             inner.trip(callee.steps)
         else:
-            inner.spend(interrupts.of_trip(callee.steps))
+            inner.spend(interrupts.of_trip(callee.steps, times))
             inner.block(callee.steps)
         text.functions[symbol_of(callee.name)] = inner.finish(
             f"internal void @{symbol_of(callee.name)}", how=" alwaysinline" * callee.trip
@@ -91,9 +91,12 @@ def symbol_of(name: str) -> str:
 class Driver:
     """Writes the function; addresses and sizes that no loop changes are computed once."""
 
-    def __init__(self, program: Program, arena: Arena, text: Text, whole: Program) -> None:
+    def __init__(
+        self, program: Program, arena: Arena, text: Text, whole: Program, times: Times
+    ) -> None:
         self.program = program
         self.whole = whole
+        self.times = times
         self.arena = arena
         self.text = text
         self.w = FunctionWriter(text)
@@ -136,7 +139,7 @@ class Driver:
 
     def another(self) -> Driver:
         """The same program in a function of its own, which has the tables as well."""
-        return Driver(self.program, self.arena, self.text, self.whole)
+        return Driver(self.program, self.arena, self.text, self.whole, self.times)
 
     # -- addresses and sizes ---------------------------------------------------------------------
 
@@ -181,8 +184,8 @@ class Driver:
         match step:
             case Launch():
                 self.launch(step)
-                if interrupts.is_large(step):
-                    self.spend(step_work(step))
+                if interrupts.is_large(step, self.times):
+                    self.spend(self.times.step(step))
             case Copy(source=source, target=target):
                 size = self.size(target.type.size * target.type.dtype.bytes)
                 self.copy(self.address(target), self.address(source), size)
@@ -288,7 +291,7 @@ class Driver:
         self.w.branch(self.truth(step.condition), body, end)
         self.w.label(body)
         self.block(step.body)
-        self.spend(interrupts.of_trip((*step.before, *step.body)))
+        self.spend(interrupts.of_trip((*step.before, *step.body), self.times))
         self.w.jump(test)
         self.w.label(end)
 
@@ -310,10 +313,10 @@ class Driver:
         """The steps of a loop, and what they count, which one kernel counts with its trip."""
         if len(steps) == 1 and isinstance(steps[0], Launch):
             self.launch(steps[0])
-            self.spend(interrupts.TRIP + step_work(steps[0]))
+            self.spend(interrupts.TRIP + self.times.step(steps[0]))
             return
         self.block(steps)
-        self.spend(interrupts.of_trip(steps))
+        self.spend(interrupts.of_trip(steps, self.times))
 
     def push(self, step: Push) -> None:
         """A cell with the handle below and the values."""

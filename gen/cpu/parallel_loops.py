@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from dlvm.gen.loops.status import INTERRUPTED, WORDS
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.parallel import WORTH
-from dlvm.gen.program.report import trip_work
 from dlvm.gen.program.steps import CallFunction, For
 from dlvm.gen.runtime import tape
 from dlvm.gen.runtime.pool import include_fork
@@ -61,8 +60,8 @@ def _leased(outer: Driver, enter: CallFunction) -> Dim:
 
 def _grain(outer: Driver, enter: CallFunction) -> Dim:
     """How many trips are worth a thread."""
-    work = maximum(1, trip_work(outer.whole.callee(enter.callee), outer.whole))
-    return maximum(1, floordiv(work + (WORTH - 1), work))
+    trip = maximum(1, outer.times.trip(outer.whole.callee(enter.callee), outer.whole))
+    return maximum(1, floordiv(trip + (WORTH - 1), trip))
 
 
 def _turns(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.cost import WEIGHTS, Count
+from dlvm.cost import ACCESS, WEIGHTS, Count
 from dlvm.gen.loops.statements import Buffer
 from dlvm.ir import Dim, DType, Function, Part, Value
 from dlvm.ops import Elementwise, Reduction
 
-DEAR = 8
-"""Units of a value that is kept; to write and to read one takes four."""
+DEAR = 2 * (ACCESS + ACCESS)
+"""Instructions of a value that is kept: twice what it takes to write and to read it."""
 
 
 def keeping(
@@ -39,7 +39,7 @@ def keeping(
 
 
 def _cost(value: Value, whole: set[Value]) -> int:
-    """Units to compute an element again from what does not change along a row."""
+    """Instructions to compute an element again from what does not change along a row."""
     words, pending, seen = Weighed(), [value], {value}
     while pending:
         op = pending.pop()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dlvm.cost import body_flops, size_in_bytes, sum_of
+from dlvm.cost import THREAD, body_time
 from dlvm.ir import Op
 from dlvm.ops import Pop, Print, Push, Structured, Tap
 
-LEAST = 256
-"""Bytes and operations of a trip that are worth entering a function."""
-WORTH = 1 << 18
-"""Bytes and operations that are worth waking a thread."""
+LEAST = 4_000
+"""Picoseconds of a trip that are worth entering a function."""
+WORTH = 2 * THREAD
+"""Picoseconds of trips that are worth a thread, which takes memory of its own for them."""
 ORDERED = (Print, Tap, Push, Pop)
 """What, like a call, keeps trips in order, or counts on the stack of one thread."""
 
@@ -19,8 +19,7 @@ def is_apart(op: Structured) -> bool:
     (body,) = op.giving
     if op.carries or any(_in_order(kind) for kind in body.kinds):
         return False
-    made = sum_of(size_in_bytes(r.type) for inner in body.walk() for r in inner.results)
-    trip = body_flops(body) + made
+    trip = body_time(body)
     whole = trip * op.trips
     small = isinstance(trip, int) and trip < LEAST
     return not (small or (isinstance(whole, int) and whole < 2 * WORTH))

@@ -7,18 +7,20 @@ activation, without what it enters in its turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from dlvm.gen.loops.statements import LoopKernel
-from dlvm.gen.loops.work import accesses, flops
+from dlvm.gen.loops.work import flops
+from dlvm.gen.schedule.cost import bytes_of
 from dlvm.ir import Dim
-from dlvm.ir.dims import Expr, maximum, minimum, substitute
+from dlvm.ir.dims import Expr, maximum, substitute
 
 from .memory import ALIGNMENT, plan
-from .steps import CallFunction, Copy, For, If, Launch, Program, Step, While
+from .steps import CallFunction, Copy, Launch, Program, Step
+from .times import entering, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,12 @@ def program_flops(program: Program) -> Dim:
     def cost(step: Step) -> Dim:
         return flops(step.kernel.body) if isinstance(step, Launch) else 0
 
-    return total(program.steps, _entering(program, cost))
+    return total(program.steps, entering(program, cost))
 
 
 def program_bytes(program: Program) -> Dim:
     """Bytes that a run reads and writes."""
-    return total(program.steps, _entering(program, _moved))
+    return total(program.steps, entering(program, _moved))
 
 
 def activation_bytes(program: Program) -> Dim:
@@ -91,49 +93,10 @@ def activation_bytes(program: Program) -> Dim:
     return leased(program, {}, frozenset())
 
 
-def _entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
-    """A cost, where a function that is entered costs what its steps do, as do trips inside."""
-
-    def entering(step: Step) -> Dim:
-        if not isinstance(step, CallFunction):
-            return cost(step)
-        callee = whole.callee(step.callee)
-        sizes = dict(zip(callee.symbols, step.sizes, strict=True))
-        return substitute(total(callee.steps, entering if callee.trip else cost), sizes)
-
-    return entering
-
-
-UNBOUNDED = 1 << 40
-"""The work of a program with a loop of which nobody knows the number of trips."""
-
-
-def step_work(step: Step) -> Dim:
-    """The same of one step by itself."""
-    return _moved(step) + (flops(step.kernel.body) if isinstance(step, Launch) else 0)
-
-
-def program_work(program: Program) -> Dim:
-    """About how much a run does: bytes moved and operations, one each."""
-    if any(_unbounded(step, program) for step in program.walk()):
-        return UNBOUNDED
-    return program_bytes(program) + program_flops(program)
-
-
-def _unbounded(step: Step, whole: Program) -> bool:
-    recursion = isinstance(step, CallFunction) and not whole.callee(step.callee).trip
-    return recursion or isinstance(step, While)
-
-
-def trip_work(trip: Program, whole: Program) -> Dim:
-    """The same for one trip of a loop, a ``while`` inside counted once."""
-    return total(trip.steps, _entering(whole, step_work))
-
-
 def _moved(step: Step) -> Dim:
     if isinstance(step, Launch):
         if step.kernel not in _MOVED:
-            _MOVED[step.kernel] = _moved_by(step.kernel)
+            _MOVED[step.kernel] = bytes_of(step.kernel)
         return _MOVED[step.kernel]
     if isinstance(step, Copy):
         return 2 * step.target.type.size * step.target.type.dtype.bytes
@@ -141,28 +104,3 @@ def _moved(step: Step) -> Dim:
 
 
 _MOVED: WeakKeyDictionary[LoopKernel, Dim] = WeakKeyDictionary()
-
-
-def _moved_by(kernel: LoopKernel) -> Dim:
-    """The bytes of all that a kernel reads and writes, no more of a buffer than it has."""
-    out: Dim = 0
-    touched = accesses(kernel.body)
-    for b in kernel.buffers:
-        out = out + minimum(touched.get(b.name, 0), b.size) * b.dtype.bytes
-    return out
-
-
-def total(steps: tuple[Step, ...], cost: Callable[[Step], Dim]) -> Dim:
-    """The cost of steps and of all that they hold, trips counted."""
-    out: Dim = 0
-    for step in steps:
-        match step:
-            case If(then=then, otherwise=otherwise):
-                out = out + maximum(total(then, cost), total(otherwise, cost))
-            case While(before=before, body=body):
-                out = out + total((*before, *body), cost)
-            case For(length=length, body=body):
-                out = out + length * total(body, cost)
-            case _:
-                out = out + cost(step)
-    return out

@@ -22,9 +22,9 @@ from dlvm.gen.text.module import FunctionWriter, Text
 
 from . import tape
 
-BUSY = 100_000
-"""Work, in bytes and operations, from which on a call is worth a clock and a lock."""
-SMALLEST, RECORDS = 16, 26
+BUSY = 3_000_000
+"""Picoseconds of work from which on a call is worth a clock and a lock."""
+SMALLEST, RECORDS = 20, 26
 """The logarithm of the least work that has a record, and the number of records."""
 SKIPPED = 2
 """Calls of a trial that are never counted: caches are cold and the worker may be asleep."""

@@ -22,8 +22,8 @@ from functools import cache
 import numpy as np
 
 from dlvm.gen.loops.status import INTERRUPTED
-from dlvm.gen.program.report import step_work
 from dlvm.gen.program.steps import For, If, Launch, Step, While
+from dlvm.gen.program.times import Times
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import maximum
@@ -31,39 +31,39 @@ from dlvm.ir.dims import maximum
 from .floating import include_modes
 from .tape import HALT, LEFT, PRINTER, SIGNALS, SINCE
 
-BUDGET = 1 << 22
-"""Bytes and operations between two looks at the clock."""
+BUDGET = 100_000_000
+"""Picoseconds of work between two looks at the clock."""
 PAUSE = 40_000_000
 """Nanoseconds between two questions."""
-TRIP = 64
+TRIP = 2_000
 """What a trip counts besides its kernels."""
-COUNTED_WORK = 1 << 20
-"""A kernel of so much work, or of unknown work, is counted where it stands."""
+COUNTED = 20_000_000
+"""A kernel that takes so long, or nobody knows how long, is counted where it stands."""
 
 ENSURE, CHECK, FETCH, RELEASE, IDENT, MAIN, CLOCK = range(7)
 
 
-def is_large(step: Step) -> bool:
+def is_large(step: Step, times: Times) -> bool:
     """Whether a step is counted by itself, and not with the trip that it belongs to."""
     if not isinstance(step, Launch):
         return False
-    work = step_work(step)
-    return not isinstance(work, int) or work >= COUNTED_WORK
+    time = times.step(step)
+    return not isinstance(time, int) or time >= COUNTED
 
 
-def of_trip(steps: Sequence[Step]) -> Dim:
+def of_trip(steps: Sequence[Step], times: Times) -> Dim:
     """What a trip through these steps counts; loops inside count their own trips."""
-    return TRIP + _counted(steps)
+    return TRIP + _counted(steps, times)
 
 
-def _counted(steps: Sequence[Step]) -> Dim:
+def _counted(steps: Sequence[Step], times: Times) -> Dim:
     out: Dim = 0
     for step in steps:
         match step:
             case If(then=then, otherwise=otherwise):
-                out = out + maximum(_counted(then), _counted(otherwise))
-            case _ if not (isinstance(step, For | While) or is_large(step)):
-                out = out + step_work(step)
+                out = out + maximum(_counted(then, times), _counted(otherwise, times))
+            case _ if not (isinstance(step, For | While) or is_large(step, times)):
+                out = out + times.step(step)
             case _:
                 pass
     return out

@@ -2,15 +2,14 @@
 
 A loop whose turns are independent gets a *grain*: at least so many turns (of it, and of the
 loops right inside that it is taken together with, ``levels`` in all) are worth a thread. What a
-turn costs is a sum over its statements, in *units* of about one vector instruction for each
-element, so 2**15 of them last roughly a microsecond; where sizes are not known the grain is an
+turn costs is what ``cost`` says; where sizes are not known the grain is an
 expression that is evaluated when the kernel runs. Results do not depend on it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from dlvm.cost import WEIGHTS
 from dlvm.gen.loops.statements import (
@@ -19,65 +18,55 @@ from dlvm.gen.loops.statements import (
     Define,
     Let,
     Load,
-    Local,
     Loop,
     Number,
     Product,
     Scalar,
-    Search,
-    Sort,
-    Statement,
-    Store,
     Word,
     statements,
 )
-from dlvm.gen.loops.work import count
 from dlvm.ir import F32, F64, Dim
 from dlvm.ir.dims import bounds, floordiv, maximum, minimum, substitute, symbol, symbols
+from dlvm.target import Target
 
+from .cost import Costs
 from .transforms.share import Share
 
-WORK = 1 << 16
-"""Units of work, some two microseconds, that are worth a thread."""
-LANES = 16
-"""What a statement costs outside of vectors, where one inside costs a unit."""
 WIDEST = 64
 """Lanes of the widest vectors there are."""
 STRIPS = (512, 256, 128)
 """Columns that one thread folds together, at best; pieces of rows that memory is quick to give."""
 PLAIN = 3
 """Words in a fold of columns that is mostly reading."""
-SORTING = 64
-"""Units of putting one element in its place, or of finding one."""
 SHARED_PRODUCTS_FROM = 16
 """Products in a row are shared among threads from here on; fewer share each one's own work."""
 
 
-def grains(body: Body, work: int) -> Iterator[Share]:
-    """The loops that several threads may share, each in parts of ``work`` units (0: none)."""
-    units = _units(body)
+def grains(body: Body, work: int, target: Target) -> Iterator[Share]:
+    """The loops that several threads may share, each in parts of ``work`` ps (0: none)."""
+    costs = Costs(body, target)
     for s in body if work else ():
         if isinstance(s, Loop):
-            yield from _grains(s, work, units)
+            yield from _grains(s, work, costs)
 
 
-def _grains(loop: Loop, work: int, units: Callable[[Statement], Dim]) -> Iterator[Share]:
+def _grains(loop: Loop, work: int, costs: Costs) -> Iterator[Share]:
     """Independent loops as they are, serial ones with those inside."""
     if loop.kind == "serial":
         for s in loop.body:
             if isinstance(s, Loop):
-                yield from _grains(s, work, units)
+                yield from _grains(s, work, costs)
         return
     if loop.kind not in ("parallel", "vector") or loop.limit is not None or _few_products(loop):
         return
-    chain = _chain(loop)
-    costs = [_most(_cost(s.body, units)) for s in chain]
-    whole = _cost((loop,), units)
+    whole = costs.time((loop,))
     if isinstance(whole, int) and whole < 2 * work:
         return
-    fine = (i for i, c in enumerate(costs, 1) if isinstance(c, int) and 4 * c <= work)
+    chain = _chain(loop)
+    turns = [_most(costs.time(s.body)) for s in chain]
+    fine = (i for i, c in enumerate(turns, 1) if isinstance(c, int) and 4 * c <= work)
     levels = next(fine, len(chain))
-    turn = costs[levels - 1]
+    turn = turns[levels - 1]
     grain = maximum(1, floordiv(turn + (work - 1), turn)) if turn != 0 else 1
     yield Share(loop.var, _rounded(grain, chain[levels - 1]), levels)
 
@@ -152,44 +141,10 @@ def _few_products(loop: Loop) -> bool:
     return isinstance(turns, int) and turns < SHARED_PRODUCTS_FROM
 
 
-# -- what a turn costs -----------------------------------------------------------------------------
-
-
-def _units(body: Body) -> Callable[[Statement], Dim]:
-    """The units of a statement, by whether it stands in a vector loop."""
-    vectors = [s for s in statements(body) if isinstance(s, Loop) and s.kind == "vector"]
-    inside = {s for v in vectors for s in statements(v.body)}
-    return lambda s: _own(s) * (1 if s in inside else LANES)
-
-
-def _own(s: Statement) -> Dim:
-    match s:
-        case Let(Word(_, word)):
-            return WEIGHTS.get(word, 1)
-        case Let(Load(memory=Local())) | Store(memory=Local()):
-            return 0  # a register
-        case Let(Load()) | Store():
-            return 2
-        case Sort(count=n):
-            return n * SORTING
-        case Let(Search()):
-            return SORTING
-        case Product(m=m, n=n, k=k):
-            return floordiv(m * n * k, LANES)
-        case _:
-            return 0
-
-
-def _cost(body: Sequence[Statement], units: Callable[[Statement], Dim]) -> Dim:
-    """The units of a body, in the first turn of the loops around it."""
-    found = count(tuple(body), units)
-    return substitute(found, {n: 0 for n in symbols(found) if n.startswith("%")})
-
-
-def _most(units: Dim) -> Dim:
-    """The most that units can be, where that is a number.
+def _most(cost: Dim) -> Dim:
+    """The most that a cost can be, where that is a number.
 
     Pieces of an open length are whole where there are several, which is where it matters.
     """
-    most = bounds(units)[1]
-    return units if most == math.inf else int(most)
+    most = bounds(cost)[1]
+    return cost if most == math.inf else int(most)

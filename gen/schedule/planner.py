@@ -10,8 +10,9 @@ Threads share the outermost loops whose turns are independent, in parts that are
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from dlvm.cost import THREAD
 from dlvm.gen.loops.statements import (
     Body,
     Define,
@@ -27,9 +28,10 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbols
 from dlvm.ir.equations import as_line
+from dlvm.target import Target
 
 from .boxes import boxes, distributions, fusions
-from .grains import WORK, columns, grains, open_columns
+from .grains import columns, grains, open_columns
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
@@ -38,18 +40,32 @@ from .transforms.split import Split
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 
-def planned(kernel: LoopKernel, work: int = WORK, width: int = 0) -> LoopKernel:
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans kernels for a processor."""
+
+    target: Target
+
+    def applied(self, plain: LoopKernel) -> LoopKernel:
+        """The kernel under the schedule that the rules give it."""
+        return planned(plain, self.target)
+
+
+def planned(
+    kernel: LoopKernel, target: Target | None = None, work: int = THREAD, width: int = 0
+) -> LoopKernel:
     """The kernel under the schedule that the rules give it, which it shows as its ``steps``.
 
-    Threads share what is worth ``work`` units (0: nothing), and vectors have ``width`` lanes
-    (0: as many as the target's registers hold).
+    Threads share what is worth ``work`` ps (0: nothing), and vectors have ``width`` lanes
+    (0: as many as the registers of the target, the host if none is named, hold).
     """
+    processor = target or Target.host()
 
     def vectors(kernel: LoopKernel) -> Iterator[Transform]:
         return _vectors(kernel.body, width)
 
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
-        return grains(kernel.body, work)
+        return grains(kernel.body, work, processor)
 
     cuts, kernel = boxes(kernel)
     steps: list[Transform] = [*cuts]

@@ -25,6 +25,7 @@ from dlvm.gen.schedule.transforms.unroll import Unroll
 from dlvm.gen.schedule.transforms.vectorize import Vectorize
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum, mod
+from dlvm.target import Target
 
 WIDTHS = (0, 4, 8, 16, 32, 64, 128, 256)
 STRIPS = (0, 128, 256, 512)
@@ -47,9 +48,10 @@ class Number:
 class Space:
     """The schedules of a kernel that are searched."""
 
-    def __init__(self, plain: LoopKernel) -> None:
+    def __init__(self, plain: LoopKernel, target: Target | None = None) -> None:
         self.plain = plain
-        self.base = [parse_step(line, n) for n, line in enumerate(planned(plain).steps, 1)]
+        lines = planned(plain, target).steps
+        self.base = [parse_step(line, n) for n, line in enumerate(lines, 1)]
         self.numbers = tuple(self._numbers())
 
     @property

@@ -58,7 +58,7 @@ def tuned(
     """
     for kernel, plain in kernels_of(module):
         bench = Bench(kernel, target, sizes or {})
-        found = searched(Space(plain), bench, seconds, search, seed)
+        found = searched(Space(plain, target), bench, seconds, search, seed)
         if found.gains:
             keep(target, plain, found.steps)
         yield found
@@ -67,7 +67,7 @@ def tuned(
 def of_program(module: Module, target: Target, arrays: Sequence[Array]) -> float:
     """The time of a call under what is kept, in times that under the planner's schedules."""
     alone = replace(target, adaptive=False)
-    found = build(module, alone, plans=Tuned.of(written(target)))
+    found = build(module, alone, plans=Tuned.of(written(target), target))
     return side_by_side(found, build(module, alone), arrays, CONFIRMING)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
-from dlvm.cost import flops, size_in_bytes, typical
-from dlvm.ir import Dim, Function, Op, Param, Value
+from dlvm.cost import STEP, size_in_bytes, sum_of, time, typical
+from dlvm.ir import Function, Op, Param, Value
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import Kernel
 from dlvm.opt.facts import pure
@@ -88,7 +88,7 @@ class Lives:
     def work(self, op: Op) -> int | None:
         """What it costs to run an operation again; None where it may not."""
         if op not in self.known:
-            self.known[op] = _work(op) if pure(op) and not op.may_raise else None
+            self.known[op] = _time(op) if pure(op) and not op.may_raise else None
         return self.known[op]
 
     def excess(self, budget: int) -> int:
@@ -188,10 +188,10 @@ def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
     return tuple(sorted(found, key=lives.index.__getitem__))
 
 
-def _work(op: Op) -> int:
-    """Operations, and bytes that go through memory, which cost as much."""
-    moved: list[Dim] = [size_in_bytes(v.type) for v in (*op.operands, *op.results)]
-    return sum(map(typical, (flops(op), *moved)))
+def _time(op: Op) -> int:
+    """About how long an operation takes whose operands are read from memory."""
+    read = STEP * sum_of(size_in_bytes(v.type) for v in op.operands)
+    return typical(read + time(op))
 
 
 def _applied(lives: Lives, choice: Choice) -> tuple[Function, list[bool]]:

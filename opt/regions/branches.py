@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm.cost import body_flops, size_in_bytes, sum_of
+from dlvm.cost import STEP, body_time, size_in_bytes, sum_of
 from dlvm.ir import (
     TAPE,
     Function,
@@ -33,7 +33,8 @@ from dlvm.passes import function_pass, module_pass
 from .values import widened
 
 SMALL_CONSTANT = 16
-CHEAP = 4096
+CHEAP = 60_000
+"""Picoseconds in which both sides of a branch may be computed, where one is chosen."""
 
 
 @module_pass
@@ -159,8 +160,8 @@ def _with_captured_carries(region: Function, which: list[int]) -> Function:
 def select_branches(fn: Function) -> Function:
     """Turn a branch into selects where computing both sides costs next to nothing.
 
-    Only where neither side acts, may raise or holds a loop, and both together move and
-    compute no more than some 4096 bytes and operations, for every size.
+    Only where neither side acts, may raise or holds a loop, and both together take no more than
+    some 60 ns, for every size.
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
@@ -178,11 +179,11 @@ def select_branches(fn: Function) -> Function:
 def _cheap(op: Structured) -> bool:
     if not all(speculable(o) and not o.regions for branch in op.giving for o in branch.ops):
         return False
-    moved = [size_in_bytes(t) for b in op.giving for o in b.ops for t in o.result_types]
-    work = sum_of((*map(body_flops, op.giving), *moved, *map(size_in_bytes, op.result_types)))
+    chosen = STEP * sum_of(map(size_in_bytes, op.result_types))
+    both = chosen + sum_of(map(body_time, op.giving))
     return (
-        isinstance(work, int)
-        and work <= CHEAP
+        isinstance(both, int)
+        and both <= CHEAP
         and all(t.dtype.kind != "t" for t in op.result_types)
     )
 

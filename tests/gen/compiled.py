@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 import dlvm.ops  # noqa: F401  registers the operations
+from dlvm.cost import THREAD
 from dlvm.gen.cpu.kernels import emit_kernel
 from dlvm.gen.llvm.binding import Library, object_code
 from dlvm.gen.loops.interpreter import Counts, run_kernel
@@ -14,7 +15,6 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.runtime import pool, tape
-from dlvm.gen.schedule.grains import WORK
 from dlvm.gen.schedule.planner import blocks, planned
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import parse
@@ -36,11 +36,11 @@ class How:
     """How loops are laid out: for a CPU with vectors of a width, or in the blocks of a GPU."""
 
     width: int = 0
-    work: int = WORK
+    work: int = THREAD
     block: int = 0
 
 
-def cpu(width=0, work=WORK):
+def cpu(width=0, work=THREAD):
     """Vectors of a width (0: the target's), and threads where there is so much work."""
     return How(width, work)
 
@@ -59,7 +59,7 @@ def loops(op, schedule=None, name="k"):
     if schedule.block:
         scheduled = blocks(plain, schedule.block)
     else:
-        scheduled = planned(plain, schedule.work, schedule.width)
+        scheduled = planned(plain, None, schedule.work, schedule.width)
     verify(scheduled)
     return scheduled
 

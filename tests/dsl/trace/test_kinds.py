@@ -7,12 +7,25 @@ import inspect
 import numpy as np
 import pytest
 
-from dlvm.dsl.trace.kinds import unlike
+import dlvm
+from dlvm.dsl.trace.kinds import TREES, kind_of, unlike
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import Scope, Trace
 from tests.names.forms import Form, forms_of, public_names
 from tests.names.table import SILENT
 
+OF_NO_KIND = {
+    "out": "refused whatever it is",
+    **dict.fromkeys(
+        ("kind", "order", "optimize", "sorter"), "NumPy's; anything but None is refused"
+    ),
+    **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "leaves", "primals"), "any tree"),
+    **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
+    "args": "whatever a function of the user's takes",
+    "dynamic": "a tree of truths",
+    "fn": "a function, a method or a callable, which is asked what it is",
+}
+"""Parameters that take more than one kind of argument, each checked where it is read."""
 FORMS = [form for name in public_names() if name not in SILENT for form in forms_of(name)]
 
 
@@ -39,6 +52,37 @@ def _staged(x: object) -> object:
 def _blamed(form: Form, args: tuple[object, ...]) -> str | None:
     wrong = unlike(form.name, inspect.unwrap(form.call), args, form.options)
     return None if wrong is None else str(wrong)
+
+
+@pytest.mark.parametrize("module", ["", "nn", "random", "linalg", "tree"])
+def test_every_parameter_declares_its_kind(module: str):
+    """Where one does not, what Python says of a silly argument counts as a fault of dlvm."""
+    owner = getattr(dlvm, module) if module else dlvm
+    found = [f"{name}: {p.name}" for name, p in _parameters(owner) if kind_of(name, p) is None]
+    assert not found, f"declare in dlvm.dsl.trace.kinds: {', '.join(found)}"
+
+
+def _parameters(owner: object):
+    for name in owner.__all__:
+        fn = getattr(owner, name)
+        if name.startswith("_") or not inspect.isfunction(fn) or name in TREES:
+            continue
+        for p in inspect.signature(fn).parameters.values():
+            if p.kind is not p.VAR_KEYWORD and p.name not in OF_NO_KIND:
+                yield name, p
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("can_cast", (np.int8, np.float32, "wrong")),
+        ("bincount", (np.ones(3, int), None, 10**30)),
+        ("scan", (abs, 1.0, None, -(10**30))),
+        ("diff", (np.ones(3), 1, -1, object())),
+    ],
+)
+def test_silly_options_are_the_callers(name, args):
+    assert unlike(name, inspect.unwrap(getattr(dlvm, name)), args, {}) is not None
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_sizes_that_do_not_fit_in_a_word_are_left_to_python():
         "  %0 = broadcast %x shape=(N,N,N) axes=(2) : i8[N,N,N]\n  return %0\n}\n"
     )
     most = largest(executable.interface)
-    assert most**3 < 2**62 <= (2 * most) ** 3
+    assert 2**50 < most**3 < 2**62  # the time of the call is larger than its bytes
     call: Any = executable.entry()
     assert call(np.zeros(2 * most, np.int8)) is NotImplemented
     with pytest.raises(MemoryError):

@@ -11,7 +11,7 @@ import pytest
 from dlvm.gen.build import build
 from dlvm.gen.call.executable import Executable
 from dlvm.gen.call.interface import Interface
-from dlvm.gen.program.report import UNBOUNDED
+from dlvm.gen.program.times import UNBOUNDED
 from dlvm.ir import parse
 from tests.gen.control_cases import CASES
 

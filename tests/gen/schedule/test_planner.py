@@ -54,7 +54,7 @@ def interpreted(loops, op, arrays):
 
 def stages(plain, width=0):
     """The loops after each step of the planned schedule, one after the other."""
-    (steps,) = parse_schedule(schedule_text([planned(plain, SHARED, width)])).steps.values()
+    (steps,) = parse_schedule(schedule_text([planned(plain, None, SHARED, width)])).steps.values()
     words = [step.word for step in steps]
     for last, word in enumerate(words, 1):
         if last <= FEW or words[last : last + 1] != [word]:
@@ -99,7 +99,9 @@ def test_plain_loops_name_no_vector_and_no_thread():
 
 
 def test_a_schedule_round_trips_as_text():
-    made = [planned(lower(kernel(t)[0], f"k{i}"), SHARED) for i, t in enumerate(KERNELS.values())]
+    made = [
+        planned(lower(kernel(t)[0], f"k{i}"), None, SHARED) for i, t in enumerate(KERNELS.values())
+    ]
     text = schedule_text(made)
     again = [
         parse_schedule(text).applied(lower(kernel(t)[0], f"k{i}"))
