@@ -84,6 +84,7 @@ def build(
         peak_bytes=arena.bytes,
         target=str(target),
         activation_bytes=activation_bytes(program),
+        estimates={k.name: times.kernel(k) for k in program.kernels()},
     )
     texts = Texts(
         nests=lambda: "\n".join(map(str, to_program(module, Schedule.plain()).kernels())) + "\n",

@@ -156,7 +156,9 @@ def unpacked(
 def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:
     names = ("flops", "bytes", "peak_bytes", "activation_bytes")
     sizes = {name: _dim(figures[name]) for name in names}
-    return Report(seconds, figures["kernels"], **sizes, target=figures["target"])
+    estimates = {name: _dim(written) for name, written in figures["estimates"].items()}
+    whole, target = figures["kernels"], figures["target"]
+    return Report(seconds, whole, **sizes, estimates=estimates, target=target)
 
 
 def _dim(written: int | str) -> Dim:

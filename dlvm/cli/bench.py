@@ -66,6 +66,7 @@ def _work(call: Call, seconds: float, budget: float) -> dict[str, Any]:
         "peak_bytes": report.peak_bytes,
         "activation_bytes": report.activation_bytes,
         "kernels": report.kernels,
+        "estimates": {k: t for k, t in report.estimates.items() if isinstance(t, int)},
         "compile_seconds": sum(report.seconds.values()),
         "copy_seconds": _copy(moved, budget) if 2 <= moved <= 2 * LARGEST else None,
         "target": report.target,
@@ -89,6 +90,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("peak memory", f"{facts['peak_bytes']} bytes"),
         ("per recursive call", f"{facts['activation_bytes']} bytes"),
         ("kernels", str(facts["kernels"])),
+        *((f"estimate of {k}", duration(t * 1e-12)) for k, t in facts["estimates"].items()),
         ("compiled in", duration(facts["compile_seconds"])),
         ("target", facts["target"]),
     ]

@@ -8,7 +8,7 @@ activation, without what it enters in its turn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,7 +31,8 @@ class Report:
     it, at the sizes that the program enters it with: a recursion takes as much for each call that
     is open, trips that threads share for each thread. What tapes take is known only in the call.
     ``bytes`` is what kernels and copies read and write: of each buffer no more than it holds,
-    and no more than the elements that are asked for, as in a gather or scatter.
+    and no more than the elements that are asked for, as in a gather or scatter. ``estimates`` are
+    the picoseconds that one run of each kernel takes on one core, by the cost that schedules go by.
     """
 
     seconds: Mapping[str, float]
@@ -41,6 +42,7 @@ class Report:
     peak_bytes: Dim
     target: str
     activation_bytes: Dim = 0
+    estimates: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
 
     def at(self, **sizes: int) -> Report:
         """The same for known sizes."""
@@ -50,12 +52,19 @@ class Report:
             bytes=substitute(self.bytes, sizes),
             peak_bytes=substitute(self.peak_bytes, sizes),
             activation_bytes=substitute(self.activation_bytes, sizes),
+            estimates={name: substitute(t, sizes) for name, t in self.estimates.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts; an expression is its text."""
         pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {k: str(v) if isinstance(v, Expr) else v for k, v in pairs}
+        return {k: _plain(v) for k, v in pairs}
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, Mapping):
+        return {k: _plain(v) for k, v in x.items()}  # pyright: ignore[reportUnknownVariableType]
+    return str(x) if isinstance(x, Expr) else x
 
 
 def program_flops(program: Program) -> Dim:

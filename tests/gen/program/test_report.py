@@ -98,7 +98,12 @@ def test_a_report_in_symbols_becomes_numbers():
     assert known.flops == run_steps(parse("dlvm 1\n" + BATCH), whole(17, 3), whole(3, 2)).flops
     assert isinstance(known.peak_bytes, int) and isinstance(known.bytes, int)
     assert set(report.seconds) == {"loops", "memory", "llvm", "machine"}
-    assert report.kernels == 3
+    assert report.kernels == 3 == len(report.estimates)
+    assert all(isinstance(t, int) and t > 0 for t in known.estimates.values())
+    written = report.to_dict()["estimates"]
+    assert {k: str(t) for k, t in written.items()} == {
+        k: str(t) for k, t in report.estimates.items()
+    }
 
 
 @pytest.mark.parametrize("dynamic", [False, {"x": "N"}], ids=["known", "open"])
