@@ -1,20 +1,20 @@
 """What the one cost says that kernels take beside what they take, on one thread.
 
-    python -m benchmarks.estimates [--rounds 7] [--measure] [--json estimates.json]
+    python -m benchmarks.estimates [--rounds 7] [--measure] [--picture estimates.svg]
 
 Each line is one kernel: its estimate and the median of its times, both in microseconds, and the
 first over the second. Programs of more than one kernel are left out. The last line gives the median
 error, which is how far most estimates are off, up or down: 1.5 means between 2/3 and 3/2. With
-``--measure`` the machine is measured first; otherwise the values of ``Target`` are used.
+``--measure`` the machine is measured first, and nothing is kept; otherwise its values are those
+that are kept or built in. ``--picture`` draws one point for each kernel.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 import dlvm
+from dlvm.gen.measured import known, measure
 from dlvm.gen.program.control import to_program
-from dlvm.gen.schedule.cost import Cost
+from dlvm.gen.schedule.cost import time_of
 from dlvm.target import Target
 
 Call = Callable[..., Any]
@@ -62,6 +63,7 @@ FOLDS: dict[str, Call] = {
 }
 PRODUCTS = ((64, 64, 64), (320, 320, 320), (1000, 500, 700), (1, 1000, 1000), (8, 1000, 1000))
 MOST_SORTED = 1 << 17
+UNITS = ("0.1 us", "1 us", "10 us", "0.1 ms", "1 ms", "10 ms", "0.1 s")
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def measured(case: Case, target: Target, rounds: int) -> tuple[float, float] | N
     kernels = to_program(run.road.kernels).kernels()
     if len(kernels) != 1 or run.report.kernels != 1:
         return None
-    cost = Cost(kernels[0], target).time
+    cost = time_of(kernels[0], target)
     assert isinstance(cost, int)
     times: list[float] = []
     run(*case.arguments)
@@ -124,9 +126,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    target = replace(Target.host(), threads=1)
+    target = replace(known(Target.host()), threads=1)
+    if options.measure:
+        target = replace(target, measured=measure(Target.host()))
+    print(target.machine)
     nothing = dlvm.function(lambda x: x + 1, threads=1).compile(np.zeros(1, np.float32))
     call = min(_seconds(nothing, (np.zeros(1, np.float32),), 1000) for _ in range(5)) / 1000
     rows: list[tuple[str, float, float]] = []
@@ -139,8 +144,32 @@ def main() -> None:
             print(f"{case.name:34} {guess * 1e6:12.2f} {took * 1e6:12.2f} {guess / took:6.2f}")
     errors = [math.exp(abs(math.log(guess / took))) for _, guess, took in rows]
     print(f"{len(rows)} kernels, median error {median(errors):.2f}, worst {max(errors):.1f}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.picture:
+        options.picture.write_text(picture(rows))
+
+
+def picture(rows: Sequence[tuple[str, float, float]]) -> str:
+    """Estimates over times, both from 0.1 us to 100 ms, each ten times the last."""
+
+    def place(seconds: float) -> float:
+        return 60 + 90 * (math.log10(seconds) + 7)
+
+    points = "".join(
+        f'<circle cx="{place(took):.1f}" cy="{660 - place(guess):.1f}" r="4"><title>{name}</title>'
+        "</circle>\n"
+        for name, guess, took in rows
+    )
+    marks = "".join(
+        f'<text x="{place(10.0**e):.0f}" y="625">{said}</text>'
+        f'<text x="5" y="{665 - place(10.0**e):.0f}">{said}</text>\n'
+        for e, said in zip(range(-7, 0), UNITS, strict=True)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="660" height="660" font-family="sans-serif" '
+        f'font-size="12">\n<path d="M60 600H620M60 600V40M60 600L600 60" stroke="gray"/>\n{marks}'
+        '<text x="250" y="650">time of a kernel</text><text x="70" y="35">estimate</text>\n'
+        f'<g fill="#36c" fill-opacity="0.6">\n{points}</g></svg>\n'
+    )
 
 
 if __name__ == "__main__":

@@ -73,12 +73,13 @@ class Options:
 
     def machine(self) -> Target:
         """The processor that these options describe."""
+        from dlvm.gen.measured import known
         from dlvm.target import Target
 
-        threads = self.threads or _threads_of_the_environment()
+        threads, host = self.threads or _threads_of_the_environment(), known(Target.host())
         if threads is None:
-            return replace(Target.host(), adaptive=True)
-        return replace(Target.host(), threads=threads)
+            return replace(host, adaptive=True)
+        return replace(host, threads=threads)
 
 
 def _threads_of_the_environment() -> int | None:

@@ -21,8 +21,17 @@ from dlvm.ops.families import Elementwise, Reduction, Running
 
 TYPICAL = 64
 """The value that a symbolic size counts as."""
-WEIGHTS = {**dict.fromkeys(FUNCTIONS, 16), "div": 4, "sqrt": 6, "floordiv": 20}
-"""What scalar functions cost that take longer than one instruction, in instructions."""
+WEIGHTS = {
+    **dict.fromkeys(FUNCTIONS, 16),
+    **dict.fromkeys(("log", "tanh", "cbrt", "asin", "acos", "atan"), 20),
+    **dict.fromkeys(("log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh"), 25),
+    **{"erf": 30, "erfc": 45, "erfinv": 40, "pow": 60, "lgamma": 240, "digamma": 170},
+    **{"div": 4, "sqrt": 6, "floordiv": 30},
+}
+"""What scalar functions cost that take longer than one instruction, in instructions.
+
+Measured of 4096 numbers of f32 in a cache, on an AMD Zen 3, in the time of an exponential's 16.
+"""
 PICOSECONDS = 1000
 """In a nanosecond; times are whole numbers, so that those of open sizes are expressions."""
 STEP = 15

@@ -27,6 +27,12 @@ def add(commands: Any) -> None:
         "doctor", help="report versions, processor and cache, and try a small gradient"
     )
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure this machine and keep what is found"
+    )
+    parser.add_argument(
+        "--forget", action="store_true", help="go back to the built-in values of the processor"
+    )
     parser.set_defaults(run=run)
 
 
@@ -34,7 +40,9 @@ def run(options: argparse.Namespace) -> int:
     """Prints the report; returns 1 if there is a problem."""
     problems: list[str] = []
     facts: dict[str, Any] = {}
-    for section in (_versions, _processor, _graphics, _cache, _variables, _trial):
+    if options.measure or options.forget:
+        _keep(options.measure, problems)
+    for section in (_versions, _processor, _machine, _graphics, _cache, _variables, _trial):
         _collect(section, facts, problems)
     if options.json:
         print_json({**facts, "problems": problems})
@@ -79,6 +87,32 @@ def _processor(problems: list[str]) -> dict[str, Any]:
         "features": " ".join(features),
         "cores": host.threads,
         "threads": Options().machine().threads,
+    }
+
+
+def _keep(measuring: bool, problems: list[str]) -> None:
+    """Measures the machine, or forgets what was measured."""
+    from dlvm.gen import measured
+    from dlvm.target import Target
+
+    host = Target.host()
+    if not measured.keep(host, measured.measure(host) if measuring else None):
+        problems.append("nothing is kept, as DLVM_CACHE=0 says, or as there is no place for it")
+
+
+def _machine(problems: list[str]) -> dict[str, Any]:
+    """What costs of kernels are computed from."""
+    from dlvm.compile import Options
+
+    target = Options().machine()
+    machine = target.machine
+    *caches, memory = machine.levels
+    near = ", ".join(f"{size(c.size)} at {c.rate:.3g}" for c in caches)
+    return {
+        "speed": "measured" if target.measured else "built-in values (dlvm doctor --measure)",
+        "instructions": f"{machine.rate:.3g} in a nanosecond",
+        "caches": f"{near} bytes in a nanosecond",
+        "memory": f"{memory.rate:.3g} bytes in a nanosecond, {machine.shared:.3g} for all cores",
     }
 
 

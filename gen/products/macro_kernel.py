@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlvm.cost import PICOSECONDS, THREAD
+from dlvm.gen.schedule.cost import FMA
 from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import DType
@@ -16,10 +18,6 @@ from dlvm.target import Target
 
 from .micro_kernel import BAND, NARROW, UNROLLED_STEPS, Shape, Vectors, micro_kernel, shapes
 
-PANEL = 1 << 19
-"""Bytes of a copied panel of y, which stays in the second cache."""
-ROOM = 1 << 21
-"""Bytes of a copied panel of x, and a few more."""
 BATCH = 48
 """Rows that are finished together."""
 PANEL_STEPS = 512
@@ -43,6 +41,10 @@ class Plan:
     y_transposed: bool
     lanes: int
     shapes: tuple[Shape, ...]
+    caches: tuple[int, int]
+    """The bytes of the first cache and of the second."""
+    thread: int
+    """Multiplications that are worth a thread."""
 
     @staticmethod
     def of(stored: DType, x_transposed: bool, y_transposed: bool, target: Target) -> Plan:
@@ -51,7 +53,15 @@ class Plan:
         Masks take two lanes at least, which LLVM splits where registers hold one.
         """
         lanes = max(2, target.lanes(max(stored.compute.bytes, 4)))
-        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target))
+        machine = target.machine
+        caches = machine.cache(1), machine.cache(2)
+        thread = round(THREAD / PICOSECONDS * machine.rate / FMA) * lanes
+        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target), caches, thread)
+
+    @property
+    def panel(self) -> int:
+        """Bytes of a copied panel of y, which stays in the second cache."""
+        return self.caches[1] // 2
 
     @property
     def dtype(self) -> DType:
@@ -86,12 +96,12 @@ class Plan:
     @property
     def width(self) -> int:
         """Columns of a block: as many as a panel holds."""
-        return PANEL // self.depth // max(self.dtype.bytes, 4)
+        return self.panel // self.depth // max(self.dtype.bytes, 4)
 
     @property
     def height(self) -> int:
-        """Rows of a copied x that lie beside one another, at most."""
-        return ROOM // self.depth // self.dtype.bytes + BATCH
+        """Rows of a copied x that lie beside one another, at most: a few more than stay near."""
+        return 2 * self.caches[1] // self.depth // self.dtype.bytes + BATCH
 
     def x_row(self, w: FunctionWriter, depth: str) -> str:
         """Elements for a row of a copied x: rows or strips are apart by no power of two."""

@@ -30,12 +30,8 @@ from .matrix_vector import BROAD, COPIED_FROM, SIGNATURE, thin_name, write_thin
 from .micro_kernel import NARROW
 from .panels import WORDS, Panels
 
-VAST = 1 << 19
-"""Bytes of a y that does not stay in the second cache until its next rows are summed."""
 LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
-LEAST_MULTIPLICATIONS = 1 << 17
-"""Multiplications that a thread is given at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,7 @@ class _Product(Panels):
         with w.when(w.value(f"xor i1 {done}, true")):
             _, _, count = self.split(w)
             inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
-            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {LEAST_MULTIPLICATIONS}')}, 1")
+            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {self.plan.thread}')}, 1")
             least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
             grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
             w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
@@ -159,11 +155,11 @@ class _Product(Panels):
     def thin(self, w: FunctionWriter) -> str:
         """Products of few rows, or of few columns as rows of the transposes; if it is one."""
         there = w.value("icmp ne ptr %out, null")
-        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', VAST)}")
-        worth = VAST >> 2 if self.plan.x_transposed else 0
+        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', self.plan.panel)}")
+        worth = self.plan.panel >> 2 if self.plan.x_transposed else 0
         others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
         column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
-        piece = w.value(f"sdiv i64 {LEAST_MULTIPLICATIONS}, {w.value('add i64 %k, 1')}")
+        piece = w.value(f"sdiv i64 {self.plan.thread}, {w.value('add i64 %k, 1')}")
         grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
         for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
             self.vector(name)

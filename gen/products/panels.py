@@ -27,8 +27,6 @@ WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
 lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
 is null, and the environment that it is given; the context of the call."""
 POINTERS = ("x", "y", "out", "finish", "environment", "context")
-COPIED_BYTES = 1 << 15
-"""Bytes of an operand from which copying pays, where COPIED_FROM rows or columns use it."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
 STACK_BYTES = 1 << 14
@@ -86,9 +84,9 @@ class Panels:
         return x, y
 
     def large(self, w: FunctionWriter, size: str, users: str) -> str:
-        """Whether an operand with this many rows or columns is better copied."""
+        """Whether an operand is better copied: many use it, and the first cache is too small."""
         many = w.value(f"icmp sge i64 {users}, {COPIED_FROM}")
-        return w.value(f"and i1 {self.over(w, size, COPIED_BYTES)}, {many}")
+        return w.value(f"and i1 {self.over(w, size, self.plan.caches[0])}, {many}")
 
     def over(self, w: FunctionWriter, size: str, bytes_: int) -> str:
         """Whether an operand with this many rows or columns has more bytes than this."""

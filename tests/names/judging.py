@@ -8,7 +8,7 @@ from . import values
 from .forms import Form, leaves
 from .meanings import MEANINGS
 from .slopes import is_float
-from .table import BESIDE_ONE, DIFFERS, SHAPED
+from .table import BESIDE_ONE, DIFFERS, FINITE, SHAPED
 
 
 def called(form: Form) -> list[np.ndarray]:
@@ -42,6 +42,14 @@ def judged(form: Form, found: list[np.ndarray]) -> list[str]:
     allowed = values.bounds(form, middle, values.exact, dtype)
     if form.name in BESIDE_ONE:
         allowed = [a + values.SAFETY * values.last_place(dtype) for a in allowed]
+    if form.name in FINITE and _overflows(form):
+        allowed = [np.full_like(a, np.inf) for a in allowed]
     if form.name in SHAPED and [a.shape for a in found] != [b.shape for b in middle]:
         return []
     return values.faults(found, middle, allowed) + values.dtype_fault(form, found)
+
+
+def _overflows(form: Form) -> bool:
+    """Whether the meaning, computed in the type of the operands, leaves its range on the way."""
+    meant = values.said(form)
+    return meant is not None and not all(np.all(np.isfinite(m.astype(float))) for m in meant)

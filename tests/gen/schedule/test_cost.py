@@ -38,7 +38,9 @@ def time(source: str, target: Target = TARGET):
 
 def test_the_longer_of_computing_and_moving():
     n = 1 << 10
-    assert time(text(f"{n}", "neg")) == pytest.approx(3 * n / 8 / 4 * 1000, rel=0.02)  # a load, a negation and a store
+    assert time(text(f"{n}", "neg")) == pytest.approx(
+        3 * n / 8 / 4 * 1000, rel=0.02
+    )  # a load, a negation and a store
     n = 1 << 22
     assert time(text(f"{n}", "neg")) == 8 * n / 10 * 1000  # from memory
     n = 1 << 22
