@@ -14,6 +14,7 @@ import pytest
 import dlvm
 from dlvm.base.errors import CompilerError
 from dlvm.cli import INTERRUPTED, NO_READER, OURS, USAGE, WRONG, main
+from dlvm.gen import measured
 from tests.test_house import ROOT
 
 SCRIPT = """
@@ -355,6 +356,22 @@ def test_a_cache_that_is_off_is_said(run, monkeypatch):
     monkeypatch.setenv("DLVM_CACHE", "0")
     assert "unset DLVM_CACHE" in run("cache", code=WRONG)
     assert json.loads(run("doctor", "--json"))["cache"] == "off"
+
+
+def test_doctor_measures_the_machine_keeps_what_it_finds_and_forgets_it(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("DLVM_CACHE", "1")
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(measured, "SECONDS", 1e-4)
+    monkeypatch.setattr(measured, "FAR", 1 << 20)
+    assert json.loads(run("doctor", "--json"))["speed"].startswith("built-in")
+    assert json.loads(run("doctor", "--json", "--measure"))["speed"] == "measured"
+    assert json.loads(run("doctor", "--json"))["speed"] == "measured"
+    assert json.loads(run("doctor", "--json", "--forget"))["speed"].startswith("built-in")
+    monkeypatch.setenv("DLVM_CACHE", "0")
+    assert (
+        "nothing is kept"
+        in json.loads(run("doctor", "--json", "--measure", code=WRONG))["problems"][0]
+    )
 
 
 def test_doctor_tells_what_it_runs_on_and_what_is_wrong(run, script, monkeypatch, capsys):

@@ -15,7 +15,9 @@ from dlvm.machine import Level, Machine
 from dlvm.target import Target
 from tests.gen.compiled import kernel
 
-MACHINE = Machine(4.0, (Level(1 << 15, 100.0), Level(1 << 19, 50.0), Level(1 << 22, 25.0), Level(0, 10.0)), 15.0)  # fmt: skip
+MACHINE = Machine(
+    4.0, (Level(1 << 15, 100.0), Level(1 << 19, 50.0), Level(1 << 22, 25.0), Level(0, 10.0)), 15.0
+)
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, 2, measured=MACHINE)
 
 
