@@ -1,11 +1,12 @@
 """Steps of a training loop on two cores, alone and beside a program that spins on one of them.
 
-python -m benchmarks.neighbours [--rounds 3] [--only 0.1ms] [--json neighbours.json]
+python -m benchmarks.neighbours [--rounds 5] [--only 0.1ms] [--json neighbours.json]
 
 Each step runs with ``threads=1``, with ``threads=2`` and with nothing said, in turn, each time as a
 new function: 20 calls to adapt, then the median of 200. Prints the median over all rounds in
-microseconds, and what is taken where nothing is said over the better of the other two. That ratio
-should be at most 1.15 in every line, on a machine where nothing else runs.
+microseconds, and the median of what a round takes where nothing is said over the better of the
+other two in that round. That ratio should be at most 1.15 in every line, on a machine where nothing
+else runs.
 """
 
 from __future__ import annotations
@@ -92,13 +93,13 @@ def neighbour(core: int | None) -> Generator[None]:
             process.kill()
 
 
-def measure(batch: int, width: int, rounds: int) -> dict[str, float]:
-    """The median over all rounds of each contender's medians."""
+def measure(batch: int, width: int, rounds: int) -> dict[str, list[float]]:
+    """Each contender's median in each round."""
     found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for _ in range(rounds):
         for name, threads in CONTENDERS.items():
             found[name].append(median_of(step(batch, width, threads)))
-    return {name: statistics.median(times) for name, times in found.items()}
+    return found
 
 
 def two_cores() -> list[int]:
@@ -113,7 +114,7 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="steps whose name holds this text")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -135,9 +136,11 @@ def main() -> None:
         options.json.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
 
 
-def row(name: str, where: str, seconds: dict[str, float]) -> dict[str, Any]:
+def row(name: str, where: str, found: dict[str, list[float]]) -> dict[str, Any]:
     """One line of the table, which is printed."""
-    ratio = seconds["default"] / min(seconds["1 thread"], seconds["2 threads"])
+    rounds = zip(*(found[name] for name in CONTENDERS), strict=True)
+    ratio = statistics.median(chosen / min(one, two) for one, two, chosen in rounds)
+    seconds = {name: statistics.median(times) for name, times in found.items()}
     times = "".join(f"{s * 1e6:14.1f}" for s in seconds.values())
     print(f"{name:8} {where:10}{times}  {ratio:5.2f}", flush=True)
     return {"step": name, "neighbour": where, "seconds": seconds, "ratio": ratio}

@@ -8,6 +8,7 @@ schedules do: how finely threads share, and how products are cut into panels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Machine:
     shared: float
 
     @staticmethod
+    @cache
     def of(processor: str, bits: int) -> Machine:
         """The built-in values of a processor, by its name in LLVM and the width of its vectors."""
         second, third = next(

@@ -77,8 +77,10 @@ class Costs:
     body: Body
     target: Target
     vectors: dict[Statement, Loop] = field(init=False)
+    instruction: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.instruction = PICOSECONDS / self.target.machine.rate
         loops = [s for s in statements(self.body) if isinstance(s, Loop) and s.kind == "vector"]
         self.vectors = {s: loop for loop in loops for s in statements(loop.body)}
 
@@ -110,7 +112,7 @@ class Costs:
                 return 0
 
     def _time(self, instructions: float) -> int:
-        return max(1, round(PICOSECONDS * instructions / self.target.machine.rate))
+        return max(1, round(instructions * self.instruction))
 
     def _lane(self, s: Statement, bytes_: int) -> float:
         """The part of an instruction that is of one lane."""
