@@ -31,6 +31,10 @@ def kernel(text, family="loops", tree=(4096, 32)):
     return Kernel(fn.params, fn, family, tree), module
 
 
+USUAL = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, 2)
+"""What grains are computed for, so that loops have one text wherever tests run."""
+
+
 @dataclass(frozen=True)
 class How:
     """How loops are laid out: for a CPU with vectors of a width, or in the blocks of a GPU."""
@@ -59,7 +63,7 @@ def loops(op, schedule=None, name="k"):
     if schedule.block:
         scheduled = blocks(plain, schedule.block)
     else:
-        scheduled = planned(plain, None, schedule.work, schedule.width)
+        scheduled = planned(plain, USUAL, schedule.work, schedule.width)
     verify(scheduled)
     return scheduled
 

@@ -12,7 +12,7 @@ def test_a_fold_on_a_cpu():
         == """\
 kernel @k(%b0: in f32[B,5], %b1: out f32[B]) symbols (B) {
   %0 = constant 0.0 : f32
-  parallel %i1 < B grain 521 {
+  parallel %i1 < B grain 1600 {
     local %total2: f32[1]
     store %total2[0] = %0
     local %acc3: f32[4]
