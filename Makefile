@@ -5,7 +5,7 @@
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
-#   make peers   install JAX and PyTorch, some gigabytes, to race them too
+#   make peers   install JAX, PyTorch, IREE, ONNX Runtime and numba, some gigabytes, to race them
 #   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
 #   make robust  threads, forks, Ctrl-C, disks, other runs: some ten minutes, then make leaks
 #   make guards  every operation on every type, with pages around its memory that nobody may touch
@@ -31,7 +31,11 @@ check: .venv/dev.stamp
 	$(BIN)/python tools/forbidden.py
 	$(BIN)/python -W error -m pytest -n 2
 
-peers: .venv/bench.stamp
+peers: .venv/bench.stamp .venv/numba/bin/python
+
+.venv/numba/bin/python:
+	$(BIN)/python -m venv .venv/numba
+	$@ -m pip install --quiet numba numpy || (rm -rf .venv/numba; false)
 
 table: .venv/test.stamp
 	$(BIN)/python -m tests.table

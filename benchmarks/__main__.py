@@ -5,7 +5,7 @@
 Results are compared before anything is timed; rounds are taken in turn. Prints milliseconds,
 the best peer's time over ours (above 1, ours is faster) and the floor's time over ours (1 would
 be the machine's limit), and writes ``races.json`` and ``races.svg``. Peers are NumPy and, where
-they are installed, JAX and PyTorch.
+they are installed (``make peers``), JAX, PyTorch, IREE, ONNX Runtime and numba.
 """
 
 from __future__ import annotations

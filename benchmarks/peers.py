@@ -1,4 +1,4 @@
-"""Who takes part in a race: dlvm, NumPy, and JAX and PyTorch where they are installed.
+"""Who takes part in a race: dlvm, NumPy, and what is installed of ``make peers``.
 
 Each gives, for a case, something to call that leaves nothing to be computed later. Arguments
 are put into the library's own arrays before the clock starts; results stay in them.
@@ -16,7 +16,9 @@ import numpy as np
 
 import dlvm
 
+from . import apart
 from .cases import Case
+from .onnx_words import model
 
 Runner = Callable[[Case], "Callable[[], Any] | None"]
 
@@ -67,6 +69,82 @@ def with_torch(case: Case) -> Callable[[], Any]:
     return step
 
 
+def with_iree(case: Case) -> Callable[[], Any]:
+    """The same program as JAX's, compiled by IREE for this processor."""
+    jax = importlib.import_module("jax")
+    compiler: Any = importlib.import_module("iree.compiler")
+    runtime: Any = importlib.import_module("iree.runtime")
+    jax.config.update("jax_enable_x64", True)
+
+    def program(*arguments: Any) -> Any:
+        return case.run(jax.numpy, *arguments)
+
+    f = jax.jit(jax.value_and_grad(program, argnums=case.wrt) if case.wrt else program)
+    lowered = f.lower(*case.arguments)
+    flags = ["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"]
+    flags.append("--iree-input-demote-f64-to-f32=false")
+    code = compiler.compile_str(
+        lowered.as_text("stablehlo"),
+        target_backends=["llvm-cpu"],
+        input_type="stablehlo",
+        extra_args=flags,
+    )
+    threads = int(os.environ["OMP_NUM_THREADS"])
+    runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
+    config = runtime.Config("local-task" if threads > 1 else "local-sync")
+    module = runtime.load_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, code), config)
+    arguments = [runtime.asdevicearray(config.device, a) for a in case.arguments]
+    tree = jax.tree_util.tree_structure(lowered.out_info)
+
+    def run() -> Any:
+        found = module.main(*arguments)
+        return jax.tree_util.tree_unflatten(tree, found if isinstance(found, tuple) else (found,))
+
+    return run
+
+
+def with_onnxruntime(case: Case) -> Callable[[], Any] | None:
+    """The program as an ONNX graph; no gradients."""
+    if case.wrt:
+        return None
+    runtime: Any = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
+    session = runtime.InferenceSession(
+        model(case.run, case.arguments), options, providers=["CPUExecutionProvider"]
+    )
+    bound = session.io_binding()
+    for i, a in enumerate(case.arguments):
+        bound.bind_cpu_input(f"x{i}", a)
+    for result in session.get_outputs():
+        bound.bind_output(result.name)
+    several = len(session.get_outputs()) > 1
+
+    def run() -> Any:
+        session.run_with_iobinding(bound)
+        found = tuple(map(_OnnxResult, bound.get_outputs()))
+        return found if several else found[0]
+
+    return run
+
+
+class _OnnxResult:
+    """A result where ONNX Runtime left it, which NumPy copies when it is asked."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.value.numpy()
+
+
+def with_numba(case: Case) -> Callable[[], Any] | None:
+    """Loops written by hand, in an environment of its own."""
+    if case.name not in apart.NAMES:
+        return None
+    return apart.Apart(case.name, case.arguments, int(os.environ["OMP_NUM_THREADS"]))
+
+
 class _Torch:
     """NumPy's words, where PyTorch has others."""
 
@@ -91,13 +169,20 @@ RUNNERS: dict[str, Runner] = {
     "numpy": with_numpy,
     "jax": with_jax,
     "torch": with_torch,
+    "iree": with_iree,
+    "ort": with_onnxruntime,
+    "numba": with_numba,
 }
+MODULES = {"jax": "jax", "torch": "torch", "iree": "iree.compiler.version", "ort": "onnxruntime"}
 
 
 def present() -> dict[str, str]:
     """The libraries that are there, with their versions."""
     found = {"dlvm": dlvm.__version__, "numpy": np.__version__}
-    for name in ("jax", "torch"):
+    for name, module in MODULES.items():
         with contextlib.suppress(ImportError):
-            found[name] = importlib.import_module(name).__version__
+            there = importlib.import_module(module)
+            found[name] = getattr(there, "__version__", None) or there.VERSION
+    if apart.PYTHON.exists():
+        found["numba"] = "apart"
     return found
