@@ -34,8 +34,8 @@ from .transforms.share import Share
 
 WIDEST = 64
 """Lanes of the widest vectors there are."""
-STRIPS = (512, 256, 128)
-"""Columns that one thread folds together, at best; pieces of rows that memory is quick to give."""
+MANY_REGISTERS = 32
+"""With fewer, half of them hold the sums of columns, as the rest is needed for what is added."""
 PLAIN = 3
 """Words in a fold of columns that is mostly reading."""
 SHARED_PRODUCTS_FROM = 16
@@ -83,21 +83,28 @@ def _rounded(grain: Dim, loop: Loop) -> Dim:
     return maximum(rounded, loop.strip * many)
 
 
-def columns(loop: Loop) -> int:
+def strips(target: Target) -> tuple[int, ...]:
+    """Columns that one thread folds together, the best first: long pieces of each row."""
+    most = target.lanes(4) * target.registers
+    most = most if target.registers >= MANY_REGISTERS else most // 2
+    return most, most // 2, most // 4
+
+
+def columns(loop: Loop, target: Target) -> int:
     """How many columns the vectors of a loop take through the loops inside it together.
 
-    More than registers hold, and so from memory a long piece of each row, where that is most of
+    As many as registers hold, and so from memory a long piece of each row, where that is most of
     the work; 0 where the work or the number of columns is not known to be like that.
     """
     size = loop.extent
     if not (isinstance(size, int) and _mostly_reads(loop)):
         return 0
-    return next((n for n in STRIPS if 2 * n <= size and -size % n <= size // 4), 0)
+    return next((n for n in strips(target) if 2 * n <= size and -size % n <= size // 4), 0)
 
 
-def open_columns(loop: Loop) -> int:
+def open_columns(loop: Loop, target: Target) -> int:
     """The same where the number of columns is open: while that many are left."""
-    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else STRIPS[0]
+    return 0 if isinstance(loop.extent, int) or not _mostly_reads(loop) else strips(target)[0]
 
 
 def _mostly_reads(loop: Loop) -> bool:

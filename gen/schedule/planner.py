@@ -62,7 +62,7 @@ def planned(
     processor = target or Target.host()
 
     def vectors(kernel: LoopKernel) -> Iterator[Transform]:
-        return _vectors(kernel.body, width)
+        return _vectors(kernel.body, width, processor)
 
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
         return grains(kernel.body, work, processor)
@@ -106,14 +106,15 @@ def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
             )
 
 
-def _vectors(body: Body, width: int) -> Iterator[Transform]:
+def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:
     """Innermost parallel loops, or those outside of them that neighbouring elements lie along."""
     for s in body:
         if isinstance(s, Loop | Product):
             if isinstance(s, Loop) and s.kind == "parallel" and _is_best(s):
-                yield Vectorize(s.var, width or s.width or columns(s), open_columns(s))
+                strip = open_columns(s, target)
+                yield Vectorize(s.var, width or s.width or columns(s, target), strip)
             else:
-                yield from _vectors(s.body, width)
+                yield from _vectors(s.body, width, target)
 
 
 def _is_best(loop: Loop) -> bool:

@@ -28,7 +28,7 @@ from dlvm.ir.dims import floordiv, maximum, mod
 from dlvm.target import Target
 
 WIDTHS = (0, 4, 8, 16, 32, 64, 128, 256)
-STRIPS = (0, 128, 256, 512)
+STRIPS = (0, 32, 64, 128, 256, 512)
 GRAINS = (1 / 16, 1 / 4, 1, 4, 16)
 TILES = (0, 8, 16, 32, 64, 128, 256)
 FACTORS = (1, 2, 4, 8)
