@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import Loop, LoopKernel, statements
 from dlvm.gen.loops.verifier import verify
+from dlvm.gen.schedule.grains import strips
 from tests.gen.compiled import cpu
 
-from .compiled import Compiled, interpret, kernel, loops
+from .compiled import USUAL, Compiled, interpret, kernel, loops
 from .lower.test_kernels import CENTRED, SOFTMAX
 from .values import same_bits
 
@@ -147,7 +150,7 @@ def test_the_number_of_threads_changes_no_bit(name):
 
 
 @pytest.mark.parametrize(
-    ("width", "lanes"), [(255, 0), (256, 128), (300, 0), (511, 128), (1000, 256), (1024, 512)]
+    ("width", "lanes"), [(31, 0), (34, 0), (40, 16), (64, 32), (300, 64), (511, 64), (1000, 64)]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_are_folded_in_strips(width, lanes, dtype):
@@ -161,6 +164,11 @@ def test_columns_are_folded_in_strips(width, lanes, dtype):
     for threads in (1, 2):
         (found,), _ = Compiled(op)(x, threads=threads)
         assert same_bits(found, expected)
+
+
+def test_strips_are_what_registers_hold():
+    wide, narrow = replace(USUAL, vector_bits=512, registers=32), USUAL
+    assert (strips(wide), strips(narrow)) == ((512, 256, 128), (64, 32, 16))
 
 
 def test_small_kernels_are_not_shared():
