@@ -4,10 +4,11 @@ A program that was compiled without a ``threads=`` starts on all threads. Each c
 calls are made on all threads and a few on one, the medians of the last five are compared, and the
 faster way is kept: all threads only where they save more than a sixteenth. After a pause the other
 way is tried again; the pause starts short and doubles each time the choice is confirmed, up to a
-limit. When calls take a quarter longer than their score, something has changed, such as another
-program that came to one of the cores, and the other way is tried at once. A call of less work than
-``BUSY`` runs on one thread and is not timed. Results have the same bits either way, so a choice is
-never wrong, only slow.
+limit, and ends sooner where the last trial lost so little that it is worth repeating, as beside
+another program all threads are now much faster and now no better. When calls take a quarter longer
+than their score, something has changed, such as another program that came to one of the cores, and
+the other way is tried at once. A call of less work than ``BUSY`` runs on one thread and is not
+timed. Results have the same bits either way, so a choice is never wrong, only slow.
 
 A program has one block of words (``Head``), then a record for each power of two of work, as
 calls of different sizes may prefer different ways. Python threads that call at once share the
@@ -35,7 +36,10 @@ SAMPLES = 5
 PATIENCE = 8
 """Calls in a row after which a median that is a quarter above the score is believed."""
 LONGEST = 32
-"""The longest pause between two trials, in multiples of the time that the last one took."""
+"""The longest pause between two trials, in multiples of the time that the last one took.
+
+Nor is it longer than so many times what that trial lost.
+"""
 
 
 class Head(IntEnum):
@@ -80,6 +84,7 @@ def functions() -> str:
     text = Text()
     for name in ("umin", "umax"):
         text.declarations[name] = f"declare i64 @llvm.{name}.i64(i64, i64)"
+    text.declarations["usub.sat"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
     text.declarations["ctlz"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
     return "\n".join([*text.declarations.values(), _begin(text), _end(text), _note(text)])
 
@@ -174,7 +179,7 @@ def _note(text: Text) -> str:
     median = _median(w, [record.get(Record.SAMPLE + i) for i in range(SAMPLES)])
     state = record.get(Record.STATE)
     with w.either(w.value(f"icmp eq i64 {state}, {TRYING}")) as otherwise:
-        _judge(w, record, median, spent)
+        _judge(w, record, median, (seen, spent))
         otherwise()
         _reconsider(w, record, median, (state, spent))
     record.set(Record.SEEN, "0")
@@ -184,8 +189,9 @@ def _note(text: Text) -> str:
     return w.function("void @choice_note(ptr %record, i64 %way, i64 %took)")
 
 
-def _judge(w: FunctionWriter, record: _Words, median: str, spent: str) -> None:
+def _judge(w: FunctionWriter, record: _Words, median: str, trial: tuple[str, str]) -> None:
     """Keep the faster way of two: all threads where they save more than a sixteenth."""
+    seen, spent = trial
     other = record.get(Record.SCORE)
     trying_one = w.value(f"icmp eq i64 %way, {ONE}")
     one = w.value(f"select i1 {trying_one}, i64 {median}, i64 {other}")
@@ -199,8 +205,14 @@ def _judge(w: FunctionWriter, record: _Words, median: str, spent: str) -> None:
     least = w.value(f"call i64 @llvm.umax.i64(i64 {longer}, i64 1)")
     factor = w.value(f"call i64 @llvm.umin.i64(i64 {least}, i64 {LONGEST})")
     record.set(Record.FACTOR, factor)
-    record.set(Record.PAUSE, w.value(f"mul i64 {spent}, {factor}"))
-    record.set(Record.SCORE, w.value(f"select i1 {shared}, i64 {many}, i64 {one}"))
+    score = w.value(f"select i1 {shared}, i64 {many}, i64 {one}")
+    useful = w.value(f"mul i64 {seen}, {score}")
+    lost = w.value(f"call i64 @llvm.usub.sat.i64(i64 {spent}, i64 {useful})")
+    paid = w.value(f"mul i64 {lost}, {LONGEST}")
+    enough = w.value(f"call i64 @llvm.umax.i64(i64 {paid}, i64 {spent})")
+    pause = w.value(f"mul i64 {spent}, {factor}")
+    record.set(Record.PAUSE, w.value(f"call i64 @llvm.umin.i64(i64 {pause}, i64 {enough})"))
+    record.set(Record.SCORE, score)
     record.set(Record.WAY, best)
     record.set(Record.STATE, f"{SETTLED}")
 
