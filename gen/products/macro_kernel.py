@@ -95,8 +95,9 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """Columns of a block: as many as a panel holds."""
-        return self.panel // self.depth // max(self.dtype.bytes, 4)
+        """Columns of a block: as many whole strips as a panel holds, and one at least."""
+        columns = self.panel // self.depth // max(self.dtype.bytes, 4)
+        return max(1, columns // self.strip) * self.strip
 
     @property
     def height(self) -> int:
