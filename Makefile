@@ -33,7 +33,7 @@ check: .venv/dev.stamp
 
 peers: .venv/bench.stamp .venv/numba/bin/python
 
-.venv/numba/bin/python:
+.venv/numba/bin/python: | .venv/bench.stamp
 	$(BIN)/python -m venv .venv/numba
 	$@ -m pip install --quiet numba numpy || (rm -rf .venv/numba; false)
 

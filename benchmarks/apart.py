@@ -7,6 +7,7 @@ Imported by ``peers``, it starts that process. Loops are written by hand, as num
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tempfile
@@ -18,73 +19,64 @@ from typing import Any
 import numpy as np
 
 PYTHON = Path(__file__).parents[1] / ".venv" / "numba" / "bin" / "python"
+prange: Any = range
+"""Loops whose trips are independent; numba's own word in the process that it compiles in."""
 
 
-def programs(parallel: bool) -> dict[str, Callable[..., Any]]:
-    """What is raced, by the name of the case."""
-    import math
-
-    import numba
-
-    jit: Any = numba.njit(fastmath=False, parallel=parallel)
-    some: Any = numba.prange if parallel else range
-
-    @jit
-    def chain(x: Any, y: Any) -> Any:
-        out = np.empty_like(x)
-        half, one = np.float32(0.5), np.float32(1)
-        for i in some(x.size):
-            out[i] = math.tanh(x[i] * y[i] + half) * (one / (one + math.exp(-x[i]))) + y[i]
-        return out
-
-    @jit
-    def softmax(x: Any) -> Any:
-        out = np.empty_like(x)
-        for i in some(x.shape[0]):
-            top, total = x[i].max(), np.float32(0)
-            for j in range(x.shape[1]):
-                out[i, j] = math.exp(x[i, j] - top)
-                total += out[i, j]
-            for j in range(x.shape[1]):
-                out[i, j] /= total
-        return out
-
-    @jit
-    def logsumexp(x: Any) -> Any:
-        out = np.empty(x.shape[0], x.dtype)
-        for i in some(x.shape[0]):
-            top, total = x[i].max(), np.float32(0)
-            for j in range(x.shape[1]):
-                total += math.exp(x[i, j] - top)
-            out[i] = math.log(total) + top
-        return out
-
-    @jit
-    def layer_norm(x: Any, residual: Any, scale: Any, shift: Any) -> Any:
-        out, n = np.empty_like(x), np.float32(x.shape[1])
-        for i in some(x.shape[0]):
-            mean, variance = np.float32(0), np.float32(0)
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] + residual[i, j]
-                mean += out[i, j]
-            mean /= n
-            for j in range(x.shape[1]):
-                out[i, j] -= mean
-                variance += out[i, j] * out[i, j]
-            by = np.float32(1) / math.sqrt(variance / n + np.float32(1e-5))
-            for j in range(x.shape[1]):
-                out[i, j] = out[i, j] * by * scale[j] + shift[j]
-        return out
-
-    return {
-        "element-wise chain": chain,
-        "softmax of rows": softmax,
-        "logsumexp of rows": logsumexp,
-        "layer norm": layer_norm,
-    }
+def chain(x: Any, y: Any) -> Any:
+    out = np.empty_like(x)
+    half, one = np.float32(0.5), np.float32(1)
+    for i in prange(x.size):
+        out[i] = math.tanh(x[i] * y[i] + half) * (one / (one + math.exp(-x[i]))) + y[i]
+    return out
 
 
-NAMES = ("element-wise chain", "softmax of rows", "logsumexp of rows", "layer norm")
+def softmax(x: Any) -> Any:
+    out = np.empty_like(x)
+    for i in prange(x.shape[0]):
+        top, total = x[i].max(), np.float32(0)
+        for j in range(x.shape[1]):
+            out[i, j] = math.exp(x[i, j] - top)
+            total += out[i, j]
+        for j in range(x.shape[1]):
+            out[i, j] /= total
+    return out
+
+
+def logsumexp(x: Any) -> Any:
+    out = np.empty(x.shape[0], x.dtype)
+    for i in prange(x.shape[0]):
+        top, total = x[i].max(), np.float32(0)
+        for j in range(x.shape[1]):
+            total += math.exp(x[i, j] - top)
+        out[i] = math.log(total) + top
+    return out
+
+
+def layer_norm(x: Any, residual: Any, scale: Any, shift: Any) -> Any:
+    out, n = np.empty_like(x), np.float32(x.shape[1])
+    for i in prange(x.shape[0]):
+        mean, variance = np.float32(0), np.float32(0)
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] + residual[i, j]
+            mean += out[i, j]
+        mean /= n
+        for j in range(x.shape[1]):
+            out[i, j] -= mean
+            variance += out[i, j] * out[i, j]
+        by = np.float32(1) / math.sqrt(variance / n + np.float32(1e-5))
+        for j in range(x.shape[1]):
+            out[i, j] = out[i, j] * by * scale[j] + shift[j]
+    return out
+
+
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "element-wise chain": chain,
+    "softmax of rows": softmax,
+    "logsumexp of rows": logsumexp,
+    "layer norm": layer_norm,
+}
+"""What is raced, by the name of the case."""
 
 
 class Apart:
@@ -124,7 +116,12 @@ class Apart:
 
 def serve(threads: int, name: str, place: Path) -> None:
     """The other process: one case, and numbers of runs until nobody asks."""
-    program = programs(threads > 1)[name]
+    import numba
+
+    global prange
+    prange = numba.prange
+    jit: Any = numba.njit(parallel=threads > 1)
+    program = jit(PROGRAMS[name])
     with np.load(place / "given.npz") as given:
         arguments = [given[f"arr_{i}"] for i in range(len(given.files))]
     np.save(place / "found.npy", program(*arguments))

@@ -140,7 +140,7 @@ class _OnnxResult:
 
 def with_numba(case: Case) -> Callable[[], Any] | None:
     """Loops written by hand, in an environment of its own."""
-    if case.name not in apart.NAMES:
+    if case.name not in apart.PROGRAMS:
         return None
     return apart.Apart(case.name, case.arguments, int(os.environ["OMP_NUM_THREADS"]))
 

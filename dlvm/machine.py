@@ -27,13 +27,11 @@ class Machine:
     """What one core does in a nanosecond, and the memory that it works on.
 
     ``rate`` counts instructions that do not wait for one another, of vectors or of scalars;
-    ``levels`` are the caches from the nearest on, then memory; ``shared`` is what all cores
-    together move to and from memory, in bytes for a nanosecond.
+    ``levels`` are the caches from the nearest on, then memory.
     """
 
     rate: float
     levels: tuple[Level, ...]
-    shared: float
 
     @staticmethod
     @cache
@@ -45,7 +43,7 @@ class Machine:
         near = bits / 8  # one vector of the nearest cache each third of a nanosecond
         sizes = (32 << 10, second, third, 0)
         rates = (3 * near, min(60.0, 1.5 * near), 20.0, 10.0)
-        return Machine(5.0, tuple(map(Level, sizes, rates)), 20.0)
+        return Machine(5.0, tuple(map(Level, sizes, rates)))
 
     def cache(self, level: int) -> int:
         """The bytes of a cache, of which the nearest is 1."""

@@ -1,13 +1,14 @@
 """How fast this machine is: measured once, when a user asks for it, and kept on the disk.
 
 What is measured are kernels of ours: exponentials in the nearest cache, and negations of arrays
-that fill half of each level of memory, the last also on all cores. It takes about a second.
+that fill half of each level of memory, on one core. It takes about a second.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -25,11 +26,11 @@ from dlvm.ir import Array, parse
 from dlvm.machine import Level, Machine
 from dlvm.target import Target
 
-VERSION = "1"
+VERSION = "2"
 """That of what is kept."""
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 SECONDS, ROUNDS = 0.002, 31
-"""How long a round lasts at least, and how many there are; the fastest counts."""
+"""How long a round lasts at least, and how many there are."""
 APART = 8
 """How far from the built-in values a measurement is believed, up or down."""
 FAR = 128 << 20
@@ -50,10 +51,8 @@ def measure(target: Target) -> Machine:
     rates = [_near(r, level.rate) for r, level in zip(rates, machine.levels, strict=True)]
     for i in range(len(rates) - 1, 0, -1):  # what is nearer is no slower, whatever was beside it
         rates[i - 1] = max(rates[i - 1], rates[i])
-    together = build(parse(KERNEL.format(op="neg")), replace(target, adaptive=False))
-    shared = max(_rate(together, FAR // 2), rates[-1])
     levels = tuple(map(Level, (*sizes, 0), rates))
-    return Machine(_near((WEIGHTS["exp"] + 2) / each, machine.rate), levels, shared)
+    return Machine(_near((WEIGHTS["exp"] + 2) / each, machine.rate), levels)
 
 
 def _near(found: float, built_in: float) -> float:
@@ -68,23 +67,25 @@ def _rate(moving: Executable, size: int) -> float:
 
 
 def _seconds(run: Executable, count: int) -> float:
-    """The time of a call on so many numbers, less that of a call on one."""
-    x, one = (np.full(n, 0.5, np.float32) for n in (count, 1))
-    return max(1e-9, _least(run, [x]) - _least(run, [one]))
+    """The time of a call on so many numbers, less that of a call on one: the median of rounds.
 
-
-def _least(run: Executable, arrays: Sequence[Array]) -> float:
+    The two take turns, so that whatever else runs slows both.
+    """
+    many, one = ([np.full(n, 0.5, np.float32)] for n in (count, 1))
     turns, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < SECONDS:
-        run.run(arrays)
+    while time.perf_counter() - begin < SECONDS / 2:
+        run.run(many)
         turns += 1
-    times: list[float] = []
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        for _ in range(turns):
-            run.run(arrays)
-        times.append((time.perf_counter() - begin) / turns)
-    return min(times)
+    rounds = (_time(run, many, turns) - _time(run, one, turns) for _ in range(ROUNDS))
+    return max(1e-9, statistics.median(rounds))
+
+
+def _time(run: Executable, arrays: Sequence[Array], turns: int) -> float:
+    """The seconds of a call, of so many."""
+    begin = time.perf_counter()
+    for _ in range(turns):
+        run.run(arrays)
+    return (time.perf_counter() - begin) / turns
 
 
 def cache_sizes(folder: Path = CACHES) -> list[int]:
@@ -123,7 +124,7 @@ def kept(target: Target) -> Machine | None:
         return None
     found: Any = json.loads(data)
     levels = tuple(Level(level["size"], level["rate"]) for level in found["levels"])
-    return Machine(found["rate"], levels, found["shared"])
+    return Machine(found["rate"], levels)
 
 
 def keep(target: Target, machine: Machine | None) -> bool:

@@ -70,11 +70,11 @@ def test_programs_become_onnx_graphs_that_say_the_same():
 def test_what_runs_apart_is_timed_there():
     if not apart.PYTHON.exists():
         pytest.skip("numba comes with make peers")
-    case = next(c for c in cases(quick=True) if c.name in apart.NAMES)
+    case = next(c for c in cases(quick=True) if c.name in apart.PROGRAMS)
     run = apart.Apart(case.name, case.arguments, 1)
     check(case.name, run(), case.run(np, *case.arguments), case.tolerance)
     assert run.timed(2) > 0
 
 
 def test_what_runs_apart_is_raced():
-    assert set(apart.NAMES) <= {c.name for c in cases(quick=True)}
+    assert set(apart.PROGRAMS) <= {c.name for c in cases(quick=True)}

@@ -112,7 +112,7 @@ def _machine(problems: list[str]) -> dict[str, Any]:
         "speed": "measured" if target.measured else "built-in values (dlvm doctor --measure)",
         "instructions": f"{machine.rate:.3g} in a nanosecond",
         "caches": f"{near} bytes in a nanosecond",
-        "memory": f"{memory.rate:.3g} bytes in a nanosecond, {machine.shared:.3g} for all cores",
+        "memory": f"{memory.rate:.3g} bytes in a nanosecond",
     }
 
 

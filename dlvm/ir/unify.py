@@ -12,13 +12,7 @@ from collections.abc import Sequence
 
 from dlvm.base.errors import ShapeError
 
-from .dims import (
-    Dim,
-    Expr,
-    substitute,
-    symbol,
-    symbols,
-)
+from .dims import Dim, Expr, substitute, symbol, symbols
 from .equations import as_line, solve
 from .types import TensorType
 

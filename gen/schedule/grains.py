@@ -84,7 +84,7 @@ def _rounded(grain: Dim, loop: Loop) -> Dim:
 
 
 def strips(target: Target) -> tuple[int, ...]:
-    """Columns that one thread folds together, the best first: long pieces of each row."""
+    """Columns of four bytes that one thread folds together, the best first: what registers hold."""
     most = target.lanes(4) * target.registers
     most = most if target.registers >= MANY_REGISTERS else most // 2
     return most, most // 2, most // 4
