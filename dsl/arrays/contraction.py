@@ -21,7 +21,7 @@ from dlvm.dsl.words.subscripts import Labels, Subscripts, parsed, written
 from dlvm.dsl.words.views import permuted, reshaped
 from dlvm.ir import BOOL, I64, Dim, DType, Value
 from dlvm.ir.dims import evaluate, product, symbols
-from dlvm.ops import Broadcast, Diagonal, Less, Matmul, Mul, Sum
+from dlvm.ops import Broadcast, Cast, Diagonal, Less, Matmul, Mul, Sum
 
 NOMINAL = 64
 """What an unknown size is taken for when orders are compared."""
@@ -154,10 +154,20 @@ def pair(x: Term, y: Term, kept: Labels) -> Term:
     if not inner:
         return _multiplied(x, y, tuple(label for label in kept if label in (*x.labels, *y.labels)))
     if not m and not n:
-        return _summed(_multiplied(x, y, (*batch, *inner)), kept)
+        return _dots(x, y, (*batch, *inner), kept)
     left, right = grouped(x, batch, (m, inner)), grouped(y, batch, (inner, n))
     shape = [t.size((label,)) for t, labels in ((x, (*batch, *m)), (y, n)) for label in labels]
     return Term(reshaped(Matmul(left, right), tuple(shape)), (*batch, *m, *n))
+
+
+def _dots(x: Term, y: Term, labels: Labels, kept: Labels) -> Term:
+    """Sums of products that are rounded once, to the type of the operands, as those of matrices."""
+    dtype = x.value.type.dtype
+    if dtype.compute == dtype:
+        return _summed(_multiplied(x, y, labels), kept)
+    wide = (Term(Cast(t.value, dtype.compute), t.labels) for t in (x, y))
+    found = _summed(_multiplied(*wide, labels), kept)
+    return Term(Cast(found.value, dtype), found.labels)
 
 
 def grouped(term: Term, batch: Labels, groups: Sequence[Labels]) -> Value:

@@ -227,6 +227,30 @@ def test_products_of_every_rank(left: str, right: str):
         assert np.array_equal(dlvm.tensordot(x, y, axes), np.tensordot(x, y, axes))
 
 
+DOTS = {
+    "dot": dlvm.dot,
+    "inner": dlvm.inner,
+    "vdot": dlvm.vdot,
+    "vecdot": dlvm.vecdot,
+    "matmul": dlvm.matmul,
+    "tensordot": lambda x, y: dlvm.tensordot(x, y, 1),
+    "einsum": lambda x, y: dlvm.einsum("i,i", x, y),
+    "batched": lambda x, y: dlvm.einsum("bi,bi->b", x[None], y[None])[0],
+}
+
+
+@pytest.mark.parametrize("name", DOTS)
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_products_of_halves_are_rounded_once(name: str, kind: Any):
+    """What overflows, or is lost, in a product alone is there in the sum of all of them."""
+    x = np.array([1000, 1000, 257, 289], kind)
+    y = np.array([1000, -1000, 1.125, -1], kind)
+    for f in (DOTS[name], dlvm.function(DOTS[name])):
+        found = f(x, y)
+        assert found.dtype == kind
+        assert found == kind(float(x.astype(float) @ y.astype(float)))
+
+
 @pytest.mark.parametrize("axes", [0, 1, 2, ((0, 1), (1, 0)), (0, 1)])
 def test_axes_of_tensordot(axes: Any):
     rng = np.random.default_rng(0)
