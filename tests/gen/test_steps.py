@@ -22,8 +22,9 @@ def doubled(x, step):
 def test_each_element_is_the_one_at_its_distance(step, open_sizes):
     rng = np.random.default_rng(step + 9)
     staged = dlvm.function(lambda x: doubled(x, step), dynamic={"x": "M,N"} if open_sizes else {})
+    sizes = SIZES if open_sizes else SIZES[1::3]  # each known one is a program
     for dtype in TYPES:
-        for n in SIZES if dtype is F32 else (33, 65):
+        for n in sizes if dtype is F32 else (33, 65):
             x = rng.integers(0, 3, (3, n)).astype(dtype.numpy)
             for found, expected in zip(staged(x), doubled(x, step), strict=True):
                 assert found.dtype == expected.dtype

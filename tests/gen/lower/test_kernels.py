@@ -310,8 +310,8 @@ NARROW = [t for t in NUMBERS if t.bytes <= 4]
 @pytest.mark.parametrize("source", [*NARROW, F64, I64], ids=str)
 def test_the_last_lane_of_a_row_does_not_reach_the_next(source):
     """A store of a single lane of narrow elements writes nothing behind it."""
-    for target in NARROW:
-        for n in (1, 17, 33, 65):
+    for i, target in enumerate(NARROW):
+        for n in ((1, 33), (17, 65))[i % 2]:
             op, module = kernel(
                 f"""func @f(%x: {source}[N,{n}]) -> {target}[N,{n}] {{
                   %s = maximum %x, %x : {source}[N,{n}]

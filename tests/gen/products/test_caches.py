@@ -12,7 +12,7 @@ from dlvm.gen.build import build
 from dlvm.machine import Level, Machine
 from dlvm.target import Target
 
-CACHES = [(16 << 10, 64 << 10), (48 << 10, 5 << 18), (64 << 10, 3 << 20), (999, 4001)]
+CACHES = [(16 << 10, 64 << 10), (64 << 10, 3 << 20), (999, 4001)]
 SHAPES = [(1, 700, 300), (7, 530, 129), (130, 600, 301), (257, 1100, 70)]
 FORMS = [lambda x, y: x @ y, lambda x, y: x.T @ y, lambda x, y: x @ y.T, lambda x, y: x.T @ y.T]
 
@@ -24,7 +24,7 @@ def having(first: int, second: int) -> Target:
 
 
 @pytest.mark.parametrize("form", range(len(FORMS)))
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_panels_of_any_size_give_the_same_bits(dtype, form):
     dice = np.random.default_rng(form)
     for m, k, n in SHAPES:
