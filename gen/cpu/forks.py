@@ -119,7 +119,8 @@ def _turns(outer: Emitter, loop: Loop, name: str, row: str) -> Captured:
     _capture_scalars(outer, inner, loop, captured)
     for own in ("%status", "%context"):
         captured.take("ptr", own, own)
-    inner.access.ahead = Ahead(row, len(inner.offsets.scopes))
+    if loop.ahead:
+        inner.access.ahead = Ahead(row, len(inner.offsets.scopes))
     _share(inner, loop.chain, symbol(BEGIN), symbol(END))
     used = inner.w.names()
     captured.words = [word for word in captured.words if word[2] in used]

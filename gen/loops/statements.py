@@ -213,7 +213,8 @@ class Loop:
     vector takes (0: as many as the target's registers hold), and ``strip`` how many it takes for
     as long as so many are left. With a ``grain``, several threads
     share the turns, each taking so many or more; the turns of ``levels`` loops are then one
-    range, where each stands in the one before beside nothing but scalars. What is counted of the
+    range, where each stands in the one before beside nothing but scalars. Looking ``ahead``, what a
+    turn reads for the second time is asked for where the next turn reads it. What is counted of the
     body is taken ``counts`` times, where that is simpler than the extent and right for all loops
     around together.
     """
@@ -228,6 +229,7 @@ class Loop:
     grain: Dim = 0
     levels: int = 1
     counts: Dim | None = None
+    ahead: bool = False
 
     @property
     def chain(self) -> tuple[Loop, ...]:

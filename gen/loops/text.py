@@ -120,7 +120,8 @@ def _where(where: Where) -> str:
 def _grain(loop: Loop) -> str:
     """How finely several threads share the turns."""
     levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
-    return f" grain {loop.grain}{levels}" if loop.grain != 0 else ""
+    ahead = " ahead" * loop.ahead
+    return f" grain {loop.grain}{levels}{ahead}" if loop.grain != 0 else ""
 
 
 def _sort(s: Sort) -> str:

@@ -36,6 +36,7 @@ from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
+from .transforms.prefetch import Prefetch, reads_again
 from .transforms.split import Split
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
@@ -69,7 +70,7 @@ def planned(
 
     cuts, kernel = boxes(kernel)
     steps: list[Transform] = [*cuts]
-    for rule in (distributions, fusions, vectors, shares):
+    for rule in (distributions, fusions, vectors, shares, _ahead):
         chosen = [*rule(kernel)]
         steps += chosen
         kernel = apply(kernel, chosen)
@@ -115,6 +116,13 @@ def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:
                 yield Vectorize(s.var, width or s.width or columns(s, target), strip)
             else:
                 yield from _vectors(s.body, width, target)
+
+
+def _ahead(kernel: LoopKernel) -> Iterator[Transform]:
+    """Rows that threads share and each turn reads twice."""
+    for s in statements(kernel.body):
+        if isinstance(s, Loop) and s.grain != 0 and reads_again(s):
+            yield Prefetch(s.var)
 
 
 def _is_best(loop: Loop) -> bool:

@@ -19,6 +19,7 @@ from dlvm.gen.schedule.transform import Transform
 from dlvm.gen.schedule.transforms import parse_step
 from dlvm.gen.schedule.transforms.fuse import nested
 from dlvm.gen.schedule.transforms.interchange import Interchange
+from dlvm.gen.schedule.transforms.prefetch import Prefetch
 from dlvm.gen.schedule.transforms.share import Share
 from dlvm.gen.schedule.transforms.split import Split
 from dlvm.gen.schedule.transforms.unroll import Unroll
@@ -86,7 +87,7 @@ class Space:
                         yield Number("levels", loop, tuple(range(1, levels + 1)), levels - 1)
                 case _:
                     pass
-        if all(isinstance(step, Vectorize | Share) for step in self.base):
+        if all(isinstance(step, Vectorize | Share | Prefetch) for step in self.base):
             yield from self._tiles()
         yield from self._factors()
 
@@ -146,6 +147,8 @@ class Space:
                 levels = chosen.get(("levels", loop), levels)
                 grain = _scaled(grain, chosen["grain", loop] / (size or 1))
                 return Share(f"{loop}.o" if size else loop, grain, levels)
+            case Prefetch():
+                return Prefetch(f"{loop}.o" if size else loop)
             case _:
                 return step
 

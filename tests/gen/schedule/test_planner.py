@@ -110,7 +110,7 @@ def test_a_schedule_round_trips_as_text():
     assert schedule_text(again) == text
     assert [str(k) for k in again] == [str(k) for k in made]
     words = {line.split()[0] for line in text.splitlines()[1:]}
-    assert words == {"kernel", "cut", "simplify", "fuse", "share", "vectorize"}
+    assert words == {"kernel", "cut", "simplify", "fuse", "prefetch", "share", "vectorize"}
 
 
 @pytest.mark.parametrize(
