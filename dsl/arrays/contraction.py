@@ -165,8 +165,8 @@ def _dots(x: Term, y: Term, labels: Labels, kept: Labels) -> Term:
     dtype = x.value.type.dtype
     if dtype.compute == dtype:
         return _summed(_multiplied(x, y, labels), kept)
-    wide = (Term(Cast(t.value, dtype.compute), t.labels) for t in (x, y))
-    found = _summed(_multiplied(*wide, labels), kept)
+    x, y = (Term(Cast(t.value, dtype.compute), t.labels) for t in (x, y))
+    found = _summed(_multiplied(x, y, labels), kept)
     return Term(Cast(found.value, dtype), found.labels)
 
 
