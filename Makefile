@@ -1,5 +1,6 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
+#   make quick   the tests nearest to what has changed, and a sample of the others, in 45 s
 #   make check   format, lint, types, import contract, sizes, what is forbidden, then the tests
 #   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
@@ -8,16 +9,22 @@
 #   make peers   install JAX, PyTorch, IREE, ONNX Runtime and numba, some gigabytes, to race them
 #   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
 #   make robust  threads, forks, Ctrl-C, disks, other runs: some ten minutes, then make leaks
+#   make sweep   all of these and more, at random, until the time is over (SECONDS=600 SEED=1)
 #   make guards  every operation on every type, with pages around its memory that nobody may touch
 #   make planted  faults planted in some twenty rules: how long until found, named and reduced
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
+# Bytecode halves the time that collecting tests takes, and some environments forbid it.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: peers accuracy reference test demo check table bench fuzz leaks robust guards planted
+.PHONY: quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
+
+quick: .venv/test.stamp
+	$(BIN)/python -m tests.quick
 
 demo: .venv/test.stamp
 	$(BIN)/python examples/digits.py
@@ -50,6 +57,9 @@ reference: .venv/test.stamp
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)
+
+sweep: .venv/test.stamp
+	$(BIN)/python -m tests.sweep --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 guards: .venv/test.stamp
 	$(BIN)/python -m tests.guards

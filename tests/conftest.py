@@ -1,4 +1,4 @@
-"""What every test runs under: golden files, a private cache, and how long Hypothesis looks.
+"""What every test runs under: golden files, and how long Hypothesis looks.
 
 ``HYPOTHESIS_PROFILE`` chooses among ``dev`` (quick, random), ``ci`` (the same examples on every
 run) and ``long``; without it ``ci`` holds where the variable ``CI`` is set, else ``dev``.
@@ -38,9 +38,4 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
-pytest_plugins = ["pytester"]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def private_cache(dlvm_private_cache: Path) -> None:
-    """No test reads or writes what the user's own programs have cached."""
+pytest_plugins = ["pytester", "tests.running"]

@@ -141,6 +141,7 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.S)
     (tmp_path / "model.py").write_text(code)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path / "cache"))  # the page tunes a kernel
     checker = doctest.OutputChecker()
     examples = console_examples(page)
     assert len(examples) > 8

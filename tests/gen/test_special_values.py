@@ -22,7 +22,8 @@ from .math.test_instructions import all_of
 from .values import same_bits
 
 NUMPY = 4.0
-"""Units in the last place by which NumPy's functions of f64 may be off."""
+"""Units in the last place by which NumPy's functions may be off: the code that it runs differs by
+processor, and no test may ask it for more than its authors promise."""
 
 
 def inputs(dtype: DType) -> tuple[Array, Array, Array]:
@@ -56,7 +57,8 @@ def test_special_values_are_what_the_reference_says(dtype: DType):
             made: Any = getattr(result, "op", result)
             message = f"{made.name} of {dtype} to {result.type}, {way}"
             given = arrays[: len(made.operands)]
-            failures += beside(made, results[i], value, wide[i], given, message)
+            numpy = 0.0 if way != "loops" and wide[i] is not None else NUMPY
+            failures += beside(made, results[i], value, wide[i], given, message, numpy)
     assert not failures, "\n".join(failures)
 
 
@@ -76,6 +78,7 @@ def beside(
     wide: Array | None,
     operands: tuple[Array, ...],
     message: str,
+    numpy: float,
 ) -> list[str]:
     """What is said where a result is further from what is expected than the operation allows."""
     assert found.dtype == expected.dtype
@@ -84,7 +87,7 @@ def beside(
     else:
         differ = np.flatnonzero(kinds(found) != kinds(expected))
         if not len(differ):
-            differ = np.flatnonzero(beyond(op, found, expected, wide, operands))
+            differ = np.flatnonzero(beyond(op, found, expected, wide, operands, numpy))
     if not len(differ):
         return []
     i = differ[0]
@@ -98,12 +101,17 @@ def same(found: Array, expected: Array) -> Any:
 
 
 def beyond(
-    op: Elementwise, found: Array, expected: Array, wide: Array | None, operands: tuple[Array, ...]
+    op: Elementwise,
+    found: Array,
+    expected: Array,
+    wide: Array | None,
+    operands: tuple[Array, ...],
+    numpy: float,
 ) -> Any:
-    """Where an inexact result is further off than stated: by ``ulp``, and NumPy's own in f64."""
+    """Where an inexact result is further off than ``ulp`` and the error of NumPy's own code."""
     value = expected.astype(np.float64) if wide is None else wide.astype(np.float64)
     half = found.dtype.itemsize == 2
-    units = 0.51 if half else op.ulp + (NUMPY if wide is None else 0.0)
+    units = 0.51 if half else op.ulp + numpy
     size = np.abs(expected)
     if op.cancels:
         size = np.maximum.reduce([size, np.ones_like(size), *map(np.abs, operands)])

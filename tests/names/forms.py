@@ -8,6 +8,7 @@ calls of the others. A form is a call whose NumPy arrays, however deep in lists,
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -113,19 +114,21 @@ def _with(x: Any, arrays: Iterator[Any]) -> Any:
 
 # -- arguments ------------------------------------------------------------------------------------
 
+Dice = np.random.Generator
 _dice = np.random.default_rng(16)
+"""What the table draws from, once and in its order."""
 
 
-def drawn(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+def drawn(*shape: int, low: float = -2.0, high: float = 2.0, dice: Dice = _dice) -> np.ndarray:
     """Ordinary numbers, no two alike and none at a whole number."""
     size = int(np.prod(shape))
-    steps = (np.arange(size) + 0.5 + 0.2 * _dice.uniform(-1, 1, size)) / max(size, 1)
-    return _dice.permutation(low + (high - low) * steps).reshape(shape)
+    steps = (np.arange(size) + 0.5 + 0.2 * dice.uniform(-1, 1, size)) / max(size, 1)
+    return dice.permutation(low + (high - low) * steps).reshape(shape)
 
 
-def counted(*shape: int, below: int) -> np.ndarray:
+def counted(*shape: int, below: int, dice: Dice = _dice) -> np.ndarray:
     """Whole numbers from 0 on."""
-    return _dice.integers(0, below, shape)
+    return dice.integers(0, below, shape)
 
 
 def forms_of(name: str) -> list[Form]:
@@ -141,37 +144,40 @@ def forms_of(name: str) -> list[Form]:
 
 
 def _derived(name: str, cls: type[Op]) -> list[Form]:
-    """Forms that follow from the class of an operation."""
+    """Forms that follow from the class of an operation, whichever others were made before."""
+    dice = np.random.default_rng(zlib.crc32(name.encode()))
     if issubclass(cls, Elementwise):
-        return [Form(name, tuple(_operand(cls) for _ in cls.layout))]
+        return [Form(name, tuple(_operand(cls, dice) for _ in cls.layout))]
     if issubclass(cls, Cumulative):
-        return _cumulative(name)
-    return _reductions(name, cls) if issubclass(cls, Reduction) else []
+        return _cumulative(name, dice)
+    return _reductions(name, cls, dice) if issubclass(cls, Reduction) else []
 
 
-def _operand(cls: type[Elementwise]) -> np.ndarray:
+def _operand(cls: type[Elementwise], dice: Dice) -> np.ndarray:
     """Ordinary numbers of a domain, or whole ones where only these are accepted."""
     if "f" not in cls.accepts:
-        return counted(4, 3, below=6) - 2 * ("power" not in cls.name and "shift" not in cls.name)
+        return counted(4, 3, below=6, dice=dice) - 2 * (
+            "power" not in cls.name and "shift" not in cls.name
+        )
     low, high = (float(np.clip(end, -2.0, 3.0)) for end in cls.domain)
-    return drawn(4, 3, low=low, high=high)
+    return drawn(4, 3, low=low, high=high, dice=dice)
 
 
-def _reductions(name: str, cls: type[Reduction]) -> list[Form]:
-    x, mask = drawn(3, 4), counted(3, 4, below=4) > 0
-    forms = [Form(name, (x,)), Form(name, (drawn(5, low=0.2),), {"axis": -1})]
-    forms += [Form(name, (drawn(3, 4),), {"axis": a, "keepdims": True}) for a in (0, -1)]
+def _reductions(name: str, cls: type[Reduction], dice: Dice) -> list[Form]:
+    x, mask = drawn(3, 4, dice=dice), counted(3, 4, below=4, dice=dice) > 0
+    forms = [Form(name, (x,)), Form(name, (drawn(5, low=0.2, dice=dice),), {"axis": -1})]
+    forms += [Form(name, (drawn(3, 4, dice=dice),), {"axis": a, "keepdims": True}) for a in (0, -1)]
     if cls.pairwise:
         forms.append(Form(name, (x,), {"axis": 1, "where": mask}))
         forms.append(Form(name, (x,), {"axis": 0, "initial": 0.5}))
-        forms.append(Form(name, (drawn(2, 3, 2),), {"axis": (0, -1)}))
+        forms.append(Form(name, (drawn(2, 3, 2, dice=dice),), {"axis": (0, -1)}))
     return forms
 
 
-def _cumulative(name: str) -> list[Form]:
-    x = drawn(3, 4)
+def _cumulative(name: str, dice: Dice) -> list[Form]:
+    x = drawn(3, 4, dice=dice)
     forms = [Form(name, (x,), {"axis": a}) for a in (0, -1)]
-    forms.append(Form(name, (drawn(5),)))
+    forms.append(Form(name, (drawn(5, dice=dice),)))
     forms.append(Form(name, (x,), {"axis": 1, "reverse": True}))
     forms.append(Form(name, (x,), {"axis": 1, "exclusive": True}))
     return [*forms, Form(name, (x,), {"axis": 1, "include_initial": True})]

@@ -332,6 +332,7 @@ NO_SLOPE = {
 
 BESIDE_ONE = {
     **{n: "the derivative is y (1 - y), and y is rounded" for n in ("sigmoid", "nn.sigmoid")},
+    "lgamma": "it is 0 at 1 and 2, beside which Python's own has an error of the size of 1",
     "tanh": "the derivative is 1 - y y, and y is rounded",
     "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",

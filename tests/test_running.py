@@ -1,0 +1,159 @@
+"""How the suite runs: one seed, machine code that outlives a run, the nearest tests, sweeps."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dlvm.gen.llvm.disk import Store
+
+from . import quick, running, sweep
+from .quick import Changes, Nearness
+
+OBJECT, PROGRAM, TUNED = b"\x7fELF and more", b'{"call": {}}', b'{"aaaa": ["split"]}'
+
+
+def store(folder: Path) -> Store:
+    return Store(folder / "v1", 1 << 20)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    for name in ("kept", "private"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "kept", tmp_path / "private"
+
+
+def test_machine_code_outlives_a_run_and_programs_do_not(folders: tuple[Path, Path]):
+    kept, private = folders
+    with running.machine_code_of_earlier_runs(kept, private):
+        store(private).put("a" * 64, OBJECT)
+        store(private).put("b" * 64, PROGRAM)
+    assert [f.name for f in kept.iterdir()] == ["a" * 64]
+    again = private.parent / "again"
+    again.mkdir()
+    with running.machine_code_of_earlier_runs(kept, again):
+        assert store(again).get("a" * 64) == OBJECT
+        assert store(again).get("b" * 64) is None
+
+
+def test_a_schedule_that_a_test_leaves_in_the_cache_is_told(folders: tuple[Path, Path]):
+    kept, private = folders
+    with (
+        pytest.raises(AssertionError, match="left schedules"),
+        running.machine_code_of_earlier_runs(kept, private),
+    ):
+        store(private).put("c" * 64, TUNED)
+
+
+def test_machine_code_that_no_run_asks_for_goes(folders: tuple[Path, Path]):
+    kept, _ = folders
+    for name, age in (("a", 0.0), ("b", 2 * running.UNUSED)):
+        file = kept / (name * 64)
+        file.write_bytes(b"")
+        os.utime(file, (file.stat().st_mtime - age,) * 2)
+    running.forget_unused(kept)
+    assert [f.name for f in kept.iterdir()] == ["a" * 64]
+
+
+def test_the_seed_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(running.SEED, "7")
+    assert running.seed() == 7
+    monkeypatch.delenv(running.SEED)
+    monkeypatch.setenv("CI", "1")
+    assert running.seed() == 0
+
+
+def test_a_run_says_what_it_took_and_stops_in_time(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(quick.ROOT))
+    pytester.makepyfile("def test_a(): pass\ndef test_b(): pass\n")
+    whole = pytester.runpytest_subprocess("-p", "tests.running", f"--rootdir={pytester.path}")
+    whole.stdout.fnmatch_lines(["dlvm: seed *", "*s of processor time*", "*2 passed*"])
+    none = pytester.runpytest_subprocess("-p", "tests.running", "--seconds=0")
+    none.stdout.fnmatch_lines(["2 tests were not started in time: 2 of *"])
+
+
+# -- the nearest tests ---------------------------------------------------------------------------
+
+DIFFERENCE = """diff --git a/transcendental.py b/transcendental.py
+--- a/dlvm/ops/elements/transcendental.py
++++ b/dlvm/ops/elements/transcendental.py
+@@ -{line},1 +{line},1 @@ class
+-    old
++    new
+"""
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> Nearness:
+    """What is near to a change in the class of the square root."""
+    source = (quick.ROOT / "dlvm/ops/elements/transcendental.py").read_text("utf8").splitlines()
+    line = next(i for i, text in enumerate(source, 1) if text.startswith("class Sqrt"))
+    difference = DIFFERENCE.format(line=line + 3)
+    monkeypatch.setattr(quick, "git", lambda *a: difference if a[0] == "diff" else "")
+    return Nearness(Changes("HEAD"))
+
+
+@pytest.mark.parametrize(
+    ("test", "rank"),
+    [
+        ("tests/test_registry.py::test_claims[sqrt-f32-batched]", 1),
+        ("tests/names/test_names.py::test_values[sqrt]", 1),
+        ("tests/ops/elements/test_transcendental.py::test_x", 1),
+        ("tests/cli/test_commands.py::test_doctor_tells_of_this_machine", None),
+        ("tests/test_guards.py::test_x", None),
+    ],
+)
+def test_tests_of_a_changed_operation_are_near(near: Nearness, test: str, rank: int | None):
+    near.rank_of_file.setdefault("tests/cli/test_commands.py", None)
+    assert near(test) == rank
+
+
+def test_changed_tests_are_nearest_and_what_imports_a_changed_helper_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    changed = "".join(
+        f"diff --git a/{n} b/{n}\n+++ b/{n}\n@@ -1 +1 @@\n"
+        for n in ("tests/robust/test_scripts.py", "tests/special.py")
+    )
+    monkeypatch.setattr(quick, "git", lambda *a: changed if a[0] == "diff" else "")
+    near = Nearness(Changes("HEAD"))
+    assert near("tests/robust/test_scripts.py::test_a") == 0
+    assert near("tests/gen/test_special_values.py::test_a") == 2
+    assert near("tests/robust/test_other.py::test_a") is None
+
+
+def test_every_fifth_test_is_far_as_long_as_there_are_near_ones():
+    assert [*quick._interleaved([*"abcdefgh"], [*"123"])] == [*"abcd1efgh23"]
+
+
+def test_tests_that_quick_leaves_out_exist():
+    root = quick.ROOT
+    assert [p for p in quick.SLOW if not [*root.glob(p.rstrip("/") + "*")]] == []
+
+
+# -- sweeps --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", sweep.sweeps(), ids=lambda w: w.name)
+def test_a_unit_of_a_sweep_is_a_command_and_the_same_seed_gives_the_same(way: sweep.Sweep):
+    first, second = (way.command(random.Random(3), 20) for _ in range(2))
+    assert first == second
+    module = shlex.split(first)[1].replace(".", "/")
+    if module != "pytest":
+        assert any((quick.ROOT / f"{module}{end}").exists() for end in (".py", "/__main__.py"))
+
+
+def test_a_unit_that_fails_is_told_with_the_command_that_repeats_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    way = sweep.Sweep("none", 1, lambda dice, seconds: "-c 'print(1); raise SystemExit(3)'")
+    assert not sweep.run(way, 5, 1, tmp_path)
+    assert (tmp_path / "none-5.txt").read_text() == "1\n"
+    assert "DLVM_TEST_SEED=5 python -c" in capsys.readouterr().out
