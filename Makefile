@@ -1,7 +1,7 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
 #   make quick   the tests nearest to what has changed, and a sample of the others, in 45 s
-#   make check   format, lint, types, import contract, sizes, what is forbidden, then the tests
+#   make check   format, lint, types, import contract, circles, sizes, what is forbidden, tests
 #   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
@@ -35,6 +35,8 @@ check: .venv/dev.stamp
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
+	$(BIN)/python -m tools.large_classes
+	$(BIN)/python -m tools.circles
 	$(BIN)/python tools/forbidden.py
 	$(BIN)/python -W error -m pytest -n 2
 

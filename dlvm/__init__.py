@@ -9,6 +9,7 @@ they are first used; see ``dlvm.dsl.words.names``.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dlvm import linalg as linalg
@@ -19,7 +20,7 @@ from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName
 from dlvm.base.interpreter import check_interpreter
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
-from dlvm.dsl.elements.inspection import array_namespace_info
+from dlvm.dsl.elements.inspection import array_namespace_info, provide_namespace
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 parse = facing_users(_parse)
 check_interpreter()
+provide_namespace(sys.modules[__name__])
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from dlvm.ir import Module, Op
 from dlvm.ir.dataflow import Dataflow
-from dlvm.ops.arrays.movement import Broadcast, Permute, Reshape
+from dlvm.ops.arrays.movement import Permute, Reshape
+from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Creation
 from dlvm.ops.flow.calls import called
 

@@ -1,5 +1,6 @@
 """The intermediate language: types, sizes, operations, functions, text, verifier, interpreter."""
 
+from . import interpret as interpret  # it registers how a module is run
 from .core import (
     OPS,
     Builder,
@@ -21,7 +22,6 @@ from .dims import Dim, Expr
 from .module import Module, hooks
 from .rewrite import RULES, Rule, inline, rewrite, rules, transform
 from .text.parser import parse
-from .text.printer import print_module
 from .types import (
     BF16,
     BOOL,
@@ -88,7 +88,6 @@ __all__ = [
     "inline",
     "literal",
     "parse",
-    "print_module",
     "rewrite",
     "rules",
     "splat",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from .core import Declaration, Function, Op, Value
-from .module import Module
+from collections.abc import Sequence
+
+from .core import Declaration, Entry, Function, Op, Value
 
 
-def same_module(a: Module, b: Module) -> bool:
-    """Whether two modules have the same functions, operations and results in the same order.
+def same_entries(a: Sequence[Entry], b: Sequence[Entry]) -> bool:
+    """Whether modules with these entries are equal: functions, operations and results, in order.
 
     The comparison is iterative, so nesting does not limit it.
     """
-    if len(a.entries) != len(b.entries):
+    if len(a) != len(b):
         return False
     pending: list[tuple[Function, Function]] = []
-    for x, y in zip(a.entries, b.entries, strict=True):
+    for x, y in zip(a, b, strict=True):
         if isinstance(x, Declaration) or isinstance(y, Declaration):
             if x != y and repr(x) != repr(y):
                 return False

@@ -1,7 +1,7 @@
 """A module: functions and declarations by name, and the questions that users ask of it.
 
-The expansion of declarations and the pipelines live in packages that import this one;
-``dlvm.compile`` registers them in ``hooks``, so that a module can be run and optimised.
+What reads whole modules imports this file and registers itself in ``hooks``: the verifier and the
+interpreter do, and ``dlvm.compile`` does so for the expansion of declarations and the pipelines.
 """
 
 from __future__ import annotations
@@ -13,13 +13,21 @@ from typing import Any
 from dlvm.base.errors import IRError
 
 from .core import Declaration, Entry, Function, Signature
+from .equality import same_entries
+from .text.printer import printed
 from .types import Array, TensorType
 
 
 @dataclass(slots=True)
 class Hooks:
-    """Functions that other packages register: expansion, and optimisation by names of passes."""
+    """Functions that other files register, which answer what users ask of a module.
 
+    ``run`` takes a module without declarations, the name of a function, and its arguments;
+    ``optimize`` takes the names of passes, or none for the default pipeline.
+    """
+
+    verify: Callable[[Module], None] | None = None
+    run: Callable[[Module, str, Sequence[Any]], tuple[Array, ...]] | None = None
     expand: Callable[[Module], Module] | None = None
     optimize: Callable[[Module, Sequence[str] | None], Module] | None = None
 
@@ -119,30 +127,26 @@ class Module:
     # -- what users ask ---------------------------------------------------------------------
 
     def __str__(self) -> str:
-        from dlvm.ir.text.printer import print_module
-
-        return print_module(self)
+        return printed(self.entries)
 
     def __eq__(self, other: object) -> bool:
-        from .equality import same_module
-
-        return isinstance(other, Module) and same_module(self, other)
+        return isinstance(other, Module) and same_entries(self.entries, other.entries)
 
     def __hash__(self) -> int:
         return hash(tuple((e.name, len(getattr(e, "ops", ()))) for e in self.entries))
 
     def verify(self) -> Module:
         """Checks every rule of the language; returns the module itself, for chaining."""
-        from .verify import verify
-
-        verify(self)
+        if hooks.verify is None:
+            raise IRError("a module can be verified once dlvm.ir is imported")
+        hooks.verify(self)
         return self
 
     def run(self, name: str, *arrays: Any) -> tuple[Array, ...]:
         """Runs a function in the interpreter; the arrays are in the order of its parameters."""
-        from .interpret import run
-
-        return run(self.expanded(), name, arrays)
+        if hooks.run is None:
+            raise IRError("a module can be run once dlvm.ir is imported")
+        return hooks.run(self.expanded(), name, arrays)
 
     def expanded(self) -> Module:
         """The module with every declaration expanded into code."""

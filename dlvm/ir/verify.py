@@ -37,7 +37,7 @@ from dlvm.ir.text.printer import Printer, name_values
 
 from .core import MAX_NESTING, Function, FunctionRef, Op, Value
 from .dims import Dim, Expr, symbols
-from .module import Module
+from .module import Module, hooks
 from .types import TAPE, TensorType
 from .unify import unify
 
@@ -159,3 +159,6 @@ def _under_line(fn: Function, op: Op, problem: str) -> str:
     except (DlvmError, KeyError, ValueError) as error:
         raise CompilerError(f"{op.name}: {problem} (and it can't be printed: {error})") from error
     return f"@{fn.name}: {op.name}: {problem}\n   | {printer.lines[0].strip()}"
+
+
+hooks.verify = verify

@@ -4,9 +4,9 @@ from .arrays.contraction import Matmul, transposed
 from .arrays.extremes import ArgMax, ArgMin, Max, Min
 from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
-from .arrays.movement import Broadcast, Diagonal, Permute, Reshape
+from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
-from .arrays.reduction import Fold, LogSumExp, Sum, scalar_region, spread
+from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
     CumulativeLogSumExp,
     CumulativeMax,
@@ -15,6 +15,7 @@ from .arrays.running import (
     LinearRecurrence,
 )
 from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
 from .elements.casting import Cast

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,13 +61,20 @@ def array_namespace_info() -> ArrayNamespaceInfo:
     return ArrayNamespaceInfo()
 
 
-def _namespace(api_version: str | None) -> Any:
-    if api_version is not None and api_version not in VERSIONS:
-        raise ArgumentError(
-            f"__array_namespace__: expected an api_version of the standard, found {api_version!r}",
-            remedy=f"leave it out, or write one of {', '.join(VERSIONS)}",
-        )
-    return importlib.import_module("dlvm")
+def provide_namespace(package: ModuleType) -> None:
+    """Makes ``package`` what ``x.__array_namespace__()`` returns; ``dlvm`` gives itself."""
+
+    @facing_users
+    def namespace(api_version: str | None) -> ModuleType:
+        if api_version is not None and api_version not in VERSIONS:
+            raise ArgumentError(
+                "__array_namespace__: expected an api_version of the standard, "
+                f"found {api_version!r}",
+                remedy=f"leave it out, or write one of {', '.join(VERSIONS)}",
+            )
+        return package
+
+    PUBLIC["_namespace"] = namespace
 
 
 def _to_device(x: Tensor, device: Any, stream: Any) -> Tensor:
@@ -84,5 +91,4 @@ def _check_device(name: str, device: Any) -> None:
         raise ArgumentError(f"{name} takes no device={device!r:.40}", remedy=ADVICE["device="])
 
 
-PUBLIC["_namespace"] = facing_users(_namespace)
 PUBLIC["_to_device"] = facing_users(_to_device)

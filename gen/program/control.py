@@ -35,7 +35,6 @@ from dlvm.ir import (
     Param,
     TensorType,
     Value,
-    print_module,
 )
 from dlvm.ir.dataflow import Runs
 from dlvm.ir.dims import symbol, symbols
@@ -225,7 +224,7 @@ class Lowering:
         """The loops of a kernel; one for kernels of equal text that fail under equal codes."""
         body = replace(op.body, name="kernel")
         codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
-        key = (print_module(Module((body,))), codes, op.family, op.tree)
+        key = (str(Module((body,))), codes, op.family, op.tree)
         kernels = self.book.kernels
         if key not in kernels:
             name = f"k{len(kernels)}"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import binascii
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from dlvm.ir.core import Declaration, Function, Op, Param, Value
-from dlvm.ir.module import Module
+from dlvm.ir.core import Declaration, Entry, Function, Op, Param, Value
 from dlvm.ir.types import Array, TensorType, dtype_of
 
 VERSION = 1
@@ -29,10 +29,10 @@ class Printer:
         self.lines: list[str] = []
         self.data: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
-    def module(self, module: Module) -> str:
-        """The text of the whole module, with the data section at the end."""
+    def module(self, entries: Iterable[Entry]) -> str:
+        """The text of a whole module, with the data section at the end."""
         self.lines.append(f"dlvm {VERSION}")
-        for entry in module.entries:
+        for entry in entries:
             if isinstance(entry, Function):
                 self.function(entry, f"func @{entry.name}", "")
             else:
@@ -184,6 +184,6 @@ def declaration(d: Declaration) -> str:
     return " ".join(words)
 
 
-def print_module(module: Module) -> str:
-    """The text of a module, which ``parse`` reads back exactly."""
-    return Printer().module(module)
+def printed(entries: Iterable[Entry]) -> str:
+    """The text of a module that has these entries, which ``parse`` reads back exactly."""
+    return Printer().module(entries)

@@ -16,7 +16,7 @@ from dlvm.ops.families import Contraction, wide
 from dlvm.ops.literals import is_splat
 
 from .movement import Broadcast, Permute, Reshape
-from .reduction import Sum, spread
+from .sums import Sum, spread
 
 
 class Matmul(Contraction):

@@ -17,7 +17,7 @@ from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.elements.meanings import with_zeros_in_order
 from dlvm.ops.families import Reduction, State, wide
 
-from .reduction import Sum, spread
+from .sums import Sum, spread
 
 
 def worst(dtype: DType, word: str) -> float | int:

@@ -13,8 +13,8 @@ from dlvm.ops.elements.casting import Cast
 from dlvm.ops.families import Reduction, State, wide
 
 from .movement import Permute, Reshape
-from .reduction import spread
 from .running import Cumulative, carried_back
+from .sums import spread
 
 
 class Prod(Reduction):

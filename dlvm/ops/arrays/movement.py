@@ -12,68 +12,7 @@ from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import Iota
 
-from .reduction import Sum
-
-
-class Broadcast(Movement):
-    """Repeat along new axes: operand axis ``i`` becomes result axis ``axes[i]``.
-
-    Sizes are never stretched here: an operand axis has the size of the result axis it becomes.
-    """
-
-    name = "broadcast"
-    x: Value
-    shape_to: tuple[Dim, ...]
-    axes: tuple[int, ...]
-
-    def infer(self) -> TensorType:
-        """The given shape, which must agree with the operand's on ``axes``."""
-        x, shape = self.x.type, self.shape_to
-        ascending = list(self.axes) == sorted(set(self.axes))
-        if (
-            len(self.axes) != x.rank
-            or not ascending
-            or any(not 0 <= a < len(shape) for a in self.axes)
-        ):
-            raise ShapeError(f"broadcast: axes {self.axes} do not place {x} in {shape}")
-        for axis, size in zip(self.axes, x.shape, strict=True):
-            if shape[axis] != size:
-                raise ShapeError(f"broadcast: axis {axis} of {shape} must be {size} for {x}")
-        return x.with_shape(shape)
-
-    def batched(self, size: Dim) -> dict[str, Any]:
-        axes = (0, *(a + 1 for a in self.axes))
-        return {"shape_to": (size, *self.shape_to), "axes": axes}
-
-    def reference(self, *operands: Array) -> Any:
-        shape = [1] * len(self.shape_to)
-        for axis, size in zip(self.axes, operands[0].shape, strict=True):
-            shape[axis] = size
-        return np.broadcast_to(operands[0].reshape(shape), [int(d) for d in self.shape_to])
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        added = tuple(i for i in range(len(self.shape_to)) if i not in self.axes)
-        return (Sum(dy[0], added) if added else dy[0],)
-
-
-@rewrite(Broadcast, example=lambda x: Broadcast(x, x.shape, tuple(range(len(x.shape)))))
-def broadcast_to_itself(op: Broadcast) -> Value | None:
-    """A broadcast that adds no axis does nothing."""
-    return op.x if op.x.shape == op.shape_to else None
-
-
-@rewrite(
-    Broadcast,
-    example=lambda x: Broadcast(Broadcast(x, (*x.shape, 2), (0,)), (3, *x.shape, 2), (1, 2)),
-    given=("n[M]",),
-)
-def broadcast_twice(op: Broadcast) -> Value | None:
-    """Two broadcasts place axes one after the other, as one does."""
-    match op:
-        case Broadcast(Broadcast(x, _, inner), shape, outer):
-            return Broadcast(x, shape, tuple(outer[a] for a in inner))
-        case _:
-            return None
+from .sums import Broadcast
 
 
 class Permute(Movement):

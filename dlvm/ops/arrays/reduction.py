@@ -6,13 +6,12 @@ the documented error bound holds for every tree. ``Fold`` is the general form, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import Array, DType, Function, TensorType, Value, as_tuple, rewrite, splat
+from dlvm.ir import Array, DType, Function, TensorType, Value, as_tuple, splat
 from dlvm.ir.interpret import elementwise
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.casting import Cast
@@ -23,56 +22,8 @@ from dlvm.ops.elements.transcendental import Exp
 from dlvm.ops.families import Elementwise, Reduction, State, check_region, wide
 from dlvm.ops.literals import Constant
 
-
-class Sum(Reduction):
-    """Sum over ``axes``, which starts from 0: that of nothing, and that of -0, is 0.
-
-    Integers wrap; half precision sums in f32.
-    """
-
-    name = "sum"
-    widens = True
-    pairwise = "add"
-    x: Value
-    axes: tuple[int, ...]
-
-    def infer(self) -> TensorType:
-        """The shape without the axes."""
-        if self.x.dtype.kind not in "iuf":
-            raise DTypeError(f"sum: not defined for {self.x.type}")
-        return self.x.type.with_shape(self.reduced(self.x.type))
-
-    def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
-        """What starts from 0 becomes -0 only where it is rounded to a narrower type."""
-        return self.dtype == self.dtype.compute
-
-    def reference(self, *operands: Array) -> Any:
-        x = wide(operands[0])
-        return np.sum(x, axis=self.axes, dtype=x.dtype).astype(self.x.dtype.numpy)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (spread(dy[0], self.x.type, self.axes),)
-
-    def states(self) -> tuple[DType, ...]:
-        return (self.x.dtype.compute,)
-
-    def identity(self, s: Scalars[S]) -> State[S]:
-        return (s.constant(0, self.x.dtype.compute),)
-
-    def lift(self, s: Scalars[S], index: S, *x: S) -> State[S]:
-        return x
-
-    def combine(self, s: Scalars[S], a: State[S], b: State[S]) -> State[S]:
-        return (s.binary("add", a[0], b[0]),)
-
-    def project(self, s: Scalars[S], state: State[S]) -> State[S]:
-        return state
-
-
-@rewrite(Sum, example=lambda x: Sum(x, ()))
-def sum_over_nothing(op: Sum) -> Value | None:
-    """The sum of x over no axes = x + 0, exactly, as every sum starts from 0."""
-    return op.x + splat(0, op.type) if not op.axes else None
+from .extremes import Max
+from .sums import Sum, spread
 
 
 class LogSumExp(Reduction):
@@ -102,8 +53,6 @@ class LogSumExp(Reduction):
         return (np.log(total) + safe.reshape(total.shape)).astype(self.x.dtype.numpy)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        from .extremes import Max
-
         x = Cast(self.x, self.x.dtype.compute)
         total = Cast(dy[0], x.dtype)
         powers = powers_below(x, spread(StopGradient(Max(x, self.axes)), x.type, self.axes))
@@ -212,10 +161,3 @@ def scalar_region(s: Scalars[S], region: Function, arguments: tuple[S, ...]) -> 
             out = as_tuple(op.scalar(s, *(env[v] for v in op.operands)))
             env.update(zip(op.results, out, strict=True))
     return tuple(env[r] for r in region.results)
-
-
-def spread(x: Value, like: TensorType, axes: tuple[int, ...]) -> Value:
-    """What a reduction over ``axes`` gave, repeated along them."""
-    from .movement import Broadcast
-
-    return Broadcast(x, like.shape, tuple(i for i in range(like.rank) if i not in axes))

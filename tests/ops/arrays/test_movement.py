@@ -112,14 +112,6 @@ def test_permute_puts_axes_in_order(perm: tuple[int, ...]):
         assert found[index] == A[tuple(source)]
 
 
-def test_broadcast_repeats_along_new_axes_only():
-    found = run_op(lambda v: Broadcast(v, (2, 5, 3, 0 + 4, 2), (0, 2, 3)), A)
-    assert all((found[:, i, :, :, j] == A).all() for i in range(5) for j in range(2))
-    x = Param(TensorType(F32, (1,)), "x")
-    with pytest.raises(ShapeError, match=r"axis 0 of .* must be 1"):
-        Broadcast(x, (3,), (0,))
-
-
 def test_reshape_keeps_row_major_order():
     for shape in ((24,), (4, 6), (1, 24, 1), (3, 2, 2, 2)):
         same_bits(run_op(lambda v, s=shape: Reshape(v, s), A), np.array(A.ravel().reshape(shape)))
