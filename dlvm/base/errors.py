@@ -130,6 +130,12 @@ class CallError(UserError, TypeError):
     code = "call"
 
 
+class PicklingError(UserError, TypeError):
+    """A staged function that can't be pickled, as its name can't be imported."""
+
+    code = "pickle"
+
+
 class UnknownName(UserError, AttributeError):
     """A name that a module of dlvm does not define."""
 
