@@ -393,7 +393,7 @@ class StagedFunction(Generic[P, R]):
 
 def _blank() -> Any:
     """A staged function that is yet to be given its state, so that it may refer to itself."""
-    return object.__new__(StagedFunction)
+    return object.__new__(StagedFunction)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:
