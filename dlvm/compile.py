@@ -115,21 +115,21 @@ class Road:
     @lazy
     def optimized(self) -> Module:
         """The program after simplification, common subexpression elimination and hoisting."""
-        from dlvm.opt.pipelines import MEANING
+        from dlvm.opt.pipelines import meaning
 
         before = self.differentiated  # computed first, as it is timed on its own
         with numerics(self.options.numerics):
-            return self._timed("optimize", lambda: passes.run(before, MEANING))
+            return self._timed("optimize", lambda: passes.run(before, meaning()))
 
     @lazy
     def kernels(self) -> Module:
         """The first function as kernels, each of which becomes one loop nest."""
-        from dlvm.opt.pipelines import KERNELS
+        from dlvm.opt.pipelines import kernels
 
         before, memory = self.optimized, self.options.memory
 
         def fuse(module: Module) -> Module:
-            return self._timed("fuse", lambda: passes.run(module, KERNELS))
+            return self._timed("fuse", lambda: passes.run(module, kernels()))
 
         with numerics(self.options.numerics):
             return fuse(before) if memory is None else fitted(before, memory, fuse)
@@ -226,21 +226,21 @@ def at_a_point(
 def flops_of(module: Module, name: str) -> Dim:
     """The floating-point operations of one run of a function, after optimisation."""
     from dlvm.cost import body_flops
-    from dlvm.opt.pipelines import MEANING
+    from dlvm.opt.pipelines import meaning
     from dlvm.opt.regions.inlining import keep_reachable
 
     full = expand(module)
     first = full.function(name)
     alone = Module((first, *(e for e in full.entries if e is not first)))
     with guard.guarded(alone, "optimize"):
-        return body_flops(passes.run(alone, (keep_reachable, *MEANING)).main)
+        return body_flops(passes.run(alone, (keep_reachable, *meaning())).main)
 
 
 def optimize(module: Module, names: Sequence[str] | None = None) -> Module:
     """The module after the passes with these names, or after the default pipeline."""
-    from dlvm.opt.pipelines import DEFAULT
+    from dlvm.opt.pipelines import default
 
-    pipeline = DEFAULT if names is None else passes.named(names)
+    pipeline = default() if names is None else passes.named(names)
     if environment.verifying() == "passes":
         guard.demanded(module, pipeline=pipeline)
     return passed(module, pipeline, verify=None if names is None else True)

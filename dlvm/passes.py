@@ -1,7 +1,8 @@
 """Passes and pipelines: a pass is a named pure function on modules, a pipeline a tuple of passes.
 
 ``run`` is the one loop that every pipeline goes through. On request it verifies after each pass and
-names the pass that broke the module; it calls ``watch`` with the time of each pass.
+names the pass that broke the module; it calls ``watch`` with the time of each pass. ``INSERTED``
+are the passes that users have put into the pipelines with ``dlvm.opt.pipelines.insert``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,36 @@ class Pass:
 
 
 PASSES: dict[str, Pass] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """A pass from outside the pipelines, which runs before or after every run of another one."""
+
+    step: Pass
+    before: str = ""
+    after: str = ""
+
+
+INSERTED: dict[str, Inserted] = {}
+
+
+def extended(pipeline: Sequence[Pass]) -> tuple[Pass, ...]:
+    """The pipeline with the inserted passes in their places, in the order of their insertion."""
+    if not INSERTED:
+        return tuple(pipeline)
+    found: list[Pass] = []
+    for step in pipeline:
+        found += [new.step for new in INSERTED.values() if new.before == step.name]
+        found.append(step)
+        found += [new.step for new in INSERTED.values() if new.after == step.name]
+    return tuple(found)
+
+
+def author(stage: str) -> str:
+    """Whose fault a failure at a stage is: ``"dlvm"``, or an inserted pass and its module."""
+    new = INSERTED.get(stage)
+    return f"the pass {stage} of {new.step.run.__module__}" if new else "dlvm"
 
 
 def module_pass(run: Callable[[Module], Module]) -> Pass:

@@ -115,6 +115,8 @@ def _extended() -> bool:
     """Whether operations, laws or passes are at work whose sources are not ours."""
     owners = {op.__module__ for op in OPS.values()}
     owners |= {rule.apply.__module__ for laws in RULES.values() for rule in laws}
+    if passes.INSERTED:
+        return True
     owners |= {known.run.__module__ for known in passes.PASSES.values()}
     return not all(name.startswith("dlvm.") for name in owners)
 

@@ -1,7 +1,11 @@
-"""The pipelines: tuples of passes that read aloud."""
+"""The pipelines: tuples of passes that read aloud, and how a pass from outside comes into them.
+
+Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the inserted passes too.
+"""
 
 from __future__ import annotations
 
+from dlvm.base.errors import IRError
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
@@ -16,7 +20,7 @@ from dlvm.opt.regions.lowering import lower
 from dlvm.opt.regions.scan_inputs import deal
 from dlvm.opt.regions.sharing import share
 from dlvm.opt.regions.unrolling import unroll
-from dlvm.passes import Pass
+from dlvm.passes import INSERTED, PASSES, Inserted, Pass, extended
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
@@ -49,3 +53,73 @@ KERNELS: tuple[Pass, ...] = (
 )
 
 DEFAULT: tuple[Pass, ...] = (*MEANING, *KERNELS)
+
+
+def meaning() -> tuple[Pass, ...]:
+    """``MEANING`` with the passes that were inserted."""
+    return extended(MEANING)
+
+
+def kernels() -> tuple[Pass, ...]:
+    """``KERNELS`` with the passes that were inserted."""
+    return extended(KERNELS)
+
+
+def default() -> tuple[Pass, ...]:
+    """``DEFAULT`` with the passes that were inserted."""
+    return extended(DEFAULT)
+
+
+# -- passes from outside --------------------------------------------------------------------------
+
+
+def insert(step: Pass, *, before: str = "", after: str = "") -> None:
+    """Inserts a pass into every compilation from now on, next to a pass of ``DEFAULT``.
+
+    The pass runs before or after *every* run of the one that is named. Functions that are compiled
+    already keep their machine code, so insert before the first call.
+    """
+    if not isinstance(step, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise IRError(
+            f"insert: expected a pass, found {step!r}",
+            remedy="decorate the function with @dlvm.passes.function_pass or module_pass",
+        )
+    if PASSES.get(step.name) is not step:
+        raise IRError(
+            f"insert: the pass {step.name!r} is not registered, so files could not name it",
+            remedy="decorate the function with @dlvm.passes.function_pass or module_pass",
+        )
+    if bool(before) == bool(after):
+        raise IRError(
+            f"insert: expected one place for {step.name!r}, found before={before!r} and "
+            f"after={after!r}",
+            remedy=f'write insert({step.name}, after="simplify")',
+        )
+    places = list(dict.fromkeys(known.name for known in DEFAULT))
+    if (place := before or after) not in places:
+        raise IRError(
+            f"insert: there is no pass {place!r} in the pipeline; expected one of "
+            f"{', '.join(places)}"
+        )
+    if step.name in INSERTED:
+        raise IRError(
+            f"insert: {step.name!r} is in the pipeline already, {_place(INSERTED[step.name])}",
+            remedy=f"remove({step.name}) first",
+        )
+    INSERTED[step.name] = Inserted(step, before, after)
+
+
+def remove(step: Pass) -> None:
+    """Takes an inserted pass out of the pipelines, and its name out of the registry.
+
+    A pass of the same name may then be registered, as when a cell of a notebook runs again.
+    """
+    if step.name not in INSERTED:
+        raise IRError(
+            f"remove: {step.name!r} was not inserted; found {', '.join(INSERTED) or 'no others'}"
+        )
+    del INSERTED[step.name], PASSES[step.name]
+
+
+def _place(known: Inserted) -> str:
+    return f"before {known.before}" if known.before else f"after {known.after}"

@@ -43,6 +43,8 @@ PROCESSOR = pytest.StashKey[float]()
 """Seconds of processor time that the workers of a run took."""
 LEFT = pytest.StashKey[Counter[str]]()
 """Tests of each file that were not started, as the time of ``--seconds`` was over."""
+FIRST = pytest.StashKey[float]()
+"""When the first test could start; a third of ``--seconds`` is kept for tests."""
 START = "DLVM_TEST_START"
 """When the run began, in seconds since 1970, for its workers."""
 
@@ -90,7 +92,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     limit = item.config.getoption("--seconds")
-    if limit is None or time.time() < float(os.environ[START]) + limit:
+    first = item.config.stash.setdefault(FIRST, time.time())
+    if limit is None or time.time() < max(float(os.environ[START]) + limit, first + limit / 3):
         return None
     item.config.stash[LEFT][item.nodeid.partition("::")[0]] += 1
     return True

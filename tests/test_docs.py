@@ -72,6 +72,20 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(
     run_page(path, tmp_path, capsys)
 
 
+def test_the_page_on_extending_runs_in_a_process_of_its_own(tmp_path: Path):
+    """Its operations and passes stay out of the registries that other tests walk."""
+    examples = python_examples(ROOT / "docs" / "extending.md")
+    assert len(examples) >= 4
+    file, line = tmp_path / "model.py", "=" * 8
+    file.write_text("".join(f"{code}print({line!r})\n" for code, _ in examples))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, env=env)
+    assert not done.returncode, done.stderr
+    found, checker = done.stdout.split(f"{line}\n"), doctest.OutputChecker()
+    for (code, shown), printed_there in zip(examples, found, strict=False):
+        assert checker.check_output(shown, printed_there, FLAGS), f"{code}\n{printed_there}"
+
+
 def test_the_reference_is_what_its_tool_writes():
     assert reference.PAGE.read_text("utf8") == reference.page(), "make reference"
 

@@ -28,6 +28,7 @@ from dlvm.ir import (
     literal,
 )
 from dlvm.ops import EmptyTape
+from dlvm.testing import assert_complete
 from dlvm.testing.drawing.dice import Seeded
 from dlvm.testing.drawing.drafts import Draft, moderate
 from dlvm.testing.drawing.families import place_class
@@ -42,18 +43,9 @@ def cls(request: pytest.FixtureRequest) -> type[Op]:
     return OPS[request.param]
 
 
-def test_it_is_documented(cls: type[Op]):
-    assert (cls.__dict__.get("__doc__") or "").strip()
-    assert len(cls.__doc__.splitlines()[0]) > 5  # type: ignore[union-attr]
-
-
-def test_it_has_a_meaning_of_its_own(cls: type[Op]):
-    assert cls.reference is not Op.reference or cls.run is not Op.run
-
-
-def test_it_has_a_derivative_or_says_why_not(cls: type[Op]):
-    derived = cls.adjoint is not Op.adjoint
-    assert not (derived and cls.nondifferentiable)
+def test_it_lacks_nothing(cls: type[Op]):
+    """One message lists all that a new class lacks, and what to write."""
+    assert_complete(cls)
 
 
 def test_it_appears_in_random_programs(cls: type[Op]):

@@ -130,6 +130,12 @@ class CallError(UserError, TypeError):
     code = "call"
 
 
+class PicklingError(UserError, TypeError):
+    """A staged function that can't be pickled, as its name can't be imported."""
+
+    code = "pickle"
+
+
 class UnknownName(UserError, AttributeError):
     """A name that a module of dlvm does not define."""
 
@@ -185,14 +191,23 @@ class IRError(UserError):
 
 
 class CompilerError(DlvmError):
-    """A bug in dlvm itself; the program that revealed it should be reported.
+    """A bug in dlvm itself, or in a pass from outside; dlvm's should be reported.
 
     ``stage`` is the stage of compilation, if it is known. ``reproducer`` is the file that replays
-    the failure; it is empty if none could be written, and None if none was tried yet.
+    the failure; it is empty if none could be written, and None if none was tried yet. ``author`` is
+    whose bug it is.
     """
 
-    def __init__(self, message: str, *, stage: str = "", reproducer: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        stage: str = "",
+        reproducer: str | None = None,
+        author: str = "dlvm",
+    ) -> None:
         self.message = message
+        self.author = author
         self.stage = stage
         self.reproducer = reproducer
         super().__init__(message)
@@ -200,7 +215,9 @@ class CompilerError(DlvmError):
     def __str__(self) -> str:
         if not self.reproducer:
             return self.message
-        return f"{self.message}\n  help: this is a bug in dlvm; dlvm repro {self.reproducer}"
+        return (
+            f"{self.message}\n  help: this is a bug in {self.author}; dlvm repro {self.reproducer}"
+        )
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -42,10 +42,10 @@ def add_passes(parser: argparse.ArgumentParser) -> None:
 
 def pipeline(names: str | None) -> tuple[Pass, ...]:
     """The passes with these comma-separated names."""
-    from dlvm.opt.pipelines import DEFAULT
+    from dlvm.opt.pipelines import default
 
     _ = every_pass()
-    return DEFAULT if names is None else passes.named(names)
+    return default() if names is None else passes.named(names)
 
 
 def every_pass() -> dict[str, Pass]:

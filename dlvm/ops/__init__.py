@@ -1,5 +1,12 @@
-"""Every operation, by family: one class each, with all its facts in one place."""
+"""Every operation, by family: one class each, with all its facts in one place.
 
+Every file of the three folders is imported, so a new operation may be a new file.
+"""
+
+import importlib
+import pkgutil
+
+from . import arrays, elements, flow
 from .arrays.contraction import Matmul, transposed
 from .arrays.extremes import ArgMax, ArgMin, Max, Min
 from .arrays.factors import CumulativeProd, Prod
@@ -80,6 +87,10 @@ from .literals import (
     never_negative_zero,
     scalar_value,
 )
+
+for _room in (elements, arrays, flow):
+    for _found in pkgutil.iter_modules(_room.__path__):
+        importlib.import_module(f"{_room.__name__}.{_found.name}")
 
 __all__ = [
     "Abs",

@@ -48,7 +48,11 @@ class Elementwise(Op):
 
     ``public`` is the users' name for it, if that is not its name in IR text. ``ulp`` is how far
     machine code may be from the exact result, in units of its last place; where ``cancels`` gives a
-    reason for it, in those of the largest of the result, the operands and 1.
+    reason for it, in those of the largest of the result, the operands and 1. ``exact`` is the exact
+    result as a formula in mpmath's functions; it is needed only where ``reference`` is not made of
+    NumPy's functions, from which tests take exact values otherwise. ``typed`` is the reason why the
+    result is that of ``reference`` in the operands' own type, and of no function of real numbers.
+    ``saturates`` is the reason why the error of its second derivative is small only beside 1.
     """
 
     kernel_rule = "scalar"
@@ -56,6 +60,9 @@ class Elementwise(Op):
     accepts: ClassVar[str] = "iuf"
     ulp: ClassVar[float] = 0.5
     cancels: ClassVar[str] = ""
+    exact: ClassVar[str] = ""
+    typed: ClassVar[str] = ""
+    saturates: ClassVar[str] = ""
     domain: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:

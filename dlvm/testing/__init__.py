@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .completeness import assert_complete
     from .drawing.random_programs import Program, random_program
     from .equality import assert_compiled_equals_interpreted
     from .findings import Checked, Fault, GradientError, Identity, Kink, Report
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .strategies import arrays, elements, programs, shapes
 
 _HOMES = {
+    "completeness": ("assert_complete",),
     "equality": ("assert_compiled_equals_interpreted",),
     "findings": ("Checked", "Fault", "GradientError", "Identity", "Kink", "Report"),
     "gradients": ("gradcheck",),
@@ -33,6 +35,7 @@ __all__ = [
     "Report",
     "arrays",
     "assert_compiled_equals_interpreted",
+    "assert_complete",
     "elements",
     "gradcheck",
     "programs",

@@ -39,12 +39,12 @@ def assert_module_agrees(
 ) -> None:
     """The same for a module and arguments of its first function."""
     from dlvm.gen.build import build
-    from dlvm.opt.pipelines import DEFAULT, MEANING
+    from dlvm.opt.pipelines import DEFAULT, default, meaning
 
     full = expand(module)
     meant = Question(full, arrays)
     named = names or [f"result {i}" for i in range(len(full.main.results))]
-    levels = {"without laws": DEFAULT[:1], "with laws": MEANING, "with kernels": DEFAULT}
+    levels = {"without laws": DEFAULT[:1], "with laws": meaning(), "with kernels": default()}
     for level, pipeline in levels.items():
         changed = passes.run(full, pipeline)
         code = build(changed)

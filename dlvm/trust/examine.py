@@ -33,7 +33,7 @@ from dlvm.gen.program.steps import Program
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.interpret import bind
 from dlvm.ir.numerics import Mode, current_mode, numerics
-from dlvm.opt.pipelines import DEFAULT
+from dlvm.opt.pipelines import default
 from dlvm.passes import Pass, may_refuse
 from dlvm.target import Target
 
@@ -74,7 +74,7 @@ class Examination:
     arrays: Sequence[Array] | None = None
     target: Target | None = None
     seed: int = 0
-    pipeline: Sequence[Pass] = DEFAULT
+    pipeline: Sequence[Pass] = field(default_factory=default)
     until: str = "machine"
     """The last stage below the modules to examine."""
     watch: Callable[[str], None] = field(default=lambda stage: None)

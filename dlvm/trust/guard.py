@@ -12,7 +12,7 @@ from typing import Any
 
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.ir import Array, Module
-from dlvm.passes import Pass, may_refuse
+from dlvm.passes import INSERTED, Pass, author, may_refuse
 
 
 @contextmanager
@@ -57,11 +57,16 @@ def reported(
         file = kept(module, crash(stage, error), arrays, **how)
     except Exception:  # a failing reproducer must not hide the error
         file = None
-    return CompilerError(message, stage=stage, reproducer=str(file or ""))
+    return CompilerError(message, stage=stage, reproducer=str(file or ""), author=author(stage))
 
 
 def _names(pipeline: Sequence[Pass] | None) -> tuple[str, ...] | None:
-    return None if pipeline is None else tuple(p.name for p in pipeline)
+    """The names of the passes; None for the default pipeline, unless passes were inserted."""
+    if pipeline is None and not INSERTED:
+        return None
+    from dlvm.opt.pipelines import default
+
+    return tuple(p.name for p in (default() if pipeline is None else pipeline))
 
 
 def demanded(module: Module, **how: Any) -> None:
@@ -80,4 +85,6 @@ def demanded(module: Module, **how: Any) -> None:
         threads=None if target is None else target.threads,
         pipeline=_names(pipeline),
     )
-    raise CompilerError(str(found), stage=found.stage, reproducer=str(file or ""))
+    raise CompilerError(
+        str(found), stage=found.stage, reproducer=str(file or ""), author=author(found.stage)
+    )

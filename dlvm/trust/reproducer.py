@@ -31,7 +31,7 @@ from dlvm.gen.llvm.cache import folder_of_user
 from dlvm.gen.llvm.disk import digest
 from dlvm.ir import DTYPES, Array, Module, dtype_of, parse
 from dlvm.ir.numerics import Mode, current_mode, mode_named
-from dlvm.opt.pipelines import DEFAULT
+from dlvm.opt.pipelines import default
 from dlvm.target import Target
 
 from .failure import Failure
@@ -70,7 +70,7 @@ class Reproducer:
     def how(self) -> dict[str, Any]:
         """The arguments of ``examine`` besides module and arrays."""
         target = None if self.threads is None else replace(Target.host(), threads=self.threads)
-        chosen = DEFAULT if self.pipeline is None else passes.named(self.pipeline)
+        chosen = default() if self.pipeline is None else passes.named(self.pipeline)
         how = {"target": target, "seed": self.seed, "pipeline": chosen}
         return {**how, "numerics": self.numerics, "special": self.arrays is None}
 

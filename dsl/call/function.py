@@ -32,6 +32,7 @@ from dlvm.dsl.words.methods import Methods, WeakMethod
 from dlvm.ir import Module, TensorType
 
 from .application import Application
+from .carrying import check_carried, code_is_carried, named
 from .recursion import called_with, generalised, identity, opened, settled
 from .source import Source
 
@@ -142,9 +143,45 @@ class StagedFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<staged function {self.label}>"
 
-    def __reduce__(self) -> str:
-        """Copies and pickles by name, as Python's functions do."""
-        return str(getattr(self.source.fn, "__qualname__", self.label))
+    def __reduce__(self) -> Any:
+        """Pickles by name, as Python's functions do; where the name leads elsewhere, by value.
+
+        A method is pickled with its object, as Python's methods are.
+        """
+        fn: Any = self.source.fn
+        if self._owner is not None:
+            return getattr, (self._owner, fn.__name__)
+        name, module = str(getattr(fn, "__qualname__", self.label)), getattr(fn, "__module__", "")
+        here_only = module == "__main__" and code_is_carried()
+        if named(self, module, name) and not here_only:
+            return name
+        check_carried(fn, self.label)
+        return _blank, (), (fn, self._staging())
+
+    def __setstate__(self, state: tuple[Callable[P, R], dict[str, Any]]) -> None:
+        """Stages the function again, in a process that it was pickled for."""
+        fn, how = state
+        transparent = how.pop("transparent")
+        self.__init__(fn, **how)
+        self.transparent = transparent
+
+    def _staging(self) -> dict[str, Any]:
+        """How it is staged, as arguments of the constructor and ``transparent``."""
+        source = self.source
+        return {
+            "static": tuple(source.parameters.static),
+            "donate": tuple(source.donate),
+            "dynamic": source.dynamic,
+            "options": source.options,
+            "roots": source.roots,
+            "known": source.known,
+            "inline": self._inline,
+            "transparent": self.transparent,
+        }
+
+    def __copy__(self) -> StagedFunction[P, R]:
+        """The same function, as for Python's functions."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
         """The same function, as for Python's functions; a method is bound to the copy of its
@@ -352,6 +389,11 @@ class StagedFunction(Generic[P, R]):
         licenses.
         """
         return self._programs.explain(laws)
+
+
+def _blank() -> Any:
+    """A staged function that is yet to be given its state, so that it may refer to itself."""
+    return object.__new__(StagedFunction)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:

@@ -1,21 +1,29 @@
-"""One program for each leaf operation, on symbolic sizes."""
+"""Programs for each leaf operation, on symbolic sizes: written here, or else drawn.
+
+What is written has the attributes in which a derivative is easily wrong. An operation that is not
+named here has a program all the same, as the random programs place it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm import ops
-from dlvm.ir import F64, OPS
+from dlvm.ir import F64, OPS, Op, TensorType
 from dlvm.ir.dims import symbol
+from dlvm.ir.rewrite import inline
 from dlvm.testing.drawing.domains import tamed
+from tests.table import sample
 
 N, M = symbol("N"), symbol("M")
 SIZES = ({"N": 0, "M": 2}, {"N": 1, "M": 1}, {"N": 3, "M": 2})
 AB = "f64[N,M] f64[N,M]"
 
 
-LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
+Leaf = tuple[str | Sequence[TensorType], Callable[..., Any]]
+"""The types of the parameters, and what builds the results."""
+LEAVES: dict[str, Leaf] = {
     "square": ("f64[N,M]", lambda a: a * a),
     "div": (AB, lambda a, b: a / b),
     "select": (AB, lambda a, b: ops.Select(ops.Less(a, b), a * b, a / b)),
@@ -107,14 +115,18 @@ LEAVES: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def _plain(cls: type[ops.Elementwise]) -> tuple[str, Callable[..., Any]]:
-    """An element-wise operation on operands in its domain, with all its results."""
-    arity = sum(spec.kind == "operand" for spec in cls.layout)
-    types = " ".join(["f64[N,M]"] * arity)
-    return types, lambda *xs: cls(*tamed(cls, list(xs))).results
+def leaf_of(cls: type[Op]) -> Leaf:
+    """A program with an operation of a class that has no own one here."""
+    plain = issubclass(cls, ops.Elementwise)
+    if plain and not any(s.required for s in cls.layout if s.kind != "operand"):
+        types = " ".join("f64[N,M]" for s in cls.layout if s.kind == "operand")
+        return types, lambda *xs: cls(*tamed(cls, list(xs))).results
+    found = (sample(cls, seed, {"N": 3, "M": 2}) for seed in range(200))
+    main = next(program.module.main for program in found if program is not None)
+    return main.signature.params, lambda *xs: inline(main, xs)
 
 
 for _cls in OPS.values():
-    _elementwise = issubclass(_cls, ops.Elementwise) and "f" in _cls.accepts
-    if _elementwise and _cls.name not in LEAVES and not _cls.nondifferentiable:
-        LEAVES[_cls.name] = _plain(_cls)
+    _known = issubclass(_cls, ops.Control | ops.Creation) or _cls.nondifferentiable
+    if not _known and _cls.name not in LEAVES:
+        LEAVES[_cls.name] = leaf_of(_cls)

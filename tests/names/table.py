@@ -341,17 +341,16 @@ BESIDE_ONE = {
 """Functions with an error, of theirs or their derivatives, small beside 1 alone, and why."""
 
 SLOPES_BESIDE = {
-    **dict.fromkeys(("logsumexp", "cumulative_logsumexp", "logaddexp", "logaddexp2"), 1),
-    **dict.fromkeys(("acos", "asin", "atanh"), 1),
+    **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
     "nn.log_sigmoid": 1,
     "nn.gelu": 40,
 }
 """Beside which number alone the error of the second derivative of a function is small.
 
-The gradient of the first is a softmax, whose own gradient is y (1 - y) with y rounded, and so are
-those of what saturates; that of the second is made of (1 - x) and (1 + x), which are exact beside
-1 and not beside 0. In that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
+The class of an element-wise operation says so itself (``saturates``). The gradient of the first is
+a softmax, whose own gradient is y (1 - y) with y rounded, and so are those of what saturates. In
+that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
 """
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}

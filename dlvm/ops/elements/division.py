@@ -29,6 +29,7 @@ class FloorDiv(Elementwise):
     """
 
     name = "floordiv"
+    typed = "the quotient of x less its remainder is rounded before it is rounded down"
     public = "floor_divide"
     nondifferentiable = "it is constant between whole numbers"
     x: Value

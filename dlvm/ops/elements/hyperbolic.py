@@ -111,6 +111,7 @@ class Atanh(Elementwise):
     """Inverse of the hyperbolic tangent; infinite at 1 and -1, NaN beyond."""
 
     name = "atanh"
+    saturates = "its slope is made of 1 - x and 1 + x, which are exact beside 1 and not beside 0"
     accepts = "f"
     ulp = 4.0
     domain = (-1.0, 1.0)

@@ -100,6 +100,7 @@ class NextAfter(Elementwise):
     """
 
     name = "nextafter"
+    typed = "the next float is another one in each type"
     accepts = "f"
     nondifferentiable = "it moves in steps"
     x: Value

@@ -25,6 +25,7 @@ class Erf(Curve):
     """Error function ``2/sqrt(pi) * integral of e**(-t*t) from 0 to x``."""
 
     name = "erf"
+    exact = "erf(x)"
     x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
@@ -37,6 +38,7 @@ class Erfc(Curve):
     """
 
     name = "erfc"
+    exact = "erfc(x)"
     ulp = 4.0
     x: Value
 
@@ -48,6 +50,7 @@ class Erfinv(Curve):
     """Inverse of the error function; infinite at 1 and -1, NaN beyond."""
 
     name = "erfinv"
+    exact = "erfinv(x)"
     ulp = 4.0
     domain = (-1.0, 1.0)
     x: Value
@@ -60,6 +63,7 @@ class LGamma(Curve):
     """``log|gamma(x)|``; infinite at 0 and at the negative whole numbers."""
 
     name = "lgamma"
+    exact = "loggamma(x)"
     ulp = 4.0
     cancels = "it is near 0 between negative poles"
     domain = (0.0, math.inf)
@@ -73,6 +77,7 @@ class Digamma(Curve):
     """``d lgamma(x)/dx``; NaN at the negative whole numbers, infinite at 0 against its sign."""
 
     name = "digamma"
+    exact = "digamma(x)"
     ulp = 4.0
     cancels = "it is near 0 between negative poles"
     domain = (0.0, math.inf)
@@ -90,6 +95,7 @@ class Polygamma(Elementwise):
     """
 
     name = "polygamma"
+    exact = "psi(order, x)"
     accepts = "f"
     ulp = 4.0
     cancels = "even orders are 0 between negative poles"

@@ -144,6 +144,7 @@ class LogAddExp(Elementwise):
     accepts = "f"
     ulp = 2.6
     cancels = "it is near 0 where e**x + e**y is near 1"
+    saturates = "the slope of its share y is y (1 - y), and y is rounded"
     x: Value
     y: Value
 

@@ -50,6 +50,7 @@ class Asin(Curve):
     """Arc sine, from -pi/2 to pi/2; NaN outside of -1 and 1."""
 
     name = "asin"
+    saturates = "its slope is made of 1 - x and 1 + x, which are exact beside 1 and not beside 0"
     domain = (-1.0, 1.0)
     x: Value
 
@@ -61,6 +62,7 @@ class Acos(Curve):
     """Arc cosine, from 0 to pi; NaN outside of -1 and 1."""
 
     name = "acos"
+    saturates = "its slope is made of 1 - x and 1 + x, which are exact beside 1 and not beside 0"
     domain = (-1.0, 1.0)
     x: Value
 

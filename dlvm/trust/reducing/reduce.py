@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dlvm.ir import Array, Module, Op
-from dlvm.opt.pipelines import DEFAULT
+from dlvm.opt.pipelines import default
 from dlvm.target import Target
 from dlvm.trust.blame import BELOW, guilty_code
 from dlvm.trust.derivatives import guilty_operation
@@ -61,7 +61,7 @@ class Reduction:
         if below:
             self.how = {**self.how, "until": self.failure.stage}
         elif self.failure.kind != "died":
-            passed = self.how.get("pipeline", DEFAULT)
+            passed = self.how.get("pipeline", default())
             last = len(passed) if self.failure.position is None else self.failure.position + 1
             self.how = {**self.how, "target": None, "pipeline": passed[:last]}
 
