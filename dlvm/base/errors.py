@@ -118,6 +118,12 @@ class DTypeError(UserError, TypeError):
     code = "dtype"
 
 
+class NumberOutOfRange(DTypeError, ValueError, OverflowError):
+    """A Python integer that the element type beside it cannot hold, or an operation not take."""
+
+    code = "range"
+
+
 class IndexOutOfRange(UserError, IndexError):
     """An index that is out of range for its axis."""
 

@@ -64,8 +64,12 @@ def assign_in_place(x: Tensor, new: Any) -> None:
             remedy="write x = x + v for a new array",
         )
     x.check_assignable()
-    shape = broadcast_shapes([x.type.shape, new.type.shape])
-    x.assign(fit(new, x.element, x.type.shape if shape == x.type.shape else shape))
+    if broadcast_shapes([x.type.shape, new.type.shape]) != x.type.shape:
+        raise ShapeError(
+            f"the result {new.type} can't be stored in {x.type} in place",
+            remedy="write x = x + v for a new array",
+        )
+    x.assign(fit(new, x.element, x.type.shape))
 
 
 class At:

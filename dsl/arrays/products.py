@@ -20,6 +20,7 @@ from dlvm.dsl.trace.operands import (
     shape_of,
     spread,
     staged,
+    strong,
 )
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
@@ -89,7 +90,7 @@ def _names(first: int, count: int) -> Labels:
 def dot(x: Any, y: Any, out: None = None) -> Any:
     """The product of vectors or matrices; of more axes, over the last and the last but one."""
     refuse_out(out)
-    x, y = staged(x), staged(y)
+    x, y = strong(x), strong(y)
     if not x.ndim or not y.ndim:
         return apply(Mul, x, y)
     return tensordot(x, y, ((-1,), (-2 if y.ndim > 1 else -1,)))
@@ -98,7 +99,7 @@ def dot(x: Any, y: Any, out: None = None) -> Any:
 @public("inner")
 def inner(x: Any, y: Any) -> Any:
     """The sum of products over the last axes of both."""
-    x, y = staged(x), staged(y)
+    x, y = strong(x), strong(y)
     return tensordot(x, y, ((-1,), (-1,))) if x.ndim and y.ndim else apply(Mul, x, y)
 
 

@@ -14,7 +14,7 @@ from dlvm.base.errors import DlvmError
 from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.ir import Expr, TensorType
+from dlvm.ir import BOOL, F64, I64, Expr, TensorType
 from dlvm.ir.interpret import bind
 
 
@@ -37,7 +37,8 @@ def leaf_key(leaf: Any) -> Any:
 
 def shown_type(leaf: tuple[TensorType, bool]) -> str:
     """A leaf of a signature, in messages."""
-    return f"a Python {'float' if leaf[0].dtype.is_float else 'int'}" if leaf[1] else str(leaf[0])
+    kinds = {F64: "float", I64: "int", BOOL: "bool"}
+    return f"a Python {kinds[leaf[0].dtype]}" if leaf[1] else str(leaf[0])
 
 
 def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]) -> str:

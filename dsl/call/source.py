@@ -80,7 +80,7 @@ class Source:
         from .signature import Signature
 
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
-        weak = [type(x) in (int, float) for x in leaves]
+        weak = [type(x) in (bool, int, float) for x in leaves]
         leaf_types = tuple(zip(opened, weak, strict=True))
         return Signature(
             arguments.names, tree, arguments.static_key(), leaf_types, interpreting(), self.checked

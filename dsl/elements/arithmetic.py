@@ -19,15 +19,17 @@ from dlvm.dsl.trace.operands import (
     element,
     fit,
     fresh,
+    is_later_int,
     kind_of,
     plain,
     promoted,
     shape_of,
     staged,
 )
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC
-from dlvm.ir import BOOL, F64
+from dlvm.ir import BOOL, F64, I64
 from dlvm.ops import (
     Add,
     Atan2,
@@ -81,8 +83,26 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     bounds = [plain(b) for b in (low, high) if b is not None]
     x = _common(x, *bounds)
+    if x.element.is_integer:
+        low, high = _at_least(x.element.lowest, low), _at_most(x.element.highest, high)
     x = x if low is None else apply(Maximum, x, low)
     return x if high is None else apply(Minimum, x, high)
+
+
+def _at_least(lowest: float, low: Any) -> Any:
+    """A lower bound; a Python integer below every element is none, as in NumPy."""
+    if type(low) is int and low < lowest:
+        return int(lowest)
+    later = is_later_int(low)
+    return fresh(apply(Maximum, low, int(lowest)).read(), weak=True) if later else low
+
+
+def _at_most(highest: float, high: Any) -> Any:
+    """An upper bound; a Python integer above every element is none, as in NumPy."""
+    if type(high) is int and high > highest:
+        return int(highest)
+    later = is_later_int(high) and highest <= I64.highest
+    return fresh(apply(Minimum, high, int(highest)).read(), weak=True) if later else high
 
 
 def _common(x: Any, *others: Any) -> Tensor:
@@ -109,6 +129,7 @@ def _unless_nan(cls: Any, x: Any, y: Any) -> Any:
     best = apply(cls, x, y)
     if not best.element.is_float:
         return best
+    x, y = (fresh(element(plain(v), best.element)) for v in (x, y))
     return where(apply(IsNan, x), y, where(apply(IsNan, y), x, best))
 
 
@@ -117,14 +138,26 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """Numbers in place of NaN and infinities: 0, and the largest of the type on either side."""
-    x = staged(x)
+    given, x = x, staged(x)
+    if not copy and not isinstance(given, Tensor):
+        raise UserError(
+            "nan_to_num with copy=False changes only an array made in a staged function",
+            origin=user_origin(),
+            remedy="write x = dlvm.nan_to_num(x)",
+        )
     if not x.element.is_float:
-        return x
+        return fresh(x.read()) if copy else x
+    if not copy:
+        x.check_assignable()
     largest = float(np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype)))
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     found = where(apply(Equal, x, float("inf")), high, x)
     found = where(apply(Equal, x, float("-inf")), low, found)
-    return where(apply(IsNan, x), nan, found)
+    found = fresh(element(where(apply(IsNan, x), nan, found), x.element))
+    if copy:
+        return found
+    x.assign(fit(found, x.element, x.type.shape))
+    return x
 
 
 @public("heaviside")

@@ -15,6 +15,7 @@ from dlvm.dsl.trace.operands import (
     element,
     fit,
     fresh,
+    is_later_int,
     is_weak,
     known_dtype,
     plain,
@@ -34,9 +35,17 @@ def compare(cls: type[Elementwise], x: Any, y: Any) -> Any:
     if (beyond := _beyond(cls, x, y)) is not None:
         shape = broadcast_shapes([shape_of(x), shape_of(y)])
         return fresh(fit(beyond, BOOL, shape))
+    x, y = _exact(x, y), _exact(y, x)
     if _mixed(x, y):
         return _signs_first(cls, x, y)
     return apply(cls, x, y)
+
+
+def _exact(x: Any, other: Any) -> Any:
+    """An operand; a Python integer known only in the call is an i64 beside other integers."""
+    if not is_later_int(x) or is_weak(other):
+        return x
+    return fresh(x.read()) if known_dtype(other.dtype).is_integer else x
 
 
 def _beyond(cls: type[Elementwise], x: Any, y: Any) -> bool | None:

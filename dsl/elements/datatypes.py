@@ -26,7 +26,7 @@ from dlvm.dsl.trace.operands import (
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import COPY, Tensor
 from dlvm.dsl.words.names import PUBLIC
-from dlvm.ir import BF16, BOOL, DType
+from dlvm.ir import BF16, BOOL, I64, DType
 
 from .eager import public
 
@@ -63,6 +63,12 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     if not copy and isinstance(x, Tensor) and x.element is target and not x.weak:
         return x
     return fresh(element(x, target))
+
+
+@public("_as_int")
+def as_int(x: Tensor) -> Tensor:
+    """A Python bool as the Python int 0 or 1."""
+    return fresh(element(x, I64), weak=True)
 
 
 @public("asarray", views="copy", device=True)

@@ -35,7 +35,10 @@ from dlvm.ops import (
     And,
     Div,
     Elementwise,
+    Equal,
     FloorDiv,
+    Less,
+    LessEqual,
     Mul,
     Neg,
     Not,
@@ -52,6 +55,7 @@ from .eager import public
 PYTHON = {
     *(Add, Sub, Mul, Div, FloorDiv, Remainder, Neg, Abs),
     *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
+    *(Less, LessEqual, Equal),
 }
 """Functions of two Python scalars, whose result is a weak scalar again."""
 OF_TRUTHS: dict[type[Elementwise], type[Elementwise]] = {Add: Or, Mul: And}

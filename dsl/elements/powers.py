@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.base.errors import DTypeError
+from dlvm.base.errors import NumberOutOfRange
 from dlvm.dsl.trace.operands import (
     element,
     fit,
     fresh,
     here,
+    is_later_int,
     is_weak,
     kind_of,
     number,
@@ -18,8 +19,8 @@ from dlvm.dsl.trace.operands import (
 )
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import F64
-from dlvm.ops import Div, IntegerPower, Mul, Pow, Sqrt
+from dlvm.ir import BOOL, F64, I8, I64, DType
+from dlvm.ops import Assert, Div, IntegerPower, LessEqual, Mul, Pow, Sqrt
 
 from .eager import public
 from .elementwise import apply, note_widening
@@ -44,8 +45,12 @@ def pow(x: Any, y: Any) -> Any:
         dtype = F64  # as Python does
     note_widening("pow", (x, y), (dtype, dtype))
     base = Tensor(element(x, dtype), here(), weak)
-    if known and float(y).is_integer() and (dtype.is_integer or abs(y) <= SQUARED):
+    if isinstance(y, int) and not dtype.is_integer:
+        number(y, dtype)
+    if known and (isinstance(y, int) or y.is_integer()) and (dtype.is_integer or abs(y) <= SQUARED):
         return _whole(base, int(y))
+    if not weak:
+        _check_power(y, dtype)
     if known and y == 0.5:
         found = apply(Sqrt, base)
     else:
@@ -53,11 +58,27 @@ def pow(x: Any, y: Any) -> Any:
     return fresh(found.read(), weak)  # what Python makes of two numbers leaves f32 as it is
 
 
+@public("_operator_pow")
+def operator_pow(x: Any, y: Any) -> Any:
+    """``x ** y`` as an operator, for which NumPy squares bools as i8."""
+    if type(y) is int and y == 2 and kind_of(plain(x)) == BOOL.numpy:
+        return fresh(element(plain(x), I8))
+    return pow(x, y)
+
+
+def _check_power(y: Any, dtype: DType) -> None:
+    """Ends the call with an error where an exponent known only in the call is negative."""
+    if is_later_int(y) and dtype.is_integer:
+        fits = LessEqual(fit(0, I64, ()), y.read())
+        Assert(fits, f"integers to the negative integer power {y.label}".rstrip(), range=True)
+
+
 def _whole(base: Tensor, n: int) -> Any:
     """A power by repeated squaring."""
     if base.element.is_integer:
         if n < 0:
-            raise DTypeError(
+            number(n, base.element)
+            raise NumberOutOfRange(
                 f"integers to the negative integer power {n}",
                 remedy=f"make them floats first: x.astype(float) ** {n}",
             )

@@ -142,7 +142,7 @@ def _carried_leaf(what: str, name: str, x: Any, given: Any) -> Any:
     own.
     """
     a, b = np.asarray(x), np.asarray(given)
-    if type(x) in (int, float):
+    if type(x) in (bool, int, float):
         check_carried(what, name, type_of(b).with_shape(()), type_of(b))
         return given
     if type(given) in (int, float) and (a.dtype.kind == b.dtype.kind or a.dtype.kind == "f"):

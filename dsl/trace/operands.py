@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, ShapeError, TraceError
+from dlvm.base.errors import DTypeError, NumberOutOfRange, ShapeError, TraceError
 from dlvm.ir import (
     BF16,
     BOOL,
@@ -23,6 +23,7 @@ from dlvm.ir import (
     I64,
     NUMBERS,
     TAPE,
+    U64,
     Array,
     Dim,
     DType,
@@ -32,7 +33,7 @@ from dlvm.ir import (
     dtype_of,
     literal,
 )
-from dlvm.ops import Broadcast, Cast, Constant, DimSize, Reshape
+from dlvm.ops import And, Assert, Broadcast, Cast, Constant, DimSize, LessEqual, Reshape
 
 from .scopes import Scope, current, is_array, user_origin
 from .sizes import bare
@@ -145,6 +146,11 @@ def shape_of(x: Any) -> tuple[Dim, ...]:
 def is_weak(x: Any) -> bool:
     """Whether an operand is a Python scalar, or an argument that was one."""
     return x.weak if isinstance(x, Tensor) else not is_array(x)
+
+
+def is_later_int(x: Any) -> TypeGuard[Tensor]:
+    """Whether an operand is a Python integer whose value is known only in the call."""
+    return isinstance(x, Tensor) and x.weak and x.element is I64
 
 
 @lru_cache(maxsize=4096)
@@ -273,7 +279,28 @@ def element(x: Any, dtype: DType) -> Value:
         value = DimSize(x)
     else:
         return Constant(number(x, dtype))
-    return value if value.dtype is dtype else Cast(value, dtype)
+    if value.dtype is dtype:
+        return value
+    if is_later_int(x):
+        _check_range(x, value, dtype)
+    return Cast(value, dtype)
+
+
+def _check_range(x: Tensor, value: Value, dtype: DType) -> None:
+    """Ends the call with an error where a Python integer does not fit an integer type.
+
+    The integer is known only in the call: it is an argument, or computed from one.
+    """
+    if not dtype.is_integer or dtype is BOOL or value.type.shape:
+        return
+    if isinstance(value, Constant):
+        number(value.value.item(), dtype)
+        return
+    fits: Value = LessEqual(Constant(literal(max(dtype.lowest, I64.lowest), I64)), value)
+    if dtype.highest < I64.highest:
+        fits = And(fits, LessEqual(value, Constant(literal(dtype.highest, I64))))
+    said = f"the Python integer {x.label}".rstrip()
+    Assert(fits, f"{said} is out of range for {dtype}", range=True)
 
 
 def number(x: float, dtype: DType) -> Array:
@@ -290,14 +317,14 @@ def number(x: float, dtype: DType) -> Array:
         raise _out_of_range(int(x), dtype) from None
 
 
-def _out_of_range(x: int, dtype: DType) -> DTypeError:
+def _out_of_range(x: int, dtype: DType) -> NumberOutOfRange:
     """The error for a whole number that is too large for an element type."""
     bits = x.bit_length()
     said = f"the Python integer {x}" if bits <= 256 else f"a Python integer of {bits} bits"
     remedy = f"write np.int64({x})"
     if bits >= 64:
         remedy = f"write it as a float, {float(x)!r}" if bits < 1024 else "write dlvm.inf"
-    return DTypeError(f"{said} is out of range for {dtype}", remedy=remedy)
+    return NumberOutOfRange(f"{said} is out of range for {dtype}", remedy=remedy)
 
 
 def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
@@ -319,8 +346,16 @@ def staged(x: Any, label: str = "") -> Tensor:
         return x
     if is_array(x):
         return Tensor(here().capture(x), here(), held="a captured array")
+    if isinstance(x, int) and I64.highest < x <= U64.highest:  # as NumPy makes an array of it
+        return Tensor(element(x, U64), here(), label=label)
     dtype = BOOL if isinstance(x, bool) else F64 if isinstance(x, float) else I64
-    return Tensor(element(x, dtype), here(), weak=dtype is not BOOL, label=label)
+    return Tensor(element(x, dtype), here(), weak=True, label=label)
+
+
+def strong(x: Any) -> Tensor:
+    """Any operand as a staged array; a Python scalar with the element type that NumPy gives it."""
+    x = staged(x)
+    return fresh(x.read()) if x.weak else x
 
 
 def valued(x: Any) -> tuple[Value, TensorType]:

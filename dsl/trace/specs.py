@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import CallError, IRError, ShapeError, TraceError, UserError
+from dlvm.base.errors import CallError, IRError, NumberOutOfRange, ShapeError, TraceError, UserError
 from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
@@ -114,7 +114,7 @@ def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
     try:
         found = np.asarray(leaf, WEAK[type(leaf)].numpy)
     except OverflowError:
-        raise ShapeError(
+        raise NumberOutOfRange(
             f"{label}: the integer {leaf} does not fit in i64",
             origin=user_origin(),
             remedy="pass it as a float, or make it static",

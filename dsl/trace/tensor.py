@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEXT
 from dlvm.dsl.words.views import Reshaped, row_major
-from dlvm.ir import Dim, DType, TensorType, Value
+from dlvm.ir import BOOL, Dim, DType, TensorType, Value
 
 from .mistakes import (
     no_attribute,
@@ -55,16 +55,36 @@ class Step(Protocol):
 
 def _binary(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
-        return named(name)(self, other)
+        return named(name)(*_numbers(name, self, other))
 
     return operator
 
 
 def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
-        return named(name)(other, self)
+        return named(name)(*_numbers(name, other, self))
 
     return operator
+
+
+def _numbers(name: str, *xs: Any) -> tuple[Any, ...]:
+    """The operands of an operator, in which Python bools alone are the Python ints 0 and 1.
+
+    Beside an array a Python bool has the type bool, as in NumPy.
+    """
+    python = all(type(x) in PYTHON or (isinstance(x, Tensor) and x.weak) for x in xs)
+    if not python or (name in OF_BOOLS and all(map(_is_truth, xs))):
+        return xs
+    return tuple(named("_as_int")(x) if isinstance(x, Tensor) and _is_truth(x) else x for x in xs)
+
+
+def _is_truth(x: Any) -> bool:
+    return x.element is BOOL if isinstance(x, Tensor) else type(x) is bool
+
+
+PYTHON = (bool, int, float)
+OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+"""Operators of two Python bools that Python does not compute as ints."""
 
 
 def _unary(name: str) -> Callable[[Tensor], Any]:
@@ -74,10 +94,17 @@ def _unary(name: str) -> Callable[[Tensor], Any]:
     return operator
 
 
+def _signed(name: str) -> Callable[[Tensor], Any]:
+    def operator(self: Tensor) -> Any:
+        return named(name)(*_numbers(name, self))
+
+    return operator
+
+
 def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
         if not self.shape:
-            return named(name)(self, other)
+            return named(name)(*_numbers(name, self, other))
         named("_assign_in_place")(self, named(name)(self, other))
         return self
 
@@ -283,7 +310,7 @@ class Tensor:
     __itruediv__ = _in_place("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __pow__, __rpow__, __ipow__ = _binary("pow"), _reflected("pow"), _in_place("pow")
+    __pow__, __rpow__, __ipow__ = _binary("_operator_pow"), _reflected("pow"), _in_place("pow")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __imatmul__ = _in_place("matmul")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
@@ -308,8 +335,8 @@ class Tensor:
     __ilshift__ = _in_place("bitwise_left_shift")
     __rshift__, __rrshift__ = _binary("bitwise_right_shift"), _reflected("bitwise_right_shift")
     __irshift__ = _in_place("bitwise_right_shift")
-    __neg__, __invert__, __pos__ = _unary("negative"), _unary("bitwise_invert"), _unary("positive")
-    __abs__ = _unary("abs")
+    __neg__, __invert__ = _signed("negative"), _signed("bitwise_invert")
+    __pos__, __abs__ = _signed("positive"), _signed("abs")
 
     def __getitem__(self, index: Any) -> Any:
         return named("_getitem")(self, index)

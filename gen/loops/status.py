@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.base.errors import AssertionFailed, CompilerError, DlvmError
+from dlvm.base.errors import CompilerError, DlvmError
 from dlvm.ir import Module, Op
 from dlvm.ir.interpret import too_deep
 from dlvm.ops import Assert
@@ -54,6 +54,6 @@ def error_of(words: Sequence[int], module: Module) -> DlvmError | MemoryError:
     if op is None:
         return CompilerError(f"the call failed in operation {code - 1}, which is not in the module")
     if isinstance(op, Assert):
-        return AssertionFailed(op.message, origin=op.origin)
+        return op.error()
     found = out_of_range(index, size)
     return type(found)(found.message, origin=op.origin, remedy=found.remedy)

@@ -6,21 +6,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dlvm.base.errors import AssertionFailed, ShapeError
+from dlvm.base.errors import AssertionFailed, NumberOutOfRange, ShapeError, UserError
 from dlvm.ir import BOOL, Array, TensorType, Value
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.taps import Line, record
 from dlvm.ops.families import Effect
 
+WIDER = "pass it as np.int64(...), which widens the result, or pass a number that fits"
+
 
 class Assert(Effect):
-    """End the call with an error at the user's line unless the condition holds."""
+    """End the call with an error at the user's line unless the condition holds.
+
+    With ``range`` the condition is that a Python integer fits an element type.
+    """
 
     name = "assert"
     can_raise: ClassVar[bool] = True
     nondifferentiable = "it has no result"
     condition: Value
     message: str
+    range: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         """No result, from a scalar bool."""
@@ -30,8 +36,14 @@ class Assert(Effect):
 
     def reference(self, *operands: Array) -> Any:
         if not operands[0]:
-            raise AssertionFailed(self.message)
+            raise self.error()
         return ()
+
+    def error(self) -> UserError:
+        """The error of a call in which the condition does not hold."""
+        if self.range:
+            return NumberOutOfRange(self.message, origin=self.origin, remedy=WIDER)
+        return AssertionFailed(self.message, origin=self.origin)
 
 
 class Outgoing(Effect):

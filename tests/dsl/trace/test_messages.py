@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.base.errors import CallError, DTypeError, ShapeError, TraceError, UserError
+from dlvm.base.errors import (
+    CallError,
+    DTypeError,
+    NumberOutOfRange,
+    ShapeError,
+    TraceError,
+    UserError,
+)
 
 W = np.ones(3, np.float32)
 X = np.ones((4, 3))
@@ -232,7 +239,7 @@ MISTAKES = [
     ),
     (
         lambda: dlvm.function(plus_one)(2**70),
-        ShapeError,
+        NumberOutOfRange,
         ("1180591620717411303424 does not fit in i64", "help: pass it as a float"),
     ),
     (lambda: dlvm.vmap(plus_one)(1.0), ShapeError, ("x is f64, it has no axis 0", "in_axes")),
