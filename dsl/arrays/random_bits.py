@@ -11,7 +11,7 @@ from typing import Any
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.dsl.elements.eager import public
-from dlvm.dsl.trace.operands import element, fresh, known_dtype, shown_shape, staged
+from dlvm.dsl.trace.operands import element, fresh, known_dtype, shown_shape, staged, strong
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.ir import U8, U16, U32, U64
 from dlvm.ir.dims import product
@@ -33,7 +33,7 @@ def random_bits(key: Any, shape: Any = (), dtype: Any = "u64", start: Any = 0) -
             f"random_bits: elements are unsigned integers, found {target}",
             remedy="dlvm.random.uniform gives floats, dlvm.random.randint other integers",
         )
-    high, low = _words(_checked(key), sizes(shape), staged(start))
+    high, low = _words(_checked(key), sizes(shape), strong(start))
     if target is U64:
         return _as(high, U64) << 32 | _as(low, U64)
     return _as(high ^ low, target)

@@ -11,7 +11,7 @@ from typing import Any
 from dlvm.base.errors import DTypeError, UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
-from dlvm.dsl.trace.operands import known_dtype, plain, staged
+from dlvm.dsl.trace.operands import known_dtype, plain, staged, strong
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BF16, DTYPES, F16, F32, F64, DType, Expr
 
@@ -24,7 +24,7 @@ def key(seed: Any) -> Any:
     """The key of a whole number, of which the lower 64 bits count."""
     seed = plain(seed)
     _check_whole("key", "seed", seed)
-    return _two_words(xp.astype(seed % 2**64 if isinstance(seed, int) else seed, "u64"))
+    return _two_words(xp.astype(seed % 2**64 if isinstance(seed, int) else strong(seed), "u64"))
 
 
 @public("random.split")

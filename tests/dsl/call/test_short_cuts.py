@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.base.errors import DonationError, IndexOutOfRange, ShapeError, UserError
+from dlvm.base.errors import DonationError, IndexOutOfRange, NumberOutOfRange, UserError
 from dlvm.dsl.call import function as function_room
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -141,7 +141,7 @@ def test_errors_of_a_call_name_the_users_line(slow: list[str]):
 def test_an_integer_that_does_not_fit_is_an_error_as_before():
     f = dlvm.function(lambda x, n: x + n)
     f(X, 1)
-    with pytest.raises(ShapeError, match="does not fit in i64"):
+    with pytest.raises(NumberOutOfRange, match="does not fit in i64"):
         f(X, 2**63)
     assert np.array_equal(f(X, 2), X + 2)
 

@@ -130,3 +130,13 @@ def test_complex_numbers_are_refused_both_ways():
         dlvm.function(lambda x: x + 1j)(F32)
     with pytest.raises(TraceError):
         dlvm.function(lambda x, z: x + z)(F32, 1j)
+
+
+def test_seeds_and_steps_of_random_numbers_may_be_any_integer():
+    def drawn(seed, step):
+        return dlvm.random.fold_in(dlvm.random.key(seed), step)
+
+    for seed, step in ((3, 2**40), (-1, -7)):
+        found = dlvm.function(drawn)(seed, step)
+        np.testing.assert_array_equal(found, dlvm.function(lambda s=seed, t=step: drawn(s, t))())
+        np.testing.assert_array_equal(found, drawn(seed, step))
