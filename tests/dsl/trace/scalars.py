@@ -79,10 +79,10 @@ WRITTEN = (
         "np.nan_to_num(x, nan=s)",
     ),
     *("np.trapezoid(x, dx=s)", "np.polyval(x, s)"),
-    *("np.inner(x, s)", "np.linspace(x, s, 3)", "np.take(x, s)", "np.nan_to_num(x, posinf=s)"),
+    *("np.inner(x, s)", "np.linspace(x, s, 3)", "np.nan_to_num(x, posinf=s)"),
     *("np.allclose(x, x, atol=s)", "np.append(s, x)", "np.broadcast_to(s, (2,)) + x[:2]"),
     *("x * (s + True)", "x + (True & s)", "x * (s - False)", "x > (s > 2)", "np.isclose(x, x, s)"),
-    *("np.stack([x[:1], x[:1] * s])", "np.atleast_1d(s) + x[:1]", "np.hypot(x, s) * s", "x[s]"),
+    *("np.stack([x[:1], x[:1] * s])", "np.atleast_1d(s) + x[:1]", "np.hypot(x, s) * s"),
     *("np.insert(x, 1, s)", "np.pad(x, 1, constant_values=s)", "np.diff(x, append=s)"),
     *("x + -s", "x + abs(s)", "x * (s + s)", "x * (s * 2)", "x + (s & 1)", "x + (s > 0) * 2"),
     *("x + (s - 1)", "x + s / 2", "x + (s // 2)", "x + ~s", "x * (s > 0)", "x + (s == s) * s"),
@@ -223,7 +223,7 @@ EXCEPTIONS: dict[str, Callable[[Case], bool]] = {
         c.expression in ("x ** s", "y **= s", "np.power(x, s)") and c.scalar == 0.5
     ),
     "NumPy's dot with the number 0 gives 0 for NaN and infinities, too": lambda c: (
-        c.expression == "np.dot(x, s)" and c.scalar == 0
+        c.expression in ("np.dot(x, s)", "np.inner(x, s)") and c.scalar == 0
     ),
     "Python integers have 64 bits in a call: what is computed from them alone wraps": lambda c: (
         any(part in c.expression for part in ("(s +", "(s -", "(s *", "-s", "s + 1", "abs(s)"))
@@ -238,7 +238,7 @@ EXCEPTIONS: dict[str, Callable[[Case], bool]] = {
 FOR_OBJECTS = (
     *("np.isclose", "np.allclose", "np.isin", "np.array_equal", "np.searchsorted", "np.dot"),
     *("np.outer", "np.kron", "np.append", "np.insert", "np.diff", "np.polyval", "np.full_like"),
-    *("np.where(s",),
+    *("np.where(s", "np.inner", "np.linspace", "np.atleast_1d", "np.broadcast_to"),
 )
 
 
