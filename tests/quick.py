@@ -7,7 +7,7 @@ nothing is committed since, the files that are not committed, or the last commit
 this order until the time is over: changed tests; tests that mirror a changed file, or are about an
 operation whose class has changed; tests of files that name what has changed; tests of the mirrored
 folder. Every fifth test is of the sample of all others, which is another one each time
-(``DLVM_TEST_SEED`` repeats one). Tests that start processes and last long are left out unless they
+(``SUITE_SEED`` repeats one). Tests that start processes and last long are left out unless they
 are changed themselves. At the end stands what was not started in time.
 """
 
@@ -36,7 +36,7 @@ EVERY = 5
 """One test of so many is of the sample."""
 LAST = 6.0
 """Seconds before the end in which no test starts: for the last one, the start and the report."""
-SINCE, SEED = "QUICK_SINCE", "DLVM_TEST_SEED"
+SINCE, SEED = "QUICK_SINCE", "SUITE_SEED"
 
 
 def git(*arguments: str) -> str:

@@ -2,7 +2,7 @@
 
 The first line of a run names the seed, the number of cores and their load; the last one says what
 the run took of the processor, in all its processes. The seed is the day's, 0 where ``CI`` is set,
-and ``DLVM_TEST_SEED`` repeats another; Hypothesis draws its examples with it and ``--shuffle``
+and ``SUITE_SEED`` repeats another; Hypothesis draws its examples with it and ``--shuffle``
 puts all tests into another order with it. The caller's own ``DLVM_*`` do not reach a test.
 
 Machine code that a run has made is there for the next one, under the digest of its LLVM text and
@@ -29,7 +29,7 @@ from hypothesis import core
 
 from dlvm.gen.llvm.disk import DIGEST, KEY, MAGIC
 
-SEED = "DLVM_TEST_SEED"
+SEED = "SUITE_SEED"
 OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\0asm")
 """How machine code begins, for Linux, macOS and WebAssembly."""
 HEADER = len(MAGIC) + DIGEST + 64
@@ -45,7 +45,7 @@ LEFT = pytest.StashKey[Counter[str]]()
 """Tests of each file that were not started, as the time of ``--seconds`` was over."""
 FIRST = pytest.StashKey[float]()
 """When the first test could start; a third of ``--seconds`` is kept for tests."""
-START = "DLVM_TEST_START"
+START = "SUITE_START"
 """When the run began, in seconds since 1970, for its workers."""
 
 
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worker = hasattr(config, "workerinput")
-    for name in [n for n in os.environ if n.startswith("DLVM_") and n not in (SEED, START)]:
+    for name in [n for n in os.environ if n.startswith("DLVM_")]:
         del os.environ[name]
     os.environ[SEED] = str(seed())  # the day may end before the run does
     os.environ[START] = os.environ[START] if worker else str(time.time())

@@ -156,4 +156,4 @@ def test_a_unit_that_fails_is_told_with_the_command_that_repeats_it(
     way = sweep.Sweep("none", 1, lambda dice, seconds: "-c 'print(1); raise SystemExit(3)'")
     assert not sweep.run(way, 5, 1, tmp_path)
     assert (tmp_path / "none-5.txt").read_text() == "1\n"
-    assert "DLVM_TEST_SEED=5 python -c" in capsys.readouterr().out
+    assert "SUITE_SEED=5 python -c" in capsys.readouterr().out

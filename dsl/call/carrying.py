@@ -7,15 +7,55 @@ carried by cloudpickle (and by what uses it: joblib, dask, ray, spark), which pi
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from dlvm.base.errors import PicklingError
 
+from .source import Source
+
 CARRIERS = ("cloudpickle", "dill", "_dill")
 """Modules that pickle the code of a function."""
+
+
+def carried(staged: Any, owner: Any, blank: Callable[[], Any], inline: Any) -> Any:
+    """What pickle is told of a staged function: a name, or how it is made again.
+
+    A method is pickled with its ``owner``, as Python's methods are. ``blank`` makes a staged
+    function that is yet to be given its state, so that it may refer to itself.
+    """
+    fn, label = staged.source.fn, staged.label
+    if owner is not None:
+        return getattr, (owner, fn.__name__)
+    name, module = str(getattr(fn, "__qualname__", label)), getattr(fn, "__module__", "")
+    here_only = module == "__main__" and code_is_carried()
+    if named(staged, module, name) and not here_only:
+        return name
+    check_carried(fn, label)
+    return blank, (), (fn, {**_staging(staged.source), "inline": inline}, staged.transparent)
+
+
+def _staging(source: Source) -> dict[str, Any]:
+    """How a function is staged, as arguments of ``StagedFunction``."""
+    return {
+        "static": tuple(source.parameters.static),
+        "donate": tuple(source.donate),
+        "dynamic": source.dynamic,
+        "options": source.options,
+        "roots": source.roots,
+        "known": source.known,
+    }
+
+
+def deeply_copied(fn: Any, owner: Any, memo: dict[int, Any]) -> Any:
+    """A method of a copied object; None for a function, of which there is one copy only."""
+    bound = fn if owner is None else types.MethodType(fn.__func__, owner)
+    copied = copy.deepcopy(bound, memo)
+    return None if copied is bound else copied
 
 
 def named(thing: Any, module: str | None, name: str) -> bool:

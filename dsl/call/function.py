@@ -7,11 +7,9 @@ are needed only by a call are imported at the first one.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import inspect
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 
@@ -32,7 +30,7 @@ from dlvm.dsl.words.methods import Methods, WeakMethod
 from dlvm.ir import Module, TensorType
 
 from .application import Application
-from .carrying import check_carried, code_is_carried, named
+from .carrying import carried, deeply_copied
 from .recursion import called_with, generalised, identity, opened, settled
 from .source import Source
 
@@ -144,61 +142,27 @@ class StagedFunction(Generic[P, R]):
         return f"<staged function {self.label}>"
 
     def __reduce__(self) -> Any:
-        """Pickles by name, as Python's functions do; where the name leads elsewhere, by value.
+        """Pickles by name, as Python's functions do; where the name leads elsewhere, by value."""
+        return carried(self, self._owner, _blank, self._inline)
 
-        A method is pickled with its object, as Python's methods are.
-        """
-        fn: Any = self.source.fn
-        if self._owner is not None:
-            return getattr, (self._owner, fn.__name__)
-        name, module = str(getattr(fn, "__qualname__", self.label)), getattr(fn, "__module__", "")
-        here_only = module == "__main__" and code_is_carried()
-        if named(self, module, name) and not here_only:
-            return name
-        check_carried(fn, self.label)
-        return _blank, (), (fn, self._staging())
-
-    def __setstate__(self, state: tuple[Callable[P, R], dict[str, Any]]) -> None:
+    def __setstate__(self, state: tuple[Callable[P, R], dict[str, Any], bool]) -> None:
         """Stages the function again, in a process that it was pickled for."""
-        fn, how = state
-        transparent = how.pop("transparent")
-        self.__init__(fn, **how)
-        self.transparent = transparent
-
-    def _staging(self) -> dict[str, Any]:
-        """How it is staged, as arguments of the constructor and ``transparent``."""
-        source = self.source
-        return {
-            "static": tuple(source.parameters.static),
-            "donate": tuple(source.donate),
-            "dynamic": source.dynamic,
-            "options": source.options,
-            "roots": source.roots,
-            "known": source.known,
-            "inline": self._inline,
-            "transparent": self.transparent,
-        }
+        self.__init__(state[0], **state[1])
+        self.transparent = state[2]
 
     def __copy__(self) -> StagedFunction[P, R]:
         """The same function, as for Python's functions."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StagedFunction[..., Any]:
-        """The same function, as for Python's functions; a method is bound to the copy of its
-        object.
-        """
-        fn: Any = self.source.fn
-        if self._owner is not None:
-            fn = types.MethodType(fn.__func__, self._owner)
-        copied = copy.deepcopy(fn, memo)
-        return self if copied is fn else self._again(copied)
+        """The same function, as for Python's functions; of a method that of the copied object."""
+        fn = deeply_copied(self.source.fn, self._owner, memo)
+        return self if fn is None else self._again(fn)
 
     # -- as a method -----------------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Binds it as a method: a dataclass becomes an argument, other objects are
-        captured state.
-        """
+        """Binds it as a method: a dataclass becomes an argument, others are captured state."""
         if instance is None:
             return self
         if dataclasses.is_dataclass(instance) or isinstance(instance, tuple):

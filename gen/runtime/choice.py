@@ -1,14 +1,22 @@
 """Chooses at run time whether the calls of a program use one thread or all of them.
 
-A program that was compiled without a ``threads=`` starts on all threads. Each call is timed. A few
-calls are made on all threads and a few on one, the medians of the last five are compared, and the
-faster way is kept: all threads only where they save more than a sixteenth. After a pause the other
-way is tried again; the pause starts short and doubles each time the choice is confirmed, up to a
-limit, and ends sooner where the last trial lost so little that it is worth repeating, as beside
-another program all threads are now much faster and now no better. When calls take a quarter longer
-than their score, something has changed, such as another program that came to one of the cores, and
-the other way is tried at once. A call of less work than ``BUSY`` runs on one thread and is not
-timed. Results have the same bits either way, so a choice is never wrong, only slow.
+A program that was compiled without ``threads=`` starts on all threads, and each call is timed. Once
+five calls have a median, a *trial* runs the other way. A call of a trial that is slower than the
+border between the ways is a loss, and three losses end the trial, as does the first call that is a
+quarter slower than the median by more than a warm-up explains, where calls are as long as that.
+Otherwise five calls adopt the other way. All threads must save more than a sixteenth to be used.
+
+Trials are paid for: after a trial that confirmed the way of before, calls take a hundred times as
+long as that trial lost before the next one begins. One call may be late by chance, so the first
+trial that a single call ended is repeated without a pause: once, or up to three times where that
+call took more than four times the score, which the number of threads hardly explains. The first
+trial of a call of a millisecond or more waits in the same way for what it is expected to lose, if
+the time that was estimated for one thread is far above the median on all. When the median of calls
+stays a quarter above its score, something has changed, such as another program that came to one of
+the cores, and half of the pause is enough.
+
+A call of less work than ``BUSY`` runs on one thread and is not timed. Results have the same bits
+either way, so a choice is never wrong, only slow.
 
 A program has one block of words (``Head``), then a record for each power of two of work, as
 calls of different sizes may prefer different ways. Python threads that call at once share the
@@ -17,8 +25,11 @@ records: every access is atomic, and a lost update costs one sample.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from enum import IntEnum, auto
 
+from dlvm.cost import PICOSECONDS
 from dlvm.gen.text.module import FunctionWriter, Text
 
 from . import tape
@@ -27,19 +38,22 @@ BUSY = 3_000_000
 """Picoseconds of work from which on a call is worth a clock and a lock."""
 SMALLEST, RECORDS = 20, 26
 """The logarithm of the least work that has a record, and the number of records."""
-SKIPPED = 2
-"""Calls of a trial that are never counted: caches are cold and the worker may be asleep."""
+SKIPPED = 1
+"""Calls that are never counted after the way has changed: caches are cold."""
 WARM_UP = 200_000
-"""Nanoseconds of a trial that are never counted, for the same reason."""
+"""Nanoseconds of calls that are never counted, as the worker may be asleep."""
 SAMPLES = 5
 """Calls whose median is a score."""
+LOSSES = 3
+"""Slower calls that end a trial: with so many, the median of ``SAMPLES`` calls is slower, too."""
 PATIENCE = 8
 """Calls in a row after which a median that is a quarter above the score is believed."""
-LONGEST = 32
-"""The longest pause between two trials, in multiples of the time that the last one took.
-
-Nor is it longer than so many times what that trial lost.
-"""
+REPEATS = 3
+"""How often a trial is repeated without a pause that ended with a call of four times the score."""
+PRICE = 100
+"""The pause after a trial, in multiples of the time that the trial lost."""
+DEAR = 1_000_000
+"""Nanoseconds of a call from which on an estimate may put off the first trial."""
 
 
 class Head(IntEnum):
@@ -56,9 +70,11 @@ class Record(IntEnum):
     """What is known of calls of about the same work; all words are zero at first.
 
     ``WAY`` is how calls run now. ``SEEN`` calls took ``SPENT`` nanoseconds since that began, and
-    the last ``COUNTED`` of them are samples. ``SCORE`` is the median of the way that ``WAY`` is
-    compared with, or of ``WAY`` itself once a choice is made; for the last ``SLOWER`` calls the
-    median has been a quarter above it.
+    the last ``COUNTED`` of them are samples. ``SCORE`` is the median of the way that a trial is
+    compared with, or of ``WAY`` itself between trials. ``SLOWER`` counts the losses of a trial;
+    between trials it counts the last calls in a row at which the median was a quarter above the
+    score. The next trial begins when ``SPENT`` reaches ``PAUSE``, or ``HELD`` if calls have become
+    slower. ``REPEATED`` counts the trials that kept the way since it was adopted.
     """
 
     WAY = 0
@@ -68,7 +84,8 @@ class Record(IntEnum):
     COUNTED = auto()
     SCORE = auto()
     PAUSE = auto()
-    FACTOR = auto()
+    HELD = auto()
+    REPEATED = auto()
     SLOWER = auto()
     SAMPLE = auto()  # the first of SAMPLES words
 
@@ -133,7 +150,11 @@ def _end(text: Text) -> str:
         took = w.value(f"sub i64 {_now(w)}, %started")
         threads = _Words(w, "%context").get(tape.THREADS)
         way = w.value(f"zext i1 {w.value(f'icmp eq i64 {threads}, 1')} to i64")
-        w.do(f"call void @choice_note(ptr {_record(w)}, i64 {way}, i64 {took})")
+        many = w.value(f"mul i64 {took}, {_Words(w, '%choice').get(Head.MANY)}")
+        estimate = w.value(f"udiv i64 %work, {PICOSECONDS}")
+        alone = w.value(f"call i64 @llvm.umin.i64(i64 {estimate}, i64 {many})")
+        given = f"ptr {_record(w)}, i64 {way}, i64 {took}, i64 {alone}"
+        w.do(f"call void @choice_note({given})")
     return w.function("void @choice_end(ptr %choice, i64 %work, ptr %context, i64 %started)")
 
 
@@ -160,7 +181,11 @@ def _now(w: FunctionWriter) -> str:
 
 
 def _note(text: Text) -> str:
-    """``choice_note(record, way, took)``: what is learnt from one call."""
+    """``choice_note(record, way, took, alone)``: what is learnt from one call.
+
+    ``alone`` is how long it would take on one thread by the estimate, and no longer than it would
+    if its threads shared the work evenly.
+    """
     w = FunctionWriter(text)
     record = _Words(w, "%record")
     _leave_unless(w, w.value(f"icmp eq i64 %way, {record.get(Record.WAY)}"))
@@ -168,8 +193,13 @@ def _note(text: Text) -> str:
     spent = w.value(f"add i64 {record.get(Record.SPENT)}, %took")
     record.set(Record.SEEN, seen)
     record.set(Record.SPENT, spent)
-    _leave_unless(w, w.value(f"icmp ugt i64 {seen}, {SKIPPED}"))
-    _leave_unless(w, w.value(f"icmp ugt i64 {spent}, {WARM_UP}"))
+    several = w.value(f"icmp ugt i64 {seen}, {SKIPPED}")
+    later = w.value(f"icmp ugt i64 {spent}, {WARM_UP}")
+    warm = w.value(f"and i1 {several}, {later}")
+    state = record.get(Record.STATE)
+    with w.when(w.value(f"icmp eq i64 {state}, {TRYING}")):
+        _end_if_slower(w, record, warm, (seen, spent))
+    _leave_unless(w, warm)
     before = record.get(Record.COUNTED)
     place = w.value(f"urem i64 {before}, {SAMPLES}")
     record.set(w.value(f"add i64 {place}, {Record.SAMPLE:d}"), "%took")
@@ -177,70 +207,118 @@ def _note(text: Text) -> str:
     record.set(Record.COUNTED, counted)
     _leave_unless(w, w.value(f"icmp uge i64 {counted}, {SAMPLES}"))
     median = _median(w, [record.get(Record.SAMPLE + i) for i in range(SAMPLES)])
-    state = record.get(Record.STATE)
     with w.either(w.value(f"icmp eq i64 {state}, {TRYING}")) as otherwise:
-        _judge(w, record, median, (seen, spent))
+        _settle(w, record, score=median, pause=spent, held="0")
+        record.set(Record.REPEATED, "0")
         otherwise()
         _reconsider(w, record, median, (state, spent))
-    record.set(Record.SEEN, "0")
-    record.set(Record.SPENT, "0")
-    record.set(Record.COUNTED, "0")
-    record.set(Record.SLOWER, "0")
-    return w.function("void @choice_note(ptr %record, i64 %way, i64 %took)")
+    _begin_anew(record)
+    return w.function("void @choice_note(ptr %record, i64 %way, i64 %took, i64 %alone)")
 
 
-def _judge(w: FunctionWriter, record: _Words, median: str, trial: tuple[str, str]) -> None:
-    """Keep the faster way of two: all threads where they save more than a sixteenth."""
+def _end_if_slower(w: FunctionWriter, record: _Words, warm: str, trial: tuple[str, str]) -> None:
+    """Go back to the other way if this call of a trial is clearly slower, or the third loss."""
     seen, spent = trial
-    other = record.get(Record.SCORE)
+    score = record.get(Record.SCORE)
+    late = w.value(f"add i64 {_quarter_above(w, score)}, {WARM_UP}")
+    slow = w.value(f"icmp ugt i64 %took, {late}")
+    long = w.value(f"icmp uge i64 {score}, {WARM_UP}")
+    clear = w.value(f"and i1 {slow}, {long}")
+    loses = w.value(f"and i1 {warm}, {_loses(w, score)}")
+    losses = w.value(f"add i64 {record.get(Record.SLOWER)}, {w.value(f'zext i1 {loses} to i64')}")
+    record.set(Record.SLOWER, losses)
+    enough = w.value(f"icmp uge i64 {losses}, {LOSSES}")
+    with _leaving(w, w.value(f"or i1 {clear}, {enough}")):
+        useful = w.value(f"mul i64 {seen}, {score}")
+        lost = w.value(f"call i64 @llvm.usub.sat.i64(i64 {spent}, i64 {useful})")
+        # Whatever took three times as long and more says little of the way.
+        most = w.value(f"shl i64 {useful}, 1")
+        charge = w.value(f"call i64 @llvm.umin.i64(i64 {lost}, i64 {most})")
+        price = w.value(f"mul i64 {charge}, {PRICE}")
+        paid = w.value(f"call i64 @llvm.umax.i64(i64 {price}, i64 {spent})")
+        strange = w.value(f"icmp ugt i64 %took, {w.value(f'shl i64 {score}, 2')}")
+        limit = w.value(f"select i1 {strange}, i64 {REPEATS}, i64 1")
+        repeated = record.get(Record.REPEATED)
+        few = w.value(f"icmp ult i64 {repeated}, {limit}")
+        again = w.value(f"and i1 {clear}, {few}")
+        pause = w.value(f"select i1 {again}, i64 0, i64 {paid}")
+        record.set(Record.REPEATED, w.value(f"add i64 {repeated}, 1"))
+        _settle(w, record, score=score, pause=pause, held=w.value(f"lshr i64 {pause}, 1"))
+        record.set(Record.WAY, w.value(f"xor i64 %way, {ONE}"))
+        _begin_anew(record)
+
+
+def _loses(w: FunctionWriter, score: str) -> str:
+    """Whether a call that took this long is on the wrong side of the border between the ways."""
+    one = w.value(f"sub i64 %took, {w.value('lshr i64 %took, 4')}")
+    many = w.value(f"sub i64 {score}, {w.value(f'lshr i64 {score}, 4')}")
+    one_loses = w.value(f"icmp ugt i64 {one}, {score}")
+    many_lose = w.value(f"icmp uge i64 %took, {many}")
     trying_one = w.value(f"icmp eq i64 %way, {ONE}")
-    one = w.value(f"select i1 {trying_one}, i64 {median}, i64 {other}")
-    many = w.value(f"select i1 {trying_one}, i64 {other}, i64 {median}")
-    enough = w.value(f"sub i64 {one}, {w.value(f'lshr i64 {one}, 4')}")
-    shared = w.value(f"icmp ult i64 {many}, {enough}")
-    best = w.value(f"select i1 {shared}, i64 {ALL}, i64 {ONE}")
-    confirmed = w.value(f"icmp ne i64 {best}, %way")
-    double = w.value(f"shl i64 {record.get(Record.FACTOR)}, 1")
-    longer = w.value(f"select i1 {confirmed}, i64 {double}, i64 0")
-    least = w.value(f"call i64 @llvm.umax.i64(i64 {longer}, i64 1)")
-    factor = w.value(f"call i64 @llvm.umin.i64(i64 {least}, i64 {LONGEST})")
-    record.set(Record.FACTOR, factor)
-    score = w.value(f"select i1 {shared}, i64 {many}, i64 {one}")
-    useful = w.value(f"mul i64 {seen}, {score}")
-    lost = w.value(f"call i64 @llvm.usub.sat.i64(i64 {spent}, i64 {useful})")
-    paid = w.value(f"mul i64 {lost}, {LONGEST}")
-    enough = w.value(f"call i64 @llvm.umax.i64(i64 {paid}, i64 {spent})")
-    pause = w.value(f"mul i64 {spent}, {factor}")
-    record.set(Record.PAUSE, w.value(f"call i64 @llvm.umin.i64(i64 {pause}, i64 {enough})"))
-    record.set(Record.SCORE, score)
-    record.set(Record.WAY, best)
-    record.set(Record.STATE, f"{SETTLED}")
+    return w.value(f"select i1 {trying_one}, i1 {one_loses}, i1 {many_lose}")
 
 
 def _reconsider(w: FunctionWriter, record: _Words, median: str, now: tuple[str, str]) -> None:
     """Try the other way if neither was tried, the pause is over, or calls have become slower."""
     state, spent = now
     first = w.value(f"icmp eq i64 {state}, {FIRST}")
-    due = w.value(f"icmp uge i64 {spent}, {record.get(Record.PAUSE)}")
-    score = record.get(Record.SCORE)
-    high = w.value(f"add i64 {score}, {w.value(f'lshr i64 {score}, 2')}")
-    slower = w.value(f"icmp ugt i64 {median}, {high}")
+    with _leaving(w, w.value(f"and i1 {first}, {_far(w, median)}")):
+        expected = w.value(f"sub i64 %alone, {median}")
+        pause = w.value(f"mul i64 {expected}, {PRICE}")
+        _settle(w, record, score=median, pause=pause, held="0")
+    slower = w.value(f"icmp ugt i64 {median}, {_quarter_above(w, record.get(Record.SCORE))}")
     row = w.value(f"add i64 {record.get(Record.SLOWER)}, 1")
     times = w.value(f"select i1 {slower}, i64 {row}, i64 0")
     record.set(Record.SLOWER, times)
-    changed = w.value(f"icmp uge i64 {times}, {PATIENCE}")
+    believed = w.value(f"icmp uge i64 {times}, {PATIENCE}")
+    allowed = w.value(f"icmp uge i64 {spent}, {record.get(Record.HELD)}")
+    changed = w.value(f"and i1 {believed}, {allowed}")
+    due = w.value(f"icmp uge i64 {spent}, {record.get(Record.PAUSE)}")
     _leave_unless(w, w.value(f"or i1 {first}, {w.value(f'or i1 {due}, {changed}')}"))
     record.set(Record.SCORE, median)
     record.set(Record.WAY, w.value(f"xor i64 %way, {ONE}"))
     record.set(Record.STATE, f"{TRYING}")
 
 
-def _leave_unless(w: FunctionWriter, condition: str) -> None:
+def _far(w: FunctionWriter, median: str) -> str:
+    """Whether the estimate leaves no doubt of calls that are dear to try on one thread."""
+    dear = w.value(f"icmp uge i64 {median}, {DEAR}")
+    above = w.value(f"icmp ugt i64 %alone, {_quarter_above(w, median)}")
+    return w.value(f"and i1 {dear}, {above}")
+
+
+def _settle(w: FunctionWriter, record: _Words, score: str, pause: str, held: str) -> None:
+    """Between trials from now on."""
+    record.set(Record.STATE, f"{SETTLED}")
+    record.set(Record.SCORE, score)
+    record.set(Record.PAUSE, pause)
+    record.set(Record.HELD, held)
+
+
+def _begin_anew(record: _Words) -> None:
+    """Nothing of the next calls was seen."""
+    for word in (Record.SEEN, Record.SPENT, Record.COUNTED, Record.SLOWER):
+        record.set(word, "0")
+
+
+def _quarter_above(w: FunctionWriter, time: str) -> str:
+    return w.value(f"add i64 {time}, {w.value(f'lshr i64 {time}, 2')}")
+
+
+@contextmanager
+def _leaving(w: FunctionWriter, condition: str) -> Generator[None]:
+    """What is written inside runs where the condition holds, and the function ends after it."""
     gone, going = w.name("gone"), w.name("go")
-    w.branch(condition, going, gone)
+    w.branch(condition, gone, going)
     w.label(gone)
+    yield
     w.do("ret void")
     w.label(going)
+
+
+def _leave_unless(w: FunctionWriter, condition: str) -> None:
+    with _leaving(w, w.value(f"xor i1 {condition}, true")):
+        pass
 
 
 def _median(w: FunctionWriter, five: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import re
 import statistics
@@ -24,15 +25,19 @@ class Calls:
 
     def __init__(self):
         note = pool._library().address("choice_note")
-        self.note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(note)
+        self.note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(note)
         self.record = np.zeros(choice.SIZE, np.int64)
 
-    def run(self, count, seconds):
-        """The ways that so many calls took, if ``seconds`` says how long each way takes."""
+    def run(self, count, seconds, estimate=0.0):
+        """The ways that so many calls took, if ``seconds`` says how long each way takes.
+
+        The estimate is the seconds of one thread.
+        """
         ways = []
         for _ in range(count):
             ways.append(int(self.record[Record.WAY]))
-            self.note(self.record.ctypes.data, ways[-1], int(seconds(ways[-1]) * 1e9))
+            took = int(seconds(ways[-1]) * 1e9)
+            self.note(self.record.ctypes.data, ways[-1], took, int(estimate * 1e9))
         return ways
 
 
@@ -52,12 +57,15 @@ def taking(one, all_, noise=0.0, seed=0):
 @pytest.mark.parametrize("step", [1e-5, 1e-4, 1e-3, 1e-2])
 @pytest.mark.parametrize("ratio", [0.55, 0.8, 0.98, 1.02, 1.3, 2.6])
 def test_after_twenty_calls_the_median_is_near_the_better_way(ratio, step, noise):
-    for seed in range(10):
+    wrong = 0
+    for seed in range(20):
         calls, seconds = Calls(), taking(step, step * ratio, noise, seed)
         calls.run(20, seconds)
         ways = calls.run(200, seconds)
         times = [step if way == ONE else step * ratio for way in ways]
-        assert statistics.median(times) <= 1.15 * min(step, step * ratio)
+        wrong += statistics.median(times) > 1.15 * min(step, step * ratio)
+    # Several late calls in one trial may mislead it until the next.
+    assert wrong <= (2 if noise else 0)
 
 
 @HERE
@@ -66,6 +74,79 @@ def test_trials_become_rare():
     calls.run(5000, seconds)
     ways = calls.run(5000, seconds)
     assert 0 < ways.count(ALL) <= 5000 // 12
+
+
+def lost(ways, one, all_):
+    """The seconds that these calls took beyond the better way."""
+    return sum((one if way == ONE else all_) - min(one, all_) for way in ways)
+
+
+@HERE
+@pytest.mark.parametrize("step", [1e-3, 1e-2, 3.4e-2])
+@pytest.mark.parametrize("ratio", [1.1, 1.2, 1.3, 1.6, 2.0])
+@pytest.mark.parametrize("better", [ALL, ONE])
+def test_trials_cost_two_percent_and_one_slow_call_in_any_200_calls(better, ratio, step):
+    times = (step, step * ratio) if better == ONE else (step * ratio, step)
+    calls = Calls()
+    if better == ONE:
+        calls.run(60, taking(*times))
+    ways = calls.run(2000, taking(*times))
+    for start in range(0, 1800, 10):
+        bound = 200 * step * 0.02 + step * (ratio - 1)
+        assert lost(ways[start : start + 200], *times) <= bound
+
+
+@HERE
+def test_a_trial_ends_with_the_first_call_that_is_clearly_slower():
+    calls = Calls()
+    ways = calls.run(50, taking(0.068, 0.034))
+    trials = [list(run) for way, run in itertools.groupby(ways) if way == ONE]
+    assert [len(run) for run in trials] == [
+        1,
+        1,
+    ]  # repeated once, as one call may be late by chance
+
+
+@HERE
+def test_one_late_call_does_not_hide_the_better_way():
+    calls = Calls()
+    while calls.record[Record.WAY] == ALL:
+        calls.run(1, taking(0.01, 0.02))
+    calls.run(1, lambda way: 0.1)
+    assert calls.record[Record.WAY] == ALL
+    assert calls.run(30, taking(0.01, 0.02))[-10:].count(ONE) >= 8
+
+
+@HERE
+@pytest.mark.parametrize("estimate", [0.068, 0.05])
+def test_no_trial_begins_before_it_is_paid_for_where_the_estimate_is_far(estimate):
+    calls = Calls()
+    ways = calls.run(int(100 * (estimate - 0.034) / 0.036), taking(0.068, 0.034), estimate)
+    assert ways.count(ONE) == 0
+    ways = calls.run(200, taking(0.068, 0.034), estimate)
+    assert 1 <= ways.count(ONE) <= 4
+
+
+@HERE
+@pytest.mark.parametrize("estimate", [0.0, 0.034, 0.04])
+def test_a_trial_begins_at_once_where_the_estimate_is_near_or_says_nothing(estimate):
+    assert ONE in Calls().run(10, taking(0.068, 0.034), estimate)
+
+
+@HERE
+def test_a_neighbour_that_comes_and_goes_is_followed_whatever_was_estimated():
+    calls, free, busy = Calls(), taking(0.068, 0.034), taking(0.068, 0.09)
+    assert ONE not in calls.run(40, free, 0.068)
+    assert calls.run(40, busy, 0.068)[-15:].count(ONE) >= 14
+    assert calls.run(400, free, 0.068)[-100:].count(ALL) >= 95
+    assert calls.run(100, busy, 0.068)[-30:].count(ONE) >= 28
+
+
+@HERE
+def test_an_estimate_does_not_put_off_short_calls_or_those_that_are_busy_from_the_start():
+    assert ONE in Calls().run(20, taking(2e-4, 1e-4), 2e-4)
+    calls, busy = Calls(), taking(0.068, 0.09)
+    assert lost(calls.run(200, busy, 0.068), 0.068, 0.09) <= 200 * 0.068 * 0.02 + 6 * 0.023
 
 
 @HERE
