@@ -231,7 +231,7 @@ def check(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     failed = Not(b.spread(xs[0], flags[0]))
     if b.mask is not None:
         failed = And(failed, b.mask)
-    return Assert(Not(any_of(failed)), op.message, op.range).results, ()
+    return Assert(Not(any_of(failed)), op.message, op.remedy).results, ()
 
 
 # -- products --------------------------------------------------------------------------------------

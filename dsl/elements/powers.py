@@ -25,6 +25,7 @@ from dlvm.ops import Assert, Div, IntegerPower, LessEqual, Mul, Pow, Sqrt
 from .eager import public
 from .elementwise import apply, note_widening
 
+FLOATS = "make the integers floats first: x.astype(float)"
 SQUARED = 16  # a whole power of floats up to here is a product, which rounds at each step
 
 
@@ -70,7 +71,7 @@ def _check_power(y: Any, dtype: DType) -> None:
     """Ends the call with an error where an exponent known only in the call is negative."""
     if is_later_int(y) and dtype.is_integer:
         fits = LessEqual(fit(0, I64, ()), y.read())
-        Assert(fits, f"integers to the negative integer power {y.label}".rstrip(), range=True)
+        Assert(fits, f"integers to the negative integer power {y.label}".rstrip(), FLOATS)
 
 
 def _whole(base: Tensor, n: int) -> Any:

@@ -300,7 +300,10 @@ def _check_range(x: Tensor, value: Value, dtype: DType) -> None:
     if dtype.highest < I64.highest:
         fits = And(fits, LessEqual(value, Constant(literal(dtype.highest, I64))))
     said = f"the Python integer {x.label}".rstrip()
-    Assert(fits, f"{said} is out of range for {dtype}", range=True)
+    Assert(fits, f"{said} is out of range for {dtype}", WIDER)
+
+
+WIDER = "pass it as np.int64(...), which widens the result, or pass a number that fits"
 
 
 def number(x: float, dtype: DType) -> Array:

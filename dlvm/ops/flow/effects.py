@@ -12,13 +12,11 @@ from dlvm.ir.interpret import Interpreter
 from dlvm.ir.taps import Line, record
 from dlvm.ops.families import Effect
 
-WIDER = "pass it as np.int64(...), which widens the result, or pass a number that fits"
-
 
 class Assert(Effect):
     """End the call with an error at the user's line unless the condition holds.
 
-    With ``range`` the condition is that a Python integer fits an element type.
+    With a ``remedy`` the error is that of a Python integer that is out of range.
     """
 
     name = "assert"
@@ -26,7 +24,7 @@ class Assert(Effect):
     nondifferentiable = "it has no result"
     condition: Value
     message: str
-    range: bool = False
+    remedy: str = ""
 
     def infer(self) -> tuple[TensorType, ...]:
         """No result, from a scalar bool."""
@@ -41,8 +39,8 @@ class Assert(Effect):
 
     def error(self) -> UserError:
         """The error of a call in which the condition does not hold."""
-        if self.range:
-            return NumberOutOfRange(self.message, origin=self.origin, remedy=WIDER)
+        if self.remedy:
+            return NumberOutOfRange(self.message, origin=self.origin, remedy=self.remedy)
         return AssertionFailed(self.message, origin=self.origin)
 
 

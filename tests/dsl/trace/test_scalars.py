@@ -140,3 +140,20 @@ def test_seeds_and_steps_of_random_numbers_may_be_any_integer():
         found = dlvm.function(drawn)(seed, step)
         np.testing.assert_array_equal(found, dlvm.function(lambda s=seed, t=step: drawn(s, t))())
         np.testing.assert_array_equal(found, drawn(seed, step))
+
+
+def test_a_negative_power_of_integers_is_refused():
+    def power(x, n):
+        return x**n
+
+    ints = np.array([1, 2], np.int32)
+    for call in (dlvm.function(power), lambda x, n: dlvm.function(lambda x: power(x, n))(x)):
+        np.testing.assert_array_equal(call(ints, 3), [1, 8])
+        with pytest.raises(ValueError, match="negative integer power"):
+            call(ints, -1)
+    np.testing.assert_array_equal(dlvm.function(power)(ints.astype(float), -1), [1, 0.5])
+
+
+def test_what_a_call_refuses_a_static_argument_takes():
+    scaled = dlvm.function(lambda x, n: x * n, static="n")
+    np.testing.assert_array_equal(scaled(np.ones(2), 2**70), [2.0**70] * 2)
