@@ -65,10 +65,28 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     return fresh(element(x, target))
 
 
-@public("_as_int")
-def as_int(x: Tensor) -> Tensor:
-    """A Python bool as the Python int 0 or 1."""
-    return fresh(element(x, I64), weak=True)
+def as_python(name: str, *xs: Any) -> tuple[Any, ...]:
+    """The operands of an operator, in which Python bools alone are the Python ints 0 and 1.
+
+    Beside an array a Python bool has the type bool, as in NumPy.
+    """
+    python = all(type(x) in PYTHON or (isinstance(x, Tensor) and x.weak) for x in xs)
+    if not python or (name in OF_BOOLS and all(map(_is_truth, xs))):
+        return xs
+    return tuple(
+        fresh(element(x, I64), weak=True) if isinstance(x, Tensor) and _is_truth(x) else x
+        for x in xs
+    )
+
+
+def _is_truth(x: Any) -> bool:
+    return x.element is BOOL if isinstance(x, Tensor) else type(x) is bool
+
+
+PUBLIC["_as_python"] = as_python
+PYTHON = (bool, int, float)
+OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+"""Operators of two Python bools that Python does not compute as ints."""
 
 
 @public("asarray", views="copy", device=True)

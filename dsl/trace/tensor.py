@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEXT
 from dlvm.dsl.words.views import Reshaped, row_major
-from dlvm.ir import BOOL, Dim, DType, TensorType, Value
+from dlvm.ir import Dim, DType, TensorType, Value
 
 from .mistakes import (
     no_attribute,
@@ -55,36 +55,16 @@ class Step(Protocol):
 
 def _binary(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
-        return named(name)(*_numbers(name, self, other))
+        return named(name)(*named("_as_python")(name, self, other))
 
     return operator
 
 
 def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
-        return named(name)(*_numbers(name, other, self))
+        return named(name)(*named("_as_python")(name, other, self))
 
     return operator
-
-
-def _numbers(name: str, *xs: Any) -> tuple[Any, ...]:
-    """The operands of an operator, in which Python bools alone are the Python ints 0 and 1.
-
-    Beside an array a Python bool has the type bool, as in NumPy.
-    """
-    python = all(type(x) in PYTHON or (isinstance(x, Tensor) and x.weak) for x in xs)
-    if not python or (name in OF_BOOLS and all(map(_is_truth, xs))):
-        return xs
-    return tuple(named("_as_int")(x) if isinstance(x, Tensor) and _is_truth(x) else x for x in xs)
-
-
-def _is_truth(x: Any) -> bool:
-    return x.element is BOOL if isinstance(x, Tensor) else type(x) is bool
-
-
-PYTHON = (bool, int, float)
-OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
-"""Operators of two Python bools that Python does not compute as ints."""
 
 
 def _unary(name: str) -> Callable[[Tensor], Any]:
@@ -96,7 +76,7 @@ def _unary(name: str) -> Callable[[Tensor], Any]:
 
 def _signed(name: str) -> Callable[[Tensor], Any]:
     def operator(self: Tensor) -> Any:
-        return named(name)(*_numbers(name, self))
+        return named(name)(*named("_as_python")(name, self))
 
     return operator
 
@@ -104,7 +84,7 @@ def _signed(name: str) -> Callable[[Tensor], Any]:
 def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
         if not self.shape:
-            return named(name)(*_numbers(name, self, other))
+            return named(name)(*named("_as_python")(name, self, other))
         named("_assign_in_place")(self, named(name)(self, other))
         return self
 
