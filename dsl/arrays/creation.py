@@ -138,7 +138,7 @@ def linspace(
 ) -> Any:
     """``num`` numbers from ``start`` to ``stop``, evenly apart; both may be arrays."""
     if isinstance(num, Tensor):
-        operator.index(num)  # the error that says where sizes come from
+        num = operator.index(num)  # the error that says where sizes come from
     if isinstance(num, int) and num < 0:
         raise ShapeError(f"expected at least 0 numbers, found num={num}")
     start, stop = staged(start), staged(stop)
