@@ -153,13 +153,16 @@ def vector_norm(
     The derivative of a norm is 0 where all elements are, the least of its slopes there.
     """
     x = _floats(x)
+    dtype = xp.asarray(x).dtype
+    if dtype.itemsize == 2:  # squares of 16-bit floats overflow: rounded once, at the end
+        wide = vector_norm(xp.astype(x, "f32"), axis=axis, keepdims=keepdims, ord=ord)
+        return xp.astype(wide, dtype)
     size = xp.abs(x)
     if ord == math.inf:
         return xp.max(size, axis=axis, keepdims=keepdims, initial=0.0)
     if ord == -math.inf:
         return xp.negative(xp.max(xp.negative(size), axis=axis, keepdims=keepdims))
     if ord == 0:
-        dtype = xp.asarray(x).dtype
         return xp.sum(xp.astype(xp.not_equal(x, 0), dtype), axis=axis, keepdims=keepdims)
     if ord == 1:
         return xp.sum(size, axis=axis, keepdims=keepdims)

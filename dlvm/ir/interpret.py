@@ -18,6 +18,7 @@ import numpy as np
 
 from dlvm.base.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
 from dlvm.base.floating import standard_mode
+from dlvm.base.handlers import raised_by_handler
 
 from .core import Function, Op, Value, as_tuple
 from .dims import evaluate
@@ -103,6 +104,8 @@ class Interpreter:
         except (CompilerError, MemoryError):
             raise
         except Exception as error:
+            if raised_by_handler(error):
+                raise
             raise _wrong(op, f"the reference of {op.name} raised {error!r}") from error
         types = op.result_types
         if len(checked) != len(types) or not all(map(self.fits, checked, types)):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dlvm.base.errors import CompilerError, UserError
+from dlvm.base.handlers import raised_by_handler
 from dlvm.ir import Array, Module
 from dlvm.passes import INSERTED, Pass, author, may_refuse
 
@@ -28,6 +29,8 @@ def guarded(
     except MemoryError:
         raise
     except Exception as error:
+        if raised_by_handler(error):
+            raise
         told = isinstance(error, CompilerError) and error.reproducer is not None
         refused = isinstance(error, UserError) and (error.refused or may_refuse(stage, error))
         if isinstance(error, UserError):  # earlier stages run inside, under their own guards

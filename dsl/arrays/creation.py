@@ -84,6 +84,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
 @public("arange", device=True)
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     """``start, start + step, ...`` below ``stop``; whole sizes may be symbolic."""
+    start, stop, step = map(_number, (start, stop, step))
     begin, end = (0, start) if stop is None else (start, stop)
     for given in (begin, end, step):
         if isinstance(given, Tensor):
@@ -100,6 +101,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     counted = fresh(Iota(count, target))
     scaled = counted if step == 1 else counted * step
     return scaled if isinstance(begin, int) and begin == 0 else scaled + begin
+
+
+def _number(x: Any) -> Any:
+    """A number of NumPy's, or an array of no axes, as a number of Python's."""
+    return x.item() if isinstance(x, np.ndarray | np.generic) and x.ndim == 0 else x  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _fractional(begin: Any, end: Any, step: Any, dtype: DType) -> Tensor:
@@ -131,6 +137,10 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """``num`` numbers from ``start`` to ``stop``, evenly apart; both may be arrays."""
+    if isinstance(num, Tensor):
+        num = operator.index(num)  # the error that says where sizes come from
+    if isinstance(num, int) and num < 0:
+        raise ShapeError(f"expected at least 0 numbers, found num={num}")
     start, stop = staged(start), staged(stop)
     common_type = common((kind_of(start), kind_of(stop), float))
     target = common_type if dtype is None else known_dtype(dtype)
@@ -161,8 +171,10 @@ def logspace(
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, axis: int = 0) -> Any:
     """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before."""
     start, stop = staged(start), staged(stop)
+    common_type = common((kind_of(start), kind_of(stop), float))
+    start, stop = (fresh(element(v, common_type)) for v in (start, stop))
     sign, log = named("sign")(start), named("log")
-    low, high = (log(named("abs")(v)) for v in (start, stop))
+    low, high = (log(sign * v) for v in (start, stop))  # no number between two of unlike signs
     found = named("exp")(linspace(low, high, num, endpoint, axis=0))
     found = sign * found
     first = named("arange")(num)[(slice(None), *(None,) * (found.ndim - 1))]

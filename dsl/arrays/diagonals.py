@@ -12,7 +12,7 @@ from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.operands import fresh, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
-from dlvm.ir import Dim, zeros
+from dlvm.ir import Dim, Expr, zeros
 from dlvm.ir.dims import maximum, minimum
 from dlvm.ops import Broadcast, Diagonal, Iota, Pad, Slice
 
@@ -64,14 +64,19 @@ def diagflat(x: Any, k: int = 0) -> Any:
 def tril(x: Any, k: int = 0) -> Any:
     """Zeros right of the diagonal that lies ``k`` right of the main one."""
     x = _matrix(x, "tril")
-    return where(_right_of(*x.type.shape[-2:]) <= k, x, fresh(zeros(x.type)))
+    return where(_right_of(*x.type.shape[-2:]) <= _whole(k), x, fresh(zeros(x.type)))
 
 
 @public("triu")
 def triu(x: Any, k: int = 0) -> Any:
     """Zeros left of the diagonal that lies ``k`` right of the main one."""
     x = _matrix(x, "triu")
-    return where(_right_of(*x.type.shape[-2:]) >= k, x, fresh(zeros(x.type)))
+    return where(_right_of(*x.type.shape[-2:]) >= _whole(k), x, fresh(zeros(x.type)))
+
+
+def _whole(k: Any) -> Any:
+    """Which diagonal: a whole number, or a size or staged value that stands for one."""
+    return k if isinstance(k, Tensor | Expr) else operator.index(k)
 
 
 def _matrix(x: Any, name: str) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError, ShapeError, TraceError
+from dlvm.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.kinds import shown
@@ -85,6 +85,14 @@ class At:
 
     def __getitem__(self, index: Any) -> At:
         return At(self._x, index)
+
+    @facing_users
+    def __setitem__(self, index: Any, new: Any) -> None:
+        raise ArgumentError(
+            "x.at[i] can't be assigned into: it makes a changed copy",
+            origin=user_origin(),
+            remedy="write x = x.at[i].set(v)",
+        )
 
     @facing_users
     def set(self, new: Any, mode: str = "error") -> Any:

@@ -14,6 +14,7 @@ from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import broadcast_shapes as stretched
 from dlvm.dsl.trace.operands import (
+    element,
     fresh,
     plain,
     shape_of,
@@ -25,7 +26,7 @@ from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import Reordered, Reshaped
-from dlvm.ir import Array, Dim, Expr
+from dlvm.ir import I64, Array, Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 
@@ -287,7 +288,7 @@ def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
 @public("unravel_index")
 def unravel_index(indices: Any, shape: Any) -> Any:
     """The place along each axis of ``shape`` of elements that are counted in row-major order."""
-    rest, places = staged(indices), list[Any]()
+    rest, places = fresh(element(staged(indices), I64)), list[Any]()
     for size in reversed(sizes(shape)):
         places.append(rest % size)
         rest = rest // size

@@ -12,6 +12,7 @@ import numpy as np
 
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
+from dlvm.base.handlers import raised_by_handler
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
@@ -213,7 +214,8 @@ class Compiled:
         except (MemoryError, RecursionError, OSError):
             raise
         except Exception as error:
-            if isinstance(error, CompilerError) and error.reproducer is not None:
+            told = isinstance(error, CompilerError) and error.reproducer is not None
+            if told or raised_by_handler(error):
                 raise
             raise (road or self.road).failed(error, arrays) from error
 

@@ -6,7 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dlvm.base.errors import ArgumentError
 from dlvm.dsl.state.guards import brief
+from dlvm.dsl.trace.kinds import shown
+from dlvm.dsl.words.origins import user_origin
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -46,6 +49,12 @@ class Explanation:
         """Collects what every program of a function knows; with ``laws`` also which laws would
         help.
         """
+        if not isinstance(laws, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"{name}.explain: laws: expected True or False, found {shown(laws)}",
+                origin=user_origin(),
+                remedy=f"call {name} with the arguments first, then write {name}.explain()",
+            )
         from dlvm.opt.kernels.borders import borders
         from dlvm.opt.laws.licensing import fast_laws
 

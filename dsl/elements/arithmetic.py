@@ -214,6 +214,9 @@ def round(x: Any, decimals: int = 0) -> Any:
         return x if decimals >= 0 else _round_integer(x, 10.0**-decimals)
     if decimals == 0:
         return apply(Round, x)
+    if x.element.compute is not x.element:  # 16-bit floats overflow on the way
+        wide = round(fresh(element(x, x.element.compute)), decimals)
+        return fresh(element(wide, x.element))
     unit = 10.0 ** abs(decimals)
     grow, shrink = (Mul, Div) if decimals > 0 else (Div, Mul)
     return apply(shrink, apply(Round, apply(grow, x, unit)), unit)

@@ -84,17 +84,17 @@ def var(
     Divided by the number of elements less ``correction`` (``ddof`` in NumPy).
     """
     refuse_out(out)
-    x = staged(x)
-    target = _target(x, dtype)
-    note_widening("var", (x,), (target,))
-    found = _variance(
-        fresh(element(x, target.compute)),
-        axis,
-        where,
-        keepdims,
-        ddof if correction is None else correction,
+    target = _target(x := staged(x), dtype)
+    correction = ddof if correction is None else correction
+    return fresh(
+        element(_wide_variance("var", x, target, axis, where, keepdims, correction), target)
     )
-    return fresh(element(found, target))
+
+
+def _wide_variance(name: str, x: Tensor, target: DType, *how: Any) -> Tensor:
+    """The variance in the type in which the target's arithmetic is done."""
+    note_widening(name, (x,), (target,))
+    return _variance(fresh(element(x, target.compute)), *how)
 
 
 def _variance(x: Tensor, axis: Any, where: Any, keepdims: bool, correction: Any) -> Tensor:
@@ -109,12 +109,22 @@ def _variance(x: Tensor, axis: Any, where: Any, keepdims: bool, correction: Any)
 
 
 @public("std")
-def std(*args: Any, **options: Any) -> Any:
+def std(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
     """The square root of the variance; see ``var``. Its derivative is 0 where all are equal."""
-    return root(var(*args, **options))
-
-
-std.__signature__ = inspect.signature(var)  # type: ignore[attr-defined]
+    refuse_out(out)
+    target = _target(x := staged(x), dtype)
+    correction = ddof if correction is None else correction
+    found = root(_wide_variance("std", x, target, axis, where, keepdims, correction))
+    return fresh(element(found, target))
 
 
 @public("average")

@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from dlvm.base.errors import CallError, CompilerError, DlvmError, UserError
+from dlvm.base.handlers import raised_by_handler
 from dlvm.dsl.words.calling import BOUNDARIES, known_as, misfit, of_numpy, remedy, usage
 from dlvm.dsl.words.origins import (
     CALLER,
@@ -87,7 +88,7 @@ def faced(
         shows_argument = fn is not None and "\n" in error.message  # such as an array for a mode
         wrong = unlike(name, fn, args, kwargs) if fn is not None and shows_argument else None
         return _told(wrong or error, name, fn, args)
-    if hasattr(error, DECIDED):
+    if hasattr(error, DECIDED) or raised_by_handler(error):
         return _of_the_user(error)
     if not isinstance(error, CompilerError):
         if fn is not None and (wrong := _wrong_call(error, name, fn, args, kwargs)) is not None:

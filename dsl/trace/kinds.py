@@ -257,9 +257,11 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def as_int(x: Any) -> Any:
-    """A count in which whole numbers that NumPy has computed are Python's."""
+    """A count in which whole numbers and 0-d arrays of NumPy's are whole numbers of Python's."""
     if type(x) in (list, tuple):
         return type(x)(map(as_int, x))
+    if type(x) is np.ndarray and x.ndim == 0 and x.dtype.kind in "iu":
+        return int(x)
     return int(x) if isinstance(x, np.integer) else x  # pyright: ignore[reportUnknownArgumentType]
 
 

@@ -239,7 +239,7 @@ def no_attribute(x: Tensor, name: str, known: Sequence[str]) -> StagedAttributeE
         f"{x.describe()}: a staged array has no {name!r}",
         origin=user_origin(),
         remedy=there
-        or (near and f"did you mean {near!r}?")
         or meant
+        or (near and f"did you mean {near!r}?")
         or "dir(dlvm) lists the functions there are",
     )

@@ -90,7 +90,9 @@ def given(leaf: Any, label: str) -> Any:
         raise TraceError(
             f"{label} is {leaf!r:.40} of type {type(leaf).__name__}, not an array or a number",
             origin=user_origin(),
-            remedy=f"pass arrays, or make it part of the code: static=({name!r},)",
+            remedy=f"pass np.asarray(sorted({label}))"
+            if isinstance(leaf, set | frozenset)
+            else f"pass arrays, or make it part of the code: static=({name!r},)",
         ) from None
 
 

@@ -36,7 +36,8 @@ def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
 def unknown(module: str, name: str, has: Iterable[str] = ()) -> UnknownName:
     """The error for a name that a module of dlvm does not have."""
     there = f"write dlvm.{name}" if module != "dlvm" and _is_there(name) else None
-    remedy = there or instead(name) or near(name, {f"{module}.{n}": n for n in has})
+    advice = ADVICE.get(f"{module.removeprefix('dlvm.')}.{name}")
+    remedy = there or advice or instead(name) or near(name, {f"{module}.{n}": n for n in has})
     return UnknownName(
         f"module {module!r} has no attribute {name!r}",
         origin=user_origin(),

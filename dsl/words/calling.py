@@ -77,6 +77,8 @@ def remedy(text: str | None, fn: Callable[..., Any], kwargs: Mapping[str, Any]) 
         free = [n for n in signature.parameters if n not in kwargs]
         meant = KEYWORDS.get(word)
         meant = meant if meant in free else closest(word, free)
+        if meant and meant == KEYWORDS.get(word):
+            return f"write {meant}= instead of {word}="
         change = f"write {meant}= instead of {word}=" if meant else f"leave out {word}="
         return f"{change}: {text}" if text else change
     return text

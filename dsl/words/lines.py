@@ -411,6 +411,17 @@ def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
     return not takes_staged and not makes_arrays and lookup(str(OURS.get(name, name))) is not None
 
 
+def _is_truth(node: ast.expr) -> bool:
+    """Whether an expression is a truth by its form; ``~`` of a float is an error."""
+    match node:
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+        case ast.UnaryOp(op=ast.Not()) | ast.Compare():
+            return True
+        case _:
+            return False
+
+
 class _Joined(ast.NodeTransformer):
     """``a and not b`` as ``(a) & ~(b)``, which staged values understand."""
 
@@ -424,7 +435,8 @@ class _Joined(ast.NodeTransformer):
         """``not``."""
         if not isinstance(node.op, ast.Not):
             return node
-        return ast.Name(f"~({ast.unparse(self.visit(node.operand))})")
+        truth, text = _is_truth(node.operand), ast.unparse(self.visit(node.operand))
+        return ast.Name(f"~({text})" if truth else f"dlvm.logical_not({text})")
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """``a < b < c``, and ``a in b``."""

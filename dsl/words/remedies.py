@@ -45,6 +45,7 @@ OURS = {
     "tree_unflatten": "tree.unflatten",
     "cat": "concat",
     "unsqueeze": "expand_dims",
+    "expit": "sigmoid",
     "permute": "permute_dims",
     "view": "reshape",
     "clone": "copy",
@@ -124,6 +125,7 @@ ADVICE = {
     "at": "write x = x.at[i].set(v)",
     "outer": "broadcast: the function of x[:, None] and y[None, :]",
     **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
+    "tree.reduce": "write functools.reduce(f, dlvm.tree.leaves(tree))",
     # options of NumPy's functions
     "where=": "choose afterwards: dlvm.where(mask, result, otherwise)",
     "dtype=": "convert the operands: x.astype(dtype)",

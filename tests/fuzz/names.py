@@ -15,6 +15,7 @@ import numpy as np
 import dlvm
 from dlvm.base.errors import UserError
 from dlvm.testing import gradcheck
+from tests.names import zero_d
 from tests.names.forms import FLOATS, Form, forms_of, leaves, public_names
 from tests.names.judging import called, has_meaning, judged, may_refuse
 from tests.names.slopes import has_slopes, is_float, of_floats
@@ -61,6 +62,18 @@ def judge(seed: int, current: Path) -> None:
             _values(form)
             if ordinary and form.name not in NO_SLOPE and form.name not in CONSTANT:
                 _slopes(form)
+    _without_axes(random.Random(seed))
+
+
+def _without_axes(rng: random.Random) -> None:
+    """One parameter of the call given as an array without axes, staged or not."""
+    form = rng.choice(forms_of(rng.choice(NAMES)))
+    every = list(zero_d.variants(form))
+    if not every:  # its parameters are all operands
+        return
+    said, changed = rng.choice(every)
+    if wrong := zero_d.fault(said, changed, staged=rng.random() < 0.5):
+        raise Wrong(wrong)
 
 
 def _values(form: Form) -> None:

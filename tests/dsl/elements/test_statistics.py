@@ -57,6 +57,15 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
+def test_halves_do_not_overflow_between_the_operations_of_one_function():
+    x, y = np.array([3e4], np.float16), np.array([-300, 300], np.float16)
+    assert dlvm.round(x, 1) == x and dlvm.std(y) == 300
+    norm = dlvm.linalg.vector_norm(y)
+    assert norm == np.float16(300 * 2**0.5) and norm.dtype == np.float16
+    found = dlvm.function(lambda x, y: (dlvm.round(x, 1), dlvm.std(y)))(x, y)
+    assert found[0] == x and found[1] == 300
+
+
 @pytest.mark.parametrize("axis", [None, 1, (0, -1)], ids=str)
 @pytest.mark.parametrize("name", ["min", "max", "any", "all", "var", "std", "ptp", "prod"])
 def test_over_axes(name, axis):

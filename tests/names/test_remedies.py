@@ -1,0 +1,159 @@
+"""Remedies are typed in by a machine: the code that an error shows replaces what was refused.
+
+The code is taken from the message, never from the table. The program with the code in it is staged,
+and its result is compared with what NumPy gives for the program that was meant.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.base.errors import UserError
+
+from .shown import remedies
+
+X = np.array([3.0, 0.0, 2.0])
+Y = np.array([10.0, 20.0, 30.0])
+SEEN = {"np": np, "dlvm": dlvm, "functools": functools, "Y": Y, "f": lambda a, b: a + b}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A wrong body, how the code of its message is put into a right one, and NumPy's answer.
+
+    ``body`` is the text of a function's body of the parameters ``x`` and ``i``. In ``right``
+    ``{code}`` is the code that the message shows, after ``write``, ``pass`` or ``call``.
+    """
+
+    body: str
+    right: str
+    answer: Any
+    args: tuple[Any, ...] = (X, np.array(1))
+
+
+TYPED = (
+    Typed("return not x[1]", "return {code}", True),
+    Typed("return not (x[0] > 5)", "return {code}", True),
+    Typed("return 1.0 if not x[1] else 2.0", "return {code}", 1.0),
+    Typed("return Y[i]", "return {code}", 20.0),
+    Typed("return float(x[0])", "return {code}", 3.0),
+    Typed("return int(x[0])", "return {code}", 3),
+    Typed("return max(x[0], x[2])", "return {code}", 3.0),
+    Typed("return x.item()", "return {code}", X),
+    Typed("return x.unsqueeze(0)", "return {code}(x, 0)", X[None]),
+    Typed("return dlvm.unsqueeze(x, 0)", "return {code}(x, 0)", X[None]),
+    Typed("return x.sum(dim=0)", "return x.sum({code}0)", 5.0),
+    Typed("return dlvm.sum(x, dim=0)", "return dlvm.sum(x, {code}0)", 5.0),
+    Typed(
+        "tree = [x, x]\n    return dlvm.tree.reduce(f, tree)",
+        "tree = [x, x]\n    return {code}",
+        X + X,
+    ),
+    Typed(
+        "v = 5\n    x.at[i] = v\n    return x",
+        "v = 5\n    {code}\n    return x",
+        np.array([3.0, 5, 2]),
+    ),
+    Typed("return dlvm.concatenate([x, x])", "return {code}([x, x])", np.concatenate([X, X])),
+    Typed("return np.array([x, x])", "a = b = x\n    return {code}", np.stack([X, X])),
+    Typed("return np.nancumsum(x)", "return {code}", np.cumsum(X)),
+    Typed("return np.add.accumulate(x)", "return {code}", np.cumsum(X)),
+    Typed("return np.maximum.reduce(x)", "return {code}", 3.0),
+    Typed(
+        "return dlvm.reshape(x, (3, 1), order='F')",
+        "shape = (3, 1)\n    return {code}",
+        X[:, None],
+    ),
+    Typed("return dlvm.arange(0.0, dlvm.inf)", "return {code}", np.arange(0.0, 1.0, 0.1)),
+    Typed("return dlvm.linalg.matrix_norm(x)", "return {code}(x)", np.linalg.norm(X)),
+    Typed("return dlvm.bincount(x)", "return dlvm.bincount({code}, length=4)", [1, 0, 1, 1]),
+    Typed("return dlvm.split(x, 2)", "return {code}(x, 2)[0]", X[:2]),
+    Typed("return x.astype(int) ** -1", "x = x + 1\n    return {code}", 1 / (X + 1)),
+)
+
+
+def program(body: str) -> Callable[..., Any]:
+    """A function of ``x`` and ``i`` whose text can be read, as the remedies read it."""
+    import linecache
+
+    name = f"<typed {hash(body)}>"
+    text = f"def program(x, i):\n    {body}\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    found = dict(SEEN)
+    exec(compile(text, name, "exec"), found)
+    return found["program"]
+
+
+def code_of(message: str) -> str:
+    """The code that a message shows: what follows its verb, up to the words around it."""
+    (remedy,) = re.findall(r"help: (.*)", message)
+    code = re.sub(r"^(write|pass|call|give finite numbers:|[a-z ]+ first:) (return )?", "", remedy)
+    code = re.sub(r"^flatten and convert it: ", "", code)
+    return re.split(
+        r" instead of |, without |, with | for (one array|the order)| takes | makes ", code
+    )[0]
+
+
+def message(case: Typed) -> str:
+    """What the wrong program of a case is told."""
+    with pytest.raises(UserError) as caught:
+        dlvm.function(program(case.body))(*case.args)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", TYPED, ids=lambda c: c.body.splitlines()[-1].strip())
+def test_the_code_of_a_remedy_gives_what_numpy_gives(case: Typed):
+    text = message(case)
+    right = program(case.right.replace("{code}", code_of(text)))
+    found = dlvm.function(right)(*case.args)
+    assert np.array_equal(found, case.answer), f"{text}\n{found}"
+
+
+def test_a_set_is_passed_as_the_array_that_its_message_shows():
+    given = {2.0, 1.0}
+    with pytest.raises(UserError) as caught:
+        dlvm.function(lambda x: x * 2)(given)  # type: ignore[arg-type]
+    array = eval(code_of(str(caught.value)), {"np": np, "x": given})
+    assert np.array_equal(dlvm.function(lambda x: x * 2)(array), [2.0, 4.0])
+
+
+def test_a_staged_number_of_samples_is_made_static_as_its_message_says():
+    def f(n: Any) -> Any:
+        return dlvm.linspace(0, 1, n)
+
+    with pytest.raises(UserError) as caught:
+        dlvm.function(f)(3)
+    (option,) = re.findall(r"static=\(.*?\)", str(caught.value))
+    found = eval(f"dlvm.function({option})(f)(3)", {"dlvm": dlvm, "f": f})
+    assert np.array_equal(found, np.linspace(0, 1, 3))
+
+
+def test_each_remedy_with_code_is_typed_in_or_listed():
+    told = [m.partition("help: ")[2] for m in map(message, TYPED)]
+    listed = LISTED.read_text("utf8").splitlines()[HEADER:]
+    found = sorted({r for r in remedies() if not _is_typed(r, told)})
+    unknown = [r for r in found if r not in listed]
+    assert not unknown, "type these in, or list them in untyped.txt:\n" + "\n".join(unknown)
+    typed = [r for r in listed if r not in found]
+    assert not typed, "take these out of untyped.txt:\n" + "\n".join(typed)
+
+
+def _is_typed(remedy: str, told: list[str]) -> bool:
+    """Whether a message of the table has the remedy, of which it has filled in the holes."""
+    forms = remedy.partition(": ")[2].split(" | ")
+    exact = (".+".join(map(re.escape, f.split("{}"))) for f in forms if re.search(r"\w", f))
+    return any(re.match(pattern, text) for pattern in exact for text in told)
+
+
+LISTED = Path(__file__).with_name("untyped.txt")
+HEADER = 3
+"""Lines of the list that say what it is."""
