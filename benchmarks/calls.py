@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import timeit
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,31 @@ BIG = 16_000_000
 def array() -> Any:
     """A small array."""
     return np.ones(SMALL, np.float32)
+
+
+PACKAGE = """
+class Model:
+    def __init__(self, leaves):
+        self.rates = [1.0] * (leaves // 2)
+        self.layers = [{"w": 1.0} for _ in range(leaves - leaves // 2)]
+
+    def __call__(self, x):
+        for rate in self.rates:
+            x = x if rate > 0 else -x
+        return x if all(layer["w"] > 0 for layer in self.layers) else -x
+"""
+"""A module that counts as a part of an installed package; a leaf is a number that a call reads."""
+
+
+def installed_model(leaves: int) -> Callable[[], Any]:
+    """A call of a function that captures a model of an installed class."""
+    module = types.ModuleType("foreign_model")
+    module.__file__ = "/usr/lib/python3/site-packages/foreign_model.py"
+    sys.modules[module.__name__] = module
+    exec(compile(PACKAGE, module.__file__, "exec"), module.__dict__)
+    model, x = module.__dict__["Model"](leaves), array()
+    f = dlvm.function(lambda x: model(x) + 1)
+    return lambda: f(x)
 
 
 def contenders() -> dict[str, Callable[[], Any]]:
@@ -44,6 +71,8 @@ def contenders() -> dict[str, Callable[[], Any]]:
         found[f"{n} arrays, one result, compiled"] = lambda c=compiled, arrays=arrays: c(*arrays)
     captured = dlvm.function(lambda x: x + w)
     found["1 array and a captured one"] = lambda: captured(x)
+    for leaves in (10, 1000):
+        found[f"a captured model of {leaves} leaves"] = installed_model(leaves)
     scaled = dlvm.function(lambda x, rate: x * rate)
     found["1 array and a Python float"] = lambda: scaled(x, 0.5)
     named = dlvm.function(lambda x, rate, kind: x * rate, static=("kind",))

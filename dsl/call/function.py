@@ -371,7 +371,7 @@ def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[A
 
 def cells_of(fn: Any) -> list[Any]:
     """A function and the values of its closure; while these are the same, so is its trace."""
-    from dlvm.dsl.state.captures import filled
+    from dlvm.dsl.state.places import filled
 
     cells = getattr(fn, "__closure__", None) or ()
     return [fn, *(cell.cell_contents if filled(cell) else None for cell in cells)]

@@ -26,6 +26,7 @@ from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import captured_functions, node_kinds
 from dlvm.dsl.trace.warned import unrolled, warned
+from dlvm.ir import Array
 
 from .compiled import Compiled
 from .recursion import identity
@@ -239,18 +240,21 @@ class Programs:
             program, captures, inputs = self._trace_once(signature, arguments)
             if captures.check(self.source.label, again):
                 break
+        if held := captures.still_held(program.trace.is_known):
+            program, captures, inputs = self._trace_once(signature, arguments, held)
+            captures.check(self.source.label, again=True)
         captures.tell(self.source.label, self._told)
         unrolled(self.source.label, program.module, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 
     def _trace_once(
-        self, signature: Signature, arguments: Arguments
+        self, signature: Signature, arguments: Arguments, adopted: Sequence[Array] = ()
     ) -> tuple[Program, Captures, list[Input]]:
         source, tree = self.source, signature.tree
         kinds = node_kinds(arguments.values)
         roots = [*source.roots, *captured_functions(arguments.values)]
-        captures = Captures(roots, dict(arguments.static), not kinds, kinds)
+        captures = Captures(roots, dict(arguments.static), not kinds, kinds, adopted)
         types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
         trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))

@@ -11,7 +11,6 @@ user's; the code of those is read like that of other functions.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -19,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.dsl.trace.scopes import is_array
-
 from .guards import CONTAINERS
-from .places import Attribute, Derived, Held, Item, Read
+from .homes import class_is_read, is_ours, is_read
+from .places import Attribute, Derived, Held, Item, Read, is_numeric
 from .seen import Scalar, Seen, Use
 from .things import (
     ANY,
@@ -44,39 +42,6 @@ from .things import (
 UNKNOWN = only(ANY)
 _DEPTH = 32
 _META = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "device"}
-UNREAD = {
-    *sys.stdlib_module_names,
-    "numpy",
-    "dlvm",
-    "optree",
-    "ml_dtypes",
-    "llvmlite",
-    "scipy",
-} - {"__main__"}
-_known: dict[str, bool] = {}
-
-
-def is_known_code(space: Any) -> bool:
-    """Whether the code of a module (given as a module or as its globals) is read.
-
-    That of Python's library is not, nor that of an installed package, unless one of its functions
-    was staged.
-    """
-    names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
-    module = str(names.get("__name__", ""))
-    if module not in _known:
-        file = str(names.get("__file__", ""))
-        installed = "site-packages" in file or "dist-packages" in file
-        _known[module] = module.partition(".")[0] not in UNREAD and not installed
-    return _known[module]
-
-
-def know_package(fn: Any) -> None:
-    """Marks the package of a staged function as one whose code is read."""
-    module = str(getattr(fn, "__module__", None) or "")
-    top = module.partition(".")[0]
-    if top not in UNREAD and not _known.get(module):
-        _known.update({n: True for n in [*sys.modules] if n.partition(".")[0] == top})
 
 
 class Attributes(ABC):
@@ -155,6 +120,8 @@ class Attributes(ABC):
 
     def is_container(self, value: Any) -> bool:
         """Whether its items are places."""
+        if isinstance(value, np.ndarray):
+            return value.dtype == object
         if not isinstance(value, CONTAINERS):
             return False
         return not isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) or (
@@ -165,21 +132,12 @@ class Attributes(ABC):
         """Letters for what a value may be: staged (s), of Python or NumPy (h), anything (a)."""
         out: set[str] = set()
         for t in flat(value):
-            plain = isinstance(t, Place) and (isinstance(t.value, Scalar) or is_array(t.value))
+            plain = isinstance(t, Place) and (isinstance(t.value, Scalar) or is_numeric(t.value))
             out.add("s" if t is STAGED else "h" if t is HOST or plain else "a")
         return out
 
     def _is_array(self, t: Any) -> bool:
-        return isinstance(t, Place) and is_array(t.value)
-
-    def home_of(self, value: Any) -> str:
-        """The package of a function or object: its first name."""
-        if isinstance(value, np.ufunc):
-            return "numpy"
-        if isinstance(value, types.FunctionType):
-            return str(value.__globals__.get("__name__", "")).partition(".")[0]
-        module = getattr(value, "__module__", None) or type(value).__module__
-        return str(module).partition(".")[0]
+        return isinstance(t, Place) and is_numeric(t.value)
 
     # -- attributes --------------------------------------------------------------------------------
 
@@ -203,7 +161,11 @@ class Attributes(ABC):
 
     def _of_place(self, site: Site, place: Place, name: str) -> Value:
         value = place.value
-        if is_array(value):
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            self.hand(site, [only(place)])
+        if isinstance(value, Scalar | np.ndarray) and _of_its_own(value, name):
+            return self._of_object(site, place, name)
+        if is_numeric(value):
             return self._of_array(site, place, name)
         if isinstance(value, Scalar):
             return only(HOST)
@@ -219,10 +181,6 @@ class Attributes(ABC):
     def _own(self, place: Place, name: str) -> Value | None:
         own = getattr(place.value, "__dict__", {})
         return self.inner(place, name, own[name]) if name in own else None
-
-    def has(self, place: Place, name: str) -> bool:
-        """Whether an object itself has an attribute."""
-        return name in getattr(place.value, "__dict__", {})
 
     def _of_array(self, site: Site, place: Place, name: str) -> Value:
         if name in _META:
@@ -240,7 +198,7 @@ class Attributes(ABC):
 
     def _of_module(self, site: Site, place: Place, name: str) -> Value:
         module: Any = place.value
-        if is_known_code(module):
+        if is_read(module):
             found = self._own(place, name)
             return UNKNOWN if found is None else found
         try:
@@ -272,9 +230,9 @@ class Attributes(ABC):
             )
         if isinstance(static, staticmethod | types.FunctionType):
             return only(self._function(place, name, getattr(static, "__func__", static), ""))
-        if hasattr(static, "__get__") and not self._is_ours(static):
+        if hasattr(static, "__get__") and not is_ours(static):
             return only(Method(place, name))
-        if not is_known_code(sys.modules.get(home.__module__)):
+        if not class_is_read(home):
             return only(
                 self.place((place, name), name, Attribute(place.read, name), static, 0, True)
             )
@@ -285,12 +243,9 @@ class Attributes(ABC):
         read: Read = Attribute(place.read, name)
         read = Attribute(read, inside) if inside else read
         path = f"{place.path}.{name}" if place.path else name
-        if not place.known and is_known_code(getattr(fn, "__globals__", {})):
-            self.seen.guard(path, read, fn, by_identity=True)
+        if not place.known and is_read(getattr(fn, "__globals__", {})):
+            self.seen.function(path, read, fn)
         return self.place((place, "function", name, id(fn)), path, read, fn, 0, True)
-
-    def _is_ours(self, static: Any) -> bool:
-        return type(static).__module__.partition(".")[0] == "dlvm"
 
     def _of_object(self, site: Site, place: Place, name: str) -> Value:
         cls: Any = type(place.value)
@@ -328,7 +283,7 @@ class Attributes(ABC):
         standing = Item(Attribute(Held(home), "__dict__"), name)
         path = f"{place.path}.{name}" if place.path else name
         if isinstance(static, types.FunctionType):
-            if not is_known_code(static.__globals__):
+            if not is_read(static.__globals__):
                 return only(Method(place, name))
             return only(Bound(self._function(place, name, static, "__func__"), only(place)))
         if isinstance(static, staticmethod):
@@ -340,7 +295,7 @@ class Attributes(ABC):
             return only(Bound(self._function(place, name, static.__func__, "__func__"), only(cls)))
         if isinstance(static, property | functools.cached_property):
             return self._of_property(site, place, name, home, static)
-        if self._is_ours(static):
+        if is_ours(static):
             self.seen.guard(path, standing, static, by_identity=True)
             return only(Bound(self.held(static), only(place)))
         if isinstance(static, types.MemberDescriptorType | types.GetSetDescriptorType):
@@ -360,7 +315,7 @@ class Attributes(ABC):
 
     def _of_property(self, site: Site, place: Place, name: str, home: Any, static: Any) -> Value:
         fn = static.fget if isinstance(static, property) else static.func
-        if not isinstance(fn, types.FunctionType) or not is_known_code(fn.__globals__):
+        if not isinstance(fn, types.FunctionType) or not is_read(fn.__globals__):
             return only(Method(place, name))
         where = Item(Attribute(Held(home), "__dict__"), name)
         self.seen.guard(f"{place.path}.{name}", where, static, by_identity=True)
@@ -383,8 +338,14 @@ class Attributes(ABC):
                 if home is None:
                     continue
                 static = home.__dict__[name]
-                if isinstance(static, types.FunctionType) and is_known_code(static.__globals__):
+                if isinstance(static, types.FunctionType) and is_read(static.__globals__):
                     found.append(only(Bound(self.held(static), only(first))))
                 elif isinstance(first, Place):
                     found.append(self._from_class(site, first, name, home, static))
         return union(found) or UNKNOWN
+
+
+def _of_its_own(value: Any, name: str) -> bool:
+    """Whether an attribute of a number, a text or an array is of a class that the user wrote."""
+    home = next((k for k in type(value).__mro__ if name in k.__dict__), None)
+    return name in getattr(value, "__dict__", {}) if home is None else class_is_read(home)

@@ -12,17 +12,19 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import operator
 import sys
 import types
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
-from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.words.methods import WeakMethod
 
-from .attributes import UNKNOWN, UNREAD, is_known_code
+from .attributes import UNKNOWN
+from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
-from .places import Attribute, Derived, Item
+from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
     HOST,
@@ -42,6 +44,7 @@ from .things import (
 _ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
 _OF_TYPE = {type, isinstance, issubclass, callable, id}
 _IMPORTS = {importlib.import_module, builtins.__import__}
+_BY_NAME = {operator.attrgetter, operator.methodcaller}
 _EVERY = {builtins.vars, builtins.dir}
 _VIEWS = {"transpose", "swapaxes", "squeeze"}
 _ORDERED = {"reshape", "ravel"}
@@ -57,8 +60,11 @@ class Calls(Items):
         of = t.of
         if not isinstance(of, Place):
             return self._method_of_built(site, of, t.name, given)
-        if is_array(of.value):
+        if is_numeric(of.value):
             return self._method_of_array(site, of, t.name, given)
+        if isinstance(of.value, ContextVar) and t.name == "get":
+            now = Derived(of.read, _present)
+            return UNKNOWN | self.under(of, f"{of.path}.get()", now, "now", _present(of.value))
         if self.is_container(of.value) and isinstance(of.value, dict):
             if t.name in ("items", "values"):
                 found = self.elements(site, only(of), values=True)
@@ -101,7 +107,7 @@ class Calls(Items):
             return None
         if fn is len and args:
             for t in (t for t in args[0] if isinstance(t, Place)):
-                if is_array(t.value):
+                if is_numeric(t.value):
                     self.seen.typed(t)
                 elif self.is_container(t.value):
                     self.seen.length(t)
@@ -121,6 +127,9 @@ class Calls(Items):
             for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
                 self.seen.typed(t)
             return only(HOST)
+        if fn in _BY_NAME:
+            texts = [t.value for x in args for t in x if isinstance(t, Place)]
+            self.names.update(n for s in texts if isinstance(s, str) for n in s.split("."))
         if fn is globals:
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
@@ -138,7 +147,7 @@ class Calls(Items):
 
     def _class_of(self, t: Any) -> Value:
         """The class of a value."""
-        if not isinstance(t, Place) or isinstance(t.value, Scalar) or is_array(t.value):
+        if not isinstance(t, Place) or isinstance(t.value, Scalar) or is_numeric(t.value):
             return UNKNOWN
         read = Attribute(t.read, "__class__")
         return self.under(t, f"the type of {t.path}", read, "class", type(t.value))
@@ -155,7 +164,7 @@ class Calls(Items):
         """All attributes that objects themselves have."""
         out = [UNKNOWN]
         for t in (t for t in x if isinstance(t, Place)):
-            if isinstance(t.value, types.ModuleType) and not is_known_code(t.value):
+            if isinstance(t.value, types.ModuleType) and not is_read(t.value):
                 continue  # nothing of a module that isn't read is compared
             self.hand(site, [only(t)])
             slots = (n for k in type(t.value).__mro__ for n in getattr(k, "__slots__", ()))
@@ -173,17 +182,15 @@ class Calls(Items):
             owner: Any = value.__self__
             where = f"{t.path}.__self__" if t.path else "self"
             first = self.place((t, "self"), where, Attribute(t.read, "__self__"), owner)
-            if not isinstance(value.__func__, types.FunctionType) and not self._is_ours(
-                value.__func__
-            ):
+            if not isinstance(value.__func__, types.FunctionType) and not is_ours(value.__func__):
                 return None
             return [only(Bound(self.held(value.__func__), self.loaded(first)))], True
         if isinstance(value, functools.partial):
             return [self._partial(t)], True
-        if self._is_ours(value):
+        if is_ours(value):
             return self._ours(t)
         wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
-        plain = isinstance(value, types.FunctionType | type) or self.home_of(value) in UNREAD
+        plain = isinstance(value, types.FunctionType | type) or home_of(value) in UNREAD
         if callable(wrapped) and not plain:
             path = getattr(wrapped, "__name__", t.path)
             return [self.under(t, path, Attribute(t.read, "__wrapped__"), "wrapped", wrapped)], True
@@ -221,6 +228,10 @@ class Calls(Items):
                 )
             return [only(self.held(f)) for f in (value._fun, *value._rules)], False
         return None
+
+
+def _present(variable: ContextVar[Any]) -> Any:
+    return variable.get(None)
 
 
 def _source(value: Any) -> Any:

@@ -8,17 +8,31 @@ tracing, because no later call would change it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dlvm.base.errors import TraceError
+from dlvm.base.errors import Origin, TraceError
 from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
 
 from .code import decoded
-from .guards import COMPARED_BYTES, ELEMENTS, GONE, Elements, Found, Guard, brief, same_view, shows
+from .guards import (
+    COMPARED_BYTES,
+    ELEMENTS,
+    GONE,
+    Elements,
+    Found,
+    Guard,
+    brief,
+    owner,
+    same_view,
+    shows,
+)
+from .homes import home_of, of_installed
 from .paths import Paths
 from .places import Derived
 from .seen import Seen, Use, state_of
@@ -34,8 +48,13 @@ class Captures:
         static: Mapping[str, Any] | None = None,
         staged: bool = False,
         kinds: Sequence[type] = (),
+        adopted: Sequence[Array] = (),
     ) -> None:
         self.seen = Seen()
+        self._own_code = all(home_of(root) == "dlvm" for root in roots)
+        """Whether only functions of dlvm itself are traced, with arrays of the present call."""
+        self._strangers: list[weakref.ref[Array]] = []
+        """Arrays that met the trace and that no path leads to, and those whose memory they show."""
         paths = Paths(self.seen)
         known: dict[str, Value] = {
             name: only(paths.held(value, name)) for name, value in (static or {}).items()
@@ -44,6 +63,8 @@ class Captures:
             paths.open(paths.held(cls, cls.__name__))
         for root in roots:
             paths.follow(root, known, only(STAGED) if staged else only(ANY))
+        for array in adopted:
+            self.seen.adopt(array)
         self._before = {
             id(array): Elements.of(array)
             for array, found in self._with_paths()
@@ -69,7 +90,19 @@ class Captures:
         if found is None and (found := self._view(array)) is not None:
             self.seen.held.append(array)
             self.arrays[id(array)] = found
+        if found is None and not self._own_code:
+            self._strangers += [weakref.ref(a) for a in (array, owner(array))]
         return found.path if found else None
+
+    def still_held(self, known: Callable[[Array], bool]) -> list[Array]:
+        """Arrays that were taken for constants of the trace, and that somebody else holds after it.
+
+        They may change, and nobody knows by which path they came.
+        """
+        if any(ref() is not None for ref in self._strangers):
+            gc.collect()  # what only a circle of objects of the trace holds is its own
+        held = {id(a): a for ref in self._strangers if (a := ref()) is not None}
+        return [a for a in held.values() if owner(a) is a and a.flags.writeable and not known(a)]
 
     def _view(self, array: Array) -> Found | None:
         for base in self.seen.held:
@@ -87,7 +120,12 @@ class Captures:
         taken = self._taken(trace)
         kept = self.seen.guards
         for array, found in self._with_paths():
-            if found.base is None and self._use(found, taken) > Use.STAGED:
+            if found.base is not None:
+                continue
+            use = self._use(found, taken)
+            if use is Use.WHOLE and array.nbytes > COMPARED_BYTES:
+                self.seen.unwatched[found.path] = "too large to be compared at each call"
+            elif use > Use.STAGED:
                 kept.append(self._elements(array, found, trace.label))
         return tuple(kept)
 
@@ -115,10 +153,11 @@ class Captures:
         return out
 
     def _use(self, found: Found, taken: Mapping[Any, set[int]]) -> Use:
-        uses = [Use.STAGED]
+        uses, anywhere = [Use.STAGED], any(read is found.read for read, _ in taken)
         for (read, code, step), use in self.seen.uses.items():
             if read is found.read:
                 evident = use is Use.MAYBE and step in taken.get((read, code), ())
+                evident = evident or (use is Use.WHOLE and anywhere)
                 uses.append(Use.STAGED if evident else use)
         return max(uses)
 
@@ -130,6 +169,8 @@ class Captures:
         A value that did not exist before, such as a table that is filled once, is allowed: then the
         result is False, and the function is traced ``again``, which must change nothing.
         """
+        for path, origin in self.seen.unseeded.items():
+            raise self._random(label, path, origin)
         for path, (generator, before) in self.seen.generators.items():
             if state_of(generator) != before:
                 raise self._random(label, path)
@@ -138,6 +179,9 @@ class Captures:
             if known is not None and found.base is None and Elements.of(array) != known:
                 raise self._refused(label, Guard(found.path, found.read, known), Elements.of(array))
         changed = [guard for guard in self.seen.guards if not guard.holds()]
+        for guard in [g for g in changed if of_installed(g.read)]:
+            self.seen.drop(guard)  # a counter or a cache that a package keeps for itself
+            changed.remove(guard)
         loaded = {guard.path for guard in changed} | self.seen.missed
         stored = [w for w in self.seen.writes.values() if not w.holds() and w.path not in loaded]
         for guard in (*changed, *stored):
@@ -167,11 +211,11 @@ class Captures:
             f"{label}",
         )
 
-    def _random(self, label: str, path: str) -> TraceError:
+    def _random(self, label: str, path: str, origin: Origin | None = None) -> TraceError:
         return TraceError(
             f"{label} draws random numbers from {path} while it is traced; every later call would "
             "use the same ones",
-            origin=self.seen.changes.get(path),
+            origin=origin or self.seen.changes.get(path),
             remedy="draw them outside and pass them as an argument, or use dlvm.random with a key "
             "that is an argument",
         )
@@ -180,6 +224,15 @@ class Captures:
         """Warns once of functions that return something else at each call, such as
         ``time.time``.
         """
+        for path, origin in self.seen.adopted.items():
+            if "adopted" not in told:
+                told.add("adopted")
+                warned(
+                    f"{label} reads {path} by a way that only C code knows; its elements are read "
+                    "at each call, but another array in its place may go unnoticed: pass it as an "
+                    f"argument, or read it by its name in {label}",
+                    origin,
+                )
         for name, origin in self.seen.sources.items():
             if name not in told:
                 told.add(name)
@@ -194,12 +247,3 @@ class Captures:
 def _was_missing(before: Any) -> bool:
     """Whether a value, or some keys of a table, did not exist before."""
     return before is None or before is GONE or before is False or isinstance(before, tuple)
-
-
-def filled(cell: Any) -> bool:
-    """Whether a variable of a closure has a value yet."""
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True

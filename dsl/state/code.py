@@ -55,6 +55,10 @@ class Code:
     steps: Sequence[Step]
     offsets: Sequence[int]
 
+    def always_runs(self, step: int) -> bool:
+        """Whether no jump leads over a step: each call of the function runs it, if it returns."""
+        return all(s.target is None or s.target <= step for s in self.steps[:step])
+
     def at(self, offset: int) -> int:
         """The number of the step that runs at an offset, as a frame reports it."""
         return bisect.bisect_right(self.offsets, offset) - 1

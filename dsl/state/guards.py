@@ -132,11 +132,17 @@ class Found:
 
 def pairs(value: Any) -> list[tuple[Any, Any]]:
     """The keys or positions of a container with its items."""
+    if is_array(value):
+        array: Array = value
+        places = np.ndindex(array.shape) if array.ndim != 1 else range(array.size)
+        return [(at, array[at]) for at in places]
     return list(value.items()) if hasattr(value, "items") else list(enumerate(value))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def structure(value: Any) -> Any:
     """The keys of a mapping in order, or the length of a sequence."""
+    if is_array(value):
+        return value.shape
     return tuple(value) if hasattr(value, "items") else len(value)
 
 

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.dsl.trace.scopes import is_array
-
 from .attributes import UNKNOWN, Attributes
-from .places import Attribute, Derived, Item
+from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
     ANY,
@@ -56,14 +54,16 @@ class Items(Attributes):
         return only(t) if t in (STAGED, HOST) else UNKNOWN
 
     def _by_array(self, site: Site, key: Value) -> None:
-        """Arrays as indices of staged values: positions become arguments, masks are read."""
+        """Indices of staged values: arrays of positions become arguments, the rest is read."""
         for k in flat(key):
             if self._is_array(k):
                 self.seen.used(site, k, Use.READ if k.value.dtype.kind == "b" else Use.MAYBE)
+            else:
+                self.hand(site, [only(k)])
 
     def _item(self, site: Site, place: Place, key: Value) -> Value:
         value = place.value
-        if is_array(value):
+        if is_numeric(value):
             return self._of_key(site, place, key)
         if isinstance(value, Scalar):
             return only(HOST)
@@ -71,11 +71,11 @@ class Items(Attributes):
         if self.is_container(value):
             self.seen.entered(place)
             known = [k.value for k in key if isinstance(k, Place) and isinstance(k.value, Scalar)]
-            if len(known) == len(key):
+            if len(known) == len(key) and not any(isinstance(k, slice) for k in known):
                 return union(self._under(place, k) for k in known)
             found = self.elements(site, only(place), values=True)
-            sliced = any(isinstance(k, Place) and isinstance(k.value, slice) for k in key)
-            return found | (only(Iter(found)) if sliced else NOTHING)
+            whole = all(isinstance(k, slice) for k in known) and len(known) == len(key)
+            return only(Iter(found)) | (NOTHING if whole else found)
         if hasattr(type(value), "__getitem__"):
             method = self.attribute(site, only(place), "__getitem__")
             return self.call(site, method, (key,), {})
@@ -83,16 +83,12 @@ class Items(Attributes):
         return UNKNOWN
 
     def _under(self, place: Place, key: Any) -> Value:
-        try:
+        if _has(place.value, key):
             return self.item(place, key, place.value[key])
-        except Exception:  # a key that is not there, or a __missing__ of the user's
-            self.seen.missed.add(f"{place.path}[{key!r}]")
-            self.seen.guard(
-                f"whether {place.path} has {key!r}",
-                Derived(place.read, lambda x: _has(x, key)),
-                _has(place.value, key),
-            )
-            return UNKNOWN
+        self.seen.missed.add(f"{place.path}[{key!r}]")
+        has = Derived(place.read, lambda x: _has(x, key))
+        self.seen.guard(f"whether {place.path} has {key!r}", has, False)
+        return UNKNOWN
 
     def _of_key(self, site: Site, place: Place, key: Value) -> Value:
         """A view of an array if it is known to be one; else elements that Python reads."""
@@ -142,7 +138,7 @@ class Items(Attributes):
             self.hand(site, [only(t)])
             return only(t) if t in (STAGED, HOST) else UNKNOWN
         value = t.value
-        if is_array(value):
+        if is_numeric(value):
             if value.ndim > 1:
                 return self._part(t, value.ndim - 1)
             self.seen.used(site, t, Use.READ)
@@ -252,7 +248,7 @@ class Items(Attributes):
         for t in target:
             if not isinstance(t, Place):
                 self._by_array(site, key or NOTHING)
-            elif is_array(t.value):
+            elif is_numeric(t.value):
                 self.seen.touched(site, t)
                 self.seen.used(site, t, Use.READ)
             elif key is None:

@@ -22,11 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.dsl.trace.scopes import is_array
-
-from .attributes import is_known_code, know_package
 from .calls import Calls
-from .places import Attribute, Derived, Held, Item
+from .homes import (
+    class_is_read,
+    holds_numbers,
+    home_of,
+    is_installed,
+    is_read,
+    own_names,
+    special_names,
+)
+from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
 from .seen import Seen, Use
 from .things import (
     ANY,
@@ -55,6 +61,8 @@ _IMPLICIT = {
     "__annotations__",
 }
 _MANY = 4000
+_INSTALLED = 200
+"""Number of functions of installed packages that are followed; others are code that is not read."""
 _PATIENCE = 40
 """Number of walks of one function after which everything that it mentions counts as read."""
 
@@ -67,11 +75,11 @@ class Paths(Calls):
         self._frames: dict[Any, Frame] = {}
         self._dirty: dict[Frame, None] = {}
         self._open: dict[Place, set[str]] = {}
+        self._installed = 0
         self._handed: set[Any] = set()
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
         """Walks a function with these arguments; any of ``others`` is possible for the rest."""
-        know_package(root)
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
         self.call(start, only(self.held(root)), (), known, others)
         while True:
@@ -109,15 +117,16 @@ class Paths(Calls):
         """
         new = False
         for place, done in [*self._open.items()]:
-            cls: Any = type(place.value)
-            own = place.value if isinstance(place.value, type) else cls
-            special = {n for k in own.__mro__ for n in k.__dict__ if n.startswith("__")}
-            for name in sorted((self.names | special - _IMPLICIT) - done):
+            own: Any = place.value if isinstance(place.value, type) else type(place.value)
+            special = special_names(own)
+            mine, held = own_names(place.value), getattr(place.value, "__dict__", {})
+            for name in sorted((self.names | mine | special - _IMPLICIT) - done):
                 done.add(name)
                 new = True
-                if any(name in k.__dict__ for k in own.__mro__) or self.has(place, name):
+                if any(name in k.__dict__ for k in own.__mro__) or name in held:
                     found = self.attribute(site, only(place), name)
-                    self.hand(site, [found - {ANY}])
+                    use = Use.READ if name in self.names else Use.WHOLE
+                    self.hand(site, [found - {ANY}], use)
         return new
 
     # -- variables ---------------------------------------------------------------------------------
@@ -221,12 +230,20 @@ class Paths(Calls):
                 for name, x in zip(last, built.parts, strict=False):
                     self._grow(closure.frame, name, x)
 
-    def _frame_of(self, fn: types.FunctionType) -> Frame:
-        if id(fn) not in self._frames:
-            if len(self._frames) >= _MANY:
-                self.seen.unwatched["functions"] = f"more than {_MANY} can be called"
-            self._frames[id(fn)] = Frame(fn.__code__, fn.__globals__, fn)
-        return self._frames[id(fn)]
+    def _frame_of(self, fn: types.FunctionType) -> Frame | None:
+        """The frame of a function whose code is read; None where it is not, or no more."""
+        if id(fn) in self._frames or not is_read(fn.__globals__):
+            return self._frames.get(id(fn))
+        self._installed += is_installed(fn.__globals__)
+        if self._installed > _INSTALLED or len(self._frames) >= _MANY:
+            self.seen.unwatched["functions"] = f"more than {len(self._frames)} can be called"
+            return None
+        return self._frames.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
+
+    def _kept(self, fn: types.FunctionType) -> list[Value]:
+        """The variables of the closure of a function whose code is not read."""
+        kept = f"a variable of {fn.__qualname__}"
+        return [self.loaded(self.place((id(c),), kept, read, x)) for c, read, x in kept_by(fn)]
 
     def run(
         self,
@@ -303,10 +320,11 @@ class Paths(Calls):
         """Records a call of a function that returns something else each time."""
         if isinstance(t, Place):
             self.seen.named(site, t, given)
-        elif isinstance(t, Method) and isinstance(t.of, Place) and isinstance(t.of.value, type):
-            cls: Any = t.of.value
-            name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
-            self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
+        elif isinstance(t, Method) and isinstance(t.of, Place):
+            own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
+            for cls in own.__mro__[:-1]:
+                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
     def _call(
         self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
@@ -326,8 +344,8 @@ class Paths(Calls):
         value = t.value
         if value is super:
             return self._super(site, args)
-        if isinstance(value, types.FunctionType) and is_known_code(value.__globals__):
-            return self.run(site, self._frame_of(value), args, named, rest)
+        if isinstance(value, types.FunctionType) and (frame := self._frame_of(value)):
+            return self.run(site, frame, args, named, rest)
         known = self.builtin(site, value, args, given)
         if known is not None:
             return known
@@ -350,7 +368,7 @@ class Paths(Calls):
         value = t.value
         plain = isinstance(value, bool | int | str) and known
         numbers = isinstance(value, bool | int | float | np.generic) and not plain
-        return numbers or is_array(value) or self.is_container(value)
+        return numbers or is_numeric(value) or self.is_container(value)
 
     def _of_staged(
         self,
@@ -382,7 +400,7 @@ class Paths(Calls):
     ) -> Value:
         """An object that the function constructs."""
         cls: Any = t.value
-        if not is_known_code(sys.modules.get(cls.__module__)):
+        if not class_is_read(cls):
             self.hand(site, given)
             return UNKNOWN
         self.open(t)
@@ -401,25 +419,27 @@ class Paths(Calls):
     ) -> Value:
         """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
         value = t.value
-        module = self.home_of(value)
+        module = home_of(value)
         if not all(given):
             return NOTHING
         if module == "numpy":
+            if not isinstance(value, type | types.FunctionType | np.ufunc):
+                self.hand(site, [only(t)])  # np.vectorize(f) is an object that holds f
             self.arrays_of(site, [flat(x) for x in given], given)
             self.hand(site, [frozenset(y for y in flat(x) if not self._is_array(y)) for x in given])
             whole = all(self.kinds(flat(x)) <= {"h"} for x in given)
             some = any(self.kinds(x) == {"s"} for x in given)
             staged = isinstance(value, np.ufunc) and some
             return only(STAGED) if staged else only(HOST) if whole else UNKNOWN
-        if module == "dlvm":  # of which only those of trees take arrays as they are
+        if module == "dlvm":  # of which only those of trees hand arrays on as they are
             raw = getattr(value, "__module__", "") == "dlvm.tree"
-            self.hand(site, given, Use.MAYBE if raw else Use.STAGED, staged=not raw)
+            self.hand(site, given, Use.MAYBE, staged=not raw)
             return UNKNOWN
         if isinstance(value, weakref.ref):
             referent = Derived(t.read, lambda ref: ref())
             return self.under(t, f"{t.path}()", referent, "referent", value())
         own = type(value)
-        if "__call__" in dir(own) and is_known_code(sys.modules.get(own.__module__)):
+        if "__call__" in dir(own) and class_is_read(own):
             called = self.attribute(site, only(t), "__call__")
             return self.call(site, called, args, named, rest) | UNKNOWN
         self.hand(site, [*given, only(t)])
@@ -466,7 +486,7 @@ class Paths(Calls):
 
     def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
         value = t.value
-        if is_array(value):
+        if is_numeric(value):
             self.seen.used(site, t, use)
             return
         key = (t, use, site) if isinstance(value, (dict, list, tuple)) else t
@@ -474,8 +494,10 @@ class Paths(Calls):
             return
         self._handed.add(key)
         if isinstance(value, types.FunctionType):
-            if is_known_code(value.__globals__):
-                self.run(site, self._frame_of(value), (), {}, passed)
+            if frame := self._frame_of(value):
+                self.run(site, frame, (), {}, passed)
+            else:
+                self.hand(site, self._kept(value), use)
         elif isinstance(value, types.CodeType):
             pass
         elif self.is_container(value):
@@ -491,9 +513,9 @@ class Paths(Calls):
     def open(self, place: Place) -> None:
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
         value: Any = place.value
-        cls = value if isinstance(value, type) else type(value)
-        plain = isinstance(value, types.ModuleType) or not is_known_code(
-            sys.modules.get(getattr(cls, "__module__", ""))
-        )
-        if not plain and place not in self._open:
+        opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
+        if opened and place not in self._open:
+            if len(self._open) >= _MANY:
+                self.seen.unwatched[place.path] = f"more than {_MANY} objects can be reached"
+                return
             self._open[place] = set()

@@ -6,9 +6,13 @@ call can be combined: all keys of one namespace are read together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import CellType, FunctionType
+from typing import Any, TypeGuard
+
+from dlvm.dsl.trace.scopes import is_array
+from dlvm.ir import Array
 
 Read = Callable[[], Any]
 
@@ -72,6 +76,35 @@ class Derived:
     def __call__(self) -> Any:
         """Computes the value."""
         return self.compute(self.of())
+
+
+def is_numeric(value: Any) -> TypeGuard[Array]:
+    """Whether something is an array of numbers; one of objects is a container."""
+    return is_array(value) and value.dtype != object
+
+
+def filled(cell: Any) -> bool:
+    """Whether a variable of a closure has a value yet."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def kept_by(fn: FunctionType) -> Iterator[tuple[CellType, Read, Any]]:
+    """The variables of a closure that have a value: the cell, how it is read, and the value."""
+    for cell in fn.__closure__ or ():
+        if filled(cell):
+            yield cell, Attribute(Held(cell), "cell_contents"), cell.cell_contents
+
+
+def slots_of(cls: type) -> tuple[str, ...]:
+    """The names of the slots that a class adds, as they are read from outside of it."""
+    found: Any = cls.__dict__.get("__slots__", ())
+    names = (found,) if isinstance(found, str) else [n for n in found if isinstance(n, str)]
+    own = cls.__name__.lstrip("_")
+    return tuple(f"_{own}{n}" if n.startswith("__") and not n.endswith("__") else n for n in names)
 
 
 def standing(read: Any) -> Any:

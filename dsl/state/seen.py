@@ -21,13 +21,15 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import Origin
-from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
 
+from .code import decoded
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
-from .places import Attribute, Derived, Read, standing
+from .homes import is_installed, is_ours
+from .places import Attribute, Derived, Held, Read, is_numeric, slots_of, standing
 from .things import Place, Site
 
 Scalar = (
@@ -54,8 +56,9 @@ SOURCES = {
     "nt": "urandom getpid listdir getcwd times",
     "os": "getenv",
     "uuid": "uuid1 uuid4",
+    "pathlib": "Path.read_text Path.read_bytes Path.open Path.exists Path.stat Path.iterdir",
     "secrets": "token_bytes token_hex token_urlsafe choice randbelow randbits",
-    "random": "SystemRandom SystemRandom.random",
+    "random": "Random SystemRandom SystemRandom.random",
     "builtins": "input open eval exec",
     "_io": "open",
     "numpy.random._generator": "default_rng",
@@ -68,11 +71,16 @@ _SEEDED = {"default_rng", "Random"}
 
 
 class Use(enum.IntEnum):
-    """The use of an array: by the trace, possibly by the trace, or by NumPy."""
+    """The use of an array: by the trace, possibly by the trace, or by NumPy.
+
+    What is part of an object that goes whole to code that is not read is used by the trace if that
+    takes it anywhere, else it may be read.
+    """
 
     STAGED = 0
-    MAYBE = 1
-    READ = 2
+    WHOLE = 1
+    MAYBE = 2
+    READ = 3
 
 
 class Seen:
@@ -87,7 +95,11 @@ class Seen:
         self.changes: dict[str, Origin] = {}
         """Lines that change an object in place, by its path."""
         self.sources: dict[str, Origin] = {}
+        self.unseeded: dict[str, Origin] = {}
+        """Lines that make a generator of random numbers without a seed, at every call."""
         self.generators: dict[str, tuple[Any, str]] = {}
+        self.adopted: dict[str, Origin | None] = {}
+        """Arrays that no path leads to, and the line that called the function."""
         self.uses: dict[Any, Use] = {}
         self._guards: dict[Any, Guard] = {}
         self.missed: set[str] = set()
@@ -101,7 +113,9 @@ class Seen:
         return [*self._guards.values()]
 
     def guard(self, path: str, read: Read, value: Any, by_identity: bool = False) -> None:
-        """Adds a guard on a value."""
+        """Adds a guard on a value, unless each reading makes another object."""
+        if by_identity and not isinstance(value, weakref.ref) and present(read) is not value:
+            return
         self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
 
     # -- loads -------------------------------------------------------------------------------------
@@ -113,7 +127,7 @@ class Seen:
         self._loaded.add(place)
         value = place.value
         self._generator(place)
-        if is_array(value):
+        if is_numeric(value):
             self._array(place)
         if place.known or not place.path or isinstance(value, Tensor | weakref.ref):
             return  # what a weak reference refers to is read where it is called
@@ -122,7 +136,9 @@ class Seen:
             self.guard(place.path, place.read, value)
         elif isinstance(value, types.MethodType):
             self.guard(place.path, Attribute(place.read, "__func__"), value.__func__, True)
-        elif isinstance(value, _IDENTICAL) or _is_ours(value):
+        elif isinstance(value, types.FunctionType):
+            self.function(place.path, place.read, value)
+        elif isinstance(value, _IDENTICAL) or is_ours(value):
             self.guard(place.path, place.read, value, by_identity=True)
         elif unpack is not None:
             self.guard(place.path, Derived(place.read, unpack), unpack(value))
@@ -130,6 +146,12 @@ class Seen:
             self.guard(place.path, place.read, value)
         elif callable(value) and not hasattr(value, "__dict__"):
             self.guard(place.path, place.read, value, by_identity=True)
+
+    def function(self, path: str, read: Read, fn: types.FunctionType) -> None:
+        """Guards a function and its code, which tools that reload modules replace in place."""
+        self.guard(path, read, fn, by_identity=True)
+        code = Attribute(Held(fn), "__code__")
+        self.guard(f"the code of {path}", code, fn.__code__, by_identity=True)
 
     def _array(self, place: Place) -> None:
         value = place.value
@@ -168,10 +190,10 @@ class Seen:
     def typed(self, place: Place) -> None:
         """Records that only the class of an object is read; for an array its dtype and shape."""
         value, read = place.value, place.read
-        if is_array(value) and place.depth >= 0:
+        if is_numeric(value) and place.depth >= 0:
             kind = Derived(read, lambda x: (x.dtype, x.shape, x.strides))
             self.guard(f"the type of {place.path}", kind, (value.dtype, value.shape, value.strides))
-        elif not is_array(value) and place.path:
+        elif not is_numeric(value) and place.path:
             cls = Attribute(read, "__class__")
             self.guard(f"the type of {place.path}", cls, type(value), by_identity=True)
 
@@ -196,7 +218,7 @@ class Seen:
         ):
             return
         self.typed(place)
-        if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        if hasattr(type(value), "__array__") or hasattr(type(value), "__dlpack__"):
             self.guard(f"the elements of {place.path}", Derived(place.read, _bytes), _bytes(value))
         elif not hasattr(value, "__dict__") and not _has_slots(value):
             cls: Any = type(value)
@@ -204,6 +226,18 @@ class Seen:
             self.unwatched[place.path] = (
                 f"what a {kind} holds is known to C only, so it isn't compared"
             )
+
+    def adopt(self, array: Array) -> None:
+        """Records an array that a trace met and that no path leads to: it is read by itself."""
+        path = f"an array of type {type_of(array)}"
+        read = Derived(Held(weakref.ref(array)), _referent)
+        self.arrays[id(array)] = Found(path, read)
+        self.held.append(array)
+        self.adopted[path] = user_origin()
+
+    def drop(self, guard: Guard) -> None:
+        """Forgets a guard."""
+        self._guards = {k: g for k, g in self._guards.items() if g is not guard}
 
     # -- uses of arrays ----------------------------------------------------------------------------
 
@@ -216,7 +250,7 @@ class Seen:
 
     def written(self, site: Site, path: str, read: Read) -> None:
         """Records that the code assigns a variable, an attribute or an item."""
-        if path not in self.writes:
+        if path not in self.writes and not is_installed(site.frame.globals):
             value = present(read)
             plain = isinstance(value, Scalar)
             before = value if plain else weakly(value)
@@ -225,7 +259,8 @@ class Seen:
 
     def touched(self, site: Site, place: Place) -> None:
         """Records that the code may change an object in place."""
-        self.changes.setdefault(place.path, _origin(site))
+        if not is_installed(site.frame.globals):
+            self.changes.setdefault(place.path, _origin(site))
 
     def _generator(self, place: Place) -> None:
         found = generator_of(place.value)
@@ -243,18 +278,26 @@ class Seen:
 
     def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
         """The same, by the full name of the function."""
+        if is_installed(site.frame.globals):
+            return
         if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
-            self.sources.setdefault(path or name.removeprefix("builtins."), _origin(site))
+            said = path or name.removeprefix("builtins.")
+            seeded = name.rpartition(".")[2] in _SEEDED
+            if seeded and decoded(site.frame.code).always_runs(site.step):
+                self.unseeded.setdefault(said, _origin(site))
+            self.sources.setdefault(said, _origin(site))
 
     def consumed(self, site: Site, place: Place) -> None:
         """Records that the next element of a captured iterator is read, which it gives
         only once.
         """
-        self.sources.setdefault(f"the next of {place.path}", _origin(site))
+        if not is_installed(site.frame.globals):
+            self.sources.setdefault(f"the next of {place.path}", _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
         """Records that the code loads an attribute of a module of Python's library."""
-        if place.value.__name__ == "os" and name in ("environ", "environb"):
+        listed = place.value.__name__ == "os" and name in ("environ", "environb")
+        if listed and not is_installed(site.frame.globals):
             self.sources.setdefault(f"os.{name}", _origin(site))
 
 
@@ -262,17 +305,17 @@ def _origin(site: Site) -> Origin:
     return Origin(site.frame.code.co_filename, site.line)
 
 
-def _is_ours(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "dlvm"
-
-
 def _has_slots(value: Any) -> bool:
-    return any("__slots__" in vars(k) for k in type(value).__mro__ if k is not object)
+    return any(slots_of(k) for k in type(value).__mro__)
+
+
+def _referent(ref: Any) -> Any:
+    return ref()
 
 
 def _is_value(value: Any) -> bool:
     """Whether an object of a library is compared by value, such as a date or a fraction."""
-    top = type(value).__module__.partition(".")[0]
+    top = str(type(value).__module__).partition(".")[0]
     return top in sys.stdlib_module_names and not isinstance(value, tuple) and comparable(value)
 
 
@@ -289,7 +332,7 @@ def generator_of(value: Any) -> Any:
         return value._inst if value.__name__ == "random" and hasattr(value, "_inst") else None
     if isinstance(value, types.BuiltinMethodType | types.MethodType):
         value = value.__self__
-    module = type(value).__module__
+    module = str(type(value).__module__)
     if module.startswith("numpy.random") and not isinstance(value, type):
         return value
     random = sys.modules.get("random")

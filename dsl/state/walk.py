@@ -226,7 +226,7 @@ class Walk:
         at = len(rest) - step.arg
         new = union(parts)
         if step.name not in ("LIST_APPEND", "SET_ADD", "MAP_ADD"):
-            new = self.paths.elements(site, new)
+            new = self.paths.elements(site, new, values=step.name.startswith("DICT"))
         held = rest[at]
         return (*rest[:at], held | _made(Iter(new)), *rest[at + 1 :])
 

@@ -95,6 +95,9 @@ def _picker(kind: type, keys: list[Any]) -> Pick | None:
     if kind is types.CellType:
         contents = operator.attrgetter("cell_contents")
         return lambda _: tuple(map(contents, keys))
+    if kind is types.FunctionType:
+        code = operator.attrgetter("__code__")
+        return lambda _: tuple(map(code, keys))
     twice = keys if len(keys) > 1 else keys * 2
     return (operator.attrgetter if kind is Attribute else operator.itemgetter)(*twice)
 
@@ -178,6 +181,8 @@ class Watch:
         """The namespace and the key of a place."""
         if isinstance(read, Attribute) and _is_cell(read.of):
             return self._numbered(types.CellType, None, None), read.of()
+        if isinstance(read, Attribute) and read.name == "__code__" and isinstance(read.of, Held):
+            return self._numbered(types.FunctionType, None, None), read.of()
         if isinstance(read, Attribute) and "." not in read.name:
             number, key = self._space(read.of, Attribute), read.name
         elif isinstance(read, Item):

@@ -240,6 +240,12 @@ def test_random_numbers_are_an_error(draw: Any, how: str):
         WRAPPED[how](_draws(draw))(X)
 
 
+@pytest.mark.parametrize("make", [lambda: np.random.default_rng(), lambda: random.Random()])
+def test_a_generator_without_a_seed_is_an_error_where_it_is_made(make: Any):
+    with pytest.raises(TraceError, match=r"draws random numbers from(.|\n)*as an argument"):
+        dlvm.function(lambda x: x + make().random())(X)
+
+
 def test_random_numbers_of_a_seed_are_a_constant():
     f = dlvm.function(lambda x: x + np.random.default_rng(0).normal(size=3))
     assert np.array_equal(f(X), X + np.random.default_rng(0).normal(size=3))
@@ -253,7 +259,7 @@ def test_random_numbers_of_a_seed_are_a_constant():
         lambda: float(datetime.datetime.now().year),
         lambda: float(len(os.environ["PATH"])),
         lambda: float(os.urandom(1)[0]),
-        lambda: np.random.default_rng().normal(),
+        lambda: np.random.default_rng().normal() if len(WRAPPED) else 0.0,
     ],
 )
 def test_clocks_and_the_like_are_told_once(read: Any):

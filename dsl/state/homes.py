@@ -1,0 +1,128 @@
+"""Whose code a module is: of the user's and of installed packages it is read, of others it is not.
+
+Code of Python's own library, of NumPy, of what dlvm stands on and of tools is never read: what goes
+there is compared as a whole. Code of installed packages is read like the user's, as far as a budget
+reaches; what it keeps for itself (counters, caches) may change while a function is traced.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# What is looked at here are objects of any kind.
+
+from __future__ import annotations
+
+import sys
+import types
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .places import slots_of
+
+TOOLS = {
+    *("pytest", "_pytest", "pluggy", "xdist", "hypothesis", "coverage", "IPython", "ipykernel"),
+    *("traitlets", "debugpy", "pydevd", "tqdm", "rich", "wandb", "tensorboard", "matplotlib"),
+}
+"""Packages that watch, show and test programs; they hold no numbers that a result depends on."""
+UNREAD = {
+    *TOOLS,
+    *sys.stdlib_module_names,
+    "numpy",
+    "dlvm",
+    "optree",
+    "ml_dtypes",
+    "llvmlite",
+    "scipy",
+} - {"__main__"}
+_METHODS = (types.FunctionType, property, classmethod, staticmethod)
+RUNNING = {
+    *("logging", "threading", "_thread", "queue", "_queue", "multiprocessing", "concurrent"),
+    *("asyncio", "io", "_io", "socket", "subprocess", "selectors", "contextvars", "sched"),
+    *("warnings", "importlib", "_frozen_importlib_external", "zipfile", "tempfile", "re"),
+}
+"""Modules of Python's library whose objects hold the state of the running process, no numbers."""
+
+
+def is_read(space: Any) -> bool:
+    """Whether the code of a module (given as a module or as its globals) is read."""
+    return _name(space).partition(".")[0] not in UNREAD
+
+
+def is_installed(space: Any) -> bool:
+    """Whether a module (given as a module or as its globals) is of an installed package."""
+    names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
+    return _is_installed(str(names.get("__file__", "")))
+
+
+def class_is_read(cls: type) -> bool:
+    """Whether the code of a class is read."""
+    module: Any = cls.__module__  # classes in C may have a descriptor there
+    return isinstance(module, str) and module.partition(".")[0] not in UNREAD
+
+
+def class_is_installed(cls: type) -> bool:
+    """Whether a class is of an installed package."""
+    module: Any = cls.__module__
+    return isinstance(module, str) and is_installed(sys.modules.get(module))
+
+
+def holds_numbers(value: Any) -> bool:
+    """Whether what an object holds may matter to a result, so that all of it is compared."""
+    cls: Any = value if isinstance(value, type) else type(value)
+    module: Any = getattr(cls, "__module__", "")
+    if isinstance(value, types.ModuleType) or not isinstance(module, str):
+        return False
+    return module.partition(".")[0] not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
+
+
+def own_names(value: Any) -> set[str]:
+    """The attributes that an object itself has, where what it holds may matter to a result."""
+    if isinstance(value, type) or not holds_numbers(value):
+        return set()
+    slots = {n for k in type(value).__mro__ for n in slots_of(k) if hasattr(value, n)}
+    found = slots | {n for n in getattr(value, "__dict__", {}) if isinstance(n, str)}
+    return {n for n in found if not n.startswith("__")}
+
+
+def special_names(cls: type) -> set[str]:
+    """The special methods of a class that are written in code that is read."""
+    written = [(n, x) for k in cls.__mro__ if class_is_read(k) for n, x in k.__dict__.items()]
+    return {n for n, x in written if n.startswith("__") and isinstance(x, _METHODS)}
+
+
+def of_installed(read: Any) -> bool:
+    """Whether a place lies in an object of a class of an installed package."""
+    while (read := getattr(read, "of", None)) is not None:
+        try:
+            owner = read()
+        except (NameError, LookupError, AttributeError, TypeError, ValueError):
+            return False
+        if class_is_installed(type(owner)):
+            return True
+    return False
+
+
+def _name(space: Any) -> str:
+    names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
+    return str(names.get("__name__", ""))
+
+
+@cache
+def _is_installed(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
+def home_of(value: Any) -> str:
+    """The package of a function or object: its first name."""
+    if isinstance(value, np.ufunc):
+        return "numpy"
+    if isinstance(value, types.FunctionType):
+        return _name(value.__globals__).partition(".")[0]
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0]
+
+
+def is_ours(value: Any) -> bool:
+    """Whether an object is of a class of dlvm."""
+    return str(type(value).__module__).partition(".")[0] == "dlvm"
