@@ -300,32 +300,47 @@ def can_be_shared(loop: Loop) -> bool:
 
 
 def _apart(a: Access, b: Access, loop: Loop) -> bool:
-    """Whether different turns of a loop touch different elements."""
-    for sizes in (False, True):
-        stretch = _stretch(a, loop.var, sizes)
-        if stretch is not None and stretch == _stretch(b, loop.var, sizes):
-            return True
+    """Whether different turns of a loop touch different elements.
+
+    They do where each turn has a stretch of ``step`` elements of its own, one turn's behind
+    another's, in which both accesses stay, from the same start for all turns.
+    """
+    step = _step(a, loop.var)
+    if step is not None and step == _step(b, loop.var):
+        for start in dict.fromkeys((*_starts(a, loop.var, step), *_starts(b, loop.var, step))):
+            if _stays(a, loop.var, step, start) and _stays(b, loop.var, step, start):
+                return True
     return _disjoint(a, b)
 
 
-def _stretch(a: Access, name: str, sizes: bool) -> tuple[Dim, Dim] | None:
-    """How many elements in a row are a turn's own, where one turn's follow another's.
-
-    They start where the loops around, or sizes and whole steps, say: the same for all turns.
-    """
+def _inner(a: Access, name: str) -> list[str]:
+    """A loop and those inside of it, around an access."""
     names = [*a.facts.highest]
-    inner = names[names.index(name) :] if name in names else [name]
-    around = substitute(a.plain, dict.fromkeys(inner, 0))
+    return names[names.index(name) :] if name in names else [name]
+
+
+def _step(a: Access, name: str) -> Dim | None:
+    """How far an access moves from one turn of a loop to the next, if always as far."""
     step = slope(a.plain, name)
-    if sizes:
-        around = around - mod(substitute(around, dict.fromkeys(symbols(around), 0)), step)
-    else:
-        around = around - substitute(around, dict.fromkeys(names, 0))
-    if not set(inner).isdisjoint(symbols(step)):
-        return None
-    rest = a.plain - around - step * symbol(name)
-    own = a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
-    return (step, around) if own else None
+    return step if set(_inner(a, name)).isdisjoint(symbols(step)) else None
+
+
+def _starts(a: Access, name: str, step: Dim) -> tuple[Dim, ...]:
+    """Where the stretch of the first turn may start: the same for all turns of a loop.
+
+    Tried are where the loops around say, as far as sizes and whole steps go, and where the access
+    itself begins.
+    """
+    first = substitute(a.plain, dict.fromkeys(_inner(a, name), 0))
+    sizes = substitute(first, dict.fromkeys(a.facts.highest, 0))
+    constant = substitute(first, dict.fromkeys(symbols(first), 0))
+    return first - sizes, first - mod(constant, step), first
+
+
+def _stays(a: Access, name: str, step: Dim, start: Dim) -> bool:
+    """Whether an access stays in the stretch of its turn."""
+    rest = a.plain - start - step * symbol(name)
+    return a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
 
 
 def _disjoint(a: Access, b: Access) -> bool:

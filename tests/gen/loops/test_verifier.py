@@ -73,6 +73,40 @@ def test_a_result_written_twice_is_refused_even_in_order():
         verify(kernel(Loop("%j", 2, "serial", copy(HERE, HERE).body)))
 
 
+ROWS = Buffer("rows", TensorType(F32, (6, N + 1)), "out")
+
+
+def rows_and_ends(end, start=N + 1):
+    """Each of three turns writes a row of N elements, and one element at an offset behind it."""
+    one, row = Number(F32, 1.0), (N + 1) * HERE
+    inner = Loop("%j", N, "vector", (Store(ROWS, row + J + start, one),))
+    body = Loop("%i", 3, "parallel", (inner, Store(ROWS, row + end, one)))
+    return LoopKernel("k", (ROWS,), ("N",), (Let(one), body), may_raise=False)
+
+
+@pytest.mark.parametrize("end", [2 * N + 1, N * 0, N, N + 1, 2 * N + 2, 2 * N + 3, 0 * N + 1])
+@pytest.mark.parametrize("start", [N + 1, N + 2, 0 * N, 0 * N + 1])
+def test_what_different_turns_write_is_apart_at_every_size_or_refused(start, end):
+    def written(n, i):
+        at = evaluate(end, {"N": n})
+        first = evaluate(start, {"N": n})
+        return {(n + 1) * i + first + j for j in range(n)}, {(n + 1) * i + at}
+
+    apart = all(
+        row.isdisjoint(other_end)
+        for n in range(6)
+        for i, k in itertools.permutations(range(3), 2)
+        for row, other_end in [(written(n, i)[0], written(n, k)[1])]
+    )
+    try:
+        verify(rows_and_ends(end, start))
+    except CompilerError as error:
+        assert "share an element" in str(error)
+        assert not apart or (start, end) not in ((N + 1, 2 * N + 1), (0 * N, N))
+    else:
+        assert apart
+
+
 def shared(*statements):
     array = Local("a", F32, 32, shared=True)
     one = Number(F32, 1.0)

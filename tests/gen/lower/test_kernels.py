@@ -337,12 +337,7 @@ def close(a, b, narrowest=8):
     return np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=False,  # drawn with the seed of the run, which stands in its first line
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(classes=LEAVES, max_ops=8))
 def test_random_bodies_in_every_schedule(program):
     """Lowered, verified, interpreted on CPU and GPU schedules; compiled in narrow vectors."""
