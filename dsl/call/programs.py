@@ -185,6 +185,7 @@ class Programs:
         found = [captures.arrays[key] for key in program.trace.arrays]
         types_ = (c.param.type for c in program.trace.arrays.values())
         state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
+        captures.tell(self.source.label, self._told)  # of what the trace showed to be too large
         program.trace.forget()
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         self._keep(made)

@@ -104,7 +104,7 @@ class Attributes(ABC):
     def under(self, place: Place, path: str, read: Read, key: Any, value: Any) -> Value:
         """A place inside another one."""
         if place.depth >= _DEPTH:
-            self.seen.unwatched[place.path] = "nested too deeply to be followed"
+            self.seen.too_much(place.path, "nested too deeply to be followed")
             return UNKNOWN
         return self.loaded(self.place((place, key), path, read, value, place.depth + 1))
 

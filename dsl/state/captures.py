@@ -53,7 +53,7 @@ class Captures:
         self.seen = Seen()
         self._own_code = all(home_of(root) == "dlvm" for root in roots)
         """Whether only functions of dlvm itself are traced, with arrays of the present call."""
-        self._strangers: list[weakref.ref[Array]] = []
+        self._pathless: list[weakref.ref[Array]] = []
         """Arrays that met the trace and that no path leads to, and those whose memory they show."""
         paths = Paths(self.seen)
         known: dict[str, Value] = {
@@ -91,17 +91,18 @@ class Captures:
             self.seen.held.append(array)
             self.arrays[id(array)] = found
         if found is None and not self._own_code:
-            self._strangers += [weakref.ref(a) for a in (array, owner(array))]
+            self._pathless += [weakref.ref(a) for a in (array, owner(array))]
         return found.path if found else None
 
     def still_held(self, known: Callable[[Array], bool]) -> list[Array]:
         """Arrays that were taken for constants of the trace, and that somebody else holds after it.
 
-        They may change, and nobody knows by which path they came.
+        They may change, and nobody knows by which path they came. Those that can't be written to,
+        such as what ``f.bind`` froze, stay constants.
         """
-        if any(ref() is not None for ref in self._strangers):
+        if any(ref() is not None for ref in self._pathless):
             gc.collect()  # what only a circle of objects of the trace holds is its own
-        held = {id(a): a for ref in self._strangers if (a := ref()) is not None}
+        held = {id(a): a for ref in self._pathless if (a := ref()) is not None}
         return [a for a in held.values() if owner(a) is a and a.flags.writeable and not known(a)]
 
     def _view(self, array: Array) -> Found | None:
@@ -124,7 +125,7 @@ class Captures:
                 continue
             use = self._use(found, taken)
             if use is Use.WHOLE and array.nbytes > COMPARED_BYTES:
-                self.seen.unwatched[found.path] = "too large to be compared at each call"
+                self.seen.too_much(found.path, "too large to be compared at each call")
             elif use > Use.STAGED:
                 kept.append(self._elements(array, found, trace.label))
         return tuple(kept)
@@ -221,9 +222,15 @@ class Captures:
         )
 
     def tell(self, label: str, told: set[str]) -> None:
-        """Warns once of functions that return something else at each call, such as
-        ``time.time``.
-        """
+        """Warns once of each kind of state that later calls don't follow."""
+        if self.seen.beyond and "beyond" not in told:
+            told.add("beyond")
+            path, why = next(iter(self.seen.beyond.items()))
+            warned(
+                f"{label} reads {path}, which is {why}: what changes in it is not noticed; pass "
+                f"what is needed of it as an argument ({label}.explain() lists all such state)",
+                None,
+            )
         for path, origin in self.seen.adopted.items():
             if "adopted" not in told:
                 told.add("adopted")

@@ -234,16 +234,17 @@ class Paths(Calls):
         """The frame of a function whose code is read; None where it is not, or no more."""
         if id(fn) in self._frames or not is_read(fn.__globals__):
             return self._frames.get(id(fn))
-        self._installed += is_installed(fn.__globals__)
-        if self._installed > _INSTALLED or len(self._frames) >= _MANY:
-            self.seen.unwatched["functions"] = f"more than {len(self._frames)} can be called"
+        installed = is_installed(fn.__globals__)
+        if len(self._frames) >= _MANY or (installed and self._installed >= _INSTALLED):
+            self.seen.too_much(fn.__qualname__, "one of more functions than are followed")
             return None
+        self._installed += installed
         return self._frames.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
 
     def _kept(self, fn: types.FunctionType) -> list[Value]:
         """The variables of the closure of a function whose code is not read."""
-        kept = f"a variable of {fn.__qualname__}"
-        return [self.loaded(self.place((id(c),), kept, read, x)) for c, read, x in kept_by(fn)]
+        name = f"a variable of {fn.__qualname__}"
+        return [self.loaded(self.place((id(c),), name, r, x)) for c, r, x in kept_by(fn)]
 
     def run(
         self,
@@ -514,8 +515,7 @@ class Paths(Calls):
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
         value: Any = place.value
         opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
-        if opened and place not in self._open:
-            if len(self._open) >= _MANY:
-                self.seen.unwatched[place.path] = f"more than {_MANY} objects can be reached"
-                return
-            self._open[place] = set()
+        if opened and len(self._open) >= _MANY:
+            self.seen.too_much(place.path, f"one of more than {_MANY} objects in reach")
+        elif opened:
+            self._open.setdefault(place, set())

@@ -90,6 +90,9 @@ class Seen:
         self.arrays: dict[int, Found] = {}
         self.held: list[Array] = []
         self.unwatched: dict[str, str] = {}
+        """State that is not compared, with the reason."""
+        self.beyond: dict[str, str] = {}
+        """The part of it that would be compared if there were less of it."""
         self.writes: dict[str, Guard] = {}
         """Variables, attributes and items that the code assigns."""
         self.changes: dict[str, Origin] = {}
@@ -226,6 +229,10 @@ class Seen:
             self.unwatched[place.path] = (
                 f"what a {kind} holds is known to C only, so it isn't compared"
             )
+
+    def too_much(self, path: str, why: str) -> None:
+        """Records state that is not compared because of a limit, of which users are warned."""
+        self.unwatched[path] = self.beyond[path] = why
 
     def adopt(self, array: Array) -> None:
         """Records an array that a trace met and that no path leads to: it is read by itself."""

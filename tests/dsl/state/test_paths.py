@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import ctypes
 import sys
 import types
 from collections import Counter
@@ -144,15 +146,50 @@ def test_code_that_is_replaced_in_place_is_noticed():
     np.testing.assert_array_equal(f(X), X * 3)
 
 
-def test_an_array_that_only_code_in_c_leads_to_is_read_at_each_call_and_told():
-    held = [np.ones(3)]
-    take = held.__iter__  # a method of a list: what it gives is found by no path
+def test_an_array_to_which_no_path_leads_is_read_at_each_call_and_told():
+    held = np.ones(3)
+    address = id(held)
 
-    f = dlvm.function(lambda x: x * next(take()))
-    with pytest.warns(dlvm.TraceWarning):
-        f(X)
-    held[0][:] = 5.0
+    f = dlvm.function(lambda x: x * ctypes.cast(address, ctypes.py_object).value)
+    with pytest.warns(dlvm.TraceWarning, match=r"an array of type f64\[3\] by a way that only C"):
+        np.testing.assert_array_equal(f(X), X)
+    held[:] = 5.0
     np.testing.assert_array_equal(f(X), X * 5)
+
+
+def test_an_array_that_nobody_holds_after_the_trace_is_a_constant():
+    f = dlvm.function(lambda x: x * np.arange(3.0))
+    np.testing.assert_array_equal(f(X), X * np.arange(3.0))
+    assert f.explain().captures == () and len(f.explain().compiles) == 1
+
+
+def test_what_is_too_large_to_be_compared_is_told():
+    space = types.SimpleNamespace(table=np.ones(1 << 18))
+    f = dlvm.function(lambda x: x * next(iter(vars(copy.deepcopy(space)).values()))[0])
+    with pytest.warns(dlvm.TraceWarning, match=r"space\.table, which is too large"):
+        f(X)
+
+
+def test_more_functions_of_a_package_than_are_followed_are_told_and_the_users_are_followed():
+    names = [f"g{i}" for i in range(300)]
+    text = "".join(f"def {n}(x):\n    return x\n" for n in names)
+    exec(compile(text, str(installed().__file__), "exec"), installed().__dict__)
+    calls = [installed().__dict__[n] for n in names]
+    scale = 2.0
+
+    def last(x: Any) -> Any:
+        return x * scale
+
+    def f(x: Any) -> Any:
+        for call in calls:
+            x = call(x)
+        return last(x)
+
+    staged = dlvm.function(f)
+    with pytest.warns(dlvm.TraceWarning, match="more functions than are followed"):
+        np.testing.assert_array_equal(staged(X), X * 2)
+    scale = 3.0
+    np.testing.assert_array_equal(staged(X), X * 3)
 
 
 def main() -> None:
