@@ -126,7 +126,6 @@ def _defined(name: str, lines: set[int]) -> Iterator[str]:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if lines & set(range(first, (node.end_lineno or first) + 1)):
                 yield node.name
-                yield from re.findall(r'^    name = "(\w+)"', ast.unparse(node), re.M)
                 yield from re.findall(r"^    name = '(\w+)'", ast.unparse(node), re.M)
 
 
