@@ -17,7 +17,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from dlvm.base.errors import CallError, CompilerError, DlvmError, UserError
 from dlvm.base.handlers import raised_by_handler
-from dlvm.dsl.words.calling import BOUNDARIES, known_as, misfit, of_numpy, remedy, usage
+from dlvm.dsl.words.calling import (
+    BOUNDARIES,
+    known_as,
+    misfit,
+    of_attribute,
+    of_numpy,
+    remedy,
+    usage,
+)
 from dlvm.dsl.words.origins import (
     CALLER,
     caller_of_library,
@@ -95,7 +103,7 @@ def faced(
             return _told(wrong, name, None, args)
         innermost = _innermost(error)
         if innermost is not None and not is_ours(innermost):
-            return _of_the_user(of_numpy(error) or error)
+            return _of_the_user(of_numpy(error) or of_attribute(error) or error)
         if isinstance(error, DlvmError | ANYBODYS):
             return error
         if innermost is not None and innermost.f_code in BOUNDARIES:
