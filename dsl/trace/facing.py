@@ -62,6 +62,11 @@ def entry(fn: F) -> F:
     return fn
 
 
+def public_of(fn: Any) -> Callable[..., Any] | None:
+    """The function itself, if it is a public one of ours that a user stages as it is."""
+    return fn if getattr(fn, "__code__", None) in ENTRIES else None
+
+
 def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
     """Makes a public function, whose errors show the user's line and none of our frames."""
 
@@ -87,8 +92,8 @@ def faced(
 ) -> Exception:
     """The error that a user sees when a call of ``name`` raised ``error``.
 
-    ``fn`` is our function. It is None if the user called a staged function, and ``program`` is then
-    the program that ran.
+    ``fn`` is our function. It is None if the user called a staged function of their own;
+    ``program`` is the program that ran if the function is staged.
     """
     if _inside_another(sys._getframe(1).f_back):  # pyright: ignore[reportPrivateUsage]
         return error
