@@ -245,9 +245,8 @@ class StagedFunction(Generic[P, R]):
                         return out
             return self._slowly(args, kwargs)
         except Exception as error:
-            form = (len(args), *kwargs) if kwargs else len(args)
+            form, ours = (len(args), *kwargs) if kwargs else len(args), public_of(self.python)
             ran = next((m.module for m, _ in self._short.get(form, ())), None)
-            ours = public_of(self.python)
             raise faced(error, self.label, ours, args, kwargs, program=ran)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
