@@ -32,8 +32,9 @@ from .homes import (
     own_names,
     special_names,
 )
+from .outputs import changed
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
-from .seen import Seen, Use
+from .seen import Seen, Use, called
 from .things import (
     ANY,
     HOST,
@@ -314,18 +315,8 @@ class Paths(Calls):
     ) -> Value:
         """The possible results of a call."""
         if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
-            self._source(site, next(iter(callee)), bool(args or named or rest))
+            called(self.seen, site, next(iter(callee)), bool(args or named or rest))
         return union(self._call(site, t, args, named, rest) for t in callee)
-
-    def _source(self, site: Site, t: Any, given: bool) -> None:
-        """Records a call of a function that returns something else each time."""
-        if isinstance(t, Place):
-            self.seen.named(site, t, given)
-        elif isinstance(t, Method) and isinstance(t.of, Place):
-            own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
-            for cls in own.__mro__[:-1]:
-                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
-                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
     def _call(
         self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
@@ -421,6 +412,7 @@ class Paths(Calls):
         """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
         value = t.value
         module = home_of(value)
+        self.seen.all_touched(site, changed(value, args, named))
         if not all(given):
             return NOTHING
         if module == "numpy":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import enum
+import re
 import sys
 import types
 import weakref
@@ -30,7 +31,7 @@ from .code import decoded
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
 from .homes import is_installed, is_ours
 from .places import Attribute, Derived, Held, Read, is_numeric, slots_of, standing
-from .things import Place, Site
+from .things import Method, Place, Site, Value
 
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
@@ -67,6 +68,8 @@ SOURCES = {
 }
 """Functions that return something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
+_PART = re.compile(r"\.|\[")
+"""Where a path goes on to a part of an object."""
 _SEEDED = {"default_rng", "Random"}
 
 
@@ -269,6 +272,16 @@ class Seen:
         if not is_installed(site.frame.globals):
             self.changes.setdefault(place.path, _origin(site))
 
+    def all_touched(self, site: Site, values: Value) -> None:
+        """The same of every object that a value may be."""
+        for place in (t for t in values if isinstance(t, Place)):
+            self.touched(site, place)
+
+    def changed_at(self, path: str) -> Origin | None:
+        """The line that changes what a path leads to, or the object in which it lies."""
+        around = (path[: m.start()] for m in reversed([*_PART.finditer(path)]))
+        return next((self.changes[p] for p in (path, *around) if p in self.changes), None)
+
     def _generator(self, place: Place) -> None:
         found = generator_of(place.value)
         if found is not None:
@@ -306,6 +319,17 @@ class Seen:
         listed = place.value.__name__ == "os" and name in ("environ", "environb")
         if listed and not is_installed(site.frame.globals):
             self.sources.setdefault(f"os.{name}", _origin(site))
+
+
+def called(seen: Seen, site: Site, t: Any, given: bool) -> None:
+    """Records a call of a function that returns something else each time."""
+    if isinstance(t, Place):
+        seen.named(site, t, given)
+    elif isinstance(t, Method) and isinstance(t.of, Place):
+        own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
+        for cls in own.__mro__[:-1]:
+            name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+            seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
 
 def _origin(site: Site) -> Origin:
