@@ -82,7 +82,7 @@ def contenders(pair: Any, others: dict[str, Any], size: int) -> dict[str, Callab
 
     from .race import check
 
-    given = arrays([dlvm.spec(t).type for t in pair.types(size)])
+    given = arrays(pair, size)
     naive, expert = (dlvm.function(f, threads=1).compile(*given) for f in (pair.naive, pair.expert))
     runs: dict[str, Callable[[], Any]] = {
         "dlvm": lambda: naive(*given),
@@ -103,6 +103,7 @@ def _numpy() -> Any:
     import numpy as np
 
     return SimpleNamespace(
+        assume=lambda x, *words: x,
         diag=np.diag,
         diagonal=np.diagonal,
         eye=np.eye,
@@ -113,6 +114,7 @@ def _numpy() -> Any:
         outer=np.outer,
         tanh=np.tanh,
         trace=np.trace,
+        tril=np.tril,
     )
 
 
@@ -125,6 +127,7 @@ def _jax() -> Any:
     jax.config.update("jax_enable_x64", True)
     jnp = jax.numpy
     return SimpleNamespace(
+        assume=lambda x, *words: x,
         diag=jnp.diag,
         diagonal=jnp.diagonal,
         eye=jnp.eye,
@@ -135,6 +138,7 @@ def _jax() -> Any:
         outer=jnp.outer,
         tanh=jnp.tanh,
         trace=jnp.trace,
+        tril=jnp.tril,
     )
 
 
@@ -152,6 +156,7 @@ def _torch() -> Any:
         return torch.func.grad(f, argnums=wrt)
 
     return SimpleNamespace(
+        assume=lambda x, *words: x,
         diag=torch.diag,
         diagonal=torch.diagonal,
         eye=lambda n: torch.eye(n, dtype=torch.float64),
@@ -162,6 +167,7 @@ def _torch() -> Any:
         outer=torch.outer,
         tanh=torch.tanh,
         trace=torch.trace,
+        tril=torch.tril,
     )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
+    from dlvm.dsl.arrays.assumptions import assume
     from dlvm.dsl.derive.custom import custom_jvp, custom_vjp
     from dlvm.dsl.derive.derivatives import (
         checkpoint,
@@ -67,6 +68,7 @@ __all__ = [
     "Module",
     "TraceWarning",
     "UserError",
+    "assume",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_scan",
@@ -108,6 +110,7 @@ LATER = {
     "random": (),
     "testing": (),
     "tree": (),
+    "dsl.arrays.assumptions": ("assume",),
     "dsl.flow.control": ("cond", "switch"),
     "dsl.derive.custom": ("custom_jvp", "custom_vjp"),
     "dsl.derive.derivatives": (

@@ -6,9 +6,10 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 from __future__ import annotations
 
 from dlvm.base.errors import IRError
+from dlvm.opt.algebra.informing import inform
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
-from dlvm.opt.laws.markers import pass_stops
+from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
 from dlvm.opt.laws.softmax import open_softmax
 from dlvm.opt.recompute.ordering import order
@@ -35,7 +36,10 @@ MEANING: tuple[Pass, ...] = (
     hoist,
     deal,
     drop,
+    inform,
+    simplify,  # with what is known of matrices inside of loops
     rearrange,  # what loops repeat has left them, and nothing counts as used that is not
+    forget,  # all laws that read assumptions have been tried
     propagate,  # again: bodies have shared, and what they do not use is gone
     simplify,
     fold_constants,

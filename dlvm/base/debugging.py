@@ -13,16 +13,17 @@ from dlvm.base import environment
 
 from .errors import UserError
 
-NAMES = ("nans", "infs", "bounds")
+NAMES = ("nans", "infs", "bounds", "assumptions")
 
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The requested checks: for NaN in results, for infinities, for accesses out of bounds."""
+    """The requested checks: for NaN in results, infinities, accesses out of bounds, assumptions."""
 
     nans: bool = False
     infs: bool = False
     bounds: bool = False
+    assumptions: bool = False
 
     @staticmethod
     def named(names: tuple[str, ...], option: str) -> Looks:
@@ -36,12 +37,17 @@ class Looks:
         return Looks(*(n in names for n in NAMES))
 
     def __or__(self, other: Looks) -> Looks:
-        return Looks(self.nans or other.nans, self.infs or other.infs, self.bounds or other.bounds)
+        return Looks(*(getattr(self, n) or getattr(other, n) for n in NAMES))
 
     @property
     def at_numbers(self) -> bool:
         """Whether results are checked for NaN or infinities."""
         return self.nans or self.infs
+
+    @property
+    def at_values(self) -> bool:
+        """Whether a call looks at arguments or results, and takes no short cut."""
+        return self.at_numbers or self.assumptions
 
 
 NOTHING = Looks()
@@ -56,13 +62,21 @@ class debug:
     ``nans`` and ``infs`` say which operation first made a NaN or an infinity that a result shows,
     with its line and the range of its operands. Programs run as under ``numerics="strict"``
     meanwhile, so that no law hides such a number; they are compiled again for that. ``bounds``
-    compiles programs in which every access to memory is checked. A thread that is started inside
-    looks where it is given the context:
+    compiles programs in which every access to memory is checked. ``assumptions`` checks what
+    ``dlvm.assume`` states of matrices. A thread that is started inside looks where it is given the
+    context:
     ``Thread(target=contextvars.copy_context().run, args=(work,))``.
     """
 
-    def __init__(self, *, nans: bool = False, infs: bool = False, bounds: bool = False) -> None:
-        self.looks = Looks(nans, infs, bounds)
+    def __init__(
+        self,
+        *,
+        nans: bool = False,
+        infs: bool = False,
+        bounds: bool = False,
+        assumptions: bool = False,
+    ) -> None:
+        self.looks = Looks(nans, infs, bounds, assumptions)
         self._tokens: list[Token[tuple[debug, ...]]] = []
 
     def __enter__(self) -> debug:

@@ -166,6 +166,12 @@ class AssertionFailed(UserError):
     code = "assert"
 
 
+class FalseAssumption(UserError):
+    """A ``dlvm.assume`` whose matrix does not have the property, as ``dlvm.debug`` found."""
+
+    code = "assumption"
+
+
 class TraceError(UserError):
     """Python code that cannot be staged, or a staged value where only a concrete one will do."""
 

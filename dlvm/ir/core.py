@@ -21,6 +21,7 @@ from dlvm.base.errors import IRError, Origin
 from .dataflow import Dataflow
 from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of
+from .properties import NONE, Of, Properties
 from .types import Array, DType, TensorType
 
 MAX_NESTING = 100  # levels of regions within regions; passes recurse into them
@@ -41,6 +42,10 @@ class Value:
     def dtype(self) -> DType:
         """The element type of the value's type."""
         return self.type.dtype
+
+    def properties(self, of: Of) -> Properties:
+        """The properties of the value as a matrix; ``of`` tells those of another value."""
+        return NONE
 
     def _build(self, name: str, *operands: Value | float) -> Value:
         return OPS[name](*(o if isinstance(o, Value) else splat(o, self.type) for o in operands))
@@ -119,6 +124,10 @@ class Part(Value):
     def origin(self) -> Origin | None:  # type: ignore[override]
         """Where the operation was written."""
         return self.op.origin
+
+    def properties(self, of: Of) -> Properties:
+        """Those that the operation states of this result."""
+        return self.op.properties_of_result(self.index, of)
 
 
 OPS: dict[str, type[Op]] = {}
@@ -221,6 +230,10 @@ class Op(Value):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """The cotangents of the operands from those of the results; None stands for zero."""
         raise IRError(f"{self.name} has no adjoint: {self.nondifferentiable}")
+
+    def properties_of_result(self, index: int, of: Of) -> Properties:
+        """The same as ``properties`` for one of several results."""
+        return NONE
 
     def lowering(self) -> Any:
         """The results in other operations, for an operation that has no kernels of its own."""

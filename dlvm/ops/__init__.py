@@ -24,6 +24,7 @@ from .arrays.running import (
 from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
 from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
+from .elements.assumptions import Assume
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
 from .elements.casting import Cast
 from .elements.division import FloorDiv, Fmod, Remainder
@@ -103,6 +104,7 @@ __all__ = [
     "Asin",
     "Asinh",
     "Assert",
+    "Assume",
     "Atan",
     "Atan2",
     "Atanh",

@@ -17,6 +17,7 @@ from dlvm.base.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value, as_tuple
 from dlvm.ir.equations import unequal
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 
 State = tuple[S, ...]
@@ -64,6 +65,10 @@ class Elementwise(Op):
     typed: ClassVar[str] = ""
     saturates: ClassVar[str] = ""
     domain: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    nonnegative: ClassVar[bool] = False
+    """Whether no element of the result is negative; NaN may be one."""
+    shape_free: ClassVar[bool] = True
+    """Whether the operation means the same in any shape, so that it may move past a broadcast."""
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """All operands have one type, which is the result's."""
@@ -97,6 +102,11 @@ class Elementwise(Op):
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
         return False
+
+    def properties(self, of: Of) -> Properties:
+        """A function of elements keeps the symmetry of what it is applied to."""
+        kept = ("symmetric",) if all("symmetric" in of(x) for x in self.operands) else ()
+        return frozenset(("nonnegative", *kept)) if self.nonnegative else frozenset(kept)
 
     def scalar(self, s: Scalars[S], *x: S) -> S | tuple[S, ...]:
         """The formula for one element; a tuple where there are several results."""

@@ -9,8 +9,12 @@ import numpy as np
 
 from dlvm.base.errors import IRError
 from dlvm.ir import I64, TAPE, Array, Dim, DType, Op, TensorType, Value, dtype_of
+from dlvm.ir.properties import Of, Properties
 
 from .families import Creation, Elementwise, Movement, Reduction
+
+LOOKED_AT = 1024
+"""Elements of a constant whose properties are looked for."""
 
 
 class Constant(Creation):
@@ -25,6 +29,17 @@ class Constant(Creation):
         if dtype is None:
             raise IRError(f"constant: no element type for {self.value.dtype}")
         return TensorType(dtype, self.value.shape)
+
+    def properties(self, of: Of) -> Properties:
+        """Signs and symmetry of what is small enough to be looked at."""
+        array = self.value
+        if array.size > LOOKED_AT or array.dtype.kind not in "iuf":
+            return frozenset()
+        found = {"nonnegative"} if bool((array >= 0).all()) else set[str]()
+        square = array.ndim > 1 and array.shape[-1] == array.shape[-2]
+        if square and np.array_equal(array, np.swapaxes(array, -1, -2)):
+            found.add("symmetric")
+        return frozenset(found)
 
     def reference(self, *operands: Array) -> Any:
         return self.value

@@ -26,6 +26,7 @@ from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec, flatten, unflatten
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
+from dlvm.trust.assumptions import check_assumptions
 
 from .doubtful import Doubt, check, doubts
 from .short_cuts import Call, Form, entered, short_cut
@@ -149,7 +150,7 @@ class Compiled:
         """The short cut for calls of this form with such leaves, if there is one."""
         if (
             form not in self._short
-            and not looks(self.road.options.debug).at_numbers
+            and not looks(self.road.options.debug).at_values
             and (made := short_cut(self, form, leaves))
         ):
             self._short[form] = made
@@ -187,6 +188,8 @@ class Compiled:
         ]
         arrays += captured
         looked = looks(self.road.options.debug)
+        if looked.assumptions:
+            check_assumptions(self.road.differentiated, arrays)
         if not looked.at_numbers:
             results = self._results(arrays)
             self.gave = [weakref.ref(r) for r in results]

@@ -257,7 +257,7 @@ class StagedFunction(Generic[P, R]):
         leaves = _readable(written, arguments, tree)
         made, captured = self._programs.find(arguments, tree, leaves)
         out = made.run(leaves, captured)
-        if not looks(self.source.options.debug).at_numbers:
+        if not looks(self.source.options.debug).at_values:
             form = (len(args), *kwargs) if kwargs else len(args)
             self._programs.shorten(form, made, written)
         return out

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.cost import Work, product_work, typical
-from dlvm.ir import Op, TensorType, Value, rewrite
+from dlvm.ir import Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 
 from .products import Factor, Opened, Product, flat
+from .structure import scaled
 
 
 def everything(value: Value) -> bool:
@@ -25,10 +26,53 @@ def everything(value: Value) -> bool:
     return True
 
 
+def nothing(value: Value) -> bool:
+    """Whether a value may be taken apart: none may."""
+    return False
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda a, v: Matmul(a * 3.0, v),
+        lambda a, v: Matmul(transposed(v), Neg(a)),
+        lambda a, v: Matmul(a, Reshape(Reshape(v, v.shape[:1]) * 3.0, v.shape)),
+        lambda a, v: Matmul(a, Neg(v)),
+    ),
+    given=("f[N,N]", "f[N,1]"),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def number_behind_product(op: Matmul) -> Value | None:
+    """(s A) B = s (A B) where that has no more elements: what follows a product costs least."""
+    for i, x in enumerate(op.operands):
+        if (found := _number_and_rest(x)) is None or typical(op.type.size) > typical(x.type.size):
+            continue
+        rest, number = found
+        whole = Matmul(rest, op.y) if i == 0 else Matmul(op.x, rest)
+        return Neg(whole) if number is None else Mul(whole, Broadcast(number, op.shape, ()))
+    return None
+
+
+def _number_and_rest(x: Value) -> tuple[Value, Value | None] | None:
+    """X and s of ``s X``, also where that is reshaped; no s where it is ``-X``."""
+    match x:
+        case Neg(inner):
+            return inner, None
+        case Reshape(inner) if (found := _number_and_rest(inner)) is not None:
+            return Reshape(found[0], x.shape), found[1]
+        case Mul() if (found := scaled(x)) is not None:
+            inner, number = found
+            assert isinstance(number, Broadcast)
+            return inner, number.x
+        case _:
+            return None
+
+
 def multiplied(x: Value, y: Value) -> Value:
     """``x y`` in its cheapest order, with everything inside taken apart."""
-    found = _built(flat(x, y, everything), x.type.with_shape((*x.shape[:-1], y.shape[-1])))
-    return Matmul(x, y) if found is None else found
+    t = x.type.with_shape((*x.shape[:-1], y.shape[-1]))
+    return _built(flat(x, y, everything), t)
 
 
 @rewrite(
@@ -53,15 +97,18 @@ def reordered(op: Op, opened: Opened) -> Value | None:
     if not isinstance(op, Matmul):
         return None
     found = flat(op.x, op.y, opened)
-    if op.x.shape[-1] != 1 and found == Product([Factor(op.x), Factor(op.y)]):
+    plain = [Factor(op.x), Factor(op.y)]
+    as_it_is = found.factors == plain and not found.numbers and not found.negative
+    if op.x.shape[-1] != 1 and as_it_is:
         return None
     return _built(found, op.type)
 
 
-def _built(product: Product, t: TensorType) -> Value | None:
-    """Writes a product in its cheapest order; None where nothing but identities was multiplied."""
+def _built(product: Product, t: TensorType) -> Value:
+    """Writes a product in its cheapest order; where nothing is left of it, the identity."""
     if not product.factors:
-        return None
+        ones = splat(1, t.with_shape(t.shape[:-1]))
+        product.factors.append(Factor(ones, diagonal=True))
     plan = Plan(product.factors, t)
     fewest = min(plan.ranges(), key=lambda at: (plan.cells[at].elements, at[0] - at[1]))
     return plan.written(product, fewest).matrix()

@@ -15,6 +15,7 @@ from typing import Any
 from dlvm.cost import Work, work
 from dlvm.ir import Builder, Function, Op, Part, Value
 from dlvm.ir.rewrite import Env, renewed
+from dlvm.ops import Matmul, Neg, Permute
 from dlvm.opt.facts import pure
 
 
@@ -46,6 +47,10 @@ class Ledger:
         self.idle: set[Op] = set()
         self._twins: dict[Any, Op] = {}
         self._work: dict[Op, Work] = {}
+        self._factors: set[Value] = set()
+        for op in reversed(fn.ops):
+            if isinstance(op, Matmul) or (op in self._factors and isinstance(op, Permute | Neg)):
+                self._factors.update(op.operands)
         for op in fn.ops:
             self._count(op, 1)
         for result in fn.results:
@@ -54,6 +59,10 @@ class Ledger:
     def alone(self, value: Value) -> bool:
         """Whether a value has a single user."""
         return self.uses[value] == 1
+
+    def inside(self, value: Value) -> bool:
+        """Whether a value is only a factor of a longer product."""
+        return value in self._factors and self.alone(value)
 
     def keep(self, op: Op) -> None:
         """An operation stands where it is: what computes the same later costs nothing."""
@@ -64,6 +73,8 @@ class Ledger:
         """An operation on substituted operands takes the place of the one before."""
         for before, after in zip(old.results, new.results, strict=True):
             self.uses[after] = self.uses.pop(before, 0)
+            if before in self._factors:
+                self._factors.add(after)
 
     def propose(self, op: Op, make: Callable[[Op], Value | None]) -> Proposal | None:
         """What a law makes of an operation, with its price; None where it does not apply."""
@@ -83,6 +94,10 @@ class Ledger:
     def accept(self, op: Op, chosen: Proposal) -> None:
         """Books a proposal; what became idle is found in ``idle``."""
         self.idle.update(self._idle_after(op, self._book(op, chosen.ops, chosen.value)))
+        if op in self._factors:
+            self._factors.add(chosen.value)
+        for new in chosen.ops:
+            self._factors.update(new.operands if isinstance(new, Matmul) else ())
 
     def work(self, op: Op) -> Work:
         """The cost of an operation, with usual numbers for open sizes."""

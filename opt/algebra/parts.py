@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dlvm.ir import Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
-    Concat,
     Diagonal,
     Gather,
     Matmul,
@@ -19,6 +18,7 @@ from dlvm.ops import (
 )
 
 from .chains import multiplied
+from .examples import twice
 
 
 @rewrite(
@@ -83,18 +83,13 @@ def _picked(like: Gather, x: Value, indices: Value) -> Value:
     return found
 
 
-def _repeated(x: Value) -> Value:
-    """For the examples: a batch of two."""
-    return Concat((Reshape(x, (1, *x.shape)),) * 2, 0)
-
-
 @rewrite(
     Sum,
     example=(
         lambda x, y: Sum(Matmul(x, y), (0, 1)),
         lambda x, y: Sum(Matmul(x, y), (0,)),
         lambda x, y: Sum(Matmul(x, y), (1,)),
-        lambda x, y: Sum(Matmul(_repeated(x), _repeated(y)), (0, 2)),
+        lambda x, y: Sum(Matmul(twice(x), twice(y)), (0, 2)),
     ),
     given=("n[M,K]", "n[K,N]"),
     law_class=ROUNDING,

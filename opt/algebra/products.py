@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlvm.ir import Dim, Value, zeros
+from dlvm.ir import Dim, Op, Value, zeros
+from dlvm.ir.properties import Properties, known
 from dlvm.ops import (
+    Assume,
     Broadcast,
+    Diagonal,
     Div,
     Equal,
     Iota,
@@ -27,8 +30,8 @@ from dlvm.ops import (
 
 from . import structure
 
-MOST = 64
-"""Factors that are taken together; a longer product is several."""
+MOST = 32
+"""Values of one product that are looked into; a longer product is several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Product:
     factors: list[Factor] = field(default_factory=lambda: [])
     numbers: list[tuple[type[Mul] | type[Div], Value]] = field(default_factory=lambda: [])
     negative: bool = False
+    opened: int = 0
 
 
 Opened = Callable[[Value], bool]
@@ -94,8 +98,22 @@ def flat(x: Value, y: Value, opened: Opened) -> Product:
 
 def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
     """Appends the factors of a value, or of its transpose."""
-    if len(product.factors) >= MOST or not _open(product, value, turned, opened):
-        product.factors.append(Factor(value, turned))
+    if product.opened < MOST and _open(product, value, turned, opened):
+        return
+    facts = known(value)
+    if "diagonal" in facts:
+        product.factors.append(Factor(Diagonal(value), diagonal=True))
+        return
+    factor = Factor(value, turned and "symmetric" not in facts)
+    if "orthogonal" in facts and product.factors[-1:] == [_inverse(factor, facts)]:
+        product.factors.pop()
+        return
+    product.factors.append(factor)
+
+
+def _inverse(factor: Factor, facts: Properties) -> Factor:
+    """The transpose of an orthogonal matrix."""
+    return factor if "symmetric" in facts else Factor(factor.value, not factor.turned)
 
 
 def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
@@ -109,11 +127,14 @@ def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
         return True
     if structure.is_identity(value):
         return True
+    product.opened += 1
     return opened(value) and _take_apart(product, value, turned, opened)
 
 
 def _take_apart(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
     match value:
+        case Assume(x) if isinstance(x, Op) and not isinstance(x, Assume):
+            return _take_apart(product, x, turned, opened)
         case Matmul(x, y):
             for part in (y, x) if turned else (x, y):
                 _add(product, part, turned, opened)

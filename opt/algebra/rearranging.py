@@ -9,11 +9,15 @@ from dlvm.ir import RULES, Builder, Function, Op, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
+from dlvm.ops import Matmul
 from dlvm.passes import finite_function_pass
 
-from .chains import cheapest_order, reordered
+from .chains import cheapest_order, everything, nothing, reordered
 from .ledger import Ledger, Proposal
+from .products import Factor, Opened, flat
 
+ROUNDS = 4
+"""How often a function is gone through at most."""
 Laws = dict[type[Op], list[Callable[[Op], Value | None]]]
 Proposer = tuple[Callable[..., Value | None], Callable[[Op], Value | None]]
 """A law, under which a change is told, and what it makes of an operation."""
@@ -28,6 +32,15 @@ def rearrange(fn: Function) -> Function:
     it is made of is looked at in its turn. Each step lowers the cost, so there is an end.
     """
     laws = _laws(current_mode())
+    for _ in range(ROUNDS):
+        before, fn = fn, _round(fn, laws)
+        if fn is before:
+            break
+    return fn
+
+
+def _round(fn: Function, laws: Laws) -> Function:
+    """Looks at every operation once; where users went later, another round may find more."""
     if fn.kinds.isdisjoint(laws):
         return fn
     ledger, env = Ledger(fn), dict[Value, Value]()
@@ -90,8 +103,18 @@ def _best(ledger: Ledger, op: Op, laws: Laws) -> Proposal | None:
 
 
 def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
-    """Each law as it is, and the order of products with what others use taken as it stands too."""
+    """Every law for the operation; the order of a product in each way of taking it apart."""
     for law in laws.get(type(op), ()):
-        yield law, law
-        if law is cheapest_order:
-            yield law, partial(reordered, opened=ledger.alone)
+        if law is not cheapest_order:
+            yield law, law
+        elif isinstance(op, Matmul) and not ledger.inside(op):
+            for opened in _ways(op, ledger):
+                yield law, partial(reordered, opened=opened)
+
+
+def _ways(op: Matmul, ledger: Ledger) -> list[Opened]:
+    """To take everything apart, to leave what others use, and to leave all: those that differ."""
+    found: dict[tuple[Factor, ...], Opened] = {}
+    for opened in (everything, ledger.alone, nothing):
+        found.setdefault(tuple(flat(op.x, op.y, opened).factors), opened)
+    return list(found.values())

@@ -6,10 +6,7 @@ from dlvm.ir import Dim, Value, rewrite, splat, zeros
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
     Broadcast,
-    Cast,
-    Equal,
     Gather,
-    Iota,
     Less,
     Matmul,
     Mul,
@@ -22,22 +19,14 @@ from dlvm.ops import (
 
 from . import structure
 from .chains import multiplied
-from .products import diagonal_matrix
-
-
-def _one_hot(i: Value, like: Value, size: int = 8) -> Value:
-    """For the examples: rows that are 1 at a whole number and 0 elsewhere."""
-    shape = (*i.shape, size)
-    places = Broadcast(Iota(size), shape, (len(shape) - 1,))
-    repeated = Broadcast(Cast(i, places.dtype), shape, tuple(range(len(shape) - 1)))
-    return Cast(Equal(repeated, places), like.dtype)
+from .examples import identity, kron, one_hot
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda i, w: Matmul(_one_hot(i, w), w),
-        lambda i, w: Matmul(Reshape(_one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
+        lambda i, w: Matmul(one_hot(i, w), w),
+        lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
     ),
     given=("i[M]", "n[8,N]"),
     law_class=ROUNDING,
@@ -52,7 +41,7 @@ def one_hot_times(op: Matmul) -> Value | None:
 
 @rewrite(
     Matmul,
-    example=lambda i, g: Matmul(transposed(_one_hot(i, g)), g),
+    example=lambda i, g: Matmul(transposed(one_hot(i, g)), g),
     given=("i[M]", "n[M,N]"),
     law_class=ROUNDING,
     weighed=True,
@@ -67,7 +56,7 @@ def one_hot_turned_times(op: Matmul) -> Value | None:
 
 def _places(x: Value) -> Value | None:
     """The place of the one in every row of a matrix, as a vector."""
-    i = structure.one_hot_of(structure.matrix_of_rows(x))
+    i = None if structure.is_identity(x) else structure.one_hot_of(structure.matrix_of_rows(x))
     return None if i is None or x.type.rank != 2 else Reshape(i, (x.shape[0],))
 
 
@@ -79,14 +68,9 @@ def _inside(i: Value, size: Dim) -> Value:
     return Select(Less(i, splat(0, i.type)), outside, i)
 
 
-def _identity(like: Value) -> Value:
-    """For the examples: the identity with as many rows as a matrix has."""
-    return diagonal_matrix(splat(1, like.type.with_shape(like.shape[:1])))
-
-
 @rewrite(
     Matmul,
-    example=lambda i, x: Matmul(Gather(_identity(x), i, 0, mode="clip"), x),
+    example=lambda i, x: Matmul(Gather(identity(x), i, 0, mode="clip"), x),
     given=("i[M]", "n[8,N]"),
     law_class=ROUNDING,
     weighed=True,
@@ -103,19 +87,11 @@ def rows_of_identity_times(op: Matmul) -> Value | None:
             return None
 
 
-def _kron(a: Value, b: Value) -> Value:
-    """For the examples: the Kronecker product, as the language writes it."""
-    (m, n), (p, q) = a.shape, b.shape
-    shape = (m, p, n, q)
-    each = Mul(Broadcast(a, shape, (0, 2)), Broadcast(b, shape, (1, 3)))
-    return Reshape(each, (m * p, n * q))
-
-
 @rewrite(
     Matmul,
     example=(
-        lambda a, b, x: Matmul(_kron(a, b), x),
-        lambda a, b, x: Matmul(transposed(_kron(a, b)), x),
+        lambda a, b, x: Matmul(kron(a, b), x),
+        lambda a, b, x: Matmul(transposed(kron(a, b)), x),
     ),
     given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
     law_class=ROUNDING,
@@ -130,7 +106,7 @@ def kronecker_times(op: Matmul) -> Value | None:
 
 @rewrite(
     Matmul,
-    example=lambda a, b, x: Matmul(transposed(x), _kron(a, b)),
+    example=lambda a, b, x: Matmul(transposed(x), kron(a, b)),
     given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
     law_class=ROUNDING,
     weighed=True,

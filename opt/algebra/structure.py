@@ -7,7 +7,8 @@ factor from which it is made, or None. None of them builds an operation.
 from __future__ import annotations
 
 from dlvm.ir import Value
-from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Permute, Reshape, Select, Sub
+from dlvm.ir.properties import known
+from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Permute, Reshape, Select
 from dlvm.ops.literals import is_splat
 
 
@@ -67,7 +68,7 @@ def outer_of(value: Value) -> tuple[Value, Value] | None:
 def diagonal_of(value: Value) -> Value | None:
     """The vector d of the matrix ``diag(d)``."""
     match value:
-        case Select(where, d, zero) if _on_diagonal(where) and is_splat(zero, 0):
+        case Select(where, d, zero) if "identity" in known(where) and is_splat(zero, 0):
             vector = along_rows(d)
             return along_columns(d) if vector is None else vector
         case _:
@@ -76,41 +77,7 @@ def diagonal_of(value: Value) -> Value | None:
 
 def is_identity(value: Value) -> bool:
     """Whether a matrix is the identity."""
-    match value:
-        case Broadcast(x, shape, axes) if len(shape) > 2 and axes == (
-            len(shape) - 2,
-            len(shape) - 1,
-        ):
-            return is_identity(x)
-        case Cast(x) if x.dtype.kind == "b":
-            return _on_diagonal(x)
-        case Select(where, one, zero):
-            return _on_diagonal(where) and is_splat(one, 1) and is_splat(zero, 0)
-        case _:
-            return False
-
-
-def _on_diagonal(mask: Value) -> bool:
-    """Whether a mask of square matrices is true on the main diagonal, and nowhere else."""
-    rank = mask.type.rank
-    if rank != 2 or mask.shape[0] != mask.shape[1]:
-        return False
-    match mask:
-        case Equal(Sub(a, b), zero) if is_splat(zero, 0):
-            return _counts(a) == {0, 1} - _counts(b) and len(_counts(b)) == 1
-        case Equal(a, b):
-            return _counts(a) == {0, 1} - _counts(b) and len(_counts(b)) == 1
-        case _:
-            return False
-
-
-def _counts(value: Value) -> set[int]:
-    """The axis along which a matrix counts its places in 64 bits, if it does."""
-    match value:
-        case Broadcast(Iota(_, dtype), _, (axis,)) if dtype.bytes == 8:
-            return {axis}
-        case _:
-            return set()
+    return "identity" in known(value)
 
 
 def one_hot_of(value: Value) -> Value | None:

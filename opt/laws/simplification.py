@@ -42,7 +42,7 @@ def _laws_of(mode: Mode) -> Callable[[Op], Iterator[Law]]:
         for rule in RULES.get(type(op), ()):
             if rule.law_class in classes and not rule.weighed:
                 yield rule.apply
-        if isinstance(op, Elementwise) and op.results == (op,):
+        if isinstance(op, Elementwise) and op.results == (op,) and op.shape_free:
             yield before_broadcast
             yield before_reshape
 

@@ -10,10 +10,12 @@ from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import product
 from dlvm.ir.numerics import FAST, ROUNDING
+from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.casting import Cast
 from dlvm.ops.elements.elementwise import Mul
 from dlvm.ops.families import Contraction, wide
 from dlvm.ops.literals import is_splat
+from dlvm.ops.patterns import are_transposes
 
 from .movement import Broadcast, Permute, Reshape
 from .sums import Sum, spread
@@ -48,12 +50,30 @@ class Matmul(Contraction):
     def batched(self, size: Dim) -> dict[str, Any]:
         return {}
 
+    def properties(self, of: Of) -> Properties:
+        """Zeros and signs of both; ``X X'`` is semidefinite, ``X S X'`` symmetric as S is."""
+        x, y = of(self.x), of(self.y)
+        kept = x & y & {"lower", "upper", "diagonal", "orthogonal", "identity"}
+        signs = x & y & {"nonnegative"} if self.dtype.is_float else frozenset[str]()
+        return kept | signs | _congruence(self.x, self.y, of)
+
     def reference(self, *operands: Array) -> Any:
         x, y = (wide(a) for a in operands)
         return np.matmul(x, y).astype(self.x.dtype.numpy)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return Matmul(dy[0], transposed(self.y)), Matmul(transposed(self.x), dy[0])
+
+
+def _congruence(x: Value, y: Value, of: Of) -> Properties:
+    """The symmetry of ``X X'`` and of ``X S X'``, whichever product was first."""
+    if are_transposes(x, y):
+        return frozenset(("psd",))
+    if isinstance(y, Matmul) and are_transposes(x, y.y):
+        return of(y.x) & {"symmetric", "psd"}
+    if isinstance(x, Matmul) and are_transposes(x.x, y):
+        return of(x.y) & {"symmetric", "psd"}
+    return frozenset()
 
 
 def transposed(x: Value) -> Value:

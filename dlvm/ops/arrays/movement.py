@@ -8,6 +8,7 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import Iota
@@ -30,6 +31,16 @@ class Permute(Movement):
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"perm": (0, *(p + 1 for p in self.perm))}
+
+    def properties(self, of: Of) -> Properties:
+        """Those of the transpose, or of matrices whose batches are moved."""
+        rank, found = len(self.perm), of(self.x)
+        if self.perm[-2:] == (rank - 2, rank - 1):
+            return found
+        if self.perm[-2:] != (rank - 1, rank - 2):
+            return found & {"nonnegative"}
+        turned = {"lower": "upper", "upper": "lower"}
+        return frozenset(turned.get(word, word) for word in found)
 
     def reference(self, *operands: Array) -> Any:
         return np.transpose(operands[0], self.perm)
@@ -81,6 +92,11 @@ class Reshape(Movement):
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"shape_to": (size, *self.shape_to)}
 
+    def properties(self, of: Of) -> Properties:
+        """All of them where only batch axes change."""
+        found = of(self.x)
+        return found if self.x.shape[-2:] == self.shape[-2:] else found & {"nonnegative"}
+
     def reference(self, *operands: Array) -> Any:
         return operands[0].reshape([int(d) for d in self.shape_to])
 
@@ -129,6 +145,10 @@ class Diagonal(Movement):
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {}
+
+    def properties(self, of: Of) -> Properties:
+        """That of semidefinite matrices is not negative."""
+        return frozenset(("nonnegative",)) if of(self.x) & {"psd", "nonnegative"} else frozenset()
 
     def reference(self, *operands: Array) -> Any:
         return np.diagonal(operands[0], axis1=-2, axis2=-1)

@@ -10,6 +10,7 @@ import numpy as np
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, DType, TensorType, Value, rewrite, splat
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Movement, Reduction, State, wide
 
@@ -35,6 +36,14 @@ class Sum(Reduction):
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """What starts from 0 becomes -0 only where it is rounded to a narrower type."""
         return self.dtype == self.dtype.compute
+
+    def properties(self, of: Of) -> Properties:
+        """Sums of matrices keep what sums of two do; those of floats that are not negative."""
+        found, rank = of(self.x), self.x.type.rank
+        kept = found & {"nonnegative"} if self.dtype.is_float else frozenset[str]()
+        if all(a < rank - 2 for a in self.axes):
+            kept |= found & {"symmetric", "psd", "lower", "upper", "diagonal"}
+        return kept
 
     def reference(self, *operands: Array) -> Any:
         x = wide(operands[0])
@@ -110,6 +119,16 @@ class Broadcast(Movement):
     def batched(self, size: Dim) -> dict[str, Any]:
         axes = (0, *(a + 1 for a in self.axes))
         return {"shape_to": (size, *self.shape_to), "axes": axes}
+
+    def properties(self, of: Of) -> Properties:
+        """Those of the matrices that are repeated; one number everywhere is symmetric."""
+        rank, found = len(self.shape_to), of(self.x)
+        if self.axes[-2:] == (rank - 2, rank - 1):
+            return found
+        signs = found & {"nonnegative"}
+        if any(a >= rank - 2 for a in self.axes):
+            return signs
+        return signs | {"symmetric", *(("psd",) if signs else ())}
 
     def reference(self, *operands: Array) -> Any:
         shape = [1] * len(self.shape_to)

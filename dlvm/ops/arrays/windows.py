@@ -10,6 +10,7 @@ from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import at_least
 from dlvm.ir.equations import unequal, when_positive, where_positive
+from dlvm.ir.properties import Of, Properties
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import is_splat
 
@@ -65,6 +66,15 @@ class Slice(Window):
     def batched(self, size: Dim) -> dict[str, Any]:
         sizes = (size, *self.sizes)
         return {"starts": (0, *self.starts), "sizes": sizes, "steps": (1, *self.steps)}
+
+    def properties(self, of: Of) -> Properties:
+        """Those of a principal part: the same rows as columns."""
+        found = of(self.x)
+        same = all(s[-1] == s[-2] for s in (self.starts, self.sizes, self.steps) if len(s) > 1)
+        if not same:
+            return found & {"nonnegative"}
+        ordered = {"lower", "upper"} if self.steps[-1:] > (0,) else set[str]()
+        return found & {"symmetric", "psd", "spd", "diagonal", "nonnegative", *ordered}
 
     def reference(self, *operands: Array) -> Any:
         return operands[0][window(self.starts, self.sizes, self.steps)]

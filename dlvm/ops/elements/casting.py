@@ -9,6 +9,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError
 from dlvm.ir import BOOL, Array, DType, TensorType, Value, rewrite
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
@@ -30,6 +31,11 @@ class Cast(Elementwise):
         if "t" in (self.x.dtype.kind, self.dtype_to.kind):
             raise DTypeError(f"cast: a tape holds no numbers, found {self.x.type}")
         return self.x.type.with_dtype(self.dtype_to)
+
+    def properties(self, of: Of) -> Properties:
+        """Those that rounding leaves; integers may wrap."""
+        kept = of(self.x) & {"symmetric", "lower", "upper", "diagonal", "identity", "nonnegative"}
+        return kept if self.dtype.is_float else kept - {"nonnegative"}
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """A narrower type rounds what is small and negative to -0."""

@@ -10,9 +10,11 @@ import numpy as np
 
 from dlvm.ir import Array, TensorType, Value, rewrite, splat, zeros
 from dlvm.ir.numerics import FAST
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 from dlvm.ops.literals import is_splat, never_negative_zero, scalar_value
+from dlvm.ops.patterns import are_transposes, outer_properties
 
 from .logic import Equal, LessEqual, Or, Select
 from .meanings import larger, smaller
@@ -27,6 +29,15 @@ class Add(Elementwise):
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         return holds(self.x) or holds(self.y)
+
+    def properties(self, of: Of) -> Properties:
+        """What both terms have, but for orthogonality; sums of semidefinite ones are so."""
+        x, y = of(self.x), of(self.y)
+        kept = x & y & {"symmetric", "psd", "lower", "upper", "diagonal"}
+        definite = {"psd"} <= x & y and "spd" in x | y
+        signs = x & y & {"nonnegative"} if self.dtype.is_float else frozenset[str]()
+        grown = {"symmetric"} if are_transposes(self.x, self.y) else frozenset[str]()
+        return kept | signs | grown | ({"spd"} if definite else frozenset[str]())
 
     def reference(self, *operands: Array) -> Any:
         return np.add(*operands)
@@ -112,6 +123,10 @@ class Sub(Elementwise):
     x: Value
     y: Value
 
+    def properties(self, of: Of) -> Properties:
+        """The symmetry and the zeros of both terms."""
+        return of(self.x) & of(self.y) & {"symmetric", "lower", "upper", "diagonal"}
+
     def reference(self, *operands: Array) -> Any:
         return np.subtract(*operands)
 
@@ -163,6 +178,16 @@ class Mul(Elementwise):
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         return self.x is self.y
 
+    def properties(self, of: Of) -> Properties:
+        """Zeros of either factor, symmetry of both; semidefinite as both are (Schur)."""
+        x, y = of(self.x), of(self.y)
+        zeros_of = (x | y) & {"lower", "upper", "diagonal"}
+        both = x & y & {"symmetric", "psd"}
+        positive = x & y & {"nonnegative"} if self.dtype.is_float else frozenset[str]()
+        if self.x is self.y and self.dtype.is_float:
+            positive = frozenset(("nonnegative",))
+        return zeros_of | both | positive | outer_properties(self.x, self.y)
+
     def reference(self, *operands: Array) -> Any:
         return np.multiply(*operands)
 
@@ -211,6 +236,11 @@ class Div(Elementwise):
     x: Value
     y: Value
 
+    def properties(self, of: Of) -> Properties:
+        """Symmetry of both, and the zeros of what is divided by one number."""
+        x, y = of(self.x), of(self.y)
+        return (x & y & {"symmetric", "nonnegative"}) | (x & y & {"lower", "upper", "diagonal"})
+
     def reference(self, *operands: Array) -> Any:
         return np.divide(*operands)
 
@@ -257,6 +287,10 @@ class Neg(Elementwise):
     name = "neg"
     public = "negative"
     x: Value
+
+    def properties(self, of: Of) -> Properties:
+        """Symmetry and zeros."""
+        return of(self.x) & {"symmetric", "lower", "upper", "diagonal"}
 
     def reference(self, *operands: Array) -> Any:
         return np.negative(*operands)

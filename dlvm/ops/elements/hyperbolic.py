@@ -28,6 +28,7 @@ class Cosh(Curve):
     """Hyperbolic cosine ``(e**x + e**-x) / 2``."""
 
     name = "cosh"
+    nonnegative = True
     x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:

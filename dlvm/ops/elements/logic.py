@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import BOOL, Array, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
-from dlvm.ops.literals import scalar_value
+from dlvm.ops.literals import is_splat, scalar_value
+from dlvm.ops.patterns import mask_properties
 
 
 class Comparison(Elementwise):
@@ -19,6 +21,7 @@ class Comparison(Elementwise):
 
     accepts = "biuf"
     nondifferentiable = "its result is bool"
+    relation: ClassVar[str]
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """As element-wise, with bool elements."""
@@ -26,11 +29,17 @@ class Comparison(Elementwise):
         assert isinstance(found, TensorType)
         return found.with_dtype(BOOL)
 
+    def properties(self, of: Of) -> Properties:
+        """What comparing rows with columns leaves out; symmetry of what is compared."""
+        x, y = self.operands
+        return mask_properties(self.relation, x, y) | super().properties(of)
+
 
 class Less(Comparison):
     """``x < y``."""
 
     name = "less"
+    relation = "lt"
     x: Value
     y: Value
 
@@ -38,13 +47,14 @@ class Less(Comparison):
         return np.less(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("lt", *x)
+        return s.binary(self.relation, *x)
 
 
 class LessEqual(Comparison):
     """``x <= y``."""
 
     name = "less_equal"
+    relation = "le"
     x: Value
     y: Value
 
@@ -52,13 +62,14 @@ class LessEqual(Comparison):
         return np.less_equal(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("le", *x)
+        return s.binary(self.relation, *x)
 
 
 class Equal(Comparison):
     """``x == y``; NaN equals nothing."""
 
     name = "equal"
+    relation = "eq"
     x: Value
     y: Value
 
@@ -66,7 +77,7 @@ class Equal(Comparison):
         return np.equal(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("eq", *x)
+        return s.binary(self.relation, *x)
 
 
 class And(Elementwise):
@@ -159,6 +170,16 @@ class Select(Elementwise):
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         return holds(self.x) and holds(self.y)
+
+    def properties(self, of: Of) -> Properties:
+        """Symmetry of all three, what both sides have, and the zeros where the mask is false."""
+        mask, x, y = map(of, self.operands)
+        both = x & y & {"lower", "upper", "diagonal", "nonnegative"}
+        if is_splat(self.y, 0):
+            both |= (mask | x) & {"lower", "upper", "diagonal"}
+            both |= mask & {"identity"} if is_splat(self.x, 1) else frozenset[str]()
+            both |= x & {"nonnegative"}
+        return both | (mask & x & y & {"symmetric"})
 
     def reference(self, *operands: Array) -> Any:
         return np.where(*operands)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dlvm.ir import I16, I32, I64, Array, DType, Value
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
@@ -45,6 +46,11 @@ class Abs(Elementwise):
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         return True
+
+    def properties(self, of: Of) -> Properties:
+        """No float is negative; the smallest integer stays so."""
+        zeros_of = of(self.x) & {"symmetric", "lower", "upper", "diagonal"}
+        return zeros_of | {"nonnegative"} if self.dtype.is_float else zeros_of
 
     def reference(self, *operands: Array) -> Any:
         return np.abs(*operands)

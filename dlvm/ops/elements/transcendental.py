@@ -44,6 +44,7 @@ class Exp(Curve):
     """``e**x``; exp(-inf) is 0."""
 
     name = "exp"
+    nonnegative = True
     x: Value
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
@@ -57,6 +58,7 @@ class Exp2(Curve):
     """``2**x``, exact at integers."""
 
     name = "exp2"
+    nonnegative = True
     x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
@@ -192,6 +194,7 @@ class Sigmoid(Elementwise):
     """Logistic function ``1 / (1 + e**-x)``, from ``e**-|x|`` so that nothing overflows."""
 
     name = "sigmoid"
+    nonnegative = True
     accepts = "f"
     ulp = 2.6
     x: Value
@@ -248,6 +251,7 @@ class Sqrt(Curve):
     """Square root, correctly rounded; NaN below 0."""
 
     name = "sqrt"
+    nonnegative = True
     ulp = 0.5
     domain = (0.0, math.inf)
     x: Value
@@ -275,6 +279,7 @@ class Hypot(Elementwise):
     """
 
     name = "hypot"
+    nonnegative = True
     accepts = "f"
     ulp = 2.0
     domain = (0.0, math.inf)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import dlvm
 
 
@@ -24,12 +26,24 @@ class Pair:
     expert: Callable[..., Any]
     types: Callable[[int], tuple[str, ...]]
     flops: Callable[[int], float]
+    prepared: Callable[[Any], Any] = lambda x: x
+    """What makes the arguments of a pair what it assumes of them."""
 
 
 def square(*letters: str) -> Callable[[int], tuple[str, ...]]:
-    """Types by letter: M an n x n matrix, v a vector of n, s a number, i an index."""
+    """Types by letter: M a matrix, v a vector, I indices; s a number, i an index."""
     shapes = {"M": "f64[{n},{n}]", "v": "f64[{n}]", "s": "f64[]", "i": "i64[]", "I": "i64[{n}]"}
     return lambda n: tuple(shapes[x].format(n=n) for x in "".join(letters))
+
+
+def symmetric(a: Any) -> Any:
+    """The symmetric part of a square matrix, doubled."""
+    return a + a.T if a.ndim == 2 else a
+
+
+def orthogonal(a: Any) -> Any:
+    """An orthogonal matrix with the same columns, one after the other, in its span."""
+    return np.linalg.qr(a)[0]
 
 
 def typed(*types: str) -> Callable[[int], tuple[str, ...]]:
@@ -295,6 +309,36 @@ def pairs(w: Any) -> tuple[Pair, ...]:
             lambda n: 2 * n**3,
         ),
         Pair(
+            "gradient of a quadratic form",
+            w.grad(lambda x, a: x @ w.assume(a, "symmetric") @ x),
+            lambda x, a: 2 * (a @ x),
+            square("vM"),
+            lambda n: 2 * n**2 + n,
+            symmetric,
+        ),
+        Pair(
+            "transpose of a symmetric product",
+            lambda a, b: (a.T @ a).T @ b,
+            lambda a, b: a.T @ a @ b,
+            square("MM"),
+            lambda n: 4 * n**3,
+        ),
+        Pair(
+            "orthogonal factors",
+            lambda q, a, b: (w.assume(q, "orthogonal") @ a).T @ (w.assume(q, "orthogonal") @ b),
+            lambda q, a, b: a.T @ b,
+            square("MMM"),
+            lambda n: 2 * n**3,
+            orthogonal,
+        ),
+        Pair(
+            "determinant of triangles",
+            lambda a, b: w.diagonal(w.tril(a) @ w.tril(b)).prod(),
+            lambda a, b: (w.diagonal(a) * w.diagonal(b)).prod(),
+            square("MM"),
+            lambda n: 2 * n,
+        ),
+        Pair(
             "gradient of a network",
             w.grad(network, (0, 1)),
             network_by_hand,
@@ -306,6 +350,7 @@ def pairs(w: Any) -> tuple[Pair, ...]:
 
 PAIRS = pairs(
     SimpleNamespace(
+        assume=dlvm.assume,
         diag=dlvm.diag,
         diagonal=dlvm.linalg.diagonal,
         eye=dlvm.eye,
@@ -318,6 +363,7 @@ PAIRS = pairs(
         take=lambda x, i: dlvm.take(x, i, axis=0, mode="drop"),
         tanh=dlvm.tanh,
         trace=dlvm.linalg.trace,
+        tril=dlvm.tril,
         where=dlvm.where,
     )
 )

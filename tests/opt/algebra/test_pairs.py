@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir import TensorType
 from dlvm.ir.dims import evaluate
 
 from .pairs import PAIRS, Pair
@@ -16,21 +15,22 @@ from .pairs import PAIRS, Pair
 N = 64
 
 
-def arrays(types: list[TensorType]) -> list[Any]:
+def arrays(pair: Pair, n: int) -> list[Any]:
+    """Random arguments of a pair."""
     rng = np.random.default_rng(0)
     found: list[Any] = []
-    for t in types:
+    for t in (dlvm.spec(text).type for text in pair.types(n)):
         shape = tuple(evaluate(d, {}) for d in t.shape)
-        drawn = rng.standard_normal(shape) if t.dtype.is_float else rng.permutation(N).reshape(-1)
-        exact = np.asarray(drawn if t.dtype.is_float or shape else 5)
-        found.append(exact.astype(t.dtype.numpy).reshape(shape))
+        if t.dtype.is_float:
+            found.append(pair.prepared(rng.standard_normal(shape)))
+        else:
+            found.append(rng.permutation(n) if shape else np.asarray(5))
     return found
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.name)
 def test_both_forms_compile_to_what_an_expert_counts(pair: Pair):
-    specs = [dlvm.spec(t) for t in pair.types(N)]
-    given = arrays([s.type for s in specs])
+    given = arrays(pair, N)
     naive, expert = (dlvm.function(f) for f in (pair.naive, pair.expert))
     reports = [f.compile(*given).report for f in (naive, expert)]
     wanted = pair.flops(N)

@@ -1,0 +1,51 @@
+"""Matrices of some structure, as the language writes them: for the examples of laws."""
+
+from __future__ import annotations
+
+from dlvm.ir import Value, splat, zeros
+from dlvm.ops import (
+    Broadcast,
+    Cast,
+    Concat,
+    Equal,
+    Iota,
+    LessEqual,
+    Mul,
+    Reshape,
+    Select,
+)
+
+
+def triangle(x: Value, lower: bool) -> Value:
+    """The lower or the upper triangle of a square matrix, its diagonal included."""
+    row, column = (Broadcast(Iota(n), x.shape, (axis,)) for axis, n in enumerate(x.shape))
+    mask = LessEqual(column, row) if lower else LessEqual(row, column)
+    return Select(mask, x, zeros(x.type))
+
+
+def one_hot(i: Value, like: Value, size: int = 8) -> Value:
+    """Rows that are 1 at a whole number and 0 elsewhere."""
+    shape = (*i.shape, size)
+    places = Broadcast(Iota(size), shape, (len(shape) - 1,))
+    repeated = Broadcast(Cast(i, places.dtype), shape, tuple(range(len(shape) - 1)))
+    return Cast(Equal(repeated, places), like.dtype)
+
+
+def kron(a: Value, b: Value) -> Value:
+    """The Kronecker product, as the language writes it."""
+    (m, n), (p, q) = a.shape, b.shape
+    shape = (m, p, n, q)
+    each = Mul(Broadcast(a, shape, (0, 2)), Broadcast(b, shape, (1, 3)))
+    return Reshape(each, (m * p, n * q))
+
+
+def twice(x: Value) -> Value:
+    """A batch of two."""
+    return Concat((Reshape(x, (1, *x.shape)),) * 2, 0)
+
+
+def identity(like: Value) -> Value:
+    """The identity with as many rows as a matrix has."""
+    from .products import diagonal_matrix
+
+    return diagonal_matrix(splat(1, like.type.with_shape(like.shape[:1])))

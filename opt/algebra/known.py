@@ -1,0 +1,79 @@
+"""Laws that read what is known of a matrix: transposes, signs and diagonals that cost nothing."""
+
+from __future__ import annotations
+
+from dlvm.ir import Value, rewrite
+from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.properties import known
+from dlvm.ops import Abs, Diagonal, LessEqual, Matmul, Mul, Permute, Select, transposed
+from dlvm.ops.literals import is_splat
+from dlvm.ops.patterns import are_transposes
+
+from .examples import triangle
+from .structure import along_columns, along_rows
+
+
+@rewrite(
+    Permute,
+    example=lambda x: transposed(x + transposed(x)),
+    given=("n[N,N]",),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def transpose_of_symmetric(op: Permute) -> Value | None:
+    """S' = S for symmetric S."""
+    turned = op.type.rank > 1 and are_transposes(op, op.x)
+    return op.x if turned and "symmetric" in known(op.x) else None
+
+
+@rewrite(
+    Abs,
+    example=lambda x: Abs(x * x),
+    given=("f[M,N]",),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def magnitude_of_nonnegative(op: Abs) -> Value | None:
+    """|x| = x where x is known not to be negative; that of -0 is 0."""
+    return op.x if "nonnegative" in known(op.x) else None
+
+
+@rewrite(
+    Diagonal,
+    example=(
+        lambda x, y: Diagonal(Matmul(triangle(x, True), triangle(y, True))),
+        lambda x, y: Diagonal(Matmul(triangle(x, False), triangle(y, False))),
+    ),
+    given=("n[N,N]", "n[N,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def diagonal_of_triangular_product(op: Diagonal) -> Value | None:
+    """diag(A B) = diag(A) * diag(B), where both are lower, or both upper, triangular."""
+    match op.x:
+        case Matmul(x, y) if known(x) & known(y) & {"lower", "upper"}:
+            return Mul(Diagonal(x), Diagonal(y))
+        case _:
+            return None
+
+
+@rewrite(
+    Select,
+    example=(
+        lambda x: triangle(triangle(x, True), True),
+        lambda x: triangle(triangle(x, False), False),
+    ),
+    given=("n[N,N]",),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def triangle_of_triangular(op: Select) -> Value | None:
+    """tril(L) = L for lower triangular L, and triu(U) = U."""
+    match op:
+        case Select(LessEqual(a, b), x, zero) if is_splat(zero, 0):
+            lower, upper = (along_columns(a), along_rows(b)), (along_rows(a), along_columns(b))
+            side = "lower" if None not in lower else "upper" if None not in upper else ""
+            return x if side in known(x) and side in known(op.condition) else None
+        case _:
+            return None
