@@ -148,7 +148,7 @@ class ScaleByRms:
             if m is not None:
                 m = mean(self.decay, m, x)
                 centre = m / scalar(known, x) if self.bias_correction else m
-                spread = spread - centre * centre
+                spread = xp.maximum(spread - centre * centre, 0)  # rounding may make it negative
             return cast(x / self._size(spread), element_type(g)), v, m
 
         means = {} if state.mu is None else {"means": state.mu}

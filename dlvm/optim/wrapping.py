@@ -84,7 +84,7 @@ class Accumulate:
         def step() -> Any:
             moved, inner = self.inner.update(means, state.inner, params, **extra)
             return moved, AccumulateState(
-                taken * 0, increased(state.gradient_step), inner, _zeros(kept)
+                count(), increased(state.gradient_step), inner, _zeros(kept)
             )
 
         def wait() -> Any:
