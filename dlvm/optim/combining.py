@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from dlvm.base.errors import CallError
 from dlvm.dsl.trace.facing import facing_users
-from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.trees import labels, unflatten
 
 from .leaves import aligned, cast, element_type, is_float, not_a_float, quiet, same, wide
@@ -58,7 +58,7 @@ class Chain:
 
 def check_state(what: str, state: Any, parts: int) -> None:
     """The state of a chain is the tuple that its ``init`` made."""
-    if not isinstance(state, tuple) or len(state) != parts:  # pyright: ignore[reportUnknownArgumentType]
+    if not is_sequence(state) or len(state) != parts:
         raise CallError(
             f"{what}: the state is a tuple of {parts} states, one for each part, found "
             f"{type(state).__name__}",

@@ -14,11 +14,11 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError, UserError
 from dlvm.dsl.trace.comparing import unlike
-from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
+from dlvm.dsl.trace.operands import is_scalar, known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, flatten_with_none, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import F64, DType
+from dlvm.ir import BOOL, F64, I64, DType, Expr
 
 REMEDY = (
     "give the gradient of these parameters, and the state that init made of them or the last "
@@ -29,7 +29,9 @@ REMEDY = (
 def element_type(x: Any) -> DType:
     """The element type of a leaf; a Python float is an f64."""
     x = plain(x)
-    return F64 if isinstance(x, float) else known_dtype(getattr(x, "dtype", type(x)))
+    if isinstance(x, bool | int | float):
+        return F64 if isinstance(x, float) else BOOL if isinstance(x, bool) else I64
+    return I64 if isinstance(x, Expr) else known_dtype(x.dtype)
 
 
 def is_float(x: Any) -> bool:
@@ -69,7 +71,7 @@ def root(x: Any) -> Any:
 
 def same(x: Any) -> Any:
     """A result as an array: NumPy makes scalars of arrays without axes."""
-    return np.asarray(x) if isinstance(x, np.generic) else x
+    return np.asarray(x) if is_scalar(x) else x
 
 
 def quiet() -> Any:
@@ -164,4 +166,8 @@ def increased(number: Any, by: Any = 1) -> Any:
 
 def chosen(condition: Any, tree: Any, other: Any) -> Any:
     """One of two trees of the same types, by a truth value that may be staged."""
-    return map_leaves(lambda a, b: same(xp.where(condition, a, b)), tree, other)
+
+    def one(a: Any, b: Any) -> Any:
+        return same(xp.where(condition, a, b))
+
+    return map_leaves(one, tree, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError, CallError
 from dlvm.dsl.derive.derivatives import value_and_grad
@@ -41,7 +41,7 @@ class LbfgsState(NamedTuple):
 class Lbfgs:
     """A quasi-Newton direction and a line search along it."""
 
-    memory_size: static[int]
+    memory_size: Annotated[int, static]
     scale_init_precond: bool
     max_linesearch_steps: Any
 

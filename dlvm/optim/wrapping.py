@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
 from typing import Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError
@@ -154,14 +153,20 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return same(xp.where(condition, a, b))
 
 
+def _zero(x: Any) -> tuple[Any]:
+    return (xp.zeros_like(x),)
+
+
 def _zeros(tree: Any) -> Any:
-    (zeros,) = each("update", lambda x: (xp.zeros_like(x),), gradients=tree)
+    (zeros,) = each("update", _zero, gradients=tree)
     return zeros
 
 
 def all_finite(tree: Any) -> Any:
     """Whether every element of every leaf is finite."""
-    return reduce(and_, (xp.all(xp.isfinite(x)) for x in flatten(tree)[0]), xp.asarray(True))
+    return reduce(
+        xp.logical_and, (xp.all(xp.isfinite(x)) for x in flatten(tree)[0]), xp.asarray(True)
+    )
 
 
 def taken_if(
@@ -171,9 +176,13 @@ def taken_if(
 
     Gradients of a step that is left out are replaced by zeros first, so that no NaN is computed.
     """
-    (clean,) = each("update", lambda g: (_where(takes, g, 0),), gradients=grads)
+
+    def kept(x: Any) -> tuple[Any]:
+        return (_where(takes, x, 0),)
+
+    (clean,) = each("update", kept, gradients=grads)
     moved, after = inner.update(clean, state, params, **extra)
-    (moved,) = each("update", lambda u: (_where(takes, u, 0),), gradients=moved)
+    (moved,) = each("update", kept, gradients=moved)
     return moved, chosen(takes, after, state)
 
 

@@ -222,12 +222,8 @@ class Calls(Items):
             return [only(self.held(root)) for root in source.roots], False
         if hasattr(value, "_rules"):
             if not t.known:
-                self.seen.guard(
-                    f"the rules of {t.path}",
-                    Attribute(t.read, "_rules"),
-                    value._rules,
-                    by_identity=True,
-                )
+                rules = Attribute(t.read, "_rules")
+                self.seen.guard(f"the rules of {t.path}", rules, value._rules, by_identity=True)
             return [only(self.held(f)) for f in (value._fun, *value._rules)], False
         if dataclasses.is_dataclass(value) and (functions := captured_functions(value)):
             self.seen.whole(t)  # such as an optimiser: its schedule reads state of its own
