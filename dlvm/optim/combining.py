@@ -63,7 +63,7 @@ def check_state(what: str, state: Any, parts: int) -> None:
             f"{what}: the state is a tuple of {parts} states, one for each part, found "
             f"{type(state).__name__}",
             origin=user_origin(),
-            remedy="call update(grads, state, params) with the state that init(params) made",
+            remedy="call update(grads, state, params), with the state that init(params) made",
         )
 
 
@@ -84,7 +84,7 @@ def check_transformation(what: str, part: Any) -> None:
         raise CallError(
             f"{what}: a part is an optimiser with init and update, found {type(part).__name__}",
             origin=user_origin(),
-            remedy="pass what a function of dlvm.optim returns, such as dlvm.optim.adam(1e-3)",
+            remedy="pass what a function such as adam returns, and not the function",
         )
 
 

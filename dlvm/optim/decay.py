@@ -63,9 +63,8 @@ def _wrong_mask(said: str) -> ArgumentError:
     return ArgumentError(
         f"update: the mask {said}",
         origin=user_origin(),
-        remedy="give a tree of True and False like the parameters, in which one of them may stand "
-        "for a whole subtree, or a function of the parameters that returns one, such as "
-        "lambda params: dlvm.tree.map(lambda p: p.ndim > 1, params)",
+        remedy="give a tree of True and False like the parameters, in which one value may stand "
+        "for a whole subtree, or a function of the parameters that returns such a tree",
     )
 
 

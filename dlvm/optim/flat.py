@@ -58,7 +58,7 @@ def layout(what: str, params: Any) -> Layout:
         raise ArgumentError(
             f"{what}: the parameters have no float leaf",
             origin=user_origin(),
-            remedy="pass parameters of floats, such as np.zeros(3)",
+            remedy="pass parameters among which there is an array of floats",
         )
     return Layout(spec, tuple(x if x is None else plain(x) for x in leaves))
 

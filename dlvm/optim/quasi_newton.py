@@ -76,8 +76,7 @@ class Lbfgs:
             raise CallError(
                 "update: the line search of lbfgs needs the parameters, the value and its function",
                 origin=user_origin(),
-                remedy="call update(grads, state, params, value=loss, value_fn=loss_of), or "
-                "dlvm.optim.minimize(loss_of, params)",
+                remedy="call update(grads, state, params, value=loss, value_fn=loss_of)",
             )
         aligned("update", gradients=updates, state=state.grad, parameters=params)
         with quiet():

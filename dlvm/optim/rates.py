@@ -65,7 +65,7 @@ def check_rate(what: str, rate: Any) -> None:
             f"{what}: the learning rate is a number, an array without axes or a function of the "
             f"step, found {rate!r}",
             origin=user_origin(),
-            remedy="pass a number such as 1e-3, or a schedule of dlvm.optim",
+            remedy="pass a small number above 0, or a schedule",
         )
     if not callable(rate):
         at_step(rate, 0)

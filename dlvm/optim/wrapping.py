@@ -194,7 +194,7 @@ def accumulate(inner: Transformation, k: Any) -> Accumulate:
         raise ArgumentError(
             f"accumulate: k is a number of gradients from 1 on, found {k}",
             origin=user_origin(),
-            remedy="pass k=1 or more",
+            remedy="take the mean of one gradient or more",
         )
     return Accumulate(inner, k)
 
