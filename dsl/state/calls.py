@@ -10,6 +10,7 @@ These are methods of arrays and containers, built-in functions, and objects that
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import importlib
 import operator
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from dlvm.dsl.trace.trees import captured_functions
 from dlvm.dsl.words.methods import WeakMethod
 
 from .attributes import UNKNOWN
@@ -224,20 +226,19 @@ class Calls(Items):
         return function
 
     def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
-        """Whether these are staged functions, or functions with a derivative rule."""
+        """The functions of a staged function, of one with a derivative rule, or of an optimiser."""
         value = t.value
         source = _source(value)
         if source is not None:
             return [only(self.held(root)) for root in source.roots], False
         if hasattr(value, "_rules"):
             if not t.known:
-                self.seen.guard(
-                    f"the rules of {t.path}",
-                    Attribute(t.read, "_rules"),
-                    value._rules,
-                    by_identity=True,
-                )
+                rules = Attribute(t.read, "_rules")
+                self.seen.guard(f"the rules of {t.path}", rules, value._rules, by_identity=True)
             return [only(self.held(f)) for f in (value._fun, *value._rules)], False
+        if dataclasses.is_dataclass(value) and (functions := captured_functions(value)):
+            self.seen.whole(t)  # such as an optimiser: its schedule reads state of its own
+            return [only(self.held(f)) for f in functions], False
         return None
 
 
