@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .frames import Site
 from .guards import CONTAINERS
 from .homes import class_is_read, is_ours, is_read
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
@@ -31,9 +32,9 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Super,
     Value,
+    constant,
     flat,
     only,
     union,
@@ -87,14 +88,6 @@ class Attributes(ABC):
     def held(self, value: Any, path: str = "") -> Place:
         """The place of a value that is part of the code."""
         return self.place(("held", id(value)), path, Held(value), value, 0, True)
-
-    def constant(self, value: Any) -> Value:
-        """The place of a constant in the code."""
-        if isinstance(value, tuple):
-            return only(Built(tuple(self.constant(v) for v in value)))
-        return only(
-            self.place(("constant", type(value), repr(value)), "", Held(value), value, 0, True)
-        )
 
     def loaded(self, place: Place) -> Value:
         """Records that the code loads from a place."""
@@ -251,7 +244,7 @@ class Attributes(ABC):
         cls: Any = type(place.value)
         if isinstance(cls.__getattribute__, types.FunctionType):  # anything may happen there
             method = only(self.held(cls.__getattribute__))
-            self.call(site, method, (only(place), self.constant(name)), {})
+            self.call(site, method, (only(place), constant(name)), {})
         home = next((k for k in cls.__mro__ if name in k.__dict__), None)
         static = home.__dict__[name] if home is not None else None
         if home is None or not hasattr(type(static), "__set__"):
@@ -270,7 +263,7 @@ class Attributes(ABC):
             (k.__dict__["__getattr__"] for k in cls.__mro__ if "__getattr__" in k.__dict__), None
         )
         if isinstance(found, types.FunctionType):
-            return self.call(site, only(self.held(found)), (only(place), self.constant(name)), {})
+            return self.call(site, only(self.held(found)), (only(place), constant(name)), {})
         return UNKNOWN
 
     def _absent(self, place: Place, name: str) -> None:

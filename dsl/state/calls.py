@@ -22,6 +22,7 @@ from typing import Any
 from dlvm.dsl.words.methods import WeakMethod
 
 from .attributes import UNKNOWN
+from .frames import Site
 from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
 from .places import Attribute, Derived, Item, is_numeric
@@ -34,7 +35,6 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Value,
     flat,
     only,
@@ -131,6 +131,7 @@ class Calls(Items):
             texts = [t.value for x in args for t in x if isinstance(t, Place)]
             self.names.update(n for s in texts if isinstance(s, str) for n in s.split("."))
         if fn is globals:
+            self.seen.here()
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
@@ -159,6 +160,12 @@ class Calls(Items):
         else:
             found = self.everything(site, args[0])
         return union([found, *args[2:]])
+
+    def module(self, name: str, names: Value) -> Value:
+        """A module imported inside a function."""
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
+        found = sys.modules.get(name if inner else name.partition(".")[0])
+        return UNKNOWN if found is None else only(self.held(found, name))
 
     def everything(self, site: Site, x: Value) -> Value:
         """All attributes that objects themselves have."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .attributes import UNKNOWN, Attributes
+from .frames import Site
 from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
@@ -23,7 +24,6 @@ from .things import (
     Built,
     Iter,
     Place,
-    Site,
     Value,
     flat,
     only,

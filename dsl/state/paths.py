@@ -14,7 +14,6 @@ the code loads from anything.
 from __future__ import annotations
 
 import builtins
-import sys
 import types
 import weakref
 from collections.abc import Iterable, Sequence
@@ -22,7 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from .attributes import UNKNOWN
 from .calls import Calls
+from .effects import EFFECTS
+from .frames import Closure, Frame, Site
 from .homes import (
     class_is_read,
     holds_numbers,
@@ -32,6 +34,7 @@ from .homes import (
     own_names,
     special_names,
 )
+from .instructions import Operation
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
 from .seen import Seen, Use
 from .things import (
@@ -41,20 +44,17 @@ from .things import (
     STAGED,
     Bound,
     Built,
-    Closure,
-    Frame,
     Iter,
     Method,
     Place,
-    Site,
     Super,
     Value,
+    constant,
     flat,
     only,
     union,
     widened,
 )
-from .walk import UNKNOWN, Lost, Walk
 
 _IMPLICIT = {
     *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
@@ -64,7 +64,13 @@ _MANY = 4000
 _INSTALLED = 200
 """Number of functions of installed packages that are followed; others are code that is not read."""
 _PATIENCE = 40
-"""Number of walks of one function after which everything that it mentions counts as read."""
+"""Number of times that a function's operations are evaluated, on average, after which everything
+that it mentions counts as read.
+"""
+_IN_FRAMES = frozenset({"variable", "global", "store", "merged", "made", "defaults", "give"}) | {
+    *("yield", "write_global"),
+}
+"""Operations that depend on the function in which they are."""
 
 
 class Paths(Calls):
@@ -77,6 +83,9 @@ class Paths(Calls):
         self._open: dict[Place, set[str]] = {}
         self._installed = 0
         self._handed: set[Any] = set()
+        self._kept_results: dict[Any, Any] = {}
+        """Results of operations that don't depend on where they are, by effect and operands."""
+        self._unions: dict[tuple[Value, Value], Value] = {}
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
         """Walks a function with these arguments; any of ``others`` is possible for the rest."""
@@ -89,25 +98,88 @@ class Paths(Calls):
                 return
 
     def _walk(self, frame: Frame) -> None:
+        """Evaluates the operations of a function whose sources have changed."""
         del self._dirty[frame]
-        frame.walks += 1
+        if frame.lost:
+            return
+        operations = frame.summary.operations if frame.summary else ()
+        pending = frame.pending
         try:
-            if frame.walks <= _PATIENCE:
-                Walk(self, frame).run()
-                return
-        except Lost:
-            frame.walks = _PATIENCE + 1
-        if frame.walks == _PATIENCE + 1:
+            while pending and frame.evaluated <= _PATIENCE * len(operations):
+                for n in sorted(pending):
+                    if n in pending:
+                        pending.discard(n)
+                        frame.evaluated += 1
+                        self._evaluate(frame, n, operations[n])
+        except (IndexError, ValueError):  # of a sequence in another form than code expects
+            frame.lost = True
+        if frame.summary is None or pending:
+            frame.lost = True
+        if frame.lost:
             self._all_of(frame)
+
+    def _evaluate(self, frame: Frame, n: int, op: Operation) -> None:
+        """Evaluates an operation; what it gives for the same values anywhere is kept."""
+        variables = frame.variables
+        values = [variables.get(s, NOTHING) for s in op.sources]
+        if op.effect.name in _IN_FRAMES:
+            results = self._in_frame(frame, n, op, values)
+        else:
+            key = (op.effect, *values)
+            results = self._kept_results.get(key)
+            if results is None:
+                before = self.seen.local
+                run = EFFECTS[op.effect.name]
+                results = run(self, frame.site(n), values, *op.effect.given)
+                if self.seen.local == before:
+                    self._kept_results[key] = results
+        for register, x in zip(op.results, results, strict=True):
+            if x is not (old := variables.get(register, NOTHING)) and x != old:
+                variables[register] = x
+                frame.pending.update(frame.stale(register))
+
+    def _in_frame(self, frame: Frame, n: int, op: Operation, values: list[Value]) -> Any:
+        """An operation that depends on the variables or on the results of a function."""
+        name, given = op.effect.name, op.effect.given
+        if name == "merged":
+            old = frame.variables.get(op.results[0], NOTHING)
+            return (self._joined(old, union(values)),)
+        if name == "store":
+            if values[0] is not frame.variables.get(given[0]):
+                self.store(frame.site(n), given[0], values[0])
+        elif name == "global":
+            return (self.of_global(frame.site(n), *given, values),)
+        elif name == "variable":
+            return (self.variable(frame.site(n), *given),)
+        elif name == "made":
+            return (self.made(frame.site(n), *values),)
+        elif name == "defaults":
+            self.defaults(frame.site(n), *values, *given)
+        elif name == "write_global":
+            self.write_global(frame.site(n), *given, *values)
+        else:
+            self.give(frame, values[0] if name == "give" else only(Iter(values[0])))
+        return ()
+
+    def _joined(self, a: Value, b: Value) -> Value:
+        """The union of two values, widened."""
+        if a is b or not b:
+            return a
+        if not a:
+            return widened(b)
+        key = (a, b)
+        if key not in self._unions:
+            self._unions[key] = a if b <= a else widened(a | b)
+        return self._unions[key]
 
     def _all_of(self, frame: Frame) -> None:
         """Records everything that code mentions, because its stack can't be followed."""
         site = Site(frame, 0, frame.code.co_firstlineno)
         self.names.update(frame.code.co_names)
         names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = [self.variable(frame, n) | self.of_global(site, n) for n in names]
+        found = [self.variable(site, n) | self.of_global(site, n) for n in names]
         found += frame.variables.values()
-        self.hand(site, [*found, *(self.constant(c) for c in frame.code.co_consts)])
+        self.hand(site, [*found, *(constant(c) for c in frame.code.co_consts)])
         self.give(frame, UNKNOWN)
 
     def _follow_names(self, site: Site) -> bool:
@@ -131,12 +203,14 @@ class Paths(Calls):
 
     # -- variables ---------------------------------------------------------------------------------
 
-    def variable(self, frame: Frame, name: str) -> Value:
+    def variable(self, site: Site, name: str, frame: Frame | None = None) -> Value:
         """The possible values of a local variable, or of one of an outer function."""
+        frame = frame or site.frame
         if name not in frame.code.co_freevars:
+            frame.watchers.setdefault(name, set()).add(site)
             return frame.variables.get(name, NOTHING)
         if frame.outer is not None:
-            return self.variable(frame.outer, name)
+            return self.variable(site, name, frame.outer)
         cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
         try:
             value = cell.cell_contents
@@ -159,29 +233,47 @@ class Paths(Calls):
 
     def _grow(self, frame: Frame, name: str, x: Value) -> None:
         known = frame.variables.get(name, NOTHING)
-        if not x <= known:
-            frame.variables[name] = widened(known | x)
-            if frame.walks > _PATIENCE:
-                self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
-            elif frame.variables[name] != known:
-                self._again(frame)
+        new = self._joined(known, x)
+        if new is known or new == known:
+            return
+        frame.variables[name] = new
+        if frame.lost:
+            self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
+        elif stale := frame.stale(name):
+            frame.pending.update(stale)
+            self._dirty[frame] = None
+        self._again(frame.watchers.get(name, ()))
 
-    def _again(self, frame: Frame) -> None:
-        self._dirty[frame] = None
-        for inner in frame.inner:
-            self._again(inner)
+    def _again(self, sites: Iterable[Site]) -> None:
+        """Notes that operations are to be evaluated once more."""
+        for site in sites:
+            if site.operation >= 0:
+                site.frame.pending.add(site.operation)
+                self._dirty[site.frame] = None
+
+    def _start(self, frame: Frame) -> None:
+        if not frame.started:
+            frame.start()
+            self._dirty[frame] = None
 
     def give(self, frame: Frame, x: Value) -> None:
         """Records a value that a function returns."""
-        if not x <= frame.returns:
-            frame.returns = widened(frame.returns | x)
-            self._dirty.update(dict.fromkeys(frame.readers))
+        new = self._joined(frame.returns, x)
+        if new is not frame.returns and new != frame.returns:
+            frame.returns = new
+            self._again(frame.readers)
 
-    def of_global(self, site: Site, name: str) -> Value:
-        """The possible values of a global or built-in name."""
+    def of_global(self, site: Site, name: str, local: Sequence[Value] = ()) -> Value:
+        """The possible values of a global or built-in name, or of one in the body of a class."""
+        if any(local):
+            return union(local)
         space = site.frame.globals
-        if name in site.frame.variables:  # of a class body
-            return site.frame.variables[name]
+        key = ("global", id(space), name)
+        if key not in self._kept_results:
+            self._kept_results[key] = (self._of_global(space, name),)
+        return self._kept_results[key][0]
+
+    def _of_global(self, space: dict[str, Any], name: str) -> Value:
         if name in space:
             return self.loaded(
                 self.place((id(space), name), name, Item(Held(space), name), space[name])
@@ -194,27 +286,16 @@ class Paths(Calls):
         self.seen.written(site, name, Item(Held(site.frame.globals), name))
         self.hand(site, [x])
 
-    def module(self, name: str, names: Value) -> Value:
-        """A module imported inside a function."""
-        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
-        found = sys.modules.get(name if inner else name.partition(".")[0])
-        return UNKNOWN if found is None else only(self.held(found, name))
-
     # -- functions ---------------------------------------------------------------------------------
 
-    def made(self, site: Site, code: Value, defaults: Value | None, named: Value | None) -> Value:
+    def made(self, site: Site, code: Value) -> Value:
         """A function defined inside another one."""
         (thing,) = code
         key = (thing.value, site.frame)
         if key not in self._frames:
-            inner = Frame(thing.value, site.frame.globals, outer=site.frame)
-            self._frames[key] = inner
-            site.frame.inner.append(inner)
-        out = only(Closure(self._frames[key]))
-        for given, by_name in ((defaults, False), (named, True)):
-            if given is not None:
-                self.defaults(site, out, given, by_name)
-        return out
+            self._frames[key] = Frame(thing.value, site.frame.globals, outer=site.frame)
+            self._start(self._frames[key])
+        return only(Closure(self._frames[key]))
 
     def defaults(self, site: Site, function: Value, given: Value, named: bool) -> None:
         """The defaults of a function defined inside another one."""
@@ -273,13 +354,11 @@ class Paths(Calls):
             if rest is not None and name not in given:
                 given[name] = rest
         self._given_defaults(fn, given, names, rest)
-        new = frame not in self._handed
-        self._handed.add(frame)
         for name, x in given.items():
             self._grow(frame, name, x)
-        if new:
-            self._dirty[frame] = None
-        frame.readers.add(site.frame)
+        self._start(frame)
+        self.seen.here()
+        frame.readers.add(site)
         return frame.returns
 
     def _given_defaults(
@@ -449,16 +528,10 @@ class Paths(Calls):
     def _super(self, site: Site, args: Sequence[Value]) -> Value:
         if args:
             return only(Super(args[0], args[1] if len(args) > 1 else UNKNOWN))
-        frame = site.frame
-        while frame.outer is not None:
-            frame = frame.outer
+        self.seen.here()
         first = site.frame.code.co_varnames[:1]
-        own = site.frame.variables.get(first[0], NOTHING) if first else NOTHING
-        return only(Super(self.variable(site.frame, "__class__"), own))
-
-    def behind(self, site: Site, cls: Value, first: Value, name: str) -> Value:
-        """An attribute loaded from ``super()``."""
-        return self.attribute(site, only(Super(cls, first)), name)
+        own = self.variable(site, first[0]) if first else NOTHING
+        return only(Super(self.variable(site, "__class__"), own))
 
     # -- handing over ------------------------------------------------------------------------------
 
@@ -490,10 +563,23 @@ class Paths(Calls):
         if is_numeric(value):
             self.seen.used(site, t, use)
             return
-        key = (t, use, site) if isinstance(value, (dict, list, tuple)) else t
-        if key in self._handed:
-            return
-        self._handed.add(key)
+        if not isinstance(value, (dict, list, tuple)):
+            if t not in self._handed:
+                self._handed.add(t)
+                self._hand_inside(site, t, use, passed)
+        elif (t, use) not in self._handed:
+            # arrays in a container are used at this step; others may use them elsewhere
+            before, key = self.seen.local, (t, use, site)
+            if key not in self._handed:
+                self._handed.add(key)
+                self._hand_inside(site, t, use, passed)
+                if self.seen.local == before:
+                    self._handed.add((t, use))
+                    return
+            self.seen.here()
+
+    def _hand_inside(self, site: Site, t: Place, use: Use, passed: Value) -> None:
+        value = t.value
         if isinstance(value, types.FunctionType):
             if frame := self._frame_of(value):
                 self.run(site, frame, (), {}, passed)

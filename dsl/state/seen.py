@@ -27,10 +27,11 @@ from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
 
 from .code import decoded
+from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
 from .homes import is_installed, is_ours
 from .places import Attribute, Derived, Held, Read, is_numeric, slots_of, standing
-from .things import Place, Site
+from .things import Place
 
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
@@ -107,6 +108,8 @@ class Seen:
         self._guards: dict[Any, Guard] = {}
         self.missed: set[str] = set()
         """Attributes and items that the code loads and that do not exist."""
+        self.local = 0
+        """Number of records that depend on the function, or on the line, that reads."""
         self._loaded: set[Place] = set()
         self._whole: set[Place] = set()
 
@@ -120,6 +123,10 @@ class Seen:
         if by_identity and not isinstance(value, weakref.ref) and present(read) is not value:
             return
         self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
+
+    def here(self) -> None:
+        """Says that what happens depends on where it does, and must happen there each time."""
+        self.local += 1
 
     # -- loads -------------------------------------------------------------------------------------
 
@@ -250,6 +257,7 @@ class Seen:
 
     def used(self, site: Site, place: Place, use: Use) -> None:
         """Records the use of an array at a step."""
+        self.here()
         key = (place.read, site.frame.code, site.step)
         self.uses[key] = max(use, self.uses.get(key, use))
 
@@ -257,6 +265,7 @@ class Seen:
 
     def written(self, site: Site, path: str, read: Read) -> None:
         """Records that the code assigns a variable, an attribute or an item."""
+        self.here()
         if path not in self.writes and not is_installed(site.frame.globals):
             value = present(read)
             plain = isinstance(value, Scalar)
@@ -266,6 +275,7 @@ class Seen:
 
     def touched(self, site: Site, place: Place) -> None:
         """Records that the code may change an object in place."""
+        self.here()
         if not is_installed(site.frame.globals):
             self.changes.setdefault(place.path, _origin(site))
 
@@ -285,11 +295,12 @@ class Seen:
 
     def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
         """The same, by the full name of the function."""
-        if is_installed(site.frame.globals):
+        seeded = name.rpartition(".")[2] in _SEEDED
+        if name not in _SOURCES or (given and seeded):
             return
-        if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
+        self.here()
+        if not is_installed(site.frame.globals):
             said = path or name.removeprefix("builtins.")
-            seeded = name.rpartition(".")[2] in _SEEDED
             if seeded and decoded(site.frame.code).always_runs(site.step):
                 self.unseeded.setdefault(said, _origin(site))
             self.sources.setdefault(said, _origin(site))
@@ -298,13 +309,16 @@ class Seen:
         """Records that the next element of a captured iterator is read, which it gives
         only once.
         """
+        self.here()
         if not is_installed(site.frame.globals):
             self.sources.setdefault(f"the next of {place.path}", _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
         """Records that the code loads an attribute of a module of Python's library."""
-        listed = place.value.__name__ == "os" and name in ("environ", "environb")
-        if listed and not is_installed(site.frame.globals):
+        if place.value.__name__ != "os" or name not in ("environ", "environb"):
+            return
+        self.here()
+        if not is_installed(site.frame.globals):
             self.sources.setdefault(f"os.{name}", _origin(site))
 
 
