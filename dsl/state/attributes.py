@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class Attributes(ABC):
         self.names: set[str] = set()
         """Names that the code loads from values of which nothing is known."""
         self._places: dict[Any, Place] = {}
+        self._results: dict[Any, Any] = {}
+        """What was found wherever it is asked for, by the question."""
 
     @abstractmethod
     def call(
@@ -74,6 +76,16 @@ class Attributes(ABC):
     @abstractmethod
     def open(self, place: Place) -> None:
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
+
+    def once(self, key: Any, compute: Callable[..., Any], *given: Any) -> Any:
+        """The result of a computation, which is kept if it is the same at each line of the code."""
+        found = self._results.get(key)
+        if found is None:
+            before = self.seen.local
+            found = compute(*given)
+            if self.seen.local == before:
+                self._results[key] = found
+        return found
 
     # -- places ------------------------------------------------------------------------------------
 
@@ -140,7 +152,7 @@ class Attributes(ABC):
 
     def _attribute(self, site: Site, t: Any, name: str) -> Value:
         if isinstance(t, Place):
-            return self._of_place(site, t, name)
+            return self.once(("attribute", t, name), self._of_place, site, t, name)
         if isinstance(t, Super):
             return self._of_super(site, t, name)
         if t is HOST:

@@ -69,14 +69,22 @@ class Calls(Items):
             if t.name in ("items", "values"):
                 found = self.elements(site, only(of), values=True)
                 return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
-            if t.name == "get" and args:
-                return self._item(site, of, args[0]) | union(args[1:])
             if t.name == "keys":
                 return only(Iter(self.elements(site, only(of))))
         self.hand(site, given)
         self.seen.touched(site, of)
         self.hand(site, [only(of)])
         return UNKNOWN
+
+    def gets(self, callee: Value) -> Value:
+        """Those of the things that may be called which are ``get`` of a dict."""
+        found = (t for t in callee if isinstance(t, Method) and t.name == "get")
+        places = (t for t in found if isinstance(t.of, Place) and isinstance(t.of.value, dict))
+        return frozenset(t for t in places if self.is_container(t.of.value))
+
+    def got(self, site: Site, gets: Value, key: Value) -> Value:
+        """The items under a key of dicts."""
+        return union(self.at_key(site, t.of, key) for t in gets)
 
     def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
         inside = flat(only(of))

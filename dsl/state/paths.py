@@ -41,6 +41,7 @@ from .things import (
     ANY,
     HOST,
     NOTHING,
+    NULL,
     STAGED,
     Bound,
     Built,
@@ -82,9 +83,9 @@ class Paths(Calls):
         self._dirty: dict[Frame, None] = {}
         self._open: dict[Place, set[str]] = {}
         self._installed = 0
-        self._handed: set[Any] = set()
-        self._kept_results: dict[Any, Any] = {}
-        """Results of operations that don't depend on where they are, by effect and operands."""
+        self._handed: set[tuple[Place, Use, Site]] = set()
+        self._settled: dict[Use, set[Any]] = {use: {ANY, HOST, STAGED, NULL} for use in Use}
+        """What was handed over, and has nothing that depends on the line that does it."""
         self._unions: dict[tuple[Value, Value], Value] = {}
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
@@ -126,13 +127,10 @@ class Paths(Calls):
             results = self._in_frame(frame, n, op, values)
         else:
             key = (op.effect, *values)
-            results = self._kept_results.get(key)
+            results = self._results.get(key)
             if results is None:
-                before = self.seen.local
                 run = EFFECTS[op.effect.name]
-                results = run(self, frame.site(n), values, *op.effect.given)
-                if self.seen.local == before:
-                    self._kept_results[key] = results
+                results = self.once(key, run, self, frame.site(n), values, *op.effect.given)
         for register, x in zip(op.results, results, strict=True):
             if x is not (old := variables.get(register, NOTHING)) and x != old:
                 variables[register] = x
@@ -145,10 +143,12 @@ class Paths(Calls):
             old = frame.variables.get(op.results[0], NOTHING)
             return (self._joined(old, union(values)),)
         if name == "store":
-            if values[0] is not frame.variables.get(given[0]):
+            if given[0] in frame.code.co_freevars:
                 self.store(frame.site(n), given[0], values[0])
+            else:
+                self._grow(frame, given[0], values[0])
         elif name == "global":
-            return (self.of_global(frame.site(n), *given, values),)
+            return (self.of_global(frame, *given, values),)
         elif name == "variable":
             return (self.variable(frame.site(n), *given),)
         elif name == "made":
@@ -177,7 +177,7 @@ class Paths(Calls):
         site = Site(frame, 0, frame.code.co_firstlineno)
         self.names.update(frame.code.co_names)
         names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = [self.variable(site, n) | self.of_global(site, n) for n in names]
+        found = [self.variable(site, n) | self.of_global(frame, n) for n in names]
         found += frame.variables.values()
         self.hand(site, [*found, *(constant(c) for c in frame.code.co_consts)])
         self.give(frame, UNKNOWN)
@@ -190,15 +190,16 @@ class Paths(Calls):
         new = False
         for place, done in [*self._open.items()]:
             own: Any = place.value if isinstance(place.value, type) else type(place.value)
-            special = special_names(own)
-            mine, held = own_names(place.value), getattr(place.value, "__dict__", {})
-            for name in sorted((self.names | mine | special - _IMPLICIT) - done):
-                done.add(name)
-                new = True
-                if any(name in k.__dict__ for k in own.__mro__) or name in held:
-                    found = self.attribute(site, only(place), name)
-                    use = Use.READ if name in self.names else Use.WHOLE
-                    self.hand(site, [found - {ANY}], use)
+            special, written = self.once(("class", id(own)), _names_of_class, own)
+            names = (self.names | own_names(place.value) | special) - done
+            if not names:
+                continue
+            done |= names
+            new = True
+            for name in sorted(names & (written | getattr(place.value, "__dict__", {}).keys())):
+                found = self.attribute(site, only(place), name)
+                use = Use.READ if name in self.names else Use.WHOLE
+                self.hand(site, [found - {ANY}], use)
         return new
 
     # -- variables ---------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ class Paths(Calls):
         )
 
     def store(self, site: Site, name: str, x: Value) -> None:
-        """Records that a variable gets a value."""
+        """Records that a variable of an outer function gets a value."""
         frame = site.frame
         while name in frame.code.co_freevars and frame.outer is not None:
             frame = frame.outer
@@ -263,15 +264,12 @@ class Paths(Calls):
             frame.returns = new
             self._again(frame.readers)
 
-    def of_global(self, site: Site, name: str, local: Sequence[Value] = ()) -> Value:
+    def of_global(self, frame: Frame, name: str, local: Sequence[Value] = ()) -> Value:
         """The possible values of a global or built-in name, or of one in the body of a class."""
         if any(local):
             return union(local)
-        space = site.frame.globals
-        key = ("global", id(space), name)
-        if key not in self._kept_results:
-            self._kept_results[key] = (self._of_global(space, name),)
-        return self._kept_results[key][0]
+        space = frame.globals
+        return self.once(("global", id(space), name), self._of_global, space, name)
 
     def _of_global(self, space: dict[str, Any], name: str) -> Value:
         if name in space:
@@ -392,9 +390,16 @@ class Paths(Calls):
         rest: Value | None = None,
     ) -> Value:
         """The possible results of a call."""
+        gets = self.once(("gets", callee), self.gets, callee) if args else NOTHING
+        found = (
+            [*args[1:], self.once(("got", gets, args[0]), self.got, site, gets, args[0])]
+            if gets
+            else []
+        )
+        callee = callee - gets
         if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
             self._source(site, next(iter(callee)), bool(args or named or rest))
-        return union(self._call(site, t, args, named, rest) for t in callee)
+        return union([*found, *(self._call(site, t, args, named, rest) for t in callee)])
 
     def _source(self, site: Site, t: Any, given: bool) -> None:
         """Records a call of a function that returns something else each time."""
@@ -546,35 +551,40 @@ class Paths(Calls):
 
         Functions among them may be called with the others, which are ``staged`` before.
         """
-        everything = frozenset[Any]().union(*(flat(x) for x in values))
+        given = tuple(values)
+        self.once(("hand", use, staged, *given), self._hand_all, site, given, use, staged)
+
+    def _hand_all(self, site: Site, given: Sequence[Value], use: Use, staged: bool) -> bool:
+        everything = union([NOTHING, *(self.once(("flat", x), flat, x) for x in given)])
+        rest = everything - self._settled[use]
         passed = (self._staged(everything, False) if staged else everything) | UNKNOWN
-        for t in everything:
-            if isinstance(t, Closure):
+        for t in rest:
+            if isinstance(t, Place):
+                self._hand(site, t, use, passed)
+            elif isinstance(t, Closure):
                 self.run(site, t.frame, (), {}, passed)
             elif isinstance(t, Bound):
                 self.call(site, only(t), (), {}, passed - {t})
             elif isinstance(t, Method):
                 self.hand(site, [only(t.of)])
-            elif isinstance(t, Place):
-                self._hand(site, t, use, passed)
+        return True
 
     def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
-        value = t.value
-        if is_numeric(value):
+        if is_numeric(t.value):
             self.seen.used(site, t, use)
-            return
-        if not isinstance(value, (dict, list, tuple)):
-            if t not in self._handed:
-                self._handed.add(t)
+        elif not isinstance(t.value, (dict, list, tuple)):
+            if t not in self._settled[use]:
+                for settled in self._settled.values():
+                    settled.add(t)
                 self._hand_inside(site, t, use, passed)
-        elif (t, use) not in self._handed:
+        elif t not in self._settled[use]:
             # arrays in a container are used at this step; others may use them elsewhere
             before, key = self.seen.local, (t, use, site)
             if key not in self._handed:
                 self._handed.add(key)
                 self._hand_inside(site, t, use, passed)
                 if self.seen.local == before:
-                    self._handed.add((t, use))
+                    self._settled[use].add(t)
                     return
             self.seen.here()
 
@@ -605,3 +615,9 @@ class Paths(Calls):
             self.seen.too_much(place.path, f"one of more than {_MANY} objects in reach")
         elif opened:
             self._open.setdefault(place, set())
+
+
+def _names_of_class(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The special methods of a class that are read, and the names of all that it has."""
+    special = special_names(cls) - _IMPLICIT
+    return frozenset(special), frozenset[str]().union(*(k.__dict__ for k in cls.__mro__))

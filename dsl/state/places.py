@@ -107,12 +107,12 @@ def slots_of(cls: type) -> tuple[str, ...]:
     return tuple(f"_{own}{n}" if n.startswith("__") and not n.endswith("__") else n for n in names)
 
 
-def standing(read: Any) -> Any:
-    """The identity of a place: two ways to read one place have the same."""
+def key_of(read: Any, number: Callable[[Any], int]) -> Any:
+    """The identity of a place, where each place has a number: it is that of what it reads of."""
     if isinstance(read, Held):
         return id(read.value)
     if isinstance(read, Item):
-        return (standing(read.of), type(read.key), read.key)
+        return (number(read.of), type(read.key), read.key)
     if isinstance(read, Attribute):
-        return (standing(read.of), read.name)
-    return (standing(read.of),) if isinstance(read, Derived | Items) else id(read)
+        return (number(read.of), read.name)
+    return (number(read.of),) if isinstance(read, Derived | Items) else (id(read), None, None, None)

@@ -30,7 +30,7 @@ from .code import decoded
 from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
 from .homes import is_installed, is_ours
-from .places import Attribute, Derived, Held, Read, is_numeric, slots_of, standing
+from .places import Attribute, Derived, Held, Read, is_numeric, key_of, slots_of
 from .things import Place
 
 Scalar = (
@@ -108,6 +108,7 @@ class Seen:
         self._guards: dict[Any, Guard] = {}
         self.missed: set[str] = set()
         """Attributes and items that the code loads and that do not exist."""
+        self._numbers: dict[Any, int] = {}
         self.local = 0
         """Number of records that depend on the function, or on the line, that reads."""
         self._loaded: set[Place] = set()
@@ -122,7 +123,15 @@ class Seen:
         """Adds a guard on a value, unless each reading makes another object."""
         if by_identity and not isinstance(value, weakref.ref) and present(read) is not value:
             return
-        self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
+        self._guards.setdefault((path, self._number(read)), Guard(path, read, value, by_identity))
+
+    def _number(self, read: Any) -> int:
+        """The number of a place: two ways to read one place have the same."""
+        number = self._numbers.get(read)
+        if number is None:
+            key = key_of(read, self._number)
+            number = self._numbers[read] = self._numbers.setdefault(key, len(self._numbers))
+        return number
 
     def here(self) -> None:
         """Says that what happens depends on where it does, and must happen there each time."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 
@@ -41,11 +42,43 @@ def summary_of(code: types.CodeType) -> Summary | None:
         if register not in same
     ]
     operations = sorted([*merges, *operations], key=lambda op: op.step)
+    operations = _with_sources(operations, same)
+    once = _stored_once(code, operations)
     operations = [
-        dataclasses.replace(op, sources=tuple(same.get(s, s) for s in op.sources))
+        op for op in operations if op.effect.name != "store" or op.effect.given[0] not in once
+    ]
+    operations = _with_sources(operations, once)
+    return Summary(operations, {**recorder.fixed}, _readers(operations))
+
+
+def _with_sources(
+    operations: Sequence[Operation], instead: Mapping[Entry, Entry]
+) -> list[Operation]:
+    """The operations, with other sources in place of some."""
+    return [
+        dataclasses.replace(op, sources=tuple(_end(instead, s) for s in op.sources))
         for op in operations
     ]
-    return Summary(operations, {**recorder.fixed}, _readers(operations))
+
+
+def _stored_once(code: types.CodeType, operations: Sequence[Operation]) -> dict[Entry, Entry]:
+    """Variables that are stored once, before all steps that read them, and the entry stored."""
+    shared = {*code.co_cellvars, *code.co_freevars, *code.co_varnames[: _parameters(code)]}
+    found: dict[Entry, Entry] = {}
+    read: set[Entry] = set()
+    for op in operations:
+        name = op.effect.given[0] if op.effect.name == "store" else None
+        if name in found or name in read:
+            shared.add(name)
+        elif name is not None:
+            found[name] = op.sources[0]
+        read.update(op.sources)
+    return {name: entry for name, entry in found.items() if name not in shared}
+
+
+def _parameters(code: types.CodeType) -> int:
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + stars
 
 
 def _readers(operations: Sequence[Operation]) -> dict[Entry, frozenset[int]]:

@@ -116,17 +116,16 @@ def depth(thing: Any) -> int:
     return 1 + max((depth(t) for part in parts for t in part), default=0) if parts else 0
 
 
+_CONTAINERS = frozenset((Built, Iter))
+
+
 def flat(value: Value) -> Value:
     """The things in a value, and those inside of containers that the function built."""
-    out: set[Any] = set()
-    for thing in value:
-        if isinstance(thing, Built):
-            out |= flat(union(thing.parts))
-        elif isinstance(thing, Iter):
-            out |= flat(thing.of)
-        else:
-            out.add(thing)
-    return frozenset(out)
+    if not _CONTAINERS.intersection(map(type, value)):
+        return value
+    built = [t for t in value if type(t) in _CONTAINERS]
+    inside = [flat(union(t.parts) if isinstance(t, Built) else t.of) for t in built]
+    return value.difference(built).union(*inside)
 
 
 _DEEP = 4
@@ -138,7 +137,9 @@ def widened(value: Value) -> Value:
 
     Walks of a function that builds in a loop, or calls itself, therefore end.
     """
-    built = [t for t in value if isinstance(t, Built | Iter)]
+    if not _CONTAINERS.intersection(map(type, value)):
+        return value
+    built = [t for t in value if isinstance(t, (Built, Iter))]
     if len(built) <= _WIDE and all(depth(t) <= _DEEP for t in built):
         return value
     inside = flat(frozenset(built))
