@@ -50,12 +50,12 @@ def _slice_of(to: Calls, site: Site, values: Values) -> Results:
 
 
 def _write_attribute(to: Calls, site: Site, values: Values, name: str) -> Results:
-    to.write(site, *values, name=name)
+    to.write(site, values[0], values[1], name=name)
     return ()
 
 
 def _write_item(to: Calls, site: Site, values: Values) -> Results:
-    to.write(site, *values[:2], key=values[2])
+    to.write(site, values[0], values[1], key=values[2])
     return ()
 
 

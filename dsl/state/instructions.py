@@ -72,6 +72,7 @@ class Recorder:
     names: tuple[str, ...] = ()
     """The names of the arguments of the call that follows."""
     _registers: dict[Value, int] = field(default_factory=dict[Value, int])
+    _loads: dict[Any, int] = field(default_factory=dict[Any, int])
     _count: int = 0
 
     def register(self) -> int:
@@ -107,6 +108,13 @@ class Recorder:
         made = Operation(effect(name, *given), sources, results, self.at, self.line)
         self.operations.append(made)
         return results[0] if count == 1 else results
+
+    def load(self, name: str, *sources: Entry, given: tuple[Any, ...]) -> int:
+        """The register of a load, which is recorded once for each function."""
+        key = (name, sources, given)
+        if key not in self._loads:
+            self._loads[key] = self.emit(name, *sources, given=given)
+        return self._loads[key]
 
     def resized(self, stack: Stack, by: int) -> Stack:
         """A stack with entries removed, or with unknown values on top."""
@@ -162,7 +170,7 @@ def _load_const(to: Recorder, step: Step, stack: Stack) -> Stack:
 
 
 def _variable(to: Recorder, name: str) -> Entry:
-    return to.emit("variable", given=(name,)) if name in to.code.co_freevars else name
+    return to.load("variable", given=(name,)) if name in to.code.co_freevars else name
 
 
 def _load_fast(to: Recorder, step: Step, stack: Stack) -> Stack:
@@ -190,7 +198,7 @@ def _load_global(to: Recorder, step: Step, stack: Stack) -> Stack:
     gap = (to.null,) if step.name == "LOAD_GLOBAL" and step.arg & 1 else ()
     name = str(step.value)
     local = (name,) if step.name == "LOAD_NAME" else ()  # in the body of a class
-    return (*stack, *gap, to.emit("global", *local, given=(name,)))
+    return (*stack, *gap, to.load("global", *local, given=(name,)))
 
 
 def _store_global(to: Recorder, step: Step, stack: Stack) -> Stack:
@@ -207,17 +215,17 @@ def _load_attr(to: Recorder, step: Step, stack: Stack) -> Stack:
     *rest, x = stack
     called = step.name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and step.arg & 1)
     gap = (to.null,) if called else ()
-    return (*rest, *gap, to.emit("attribute", x, given=(str(step.value),)))
+    return (*rest, *gap, to.load("attribute", x, given=(str(step.value),)))
 
 
 def _load_super_attr(to: Recorder, step: Step, stack: Stack) -> Stack:
     *rest, _, cls, first = stack
     gap = (to.null,) if step.arg & 1 else ()
-    return (*rest, *gap, to.emit("behind", cls, first, given=(str(step.value),)))
+    return (*rest, *gap, to.load("behind", cls, first, given=(str(step.value),)))
 
 
 def _import_from(to: Recorder, step: Step, stack: Stack) -> Stack:
-    return (*stack, to.emit("attribute", stack[-1], given=(str(step.value),)))
+    return (*stack, to.load("attribute", stack[-1], given=(str(step.value),)))
 
 
 def _import_name(to: Recorder, step: Step, stack: Stack) -> Stack:

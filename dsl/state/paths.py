@@ -36,7 +36,7 @@ from .homes import (
 )
 from .instructions import Operation
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
-from .seen import Seen, Use
+from .seen import PLAIN, Seen, Use
 from .things import (
     ANY,
     HOST,
@@ -84,8 +84,10 @@ class Paths(Calls):
         self._open: dict[Place, set[str]] = {}
         self._installed = 0
         self._handed: set[tuple[Place, Use, Site]] = set()
-        self._settled: dict[Use, set[Any]] = {use: {ANY, HOST, STAGED, NULL} for use in Use}
-        """What was handed over, and has nothing that depends on the line that does it."""
+        self._whole: set[Any] = {ANY, HOST, STAGED, NULL}
+        """What was handed over."""
+        self._settled: dict[Use, set[Place]] = {use: set() for use in Use}
+        """Containers that were handed over, with nothing that depends on the line that does it."""
         self._unions: dict[tuple[Value, Value], Value] = {}
 
     def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
@@ -121,16 +123,18 @@ class Paths(Calls):
 
     def _evaluate(self, frame: Frame, n: int, op: Operation) -> None:
         """Evaluates an operation; what it gives for the same values anywhere is kept."""
-        variables = frame.variables
+        variables, effect = frame.variables, op.effect
         values = [variables.get(s, NOTHING) for s in op.sources]
-        if op.effect.name in _IN_FRAMES:
+        if effect.name in _IN_FRAMES:
             results = self._in_frame(frame, n, op, values)
         else:
-            key = (op.effect, *values)
+            key = (effect, *values)
             results = self._results.get(key)
             if results is None:
-                run = EFFECTS[op.effect.name]
-                results = self.once(key, run, self, frame.site(n), values, *op.effect.given)
+                run = EFFECTS[effect.name]
+                results = self.once(key, run, self, frame.site(n), values, *effect.given)
+        if not results:
+            return
         for register, x in zip(op.results, results, strict=True):
             if x is not (old := variables.get(register, NOTHING)) and x != old:
                 variables[register] = x
@@ -148,13 +152,13 @@ class Paths(Calls):
             else:
                 self._grow(frame, given[0], values[0])
         elif name == "global":
-            return (self.of_global(frame, *given, values),)
+            return (self.of_global(frame, given[0], values),)
         elif name == "variable":
-            return (self.variable(frame.site(n), *given),)
+            return (self.variable(frame.site(n), given[0]),)
         elif name == "made":
             return (self.made(frame.site(n), *values),)
         elif name == "defaults":
-            self.defaults(frame.site(n), *values, *given)
+            self.defaults(frame.site(n), values[0], values[1], named=given[0])
         elif name == "write_global":
             self.write_global(frame.site(n), *given, *values)
         else:
@@ -191,7 +195,8 @@ class Paths(Calls):
         for place, done in [*self._open.items()]:
             own: Any = place.value if isinstance(place.value, type) else type(place.value)
             special, written = self.once(("class", id(own)), _names_of_class, own)
-            names = (self.names | own_names(place.value) | special) - done
+            mine = self.once(("own", place), own_names, place.value)
+            names = (self.names | mine | special) - done
             if not names:
                 continue
             done |= names
@@ -556,7 +561,7 @@ class Paths(Calls):
 
     def _hand_all(self, site: Site, given: Sequence[Value], use: Use, staged: bool) -> bool:
         everything = union([NOTHING, *(self.once(("flat", x), flat, x) for x in given)])
-        rest = everything - self._settled[use]
+        rest = everything - self._settled[use] - self._whole
         passed = (self._staged(everything, False) if staged else everything) | UNKNOWN
         for t in rest:
             if isinstance(t, Place):
@@ -570,12 +575,13 @@ class Paths(Calls):
         return True
 
     def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
-        if is_numeric(t.value):
+        if type(t.value) in PLAIN:
+            self._whole.add(t)
+        elif is_numeric(t.value):
             self.seen.used(site, t, use)
         elif not isinstance(t.value, (dict, list, tuple)):
-            if t not in self._settled[use]:
-                for settled in self._settled.values():
-                    settled.add(t)
+            if t not in self._whole:
+                self._whole.add(t)
                 self._hand_inside(site, t, use, passed)
         elif t not in self._settled[use]:
             # arrays in a container are used at this step; others may use them elsewhere

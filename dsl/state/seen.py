@@ -36,6 +36,9 @@ from .things import Place
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
 )
+_NO_GENERATORS = frozenset((dict, list, tuple, types.FunctionType, np.ndarray))
+PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+"""Types of values that hold nothing else."""
 _BUFFERS = (bytearray, memoryview, array.array)
 _UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [
     ((set, frozenset), frozenset),
@@ -145,6 +148,10 @@ class Seen:
             return
         self._loaded.add(place)
         value = place.value
+        if type(value) in PLAIN:
+            if not place.known and place.path:
+                self.guard(place.path, place.read, value)
+            return
         self._generator(place)
         if is_numeric(value):
             self._array(place)
@@ -356,6 +363,8 @@ def _bytes(value: Any) -> Any:
 
 def generator_of(value: Any) -> Any:
     """The generator of random numbers that an object is or uses."""
+    if type(value) in _NO_GENERATORS:
+        return None
     if isinstance(value, types.ModuleType):
         if value.__name__ == "numpy.random":
             return value.mtrand._rand

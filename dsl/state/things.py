@@ -101,7 +101,7 @@ def constant(value: Any) -> Value:
     """The place of a constant in the code, which is the same for all code that has it."""
     if isinstance(value, tuple):
         return only(Built(tuple(constant(v) for v in value)))  # pyright: ignore[reportUnknownVariableType]
-    key = (type(value), repr(value))
+    key: Any = (type(value), repr(value))
     place = _CONSTANTS.get(key)
     if place is None:
         _CONSTANTS[key] = place = Place("", Held(value), value, 0, True)
