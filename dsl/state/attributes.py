@@ -53,7 +53,7 @@ class Attributes(ABC):
         self.names: set[str] = set()
         """Names that the code loads from values of which nothing is known."""
         self._places: dict[Any, Place] = {}
-        self._results: dict[Any, Any] = {}
+        self.results: dict[Any, Any] = {}
         """What was found wherever it is asked for, by the question."""
 
     @abstractmethod
@@ -79,12 +79,12 @@ class Attributes(ABC):
 
     def once(self, key: Any, compute: Callable[..., Any], *given: Any) -> Any:
         """The result of a computation, which is kept if it is the same at each line of the code."""
-        found = self._results.get(key)
+        found = self.results.get(key)
         if found is None:
             before = self.seen.local
             found = compute(*given)
             if self.seen.local == before:
-                self._results[key] = found
+                self.results[key] = found
         return found
 
     # -- places ------------------------------------------------------------------------------------

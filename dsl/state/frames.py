@@ -9,7 +9,7 @@ from typing import Any
 
 from .instructions import Entry
 from .summaries import Summary, summary_of
-from .things import NOTHING, Value
+from .things import NOTHING, Value, widened
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +55,11 @@ class Frame:
             self._sites[n] = Site(self, op.step if op else 0, line, n)
         return self._sites[n]
 
+    def watched(self, site: Site, name: str) -> Value:
+        """The values of a variable; the operation that asks is evaluated again if they grow."""
+        self.watchers.setdefault(name, set()).add(site)
+        return self.variables.get(name, NOTHING)
+
     def stale(self, entry: Entry) -> Iterable[int]:
         """The operations that read a variable or register."""
         return self.summary.readers.get(entry, ()) if self.summary else ()
@@ -75,3 +80,59 @@ class Site:
     step: int
     line: int
     operation: int = -1
+
+
+class Frames:
+    """All functions that are followed, and the operations of theirs that are to be evaluated."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Frame] = {}
+        self.dirty: dict[Frame, None] = {}
+        self.late: list[tuple[Frame, Value]] = []
+        """Values of variables of functions of which everything counts as read."""
+        self._unions: dict[tuple[Value, Value], Value] = {}
+
+    def joined(self, a: Value, b: Value) -> Value:
+        """The union of two values, widened."""
+        if a is b or not b:
+            return a
+        if not a:
+            return widened(b)
+        key = (a, b)
+        if key not in self._unions:
+            self._unions[key] = a if b <= a else widened(a | b)
+        return self._unions[key]
+
+    def grow(self, frame: Frame, name: str, x: Value) -> None:
+        """Notes that a variable may have other values, too."""
+        known = frame.variables.get(name, NOTHING)
+        new = self.joined(known, x)
+        if new is known or new == known:
+            return
+        frame.variables[name] = new
+        if frame.lost:
+            self.late.append((frame, x))
+        elif stale := frame.stale(name):
+            frame.pending.update(stale)
+            self.dirty[frame] = None
+        self.again(frame.watchers.get(name, ()))
+
+    def again(self, sites: Iterable[Site]) -> None:
+        """Notes that operations are to be evaluated once more."""
+        for site in sites:
+            if site.operation >= 0:
+                site.frame.pending.add(site.operation)
+                self.dirty[site.frame] = None
+
+    def start(self, frame: Frame) -> None:
+        """Every operation of a function is to be evaluated, once."""
+        if not frame.started:
+            frame.start()
+            self.dirty[frame] = None
+
+    def give(self, frame: Frame, x: Value) -> None:
+        """Records a value that a function returns."""
+        new = self.joined(frame.returns, x)
+        if new is not frame.returns and new != frame.returns:
+            frame.returns = new
+            self.again(frame.readers)

@@ -1,4 +1,4 @@
-"""Finds the captured state that a function reads, by following its bytecode.
+"""Calls of captured functions, and state that goes to code that is not read.
 
 Every function that can be called from the roots is walked with the possible values of its
 variables, until nothing new is found. A load of an attribute or an item of captured state is a path
@@ -13,7 +13,6 @@ the code loads from anything.
 
 from __future__ import annotations
 
-import builtins
 import types
 import weakref
 from collections.abc import Iterable, Sequence
@@ -23,18 +22,14 @@ import numpy as np
 
 from .attributes import UNKNOWN
 from .calls import Calls
-from .effects import EFFECTS
-from .frames import Closure, Frame, Site
+from .frames import Closure, Frame, Frames, Site
 from .homes import (
     class_is_read,
     holds_numbers,
     home_of,
     is_installed,
     is_read,
-    own_names,
-    special_names,
 )
-from .instructions import Operation
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
 from .seen import PLAIN, Seen, Use
 from .things import (
@@ -50,162 +45,30 @@ from .things import (
     Place,
     Super,
     Value,
-    constant,
     flat,
     only,
     union,
-    widened,
 )
 
-_IMPLICIT = {
-    *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
-    "__annotations__",
-}
 _MANY = 4000
 _INSTALLED = 200
 """Number of functions of installed packages that are followed; others are code that is not read."""
-_PATIENCE = 40
-"""Number of times that a function's operations are evaluated, on average, after which everything
-that it mentions counts as read.
-"""
-_IN_FRAMES = frozenset({"variable", "global", "store", "merged", "made", "defaults", "give"}) | {
-    *("yield", "write_global"),
-}
-"""Operations that depend on the function in which they are."""
 
 
 class Paths(Calls):
-    """The captured state that functions read, found by walking their code."""
+    """The effect of everything that code does with captured state."""
 
     def __init__(self, seen: Seen) -> None:
         super().__init__(seen)
-        self._frames: dict[Any, Frame] = {}
-        self._dirty: dict[Frame, None] = {}
-        self._open: dict[Place, set[str]] = {}
+        self.frames = Frames()
+        self.opened: dict[Place, set[str]] = {}
+        """Objects that were handed over, and the names of attributes that were followed."""
         self._installed = 0
         self._handed: set[tuple[Place, Use, Site]] = set()
         self._whole: set[Any] = {ANY, HOST, STAGED, NULL}
         """What was handed over."""
         self._settled: dict[Use, set[Place]] = {use: set() for use in Use}
         """Containers that were handed over, with nothing that depends on the line that does it."""
-        self._unions: dict[tuple[Value, Value], Value] = {}
-
-    def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
-        """Walks a function with these arguments; any of ``others`` is possible for the rest."""
-        start = Site(Frame((lambda: None).__code__, {}), 0, 0)
-        self.call(start, only(self.held(root)), (), known, others)
-        while True:
-            while self._dirty:
-                self._walk(next(iter(self._dirty)))
-            if not self._follow_names(start):
-                return
-
-    def _walk(self, frame: Frame) -> None:
-        """Evaluates the operations of a function whose sources have changed."""
-        del self._dirty[frame]
-        if frame.lost:
-            return
-        operations = frame.summary.operations if frame.summary else ()
-        pending = frame.pending
-        try:
-            while pending and frame.evaluated <= _PATIENCE * len(operations):
-                for n in sorted(pending):
-                    if n in pending:
-                        pending.discard(n)
-                        frame.evaluated += 1
-                        self._evaluate(frame, n, operations[n])
-        except (IndexError, ValueError):  # of a sequence in another form than code expects
-            frame.lost = True
-        if frame.summary is None or pending:
-            frame.lost = True
-        if frame.lost:
-            self._all_of(frame)
-
-    def _evaluate(self, frame: Frame, n: int, op: Operation) -> None:
-        """Evaluates an operation; what it gives for the same values anywhere is kept."""
-        variables, effect = frame.variables, op.effect
-        values = [variables.get(s, NOTHING) for s in op.sources]
-        if effect.name in _IN_FRAMES:
-            results = self._in_frame(frame, n, op, values)
-        else:
-            key = (effect, *values)
-            results = self._results.get(key)
-            if results is None:
-                run = EFFECTS[effect.name]
-                results = self.once(key, run, self, frame.site(n), values, *effect.given)
-        if not results:
-            return
-        for register, x in zip(op.results, results, strict=True):
-            if x is not (old := variables.get(register, NOTHING)) and x != old:
-                variables[register] = x
-                frame.pending.update(frame.stale(register))
-
-    def _in_frame(self, frame: Frame, n: int, op: Operation, values: list[Value]) -> Any:
-        """An operation that depends on the variables or on the results of a function."""
-        name, given = op.effect.name, op.effect.given
-        if name == "merged":
-            old = frame.variables.get(op.results[0], NOTHING)
-            return (self._joined(old, union(values)),)
-        if name == "store":
-            if given[0] in frame.code.co_freevars:
-                self.store(frame.site(n), given[0], values[0])
-            else:
-                self._grow(frame, given[0], values[0])
-        elif name == "global":
-            return (self.of_global(frame, given[0], values),)
-        elif name == "variable":
-            return (self.variable(frame.site(n), given[0]),)
-        elif name == "made":
-            return (self.made(frame.site(n), *values),)
-        elif name == "defaults":
-            self.defaults(frame.site(n), values[0], values[1], named=given[0])
-        elif name == "write_global":
-            self.write_global(frame.site(n), *given, *values)
-        else:
-            self.give(frame, values[0] if name == "give" else only(Iter(values[0])))
-        return ()
-
-    def _joined(self, a: Value, b: Value) -> Value:
-        """The union of two values, widened."""
-        if a is b or not b:
-            return a
-        if not a:
-            return widened(b)
-        key = (a, b)
-        if key not in self._unions:
-            self._unions[key] = a if b <= a else widened(a | b)
-        return self._unions[key]
-
-    def _all_of(self, frame: Frame) -> None:
-        """Records everything that code mentions, because its stack can't be followed."""
-        site = Site(frame, 0, frame.code.co_firstlineno)
-        self.names.update(frame.code.co_names)
-        names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = [self.variable(site, n) | self.of_global(frame, n) for n in names]
-        found += frame.variables.values()
-        self.hand(site, [*found, *(constant(c) for c in frame.code.co_consts)])
-        self.give(frame, UNKNOWN)
-
-    def _follow_names(self, site: Site) -> bool:
-        """Follows the attributes, loaded from anything by name, of objects that were handed over.
-
-        Says whether there was anything new.
-        """
-        new = False
-        for place, done in [*self._open.items()]:
-            own: Any = place.value if isinstance(place.value, type) else type(place.value)
-            special, written = self.once(("class", id(own)), _names_of_class, own)
-            mine = self.once(("own", place), own_names, place.value)
-            names = (self.names | mine | special) - done
-            if not names:
-                continue
-            done |= names
-            new = True
-            for name in sorted(names & (written | getattr(place.value, "__dict__", {}).keys())):
-                found = self.attribute(site, only(place), name)
-                use = Use.READ if name in self.names else Use.WHOLE
-                self.hand(site, [found - {ANY}], use)
-        return new
 
     # -- variables ---------------------------------------------------------------------------------
 
@@ -213,8 +76,7 @@ class Paths(Calls):
         """The possible values of a local variable, or of one of an outer function."""
         frame = frame or site.frame
         if name not in frame.code.co_freevars:
-            frame.watchers.setdefault(name, set()).add(site)
-            return frame.variables.get(name, NOTHING)
+            return frame.watched(site, name)
         if frame.outer is not None:
             return self.variable(site, name, frame.outer)
         cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
@@ -226,79 +88,16 @@ class Paths(Calls):
             self.place((id(cell),), name, Attribute(Held(cell), "cell_contents"), value)
         )
 
-    def store(self, site: Site, name: str, x: Value) -> None:
-        """Records that a variable of an outer function gets a value."""
-        frame = site.frame
-        while name in frame.code.co_freevars and frame.outer is not None:
-            frame = frame.outer
-        if name in frame.code.co_freevars:
-            cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
-            self.seen.written(site, name, Attribute(Held(cell), "cell_contents"))
-            self.hand(site, [x])
-        self._grow(frame, name, x)
-
-    def _grow(self, frame: Frame, name: str, x: Value) -> None:
-        known = frame.variables.get(name, NOTHING)
-        new = self._joined(known, x)
-        if new is known or new == known:
-            return
-        frame.variables[name] = new
-        if frame.lost:
-            self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
-        elif stale := frame.stale(name):
-            frame.pending.update(stale)
-            self._dirty[frame] = None
-        self._again(frame.watchers.get(name, ()))
-
-    def _again(self, sites: Iterable[Site]) -> None:
-        """Notes that operations are to be evaluated once more."""
-        for site in sites:
-            if site.operation >= 0:
-                site.frame.pending.add(site.operation)
-                self._dirty[site.frame] = None
-
-    def _start(self, frame: Frame) -> None:
-        if not frame.started:
-            frame.start()
-            self._dirty[frame] = None
-
-    def give(self, frame: Frame, x: Value) -> None:
-        """Records a value that a function returns."""
-        new = self._joined(frame.returns, x)
-        if new is not frame.returns and new != frame.returns:
-            frame.returns = new
-            self._again(frame.readers)
-
-    def of_global(self, frame: Frame, name: str, local: Sequence[Value] = ()) -> Value:
-        """The possible values of a global or built-in name, or of one in the body of a class."""
-        if any(local):
-            return union(local)
-        space = frame.globals
-        return self.once(("global", id(space), name), self._of_global, space, name)
-
-    def _of_global(self, space: dict[str, Any], name: str) -> Value:
-        if name in space:
-            return self.loaded(
-                self.place((id(space), name), name, Item(Held(space), name), space[name])
-            )
-        found = getattr(builtins, name, None)
-        return UNKNOWN if found is None else only(self.held(found))
-
-    def write_global(self, site: Site, name: str, x: Value) -> None:
-        """Records that the code writes a global variable."""
-        self.seen.written(site, name, Item(Held(site.frame.globals), name))
-        self.hand(site, [x])
-
     # -- functions ---------------------------------------------------------------------------------
 
     def made(self, site: Site, code: Value) -> Value:
         """A function defined inside another one."""
         (thing,) = code
         key = (thing.value, site.frame)
-        if key not in self._frames:
-            self._frames[key] = Frame(thing.value, site.frame.globals, outer=site.frame)
-            self._start(self._frames[key])
-        return only(Closure(self._frames[key]))
+        if key not in self.frames.known:
+            self.frames.known[key] = Frame(thing.value, site.frame.globals, outer=site.frame)
+            self.frames.start(self.frames.known[key])
+        return only(Closure(self.frames.known[key]))
 
     def defaults(self, site: Site, function: Value, given: Value, named: bool) -> None:
         """The defaults of a function defined inside another one."""
@@ -308,22 +107,22 @@ class Paths(Calls):
             built = next((t for t in given if isinstance(t, Built)), None)
             if built is None or named:
                 for name in names:
-                    self._grow(closure.frame, name, self.elements(site, given))
+                    self.frames.grow(closure.frame, name, self.elements(site, given))
             else:
                 last = code.co_varnames[: code.co_argcount][-len(built.parts) :]
                 for name, x in zip(last, built.parts, strict=False):
-                    self._grow(closure.frame, name, x)
+                    self.frames.grow(closure.frame, name, x)
 
     def _frame_of(self, fn: types.FunctionType) -> Frame | None:
         """The frame of a function whose code is read; None where it is not, or no more."""
-        if id(fn) in self._frames or not is_read(fn.__globals__):
-            return self._frames.get(id(fn))
+        if id(fn) in self.frames.known or not is_read(fn.__globals__):
+            return self.frames.known.get(id(fn))
         installed = is_installed(fn.__globals__)
-        if len(self._frames) >= _MANY or (installed and self._installed >= _INSTALLED):
+        if len(self.frames.known) >= _MANY or (installed and self._installed >= _INSTALLED):
             self.seen.too_much(fn.__qualname__, "one of more functions than are followed")
             return None
         self._installed += installed
-        return self._frames.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
+        return self.frames.known.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
 
     def _kept(self, fn: types.FunctionType) -> list[Value]:
         """The variables of the closure of a function whose code is not read."""
@@ -358,8 +157,8 @@ class Paths(Calls):
                 given[name] = rest
         self._given_defaults(fn, given, names, rest)
         for name, x in given.items():
-            self._grow(frame, name, x)
-        self._start(frame)
+            self.frames.grow(frame, name, x)
+        self.frames.start(frame)
         self.seen.here()
         frame.readers.add(site)
         return frame.returns
@@ -617,13 +416,7 @@ class Paths(Calls):
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
         value: Any = place.value
         opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
-        if opened and len(self._open) >= _MANY:
+        if opened and len(self.opened) >= _MANY:
             self.seen.too_much(place.path, f"one of more than {_MANY} objects in reach")
         elif opened:
-            self._open.setdefault(place, set())
-
-
-def _names_of_class(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
-    """The special methods of a class that are read, and the names of all that it has."""
-    special = special_names(cls) - _IMPLICIT
-    return frozenset(special), frozenset[str]().union(*(k.__dict__ for k in cls.__mro__))
+            self.opened.setdefault(place, set())
