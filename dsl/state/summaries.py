@@ -67,12 +67,12 @@ def _stored_once(code: types.CodeType, operations: Sequence[Operation]) -> dict[
     found: dict[Entry, Entry] = {}
     read: set[Entry] = set()
     for op in operations:
+        read.update(op.sources)
         name = op.effect.given[0] if op.effect.name == "store" else None
         if name in found or name in read:
             shared.add(name)
         elif name is not None:
             found[name] = op.sources[0]
-        read.update(op.sources)
     return {name: entry for name, entry in found.items() if name not in shared}
 
 
