@@ -11,13 +11,14 @@ takes on the processor at hand is said in ``gen.schedule.cost``, by the same wei
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
-from dlvm.ops import Matmul, Structured
-from dlvm.ops.families import Elementwise, Reduction, Running
+from dlvm.ops import Broadcast, Matmul, Permute, Reshape, Structured
+from dlvm.ops.families import Contraction, Creation, Elementwise, Reduction, Running
 
 TYPICAL = 64
 """The value that a symbolic size counts as."""
@@ -136,6 +137,46 @@ def body_flops(fn: Function) -> Dim:
 def time(op: Op) -> Dim:
     """About how long one execution takes: picoseconds to compute, and to write what it gives."""
     return STEP * sum_of((flops(op), *(size_in_bytes(t) for t in op.result_types)))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is computed and what is moved, as numbers: 64 stands for every open size."""
+
+    flops: int = 0
+    bytes: int = 0
+
+    @property
+    def time(self) -> int:
+        """About how long that takes, in picoseconds."""
+        return STEP * (self.flops + self.bytes)
+
+    @staticmethod
+    def sum(of: Iterable[Work]) -> Work:
+        """All of them together."""
+        found = tuple(of)
+        return Work(sum(w.flops for w in found), sum(w.bytes for w in found))
+
+
+def work(op: Op) -> Work:
+    """What one execution computes, writes, and reads where it does not read through.
+
+    Kernels read through repetitions, permutations and reshapes, which cost nothing. Products and
+    reductions read their operands; element-wise operations are taken to find them near.
+    """
+    if isinstance(op, Creation | Broadcast | Permute | Reshape):
+        return Work()
+    moved = [size_in_bytes(t) for t in op.result_types]
+    if isinstance(op, Contraction | Reduction):
+        moved += [size_in_bytes(v.type) for v in op.operands]
+    return Work(typical(flops(op)), sum(map(typical, moved)))
+
+
+def product_work(dtype: DType, count: int, rows: int, inner: int, columns: int) -> Work:
+    """The work of so many matrix products of this size, as ``work`` counts it."""
+    moved = rows * inner + inner * columns + rows * columns
+    flops = 2 * rows * inner * columns if dtype.is_float else 0
+    return Work(count * flops, count * dtype.bytes * moved)
 
 
 def body_time(fn: Function) -> Dim:

@@ -23,10 +23,15 @@ from dlvm.ir.rewrite import everywhere
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named transformation of modules; its documentation is ``run.__doc__``."""
+    """A named transformation of modules; its documentation is ``run.__doc__``.
+
+    A pass that ``supposes_finite`` applies laws that suppose finite operands and no overflow: NaN,
+    infinities and signs of zeros may change.
+    """
 
     name: str
     run: Callable[[Module], Module]
+    supposes_finite: bool = False
 
     @property
     def manual(self) -> str:
@@ -74,20 +79,29 @@ def module_pass(run: Callable[[Module], Module]) -> Pass:
 
 def function_pass(run: Callable[[Function], Function]) -> Pass:
     """Registers a pass over each function and each region inside it, innermost first."""
+    return _registered(run.__name__, _over_module(run))
+
+
+def finite_function_pass(run: Callable[[Function], Function]) -> Pass:
+    """Registers the same for a pass that supposes finite operands."""
+    return _registered(run.__name__, _over_module(run), supposes_finite=True)
+
+
+def _over_module(run: Callable[[Function], Function]) -> Callable[[Module], Module]:
 
     def over_module(module: Module) -> Module:
         return module.map(lambda fn: everywhere(fn, run))
 
     functools.update_wrapper(over_module, run)
-    return _registered(run.__name__, over_module)
+    return over_module
 
 
-def _registered(name: str, run: Callable[[Module], Module]) -> Pass:
+def _registered(name: str, run: Callable[[Module], Module], supposes_finite: bool = False) -> Pass:
     if name in PASSES:
         raise IRError(
             f"two passes are called {name!r}", remedy="rename the function of the new pass"
         )
-    PASSES[name] = found = Pass(name, run)
+    PASSES[name] = found = Pass(name, run, supposes_finite)
     return found
 
 

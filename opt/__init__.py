@@ -1,5 +1,6 @@
 """The optimiser: passes from IR to better IR, and the pipelines that are made of them."""
 
+from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
@@ -40,6 +41,7 @@ __all__ = [
     "order",
     "pass_stops",
     "propagate",
+    "rearrange",
     "select_branches",
     "share",
     "simplify",

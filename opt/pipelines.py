@@ -6,6 +6,7 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 from __future__ import annotations
 
 from dlvm.base.errors import IRError
+from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
@@ -34,6 +35,7 @@ MEANING: tuple[Pass, ...] = (
     hoist,
     deal,
     drop,
+    rearrange,  # what loops repeat has left them, and nothing counts as used that is not
     propagate,  # again: bodies have shared, and what they do not use is gone
     simplify,
     fold_constants,

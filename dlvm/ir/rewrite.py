@@ -36,7 +36,11 @@ class Rule:
 
     There is an example for each way in which the law applies. In ``given``, ``f`` stands for
     any float, ``i`` for any integer, ``n`` for any number and ``b`` for bool; letters stand for
-    sizes. ``law_class`` says how far the two sides may be apart; see ``dlvm.ir.numerics``.
+    sizes. ``law_class`` says how far the two sides may be apart; see ``dlvm.ir.numerics``. A law
+    that is ``weighed`` applies only where its result is cheaper, what is shared counted once; the
+    pass ``rearrange`` applies such laws, and ``simplify`` all others. A law of the class rounding
+    that ``keeps`` special values gives the same NaN, infinities and signs of zeros as its left
+    side; any other supposes finite operands.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Rule:
     given: tuple[str, ...]
     law_class: LawClass
     law: str
+    weighed: bool = False
+    keeps: bool = True
 
 
 RULES: dict[type[Op], list[Rule]] = defaultdict(list)
@@ -56,6 +62,8 @@ def rewrite(
     example: Example | tuple[Example, ...],
     given: tuple[str, ...] = ("n[M,N]",),
     law_class: LawClass = EXACT,
+    weighed: bool = False,
+    keeps: bool = True,
 ) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:
     """Register a law for operations of class ``root``; see ``Rule`` for the parameters."""
 
@@ -63,7 +71,8 @@ def rewrite(
         apply = cast(Callable[[Op], Value | None], law)
         doc = law.__doc__ or ""
         examples = (example,) if callable(example) else example
-        RULES[root].append(Rule(law.__name__, root, apply, examples, given, law_class, doc))
+        known = (law.__name__, root, apply, examples, given, law_class, doc, weighed, keeps)
+        RULES[root].append(Rule(*known))
         return law
 
     return register

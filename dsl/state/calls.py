@@ -25,6 +25,7 @@ from .attributes import UNKNOWN
 from .frames import Site
 from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
+from .outputs import changed, names_of, texts_in, texts_of
 from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
@@ -45,6 +46,7 @@ _ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
 _OF_TYPE = {type, isinstance, issubclass, callable, id}
 _IMPORTS = {importlib.import_module, builtins.__import__}
 _BY_NAME = {operator.attrgetter, operator.methodcaller}
+_SETTERS = {"__setattr__", "__delattr__"}
 _EVERY = {builtins.vars, builtins.dir}
 _VIEWS = {"transpose", "swapaxes", "squeeze"}
 _ORDERED = {"reshape", "ravel"}
@@ -58,6 +60,9 @@ class Calls(Items):
     def method(self, site: Site, t: Method, args: Sequence[Value], given: list[Value]) -> Value:
         """The result of a method of an array, a container, or another built-in object."""
         of = t.of
+        if t.name in _SETTERS:
+            whole = isinstance(of, Place) and isinstance(of.value, type)
+            return self._set_by_name(site, args if whole else (only(of), *args))
         if not isinstance(of, Place):
             return self._method_of_built(site, of, t.name, given)
         if is_numeric(of.value):
@@ -72,7 +77,7 @@ class Calls(Items):
             if t.name == "keys":
                 return only(Iter(self.elements(site, only(of))))
         self.hand(site, given)
-        self.seen.touched(site, of)
+        self.seen.all_touched(site, only(of) | changed(of.value, args, {}, t.name))
         self.hand(site, [only(of)])
         return UNKNOWN
 
@@ -128,18 +133,16 @@ class Calls(Items):
             self.elements(site, args[0])
             return UNKNOWN
         if fn in _IMPORTS and args:
-            names = [t.value for t in args[0] if isinstance(t, Place)]
-            found = [sys.modules.get(n) for n in names if isinstance(n, str)]
+            found = [sys.modules.get(n) for n in texts_in(args[:1])]
             return UNKNOWN | frozenset(self.held(m, m.__name__) for m in found if m is not None)
         if fn in _OF_TYPE and args:
             for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
                 self.seen.typed(t)
             return only(HOST)
         if fn in _BY_NAME:
-            texts = [t.value for x in args for t in x if isinstance(t, Place)]
-            self.names.update(n for s in texts if isinstance(s, str) for n in s.split("."))
+            self.names.update(n for s in texts_in(args) for n in s.split("."))
         if fn is globals:
-            self.seen.here()
+            self.seen.local += 1
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
@@ -149,6 +152,8 @@ class Calls(Items):
             return only(Iter(only(Built(tuple(self.elements(site, x) for x in args)))))
         if fn in (getattr, hasattr) and len(args) >= 2:
             return self._by_name(site, args)
+        if fn in (setattr, delattr) and len(args) >= 2:
+            return self._set_by_name(site, args)
         if fn in _EVERY and args:
             self.hand(site, [self.everything(site, args[0])])
             return UNKNOWN
@@ -162,12 +167,18 @@ class Calls(Items):
         return self.under(t, f"the type of {t.path}", read, "class", type(t.value))
 
     def _by_name(self, site: Site, args: Sequence[Value]) -> Value:
-        names = [t.value for t in args[1] if isinstance(t, Place) and isinstance(t.value, str)]
-        if len(names) == len(args[1]):
-            found = union(self.attribute(site, args[0], n) for n in names)
-        else:
-            found = self.everything(site, args[0])
-        return union([found, *args[2:]])
+        names = texts_of(args[1])
+        found = [self.attribute(site, args[0], n) for n in names]
+        return union([*(found if names else [self.everything(site, args[0])]), *args[2:]])
+
+    def _set_by_name(self, site: Site, args: Sequence[Value]) -> Value:
+        """Writes an attribute whose name is a value: any attribute if the name is not known."""
+        target, names, x = (*args, UNKNOWN, UNKNOWN, UNKNOWN)[:3]
+        if not texts_of(names):
+            self.everything(site, target)
+        for name in texts_of(names) or names_of(target):
+            self.write(site, target, x, name=name)
+        return UNKNOWN
 
     def module(self, name: str, names: Value) -> Value:
         """A module imported inside a function."""

@@ -208,7 +208,7 @@ class Captures:
         return TraceError(
             f"{label} changes {path} while it is traced, from {brief(guard.expected)} to "
             f"{brief(now)}; Python runs once, and later calls would not change it",
-            origin=self.seen.changes.get(path if written else plain),
+            origin=self.seen.changed_at(path if written else plain),
             remedy=f"pass {plain} as an argument and return its new value, or change it outside of "
             f"{label}",
         )

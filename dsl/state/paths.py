@@ -30,8 +30,9 @@ from .homes import (
     is_installed,
     is_read,
 )
+from .outputs import changed
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
-from .seen import PLAIN, Seen, Use
+from .seen import PLAIN, Seen, Use, called
 from .things import (
     ANY,
     HOST,
@@ -159,7 +160,7 @@ class Paths(Calls):
         for name, x in given.items():
             self.frames.grow(frame, name, x)
         self.frames.start(frame)
-        self.seen.here()
+        self.seen.local += 1
         frame.readers.add(site)
         return frame.returns
 
@@ -202,18 +203,8 @@ class Paths(Calls):
         )
         callee = callee - gets
         if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
-            self._source(site, next(iter(callee)), bool(args or named or rest))
+            called(self.seen, site, next(iter(callee)), bool(args or named or rest))
         return union([*found, *(self._call(site, t, args, named, rest) for t in callee)])
-
-    def _source(self, site: Site, t: Any, given: bool) -> None:
-        """Records a call of a function that returns something else each time."""
-        if isinstance(t, Place):
-            self.seen.named(site, t, given)
-        elif isinstance(t, Method) and isinstance(t.of, Place):
-            own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
-            for cls in own.__mro__[:-1]:
-                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
-                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
     def _call(
         self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
@@ -309,6 +300,7 @@ class Paths(Calls):
         """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
         value = t.value
         module = home_of(value)
+        self.seen.all_touched(site, changed(value, args, named))
         if not all(given):
             return NOTHING
         if module == "numpy":
@@ -337,7 +329,7 @@ class Paths(Calls):
     def _super(self, site: Site, args: Sequence[Value]) -> Value:
         if args:
             return only(Super(args[0], args[1] if len(args) > 1 else UNKNOWN))
-        self.seen.here()
+        self.seen.local += 1
         first = site.frame.code.co_varnames[:1]
         own = self.variable(site, first[0]) if first else NOTHING
         return only(Super(self.variable(site, "__class__"), own))
@@ -391,7 +383,7 @@ class Paths(Calls):
                 if self.seen.local == before:
                     self._settled[use].add(t)
                     return
-            self.seen.here()
+            self.seen.local += 1
 
     def _hand_inside(self, site: Site, t: Place, use: Use, passed: Value) -> None:
         value = t.value

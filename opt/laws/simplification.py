@@ -40,7 +40,7 @@ def _laws_of(mode: Mode) -> Callable[[Op], Iterator[Law]]:
     def laws(op: Op) -> Iterator[Law]:
         """Those under the class of an operation, then those of every formula of elements."""
         for rule in RULES.get(type(op), ()):
-            if rule.law_class in classes:
+            if rule.law_class in classes and not rule.weighed:
                 yield rule.apply
         if isinstance(op, Elementwise) and op.results == (op,):
             yield before_broadcast

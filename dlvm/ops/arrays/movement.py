@@ -54,6 +54,13 @@ def permute_in_order(op: Permute) -> Value | None:
     return op.x if op.perm == tuple(range(len(op.perm))) else None
 
 
+@rewrite(Permute, example=lambda x: Permute(x, (1, 0)), given=("n[M,1]",))
+def permute_only_ones(op: Permute) -> Value | None:
+    """A permutation that leaves the other axes in order but moves axes of size 1 is a reshape."""
+    moved = [axis for axis in op.perm if op.x.shape[axis] != 1]
+    return Reshape(op.x, op.shape) if moved == sorted(moved) else None
+
+
 class Reshape(Movement):
     """The same elements in row-major order in another shape of equal size."""
 
@@ -95,6 +102,13 @@ def reshape_twice(op: Reshape) -> Value | None:
 def reshape_to_itself(op: Reshape) -> Value | None:
     """A reshape to the shape that is already there does nothing."""
     return op.x if op.x.shape == op.shape_to else None
+
+
+@rewrite(Broadcast, example=lambda x: Broadcast(x, (1, *x.shape), (1, 2)))
+def broadcast_along_ones(op: Broadcast) -> Value | None:
+    """A broadcast that adds axes of size 1 alone is a reshape."""
+    added = [d for i, d in enumerate(op.shape) if i not in op.axes]
+    return Reshape(op.x, op.shape) if added and all(d == 1 for d in added) else None
 
 
 class Diagonal(Movement):

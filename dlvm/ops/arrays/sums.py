@@ -9,6 +9,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, DType, TensorType, Value, rewrite, splat
+from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Movement, Reduction, State, wide
 
@@ -62,6 +63,22 @@ class Sum(Reduction):
 def sum_over_nothing(op: Sum) -> Value | None:
     """The sum of x over no axes = x + 0, exactly, as every sum starts from 0."""
     return op.x + splat(0, op.type) if not op.axes else None
+
+
+@rewrite(
+    Sum,
+    example=lambda x: Sum(Sum(x, (1,)), (0, 1)),
+    given=("n[M,K,N]",),
+    law_class=ROUNDING,
+)
+def sum_twice(op: Sum) -> Value | None:
+    """The sum over some axes of a sum over others is one over all, and rounds halves once."""
+    match op:
+        case Sum(Sum(x, inner), outer):
+            left = [i for i in range(x.type.rank) if i not in inner]
+            return Sum(x, tuple(sorted((*inner, *(left[a] for a in outer)))))
+        case _:
+            return None
 
 
 class Broadcast(Movement):

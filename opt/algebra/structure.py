@@ -1,0 +1,145 @@
+"""Matrices that are known by how they are made: diagonals, identities, one-hot rows, outer ones.
+
+Each function looks at the operations that make a value and answers with the vector, index or
+factor from which it is made, or None. None of them builds an operation.
+"""
+
+from __future__ import annotations
+
+from dlvm.ir import Value
+from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Permute, Reshape, Select, Sub
+from dlvm.ops.literals import is_splat
+
+
+def is_turned(value: Value) -> bool:
+    """Whether a value is another one with its last two axes exchanged."""
+    if not isinstance(value, Permute) or (rank := len(value.perm)) < 2:
+        return False
+    return value.perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def scalar_of(value: Value) -> Value | None:
+    """The number, staged or constant, that a value repeats everywhere."""
+    return value.x if isinstance(value, Broadcast) and not value.axes else None
+
+
+def scaled(value: Value) -> tuple[Value, Value] | None:
+    """X and s of ``X * s`` for a number s."""
+    match value:
+        case Mul(x, y) if value.shape:
+            if scalar_of(y) is not None:
+                return x, y
+            return (y, x) if scalar_of(x) is not None else None
+        case _:
+            return None
+
+
+def along_rows(value: Value) -> Value | None:
+    """The vector with an element for each row, which a matrix repeats along its columns."""
+    return _along(value, -2)
+
+
+def along_columns(value: Value) -> Value | None:
+    """The vector with an element for each column, which a matrix repeats along its rows."""
+    return _along(value, -1)
+
+
+def _along(value: Value, axis: int) -> Value | None:
+    rank = value.type.rank
+    if not isinstance(value, Broadcast) or rank < 2:
+        return None
+    return value.x if value.axes == (*range(rank - 2), rank + axis) else None
+
+
+def outer_of(value: Value) -> tuple[Value, Value] | None:
+    """The vectors u and v of ``u v'``."""
+    match value:
+        case Mul(x, y):
+            for a, b in ((x, y), (y, x)):
+                u, v = along_rows(a), along_columns(b)
+                if u is not None and v is not None:
+                    return u, v
+            return None
+        case _:
+            return None
+
+
+def diagonal_of(value: Value) -> Value | None:
+    """The vector d of the matrix ``diag(d)``."""
+    match value:
+        case Select(where, d, zero) if _on_diagonal(where) and is_splat(zero, 0):
+            vector = along_rows(d)
+            return along_columns(d) if vector is None else vector
+        case _:
+            return None
+
+
+def is_identity(value: Value) -> bool:
+    """Whether a matrix is the identity."""
+    match value:
+        case Broadcast(x, shape, axes) if len(shape) > 2 and axes == (
+            len(shape) - 2,
+            len(shape) - 1,
+        ):
+            return is_identity(x)
+        case Cast(x) if x.dtype.kind == "b":
+            return _on_diagonal(x)
+        case Select(where, one, zero):
+            return _on_diagonal(where) and is_splat(one, 1) and is_splat(zero, 0)
+        case _:
+            return False
+
+
+def _on_diagonal(mask: Value) -> bool:
+    """Whether a mask of square matrices is true on the main diagonal, and nowhere else."""
+    rank = mask.type.rank
+    if rank != 2 or mask.shape[0] != mask.shape[1]:
+        return False
+    match mask:
+        case Equal(Sub(a, b), zero) if is_splat(zero, 0):
+            return _counts(a) == {0, 1} - _counts(b) and len(_counts(b)) == 1
+        case Equal(a, b):
+            return _counts(a) == {0, 1} - _counts(b) and len(_counts(b)) == 1
+        case _:
+            return False
+
+
+def _counts(value: Value) -> set[int]:
+    """The axis along which a matrix counts its places in 64 bits, if it does."""
+    match value:
+        case Broadcast(Iota(_, dtype), _, (axis,)) if dtype.bytes == 8:
+            return {axis}
+        case _:
+            return set()
+
+
+def one_hot_of(value: Value) -> Value | None:
+    """The whole numbers i of rows that are 1 at place i and 0 elsewhere."""
+    match value:
+        case Cast(Equal(a, b)):
+            for index, places in ((a, b), (b, a)):
+                found = _picked(index, places)
+                if found is not None:
+                    return found
+            return None
+        case _:
+            return None
+
+
+def _picked(index: Value, places: Value) -> Value | None:
+    last = places.type.rank - 1
+    match index, places:
+        case Broadcast(i, _, axes), Broadcast(Iota(), _, (axis,)) if axis == last == len(axes):
+            wide = i.dtype.is_integer and i.dtype.bytes == 8
+            return i if wide and axes == tuple(range(last)) else None
+        case _:
+            return None
+
+
+def matrix_of_rows(value: Value) -> Value:
+    """What a value was before its leading axes were joined into one of rows."""
+    match value:
+        case Reshape(x) if value.type.rank == 2 and x.shape[-1:] == value.shape[-1:]:
+            return x
+        case _:
+            return value
