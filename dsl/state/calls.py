@@ -24,6 +24,7 @@ from dlvm.dsl.trace.trees import captured_functions
 from dlvm.dsl.words.methods import WeakMethod
 
 from .attributes import UNKNOWN
+from .frames import Site
 from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
 from .outputs import changed, names_of, texts_in, texts_of
@@ -37,7 +38,6 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Value,
     flat,
     only,
@@ -76,14 +76,22 @@ class Calls(Items):
             if t.name in ("items", "values"):
                 found = self.elements(site, only(of), values=True)
                 return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
-            if t.name == "get" and args:
-                return self._item(site, of, args[0]) | union(args[1:])
             if t.name == "keys":
                 return only(Iter(self.elements(site, only(of))))
         self.hand(site, given)
         self.seen.all_touched(site, only(of) | changed(of.value, args, {}, t.name))
         self.hand(site, [only(of)])
         return UNKNOWN
+
+    def gets(self, callee: Value) -> Value:
+        """Those of the things that may be called which are ``get`` of a dict."""
+        found = (t for t in callee if isinstance(t, Method) and t.name == "get")
+        places = (t for t in found if isinstance(t.of, Place) and isinstance(t.of.value, dict))
+        return frozenset(t for t in places if self.is_container(t.of.value))
+
+    def got(self, site: Site, gets: Value, key: Value) -> Value:
+        """The items under a key of dicts."""
+        return union(self.at_key(site, t.of, key) for t in gets)
 
     def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
         inside = flat(only(of))
@@ -136,6 +144,7 @@ class Calls(Items):
         if fn in _BY_NAME:
             self.names.update(n for s in texts_in(args) for n in s.split("."))
         if fn is globals:
+            self.seen.local += 1
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
@@ -172,6 +181,12 @@ class Calls(Items):
         for name in texts_of(names) or names_of(target):
             self.write(site, target, x, name=name)
         return UNKNOWN
+
+    def module(self, name: str, names: Value) -> Value:
+        """A module imported inside a function."""
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
+        found = sys.modules.get(name if inner else name.partition(".")[0])
+        return UNKNOWN if found is None else only(self.held(found, name))
 
     def everything(self, site: Site, x: Value) -> Value:
         """All attributes that objects themselves have."""
