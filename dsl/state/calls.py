@@ -10,6 +10,7 @@ These are methods of arrays and containers, built-in functions, and objects that
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import importlib
 import operator
@@ -19,9 +20,11 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from dlvm.dsl.trace.trees import captured_functions
 from dlvm.dsl.words.methods import WeakMethod
 
 from .attributes import UNKNOWN
+from .frames import Site
 from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
 from .outputs import changed, names_of, texts_in, texts_of
@@ -35,7 +38,6 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Value,
     flat,
     only,
@@ -74,14 +76,22 @@ class Calls(Items):
             if t.name in ("items", "values"):
                 found = self.elements(site, only(of), values=True)
                 return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
-            if t.name == "get" and args:
-                return self._item(site, of, args[0]) | union(args[1:])
             if t.name == "keys":
                 return only(Iter(self.elements(site, only(of))))
         self.hand(site, given)
         self.seen.all_touched(site, only(of) | changed(of.value, args, {}, t.name))
         self.hand(site, [only(of)])
         return UNKNOWN
+
+    def gets(self, callee: Value) -> Value:
+        """Those of the things that may be called which are ``get`` of a dict."""
+        found = (t for t in callee if isinstance(t, Method) and t.name == "get")
+        places = (t for t in found if isinstance(t.of, Place) and isinstance(t.of.value, dict))
+        return frozenset(t for t in places if self.is_container(t.of.value))
+
+    def got(self, site: Site, gets: Value, key: Value) -> Value:
+        """The items under a key of dicts."""
+        return union(self.at_key(site, t.of, key) for t in gets)
 
     def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
         inside = flat(only(of))
@@ -134,6 +144,7 @@ class Calls(Items):
         if fn in _BY_NAME:
             self.names.update(n for s in texts_in(args) for n in s.split("."))
         if fn is globals:
+            self.seen.local += 1
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
@@ -170,6 +181,12 @@ class Calls(Items):
         for name in texts_of(names) or names_of(target):
             self.write(site, target, x, name=name)
         return UNKNOWN
+
+    def module(self, name: str, names: Value) -> Value:
+        """A module imported inside a function."""
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
+        found = sys.modules.get(name if inner else name.partition(".")[0])
+        return UNKNOWN if found is None else only(self.held(found, name))
 
     def everything(self, site: Site, x: Value) -> Value:
         """All attributes that objects themselves have."""
@@ -224,20 +241,19 @@ class Calls(Items):
         return function
 
     def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
-        """Whether these are staged functions, or functions with a derivative rule."""
+        """The functions of a staged function, of one with a derivative rule, or of an optimiser."""
         value = t.value
         source = _source(value)
         if source is not None:
             return [only(self.held(root)) for root in source.roots], False
         if hasattr(value, "_rules"):
             if not t.known:
-                self.seen.guard(
-                    f"the rules of {t.path}",
-                    Attribute(t.read, "_rules"),
-                    value._rules,
-                    by_identity=True,
-                )
+                rules = Attribute(t.read, "_rules")
+                self.seen.guard(f"the rules of {t.path}", rules, value._rules, by_identity=True)
             return [only(self.held(f)) for f in (value._fun, *value._rules)], False
+        if dataclasses.is_dataclass(value) and (functions := captured_functions(value)):
+            self.seen.whole(t)  # such as an optimiser: its schedule reads state of its own
+            return [only(self.held(f)) for f in functions], False
         return None
 
 

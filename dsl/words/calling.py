@@ -69,7 +69,7 @@ def known_as(fn: Callable[..., Any]) -> str:
     module, name = fn.__module__, fn.__qualname__
     if name.endswith(".__call__"):
         return name.split(".")[-2].lower()  # an object that users call: a pullback
-    for part in ("linalg", "nn", "random", "testing", "tree"):
+    for part in ("linalg", "nn", "optim", "random", "testing", "tree"):
         if module.startswith(f"dlvm.{part}"):
             return f"{part}.{name}"
     return name.rpartition(".")[2]

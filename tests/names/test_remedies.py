@@ -99,6 +99,25 @@ TYPED = (
     Typed("return (x + 1)[x > 1].sum()", "return {code}", 7.0),
     Typed("x *= i + 1\n    return x", "{code}\n    return x", X * 2),
     Typed("return x.astype(int) ** -1", "x = x + 1\n    return {code}", 1 / (X + 1)),
+    Typed(
+        "m = dlvm.optim.add_decayed_weights(0.5)\n    return m.update(x, m.init(x))[0]",
+        "m = dlvm.optim.add_decayed_weights(0.5)\n"
+        "    update, grads, state, params = m.update, x, m.init(x), x\n    return {code}[0]",
+        1.5 * X,
+    ),
+    Typed(
+        "m = dlvm.optim.sgd(0.5)\n    return m.update(x, None)[0]",
+        "m = dlvm.optim.sgd(0.5)\n"
+        "    update, grads, state, params = m.update, x, m.init(x), x\n    return {code}[0]",
+        -0.5 * X,
+    ),
+    Typed(
+        "m = dlvm.optim.lbfgs()\n    return m.update(x, m.init(x), x)[0]",
+        "m, loss_of = dlvm.optim.lbfgs(), lambda p: (p * p).sum()\n"
+        "    update, grads, state, params, loss = m.update, 2 * x, m.init(x), x, loss_of(x)\n"
+        "    return ({code}[0] * x).sum() < 0",
+        True,
+    ),
 )
 
 
