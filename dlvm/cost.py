@@ -151,6 +151,12 @@ class Work:
         """About how long that takes, in picoseconds."""
         return STEP * (self.flops + self.bytes)
 
+    def __sub__(self, other: Work) -> Work:
+        return Work(self.flops - other.flops, self.bytes - other.bytes)
+
+    def __str__(self) -> str:
+        return f"{self.flops:,} flops and {self.bytes:,} bytes"
+
     @staticmethod
     def sum(of: Iterable[Work]) -> Work:
         """All of them together."""

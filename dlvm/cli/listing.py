@@ -1,4 +1,4 @@
-"""``dlvm list``: lists the operations, rewrite rules, passes or environment variables."""
+"""``dlvm list``: lists the operations, passes or environment variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from dlvm.base import environment
 from dlvm.ir import OPS
-from dlvm.ir.rewrite import rules
 
 from .opt import every_pass
 from .output import print_json, print_table
@@ -18,7 +17,7 @@ Row = tuple[str, str]
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("list", help="list operations, rewrite rules, passes or variables")
+    parser = commands.add_parser("list", help="list operations, passes or variables")
     parser.add_argument("what", choices=tuple(LISTINGS))
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)
@@ -38,12 +37,6 @@ def _operations() -> Iterator[Row]:
     yield from sorted((name, _first_line(op.__doc__)) for name, op in OPS.items())
 
 
-def _laws() -> Iterator[Row]:
-    """Each law with its class: ``exact``, ``rounding`` or ``fast``."""
-    for rule in rules():
-        yield f"{rule.root.name}.{rule.name}", f"{rule.law_class}: {_first_line(rule.law)}"
-
-
 def _passes() -> Iterator[Row]:
     yield from sorted((name, _first_line(p.manual)) for name, p in every_pass().items())
 
@@ -58,7 +51,6 @@ def _first_line(text: str | None) -> str:
 
 LISTINGS: dict[str, Callable[[], Iterator[Row]]] = {
     "ops": _operations,
-    "rules": _laws,
     "passes": _passes,
     "variables": _variables,
 }

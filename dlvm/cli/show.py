@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dlvm import passes
 from dlvm.compile import STAGES
+from dlvm.ir import Module
 
 from .naming import add_named, add_schedule, road_named
 from .output import coloured
@@ -16,6 +18,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("show", help="print a program at one stage of the compiler")
     add_named(parser)
     parser.add_argument("--stage", choices=(*STAGES, "all"), default="traced")
+    parser.add_argument(
+        "--laws", action="store_true", help="print the laws that are applied and what they save"
+    )
+    parser.add_argument(
+        "--show-properties", action="store_true", help="print what is known of every matrix"
+    )
     add_schedule(parser)
     parser.set_defaults(run=run)
 
@@ -23,10 +31,41 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the text of the stage."""
     road = road_named(options.program, options.arguments, options.schedule)
+    if options.laws:
+        return _laws(road.differentiated)
+    if options.show_properties:
+        return _properties(road.differentiated)
     if options.stage != "all":
         print(road.text(options.stage), end="")
         return 0
     for stage in STAGES:
         print(coloured(f"// ---- {stage}", "bold"))
         print(road.text(stage))
+    return 0
+
+
+def _laws(module: Module) -> int:
+    """Prints each law that is applied, and the assumptions that would save more."""
+    from dlvm.opt.laws.telling import applied_laws, helpful_assumptions
+
+    for applied in applied_laws(module):
+        print(applied)
+    for line in helpful_assumptions(module):
+        print(coloured(line, "bold"))
+    return 0
+
+
+def _properties(module: Module) -> int:
+    """Prints every matrix of which something is known, as ``%3: psd, symmetric``."""
+    from dlvm.ir.knowledge import known
+    from dlvm.ir.text.printer import name_values
+    from dlvm.opt.laws.simplification import simplify
+
+    simple = passes.run(module, [simplify])
+    print(simple, end="")
+    for fn in simple.functions:
+        print(coloured(f"// ---- properties in @{fn.name}", "bold"))
+        for value, name in name_values(fn).items():
+            if found := known(value):
+                print(f"{name}: {', '.join(sorted(found))}")
     return 0

@@ -147,6 +147,8 @@ class Op(Value):
     __signature__: ClassVar[Any] = Shown()
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
     _operands_only: ClassVar[bool] = False
+    commutes: ClassVar[bool] = False
+    """Whether its two operands may be exchanged, with the same bits for any."""
     holds_regions: ClassVar[bool] = False
     has_effect: ClassVar[bool] = False
     can_raise: ClassVar[bool] = False

@@ -22,7 +22,7 @@ class Decision:
     """What a law or a pass is about to do with some operations.
 
     ``values`` are the replacements of the results, if a single operation is replaced; ``told``
-    describes any other change in words.
+    describes any other change in words, or what the replacement saves.
     """
 
     law: Callable[..., Any]
@@ -57,7 +57,7 @@ def allowed(law: Callable[..., Any], ops: Iterable[Op], told: str = "") -> bool:
     return overseer is None or overseer(Decision(law, tuple(ops), None, told))
 
 
-def may_replace(law: Callable[..., Any], op: Op, values: Iterable[Value]) -> bool:
-    """Whether an operation may be replaced by these values."""
+def may_replace(law: Callable[..., Any], op: Op, values: Iterable[Value], told: str = "") -> bool:
+    """Whether an operation may be replaced by these values; ``told`` says what for."""
     overseer = _overseer.get()
-    return overseer is None or overseer(Decision(law, (op,), tuple(values)))
+    return overseer is None or overseer(Decision(law, (op,), tuple(values), told))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.state.guards import brief
 from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.words.origins import user_origin
+from dlvm.ir import Module
+from dlvm.ir.numerics import numerics
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -37,6 +39,10 @@ class Explanation:
     """Operations whose Python reference is called by machine code, and the lines that use them."""
     fast_laws: tuple[str, ...] = ()
     """Lines where laws of ``numerics="fast"`` would apply, if that was asked for."""
+    laws: tuple[str, ...] = ()
+    """Laws that were applied, their lines and what they saved, if that was asked for."""
+    assumptions: tuple[str, ...] = ()
+    """Assumptions about arguments that would save work, if that was asked for."""
 
     @staticmethod
     def of(
@@ -57,6 +63,7 @@ class Explanation:
             )
         from dlvm.opt.kernels.borders import borders
         from dlvm.opt.laws.licensing import fast_laws
+        from dlvm.opt.laws.telling import applied_laws, helpful_assumptions
 
         traces = [s.program.trace for s in made]
         return Explanation(
@@ -71,6 +78,8 @@ class Explanation:
             _once(line for s in made for line in borders(s.road.kernels)),
             _once(line for s in made for line in _calls(s)),
             _once(n for s in made if laws for n in fast_laws(s.road.optimized)),
+            _once(str(n) for s in made if laws for n in _in_mode(s, applied_laws)),
+            _once(n for s in made if laws for n in _in_mode(s, helpful_assumptions)),
         )
 
     def __str__(self) -> str:
@@ -93,12 +102,20 @@ class Explanation:
             ("widened to f64", self.widenings),
             ("donations", self.donations),
             ("operations whose reference is called in Python", self.calls),
+            ("laws that were applied", self.laws),
+            ("assumptions that would save work, where they are true", self.assumptions),
             ('laws that numerics="fast" would apply', self.fast_laws),
             (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
         ):
             if items:
                 lines += [f"{title}:", *(f"  {item}" for item in items)]
         return "\n".join(lines)
+
+
+def _in_mode(made: Compiled, ask: Callable[[Module], Iterable[Any]]) -> Iterable[Any]:
+    """What a question about a program gives under the numerics that it was compiled for."""
+    with numerics(made.road.options.numerics):
+        return ask(made.road.differentiated)
 
 
 def _once(items: object) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlvm.ir import Function, Module, Op, Param, Value
-from dlvm.ir.properties import IMPLIED, NONE, Properties, known
+from dlvm.ir.knowledge import known
+from dlvm.ir.properties import IMPLIED, NONE, Properties
 from dlvm.ir.rewrite import Env, mapped, prefixed, transform
 from dlvm.ops import Assume, Structured
 from dlvm.passes import module_pass

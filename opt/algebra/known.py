@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlvm.ir import Value, rewrite
+from dlvm.ir.knowledge import known
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ir.properties import known
 from dlvm.ops import Abs, Diagonal, LessEqual, Matmul, Mul, Permute, Select, transposed
 from dlvm.ops.literals import is_splat
 from dlvm.ops.patterns import are_transposes

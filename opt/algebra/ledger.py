@@ -29,9 +29,14 @@ class Proposal:
     after: Work
 
     @property
+    def saved(self) -> Work:
+        """What is saved."""
+        return self.before - self.after
+
+    @property
     def gain(self) -> int:
         """Picoseconds that are saved."""
-        return self.before.time - self.after.time
+        return self.saved.time
 
     @property
     def pays(self) -> bool:

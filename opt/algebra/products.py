@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlvm.ir import Dim, Op, Value, zeros
-from dlvm.ir.properties import Properties, known
+from dlvm.ir.knowledge import known
+from dlvm.ir.properties import Properties
 from dlvm.ops import (
     Assume,
     Broadcast,

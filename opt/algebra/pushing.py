@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from dlvm.ir import Dim, Op, Value, rewrite
 from dlvm.ir.dims import at_least
+from dlvm.ir.knowledge import known
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ir.properties import known
 from dlvm.ops import (
     Broadcast,
     Concat,

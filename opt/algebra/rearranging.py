@@ -91,15 +91,16 @@ def _laws(mode: Mode) -> Laws:
 
 
 def _best(ledger: Ledger, op: Op, laws: Laws) -> Proposal | None:
-    """The proposal that saves most; of equals, that of the first law."""
-    best: Proposal | None = None
+    """The proposal that saves most, if it may be carried out; of equals, that of the first law."""
+    found: list[tuple[Callable[..., Value | None], Proposal]] = []
     for law, make in _proposers(op, ledger, laws):
-        found = ledger.propose(op, make)
-        if found is None or not found.pays or (best is not None and found.gain <= best.gain):
-            continue
-        if may_replace(law, op, (found.value,)):
-            best = found
-    return best
+        proposal = ledger.propose(op, make)
+        if proposal is not None and proposal.pays:
+            found.append((law, proposal))
+    for law, best in sorted(found, key=lambda pair: -pair[1].gain):
+        if may_replace(law, op, (best.value,), f"saves {best.saved}"):
+            return best
+    return None
 
 
 def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:

@@ -7,7 +7,7 @@ factor from which it is made, or None. None of them builds an operation.
 from __future__ import annotations
 
 from dlvm.ir import Value
-from dlvm.ir.properties import known
+from dlvm.ir.knowledge import known
 from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Permute, Reshape, Select
 from dlvm.ops.literals import is_splat
 

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from dlvm.ir import Function, Op, Value
+from dlvm.ir.numerics import ROUNDING, licensed
 from dlvm.ir.rewrite import Env, mapped, transform
+from dlvm.ops import Matmul, Permute, transposed
+from dlvm.ops.patterns import are_transposes
 from dlvm.opt.facts import pure, recomputes
 from dlvm.passes import function_pass
 
@@ -15,21 +18,51 @@ from dlvm.passes import function_pass
 def share(fn: Function) -> Function:
     """Merge operations of one class with the same attributes on the same operands.
 
-    Regions count as the same when they are equal up to names. Each function and each region
-    is a scope of its own. What acts, tapes and recomputation are left as they are.
+    Regions count as the same when they are equal up to names, and operands of an operation that
+    commutes in any order; B' A' is the transpose of A B. Each function and each region is a scope
+    of its own. What acts, tapes and recomputation are left as they are.
     """
     seen: dict[Any, Op] = {}
     numbers = RegionNumbers()
+    turning = licensed(ROUNDING)
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         if not pure(op) or recomputes(op):
             return None
         key = structural_key(op, env, numbers)
-        if (first := seen.setdefault(key, op)) is op:
-            return None
-        return mapped(first.results, env)
+        first = seen.setdefault(key, op)
+        if first is not op:
+            return mapped(first.results, env)
+        if turning and isinstance(op, Matmul):
+            operands = mapped(op.operands, env)
+            if (twin := seen.get(_turned_key(*operands))) is not None:
+                return (transposed(env.get(twin, twin)),)
+            seen.setdefault(_turned_key(*map(_transpose, reversed(operands))), op)
+        return None
 
     return transform(fn, visit)
+
+
+Turned = tuple[Value, bool]
+"""A matrix, and whether its transpose is meant."""
+
+
+def _transpose(x: Value | Turned) -> Turned:
+    value, turned = _flat(x)
+    return value, not turned
+
+
+def _flat(x: Value | Turned) -> Turned:
+    """A value as it is, or the matrix whose transpose it is."""
+    if isinstance(x, tuple):
+        return x
+    return (x.x, True) if isinstance(x, Permute) and are_transposes(x, x.x) else (x, False)
+
+
+def _turned_key(x: Value | Turned, y: Value | Turned) -> Any:
+    """Equal for products that are transposes of one another: of one, the factors turned about."""
+    (a, p), (b, q) = _flat(x), _flat(y)
+    return Matmul, "turned", id(a), p, id(b), q
 
 
 class RegionNumbers:
@@ -62,4 +95,5 @@ def facts(op: Op, numbers: RegionNumbers) -> Any:
 
 def structural_key(op: Op, env: Env, numbers: RegionNumbers) -> Any:
     """Equal for operations that compute the same from the same substituted operands."""
-    return facts(op, numbers), tuple(map(id, mapped(op.operands, env)))
+    operands = map(id, mapped(op.operands, env))
+    return facts(op, numbers), tuple(sorted(operands) if op.commutes else operands)

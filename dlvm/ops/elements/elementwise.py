@@ -24,6 +24,7 @@ class Add(Elementwise):
     """Sum ``x + y``; integers wrap around."""
 
     name = "add"
+    commutes = True
     x: Value
     y: Value
 
@@ -171,6 +172,7 @@ class Mul(Elementwise):
     """Product ``x * y``; integers wrap around."""
 
     name = "mul"
+    commutes = True
     public = "multiply"
     x: Value
     y: Value
@@ -389,6 +391,7 @@ class Maximum(Extremum):
     """The larger of two, where -0 < 0; NaN if either is. A tie shares the cotangent evenly."""
 
     name = "maximum"
+    commutes = True
     word = "max"
     x: Value
     y: Value
@@ -401,6 +404,7 @@ class Minimum(Extremum):
     """The smaller of two, where -0 < 0; NaN if either is. A tie shares the cotangent evenly."""
 
     name = "minimum"
+    commutes = True
     word = "min"
     x: Value
     y: Value

@@ -69,6 +69,7 @@ class Equal(Comparison):
     """``x == y``; NaN equals nothing."""
 
     name = "equal"
+    commutes = True
     relation = "eq"
     x: Value
     y: Value
@@ -84,6 +85,7 @@ class And(Elementwise):
     """Both: of bools, or of every bit of integers."""
 
     name = "and"
+    commutes = True
     public = "bitwise_and"
     accepts = "biu"
     nondifferentiable = "it works on bools and integers"
@@ -101,6 +103,7 @@ class Or(Elementwise):
     """Either or both: of bools, or of every bit of integers."""
 
     name = "or"
+    commutes = True
     public = "bitwise_or"
     accepts = "biu"
     nondifferentiable = "it works on bools and integers"
@@ -118,6 +121,7 @@ class Xor(Elementwise):
     """One of the two and not the other: of bools, or of every bit of integers."""
 
     name = "xor"
+    commutes = True
     public = "bitwise_xor"
     accepts = "biu"
     nondifferentiable = "it works on bools and integers"

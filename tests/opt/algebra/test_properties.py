@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir.properties import IMPLIED, closed, known
+from dlvm.ir.knowledge import known
+from dlvm.ir.properties import IMPLIED, closed
 from dlvm.ops import Assume, Matmul
 from dlvm.opt.pipelines import MEANING
 
