@@ -349,9 +349,8 @@ class StagedFunction(Generic[P, R]):
     def explain(self, laws: bool = False) -> Explanation:
         """Explains what was compiled and why, what was captured, widened and donated.
 
-        With ``laws=True`` also which laws of linear algebra were applied, on which lines and what
-        they saved, which assumptions would save more, and where a law would apply that only
-        ``numerics="fast"`` licenses.
+        With ``laws=True`` also which laws of linear algebra were applied, where and what they
+        saved, and what would license more: an assumption, or ``numerics="fast"``.
         """
         return self._programs.explain(laws)
 

@@ -42,12 +42,11 @@ def _informed(fn: Function) -> Function:
         operands = mapped(op.operands, env)
         facts = _seen(op, operands)
         regions = {name: _informed(_headed(r, facts)) for name, r in op.regions.items()}
-        new = op
-        if any(regions[n] is not r for n, r in op.regions.items()) or operands != list(op.operands):
-            new = op.rebuild(operands, **regions)
         behind = [*facts[: op.carries], *_given_back(op, facts)[op.carries :]]
-        if new is op and not any(behind):
+        same = all(regions[n] is r for n, r in op.regions.items())
+        if same and not any(behind):
             return None
+        new = op.rebuild(operands, **regions)
         return [_assumed(r, of) for r, of in zip(new.results, behind, strict=True)]
 
     return transform(fn, visit, on=Structured)

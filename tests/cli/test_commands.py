@@ -385,6 +385,28 @@ def test_doctor_tells_what_it_runs_on_and_what_is_wrong(run, script, monkeypatch
 
 
 def test_lists_name_what_there_is(run):
-    for what, name in (("ops", "tanh"), ("rules", "neg.negate_twice"), ("passes", "differentiate")):
+    for what, name in (("ops", "tanh"), ("passes", "differentiate")):
         assert json.loads(run("list", what, "--json"))[name]
     assert "DLVM_CACHE" in run("list", "variables")
+
+
+def test_rules_are_listed_explained_and_checked(run, capsys):
+    assert json.loads(run("rules", "--json"))["neg.negate_twice"].startswith("exact")
+    said = run("rules", "sum_of_product")
+    assert "rounding, where cheaper" in said and "matmul" in said.split("// after")[0]
+    assert "matmul" not in said.split("// after")[1].split("// before")[0]
+    assert "0 failures" in run("rules", "--check", "--rounds", "2")
+    assert main(["rules", "sum_of_produce"]) == WRONG
+    assert "no rule" in capsys.readouterr().err
+
+
+def test_show_prints_laws_and_properties(run, tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(
+        "import dlvm\n\n\n@dlvm.function\ndef f(a, b, v):\n    return (a @ b) @ v, (a @ a.T).T\n"
+    )
+    types = ("f64[64,64]", "f64[64,64]", "f64[64]")
+    laws = run("show", "--laws", f"{file}:f", *types)
+    assert "cheapest_order at model.py:6, saves 516,096 flops" in laws
+    assert "transpose_of_symmetric" in laws and 'dlvm.assume(b, "diagonal") would save' in laws
+    assert "psd, symmetric" in run("show", "--show-properties", f"{file}:f", *types)

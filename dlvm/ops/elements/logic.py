@@ -21,7 +21,7 @@ class Comparison(Elementwise):
 
     accepts = "biuf"
     nondifferentiable = "its result is bool"
-    relation: ClassVar[str]
+    relation: ClassVar[str] = ""
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """As element-wise, with bool elements."""
@@ -31,8 +31,10 @@ class Comparison(Elementwise):
 
     def properties(self, of: Of) -> Properties:
         """What comparing rows with columns leaves out; symmetry of what is compared."""
-        x, y = self.operands
-        return mask_properties(self.relation, x, y) | super().properties(of)
+        symmetry = super().properties(of)
+        return (
+            mask_properties(self.relation, *self.operands) | symmetry if self.relation else symmetry
+        )
 
 
 class Less(Comparison):
