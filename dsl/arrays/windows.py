@@ -11,7 +11,7 @@ from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.operands import fresh, staged
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
-from dlvm.ir import Dim
+from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import at_least
 from dlvm.ops import Patches
 from dlvm.ops.arrays.patches import span
@@ -47,7 +47,7 @@ def sliding_window_view(
         )
     steps = _numbers("stride", stride, len(axes))
     dilations = _numbers("dilation", dilation, len(axes))
-    for row in zip(axes, widths, dilations, strict=True):
+    for row in zip(axes, widths, steps, dilations, strict=True):
         _fit(x, *row)
     if len(set(axes)) < len(axes):
         return _one_by_one(x, axes, widths, steps, dilations)
@@ -61,7 +61,7 @@ def sliding_window_view(
 def _one_by_one(x: Tensor, axes: Any, widths: Any, steps: Any, dilations: Any) -> Tensor:
     """Windows of windows, where an axis is named twice."""
     for a, width, step, dilation in zip(axes, widths, steps, dilations, strict=True):
-        _fit(x, a, width, dilation)
+        _fit(x, a, width, step, dilation)
         x = fresh(Patches(x.read(), (a,), (width,), (step,), (dilation,)))
     return x
 
@@ -78,9 +78,11 @@ def _numbers(name: str, given: Any, count: int) -> tuple[int, ...]:
     return row
 
 
-def _fit(x: Tensor, axis: int, width: Dim, dilation: int) -> None:
-    size = x.type.shape[axis]
-    if not at_least(width, 0) or not at_least(size, span(width, dilation)):
+def _fit(x: Tensor, axis: int, width: Dim, step: int, dilation: int) -> None:
+    """At least one window fits; along an axis of open size there may be none."""
+    size, covered = x.type.shape[axis], span(width, dilation)
+    room = covered - step if isinstance(size, Expr) and covered != 0 else covered
+    if not at_least(width, 0) or not at_least(size, room):
         apart = f" elements, {dilation} apart," if dilation > 1 else ""
         raise ShapeError(
             f"sliding_window_view: a window of {width}{apart} does not fit into axis {axis} of "
