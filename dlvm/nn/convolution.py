@@ -58,8 +58,8 @@ def conv(
     steps = numbers("conv", "stride", stride, count)
     dilations = numbers("conv", "dilation", dilation, count)
     inner = numbers("conv", "input_dilation", input_dilation, count)
-    spans = tuple(span(n, d) for n, d in zip(w.shape[:count], dilations, strict=True))
-    extents = tuple(_dilated(n, d) for n, d in zip(x.shape[1:-1], inner, strict=True))
+    spans = tuple(span(n, d) for n, d in zip(w.type.shape[:count], dilations, strict=True))
+    extents = tuple(_dilated(n, d) for n, d in zip(x.type.shape[1:-1], inner, strict=True))
     pairs = paddings("conv", padding, extents, spans, steps)
     must_fit("conv", extents, pairs, spans, steps)
     found = _products(_opened(x, inner, pairs), w, steps, dilations, groups)
@@ -100,9 +100,9 @@ def conv_transpose(
     steps = numbers("conv_transpose", "stride", stride, count)
     dilations = numbers("conv_transpose", "dilation", dilation, count)
     more = numbers("conv_transpose", "output_padding", output_padding, count, 0)
-    spans = tuple(span(n, d) for n, d in zip(w.shape[:count], dilations, strict=True))
+    spans = tuple(span(n, d) for n, d in zip(w.type.shape[:count], dilations, strict=True))
     pairs = _reversed_padding(padding, spans, steps, more)
-    extents = tuple(_dilated(n, s) for n, s in zip(x.shape[1:-1], steps, strict=True))
+    extents = tuple(_dilated(n, s) for n, s in zip(x.type.shape[1:-1], steps, strict=True))
     must_fit("conv_transpose", extents, pairs, spans, (1,) * count)
     found = _products(_opened(x, steps, pairs), w, (1,) * count, dilations, groups)
     return _turned_back(found, orders[2])
@@ -133,7 +133,7 @@ def _reversed(padding: str, covered: int, step: int, more: int) -> Pair:
 def _flipped(w: Any, count: int, groups: int) -> Any:
     """The weights of the transposed map: flipped in space, inputs and outputs exchanged."""
     w = xp.flip(w, axis=tuple(range(count)))
-    window, (inside, out) = w.shape[:count], w.shape[count:]
+    window, (inside, out) = w.type.shape[:count], w.type.shape[count:]
     if not whole(groups) or groups < 1 or not isinstance(out, int) or out % groups:
         return xp.swapaxes(w, count, count + 1)  # which is refused as it is
     parts = xp.reshape(w, (*window, inside, groups, out // groups))
@@ -189,7 +189,7 @@ def _turned_back(x: Any, order: tuple[int, ...]) -> Any:
 
 def _check(name: str, x: Any, w: Any, groups: Any) -> None:
     """The weights take the channels that there are, in equal groups."""
-    inside, taken, out = x.shape[-1], w.shape[-2], w.shape[-1]
+    inside, taken, out = x.type.shape[-1], w.type.shape[-2], w.type.shape[-1]
     if not whole(groups) or groups < 1:
         raise ArgumentError(
             f"{name}: expected groups of 1 or more, found {groups!r}",
@@ -214,12 +214,12 @@ def _dilated(extent: Dim, dilation: int) -> Dim:
 def _opened(x: Any, inner: tuple[int, ...], pairs: tuple[Pair, ...]) -> Any:
     """The images with zeros between their elements, and around them."""
     for axis, dilation in enumerate(inner, 1):
-        size = x.shape[axis]
+        size = x.type.shape[axis]
         if dilation > 1 and size != 0:
             apart = [(0, 0)] * (x.ndim + 1)
             apart[axis + 1] = (0, dilation - 1)
             wide = xp.pad(xp.expand_dims(x, axis + 1), apart)
-            x = xp.reshape(wide, (*x.shape[:axis], size * dilation, *x.shape[axis + 1 :]))
+            x = xp.reshape(wide, (*x.type.shape[:axis], size * dilation, *x.type.shape[axis + 1 :]))
             x = x[(slice(None),) * axis + (slice(0, _dilated(size, dilation)),)]
     return padded(x, tuple(range(1, x.ndim - 1)), pairs)
 
@@ -227,12 +227,12 @@ def _opened(x: Any, inner: tuple[int, ...], pairs: tuple[Pair, ...]) -> Any:
 def _products(x: Any, w: Any, steps: Any, dilations: Any, groups: int) -> Any:
     """The windows of the images times the weights."""
     count = x.ndim - 2
-    window, (inside, out) = w.shape[:count], w.shape[count:]
+    window, (inside, out) = w.type.shape[:count], w.type.shape[count:]
     axes, taps = tuple(range(1, count + 1)), product((*window, inside))
     if groups > 1:
-        x = xp.reshape(x, (*x.shape[:-1], groups, inside))
+        x = xp.reshape(x, (*x.type.shape[:-1], groups, inside))
     rows = xp.sliding_window_view(x, window, axes, stride=steps, dilation=dilations)
-    places = rows.shape[: count + 1]
+    places = rows.type.shape[: count + 1]
     windows = tuple(range(rows.ndim - count, rows.ndim))
     if groups == 1:
         rows = xp.permute_dims(rows, (0, *axes, *windows, count + 1))
@@ -247,5 +247,5 @@ def _products(x: Any, w: Any, steps: Any, dilations: Any, groups: int) -> Any:
 
 def _by_group(w: Any, groups: int, taps: Dim) -> Any:
     """The weights of each group as a matrix."""
-    parts = xp.reshape(w, (taps, groups, w.shape[-1] // groups))
+    parts = xp.reshape(w, (taps, groups, w.type.shape[-1] // groups))
     return xp.permute_dims(parts, (1, 0, 2))

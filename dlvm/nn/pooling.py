@@ -63,7 +63,7 @@ def avg_pool(
     if count_include_pad:
         return xp.astype(totals / product(sizes), kind)
     for axis, *row in zip(axes, sizes, steps, pairs, strict=True):
-        counts = _counts(wide.element, x.shape[axis], *row)
+        counts = _counts(wide.element, x.type.shape[axis], *row)
         totals = totals / xp.reshape(counts, (-1, *(1,) * (x.ndim - 1 - axis)))
     return xp.astype(totals, kind)
 
@@ -83,7 +83,7 @@ def _options(
     steps = sizes if stride is None else numbers(name, "stride", stride, len(axes))
     dilations = numbers(name, "dilation", dilation, len(axes))
     spans = tuple(span(n, d) for n, d in zip(sizes, dilations, strict=True))
-    extents = tuple(x.shape[a] for a in axes)
+    extents = tuple(x.type.shape[a] for a in axes)
     pairs = paddings(name, padding, extents, spans, steps)
     must_fit(name, extents, pairs, spans, steps)
     return axes, sizes, steps, dilations, pairs

@@ -114,7 +114,7 @@ def padded(x: Any, axes: tuple[int, ...], pairs: tuple[Pair, ...], value: Any = 
     for axis, (before, behind) in zip(axes, pairs, strict=True):
         first, last = (-p if isinstance(p, int) and p < 0 else 0 for p in (before, behind))
         if first or last:
-            cut[axis] = slice(first, x.shape[axis] - last)
+            cut[axis] = slice(first, x.type.shape[axis] - last)
     return x[tuple(cut)]
 
 
