@@ -222,6 +222,11 @@ def test_derivatives_of_first_and_second_order(name: str):
     gradcheck(lambda x, w: CURVED[name](x, w).sum(), x, w, order=2)
 
 
+def test_derivatives_of_windows_of_many_taps():
+    x, w = RNG.normal(size=(1, 8, 7, 1)), RNG.normal(size=(6, 6, 1, 2))
+    gradcheck(lambda x, w: (nn.conv(x, w, stride=2) ** 3).sum(), x, w, order=2)
+
+
 def test_batches_of_images_and_of_weights():
     x, w = RNG.normal(size=(3, 5, 2)), RNG.normal(size=(4, 3, 2, 2))
     by_weights = dlvm.vmap(lambda w: nn.conv(x, w, stride=2))(w)
@@ -251,10 +256,13 @@ def test_the_size_of_the_images_may_be_open():
     w = RNG.normal(size=(3, 1, 2))
     f = dlvm.function(lambda x: nn.conv(x, w), dynamic={"x": "1,N,1"})
     g = dlvm.function(lambda x: nn.conv(x, w, 2, "VALID"), dynamic={"x": "1,N+3,1"})
+    slope = dlvm.grad(lambda x: (nn.conv(x, w, 2) ** 2).sum())
+    h = dlvm.function(slope, dynamic={"x": "1,N,1"})
     for size in (3, 4, 9):
         x = RNG.normal(size=(1, size, 1))
         np.testing.assert_allclose(f(x), loops.conv(x, w), rtol=1e-12)
         np.testing.assert_allclose(g(x), loops.conv(x, w, 2, "VALID"), rtol=1e-12)
+        np.testing.assert_allclose(h(x), slope(x), rtol=1e-12, atol=1e-13)
 
 
 # -- errors ---------------------------------------------------------------------------------------

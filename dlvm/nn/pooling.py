@@ -62,8 +62,8 @@ def avg_pool(
     totals = xp.sum(rows, axis=tuple(range(x.ndim, rows.ndim)))
     if count_include_pad:
         return xp.astype(totals / product(sizes), kind)
-    for axis, *row in zip(axes, sizes, steps, pairs, strict=True):
-        counts = _counts(wide.element, x.type.shape[axis], *row)
+    for axis, size, step, pair in zip(axes, sizes, steps, pairs, strict=True):
+        counts = _counts(wide.element, x.type.shape[axis], size, step, pair)
         totals = totals / xp.reshape(counts, (-1, *(1,) * (x.ndim - 1 - axis)))
     return xp.astype(totals, kind)
 
