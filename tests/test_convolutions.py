@@ -296,6 +296,12 @@ def test_what_does_not_fit_is_refused_in_words(name: str):
     assert "help: " in str(caught.value)
 
 
+def test_options_may_be_numbers_of_numpy():
+    two = np.int64(2)
+    found = nn.conv(X, W, stride=two, padding=[(two, 1), 0], groups=np.int32(1))
+    np.testing.assert_array_equal(found, nn.conv(X, W, stride=2, padding=((2, 1), 0)))
+
+
 def test_orders_of_axes_are_named_as_in_jax():
     x, w = RNG.normal(size=(2, 4, 5, 3)), RNG.normal(size=(3, 2, 3, 6))
     found = nn.conv(np.moveaxis(x, 0, 2), w.T, layout=("HWNC", "OIWH", "CNHW"))

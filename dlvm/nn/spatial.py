@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
@@ -29,12 +31,12 @@ def numbers(name: str, option: str, given: Any, count: int, least: int = 1) -> t
             origin=user_origin(),
             remedy=f"write one number for all axes, such as {option}={max(least, 1)}",
         )
-    return row
+    return tuple(map(int, row))
 
 
 def whole(n: Any) -> bool:
     """Whether a number counts something."""
-    return isinstance(n, int) and not isinstance(n, bool)
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)
 
 
 def spatial_axes(name: str, rank: int, layout: Any) -> tuple[int, ...]:
@@ -74,7 +76,11 @@ def paddings(
     fits = len(pairs) == len(extents) and all(len(p) == 2 for p in pairs)
     if not fits or not all(whole(n) or isinstance(n, Expr) for p in pairs for n in p):
         raise wrong_padding(name, given, len(extents))
-    return tuple((low, high) for low, high in pairs)
+    return tuple((_size(low), _size(high)) for low, high in pairs)
+
+
+def _size(n: Any) -> Dim:
+    return n if isinstance(n, Expr) else int(n)
 
 
 def _named(padding: str, extent: Dim, covered: Dim, step: int) -> Pair:

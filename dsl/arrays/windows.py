@@ -32,7 +32,7 @@ def sliding_window_view(
 
     ``out[i, j] = x[i*stride + j*dilation]`` along each axis; ``stride`` and ``dilation``, which
     NumPy's function lacks, are one number or one for each axis. The result is a copy, where
-    NumPy's is a view; products and reductions read ``x`` itself::
+    NumPy's is a view; reductions read ``x`` itself, without a copy::
 
         dlvm.sliding_window_view(x, 2).sum(-1)                     # x[:-1] + x[1:]
     """
