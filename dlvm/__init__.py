@@ -32,6 +32,7 @@ from dlvm.ir.taps import taps
 
 if TYPE_CHECKING:
     from dlvm import nn as nn
+    from dlvm import optim as optim
     from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
@@ -85,6 +86,7 @@ __all__ = [
     "map",
     "nn",
     "ops",
+    "optim",
     "parse",
     "random",
     "save_names",
@@ -105,6 +107,7 @@ __all__ = [
 
 LATER = {
     "nn": (),
+    "optim": (),
     "random": (),
     "testing": (),
     "tree": (),

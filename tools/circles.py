@@ -28,7 +28,6 @@ Graph = Mapping[str, frozenset[str]]
 
 KNOWN = (
     "dlvm.dsl.call: compiled explain programs short_cuts source",  # 5 modules
-    "dlvm.dsl.state: paths walk",  # 2
     "dlvm.dsl.trace: comparing trees",  # 2
     "dlvm.dsl.trace: mistakes sizes tensor",  # 3
     "dlvm.gen.cpu: driver parallel_loops",  # 2

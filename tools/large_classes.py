@@ -24,8 +24,7 @@ STALE = 20
 
 KNOWN = {
     "dlvm.dsl.call.function.StagedFunction": 280,
-    "dlvm.dsl.state.paths.Paths": 1160,
-    "dlvm.dsl.state.walk.Walk": 340,
+    "dlvm.dsl.state.paths.Paths": 1110,
     "dlvm.dsl.trace.tensor.Tensor": 360,
     "dlvm.gen.call.entry_code.EntryCode": 360,
     "dlvm.gen.cpu.driver.Driver": 310,

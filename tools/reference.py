@@ -92,7 +92,7 @@ def by_subject() -> Iterator[str]:
 
 def rooms() -> Iterator[str]:
     """The functions of modules in dlvm."""
-    for name in ("linalg", "nn", "random", "testing", "tree"):
+    for name in ("linalg", "nn", "optim", "random", "testing", "tree"):
         room = getattr(dlvm, name)
         lines = [entry(f"dlvm.{name}.{n}", getattr(room, n)) for n in room.__all__]
         yield section(f"dlvm.{name}", first_line(room), lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.words.namespace import xp
 
@@ -38,7 +39,10 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 @exported("nn.one_hot")
 def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:
-    """1 at the class that each integer names and 0 at the others, along a new axis; of f64."""
-    found = xp.equal(xp.expand_dims(x, -1), xp.arange(num_classes))
+    """1 at the class that each number is equal to and 0 at the others, along a new axis; of f64.
+
+    A number that is no class, such as -1 or 0.5, has zeros only.
+    """
+    found = xp.equal(xp.expand_dims(x, -1), below(num_classes))
     found = xp.astype(found, "f64" if dtype is None else dtype)
     return found if axis == -1 else xp.moveaxis(found, -1, axis)

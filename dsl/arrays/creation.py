@@ -183,11 +183,18 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, axis:
     return found if axis == 0 else named("moveaxis")(found, 0, axis)
 
 
+def below(n: Any) -> Tensor:
+    """The whole numbers from 0 up to a size, which is refused where it is none."""
+    (size,) = sizes((n,))
+    return fresh(Iota(size))
+
+
 @public("eye", device=True)
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
-    rows, columns = arange(n), arange(n if m is None else m)
-    diagonal = expand_dims(rows + k, 1) == expand_dims(columns, 0)
+    rows, columns = below(n), below(n if m is None else m)
+    right = k if isinstance(k, Tensor | Expr) else operator.index(k)
+    diagonal = expand_dims(rows + right, 1) == expand_dims(columns, 0)
     return fresh(element(diagonal, F64 if dtype is None else known_dtype(dtype)))
 
 

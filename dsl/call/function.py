@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.base.debugging import contexts, looks
 from dlvm.compile import Options, interpreting
-from dlvm.dsl.trace.facing import entry, faced, facing_users
+from dlvm.dsl.trace.facing import entry, faced, facing_users, public_of
 from dlvm.dsl.trace.openness import check_dynamic, without
 from dlvm.dsl.trace.operands import here, staged
 from dlvm.dsl.trace.scopes import current, is_array
@@ -245,9 +245,9 @@ class StagedFunction(Generic[P, R]):
                         return out
             return self._slowly(args, kwargs)
         except Exception as error:
-            form = (len(args), *kwargs) if kwargs else len(args)
+            form, ours = (len(args), *kwargs) if kwargs else len(args), public_of(self.python)
             ran = next((m.module for m, _ in self._short.get(form, ())), None)
-            raise faced(error, self.label, None, args, kwargs, program=ran)  # noqa: B904  # it is it
+            raise faced(error, self.label, ours, args, kwargs, program=ran)  # noqa: B904  # it is it
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         arguments = self.parameters.bind(args, kwargs)

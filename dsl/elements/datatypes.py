@@ -136,8 +136,15 @@ def _of(x: Any) -> DType:
     return known_dtype(x.dtype if isinstance(x, Tensor) or is_array(x) else x)
 
 
+def _of_number(x: Any) -> DType:
+    """The same, also of a Python number."""
+    return known_dtype(type(x)) if isinstance(x, int | float) else _of(x)
+
+
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The type that holds values of all of these: arrays, types, and Python scalars, weakly."""
+    if len(arrays_and_dtypes) == 1 and type(arrays_and_dtypes[0]) is int:
+        return known_dtype(np.result_type(*arrays_and_dtypes)).numpy  # 2**63 is no i64
     return common(tuple(_kind(x) for x in arrays_and_dtypes)).numpy
 
 
@@ -174,7 +181,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 def finfo(dtype: Any) -> Any:
     """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ..."""
-    found = _of(dtype)
+    found = _of_number(dtype)
     if not found.is_float:
         raise DTypeError(f"finfo: expected a floating-point type, found {found}")
     if found is BF16:
@@ -186,7 +193,7 @@ def finfo(dtype: Any) -> Any:
 
 def iinfo(dtype: Any) -> Any:
     """The limits of an integer type: ``bits``, ``max``, ``min``."""
-    found = _of(dtype)
+    found = _of_number(dtype)
     if not found.is_integer or found is BOOL:
         raise DTypeError(f"iinfo: expected an integer type, found {found}")
     return np.iinfo(found.numpy)

@@ -33,7 +33,8 @@ ELSEWHERE = "compute it outside and pass the result, or compose it; dir(dlvm) li
 def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``np.sin(x)`` and operators with a NumPy array on the left."""
     name: str = ufunc.__name__
-    if not any(ufunc is getattr(sys.modules.get(m), name, None) for m in MEANT):
+    home = next((m for m in MEANT if ufunc is getattr(sys.modules.get(m), name, None)), None)
+    if home is None:
         raise _unstaged(f"{name}, a ufunc that is not NumPy's,", OWN)
     if any(isinstance(x, np.ndarray) for x in kwargs.get("out", ())):
         raise into_numpy(name)
@@ -44,7 +45,7 @@ def numpy_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         return _found(name)(named("reshape")(x, shape), y)
     if method != "__call__":
         raise _unstaged(f"np.{name}.{method}", ADVICE.get(f"{name}.{method}") or ADVICE[method])
-    call = _found(name)
+    call = _found(name, "scipy.special" if home == "scipy.special" else "np")
     given = {k: v for k, v in kwargs.items() if k in parameters(call) and k != "out"}
     for option, value in kwargs.items():
         if option not in (*given, "out") and not changes_nothing(option, value, numpys(name)):
@@ -69,12 +70,12 @@ def numpy_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     return call(*args, **given)
 
 
-def _found(name: str) -> Function:
+def _found(name: str, module: str = "np") -> Function:
     found = lookup(OURS.get(name, name))
     if found is None:
         remedy = UNSIZED.get(name) or ADVICE.get(name.rpartition(".")[2]) or instead(name)
         remedy = remedy or near(name, {f"dlvm.{n}": n for n in every_name()}) or ELSEWHERE
-        raise _unstaged(f"np.{name}", remedy)
+        raise _unstaged(f"{module}.{name}", remedy)
     return found
 
 

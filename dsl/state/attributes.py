@@ -13,11 +13,12 @@ from __future__ import annotations
 import functools
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .frames import Site
 from .guards import CONTAINERS
 from .homes import class_is_read, is_ours, is_read
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
@@ -31,9 +32,9 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Super,
     Value,
+    constant,
     flat,
     only,
     union,
@@ -52,6 +53,8 @@ class Attributes(ABC):
         self.names: set[str] = set()
         """Names that the code loads from values of which nothing is known."""
         self._places: dict[Any, Place] = {}
+        self.results: dict[Any, Any] = {}
+        """What was found wherever it is asked for, by the question."""
 
     @abstractmethod
     def call(
@@ -74,6 +77,16 @@ class Attributes(ABC):
     def open(self, place: Place) -> None:
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
 
+    def once(self, key: Any, compute: Callable[..., Any], *given: Any) -> Any:
+        """The result of a computation, which is kept if it is the same at each line of the code."""
+        found = self.results.get(key)
+        if found is None:
+            before = self.seen.local
+            found = compute(*given)
+            if self.seen.local == before:
+                self.results[key] = found
+        return found
+
     # -- places ------------------------------------------------------------------------------------
 
     def place(
@@ -87,14 +100,6 @@ class Attributes(ABC):
     def held(self, value: Any, path: str = "") -> Place:
         """The place of a value that is part of the code."""
         return self.place(("held", id(value)), path, Held(value), value, 0, True)
-
-    def constant(self, value: Any) -> Value:
-        """The place of a constant in the code."""
-        if isinstance(value, tuple):
-            return only(Built(tuple(self.constant(v) for v in value)))
-        return only(
-            self.place(("constant", type(value), repr(value)), "", Held(value), value, 0, True)
-        )
 
     def loaded(self, place: Place) -> Value:
         """Records that the code loads from a place."""
@@ -147,7 +152,7 @@ class Attributes(ABC):
 
     def _attribute(self, site: Site, t: Any, name: str) -> Value:
         if isinstance(t, Place):
-            return self._of_place(site, t, name)
+            return self.once(("attribute", t, name), self._of_place, site, t, name)
         if isinstance(t, Super):
             return self._of_super(site, t, name)
         if t is HOST:
@@ -251,7 +256,7 @@ class Attributes(ABC):
         cls: Any = type(place.value)
         if isinstance(cls.__getattribute__, types.FunctionType):  # anything may happen there
             method = only(self.held(cls.__getattribute__))
-            self.call(site, method, (only(place), self.constant(name)), {})
+            self.call(site, method, (only(place), constant(name)), {})
         home = next((k for k in cls.__mro__ if name in k.__dict__), None)
         static = home.__dict__[name] if home is not None else None
         if home is None or not hasattr(type(static), "__set__"):
@@ -270,7 +275,7 @@ class Attributes(ABC):
             (k.__dict__["__getattr__"] for k in cls.__mro__ if "__getattr__" in k.__dict__), None
         )
         if isinstance(found, types.FunctionType):
-            return self.call(site, only(self.held(found)), (only(place), self.constant(name)), {})
+            return self.call(site, only(self.held(found)), (only(place), constant(name)), {})
         return UNKNOWN
 
     def _absent(self, place: Place, name: str) -> None:

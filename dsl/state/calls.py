@@ -10,6 +10,7 @@ These are methods of arrays and containers, built-in functions, and objects that
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import importlib
 import operator
@@ -19,11 +20,14 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from dlvm.dsl.trace.trees import captured_functions
 from dlvm.dsl.words.methods import WeakMethod
 
 from .attributes import UNKNOWN
+from .frames import Site
 from .homes import UNREAD, home_of, is_ours, is_read
 from .items import Items
+from .outputs import changed, names_of, texts_in, texts_of
 from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
@@ -34,7 +38,6 @@ from .things import (
     Iter,
     Method,
     Place,
-    Site,
     Value,
     flat,
     only,
@@ -45,6 +48,7 @@ _ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
 _OF_TYPE = {type, isinstance, issubclass, callable, id}
 _IMPORTS = {importlib.import_module, builtins.__import__}
 _BY_NAME = {operator.attrgetter, operator.methodcaller}
+_SETTERS = {"__setattr__", "__delattr__"}
 _EVERY = {builtins.vars, builtins.dir}
 _VIEWS = {"transpose", "swapaxes", "squeeze"}
 _ORDERED = {"reshape", "ravel"}
@@ -58,6 +62,9 @@ class Calls(Items):
     def method(self, site: Site, t: Method, args: Sequence[Value], given: list[Value]) -> Value:
         """The result of a method of an array, a container, or another built-in object."""
         of = t.of
+        if t.name in _SETTERS:
+            whole = isinstance(of, Place) and isinstance(of.value, type)
+            return self._set_by_name(site, args if whole else (only(of), *args))
         if not isinstance(of, Place):
             return self._method_of_built(site, of, t.name, given)
         if is_numeric(of.value):
@@ -69,14 +76,22 @@ class Calls(Items):
             if t.name in ("items", "values"):
                 found = self.elements(site, only(of), values=True)
                 return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
-            if t.name == "get" and args:
-                return self._item(site, of, args[0]) | union(args[1:])
             if t.name == "keys":
                 return only(Iter(self.elements(site, only(of))))
         self.hand(site, given)
-        self.seen.touched(site, of)
+        self.seen.all_touched(site, only(of) | changed(of.value, args, {}, t.name))
         self.hand(site, [only(of)])
         return UNKNOWN
+
+    def gets(self, callee: Value) -> Value:
+        """Those of the things that may be called which are ``get`` of a dict."""
+        found = (t for t in callee if isinstance(t, Method) and t.name == "get")
+        places = (t for t in found if isinstance(t.of, Place) and isinstance(t.of.value, dict))
+        return frozenset(t for t in places if self.is_container(t.of.value))
+
+    def got(self, site: Site, gets: Value, key: Value) -> Value:
+        """The items under a key of dicts."""
+        return union(self.at_key(site, t.of, key) for t in gets)
 
     def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
         inside = flat(only(of))
@@ -120,17 +135,16 @@ class Calls(Items):
             self.elements(site, args[0])
             return UNKNOWN
         if fn in _IMPORTS and args:
-            names = [t.value for t in args[0] if isinstance(t, Place)]
-            found = [sys.modules.get(n) for n in names if isinstance(n, str)]
+            found = [sys.modules.get(n) for n in texts_in(args[:1])]
             return UNKNOWN | frozenset(self.held(m, m.__name__) for m in found if m is not None)
         if fn in _OF_TYPE and args:
             for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
                 self.seen.typed(t)
             return only(HOST)
         if fn in _BY_NAME:
-            texts = [t.value for x in args for t in x if isinstance(t, Place)]
-            self.names.update(n for s in texts if isinstance(s, str) for n in s.split("."))
+            self.names.update(n for s in texts_in(args) for n in s.split("."))
         if fn is globals:
+            self.seen.local += 1
             return only(self.held(site.frame.globals))
         if fn in _ITERATED and len(given) == 1:
             return only(Iter(self.elements(site, given[0])))
@@ -140,6 +154,8 @@ class Calls(Items):
             return only(Iter(only(Built(tuple(self.elements(site, x) for x in args)))))
         if fn in (getattr, hasattr) and len(args) >= 2:
             return self._by_name(site, args)
+        if fn in (setattr, delattr) and len(args) >= 2:
+            return self._set_by_name(site, args)
         if fn in _EVERY and args:
             self.hand(site, [self.everything(site, args[0])])
             return UNKNOWN
@@ -153,12 +169,24 @@ class Calls(Items):
         return self.under(t, f"the type of {t.path}", read, "class", type(t.value))
 
     def _by_name(self, site: Site, args: Sequence[Value]) -> Value:
-        names = [t.value for t in args[1] if isinstance(t, Place) and isinstance(t.value, str)]
-        if len(names) == len(args[1]):
-            found = union(self.attribute(site, args[0], n) for n in names)
-        else:
-            found = self.everything(site, args[0])
-        return union([found, *args[2:]])
+        names = texts_of(args[1])
+        found = [self.attribute(site, args[0], n) for n in names]
+        return union([*(found if names else [self.everything(site, args[0])]), *args[2:]])
+
+    def _set_by_name(self, site: Site, args: Sequence[Value]) -> Value:
+        """Writes an attribute whose name is a value: any attribute if the name is not known."""
+        target, names, x = (*args, UNKNOWN, UNKNOWN, UNKNOWN)[:3]
+        if not texts_of(names):
+            self.everything(site, target)
+        for name in texts_of(names) or names_of(target):
+            self.write(site, target, x, name=name)
+        return UNKNOWN
+
+    def module(self, name: str, names: Value) -> Value:
+        """A module imported inside a function."""
+        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
+        found = sys.modules.get(name if inner else name.partition(".")[0])
+        return UNKNOWN if found is None else only(self.held(found, name))
 
     def everything(self, site: Site, x: Value) -> Value:
         """All attributes that objects themselves have."""
@@ -213,20 +241,19 @@ class Calls(Items):
         return function
 
     def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
-        """Whether these are staged functions, or functions with a derivative rule."""
+        """The functions of a staged function, of one with a derivative rule, or of an optimiser."""
         value = t.value
         source = _source(value)
         if source is not None:
             return [only(self.held(root)) for root in source.roots], False
         if hasattr(value, "_rules"):
             if not t.known:
-                self.seen.guard(
-                    f"the rules of {t.path}",
-                    Attribute(t.read, "_rules"),
-                    value._rules,
-                    by_identity=True,
-                )
+                rules = Attribute(t.read, "_rules")
+                self.seen.guard(f"the rules of {t.path}", rules, value._rules, by_identity=True)
             return [only(self.held(f)) for f in (value._fun, *value._rules)], False
+        if dataclasses.is_dataclass(value) and (functions := captured_functions(value)):
+            self.seen.whole(t)  # such as an optimiser: its schedule reads state of its own
+            return [only(self.held(f)) for f in functions], False
         return None
 
 

@@ -20,6 +20,7 @@ from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
 
 from .code import decoded
+from .follow import Follow
 from .guards import (
     COMPARED_BYTES,
     ELEMENTS,
@@ -33,7 +34,6 @@ from .guards import (
     shows,
 )
 from .homes import home_of, of_installed
-from .paths import Paths
 from .places import Derived
 from .seen import Seen, Use, state_of
 from .things import ANY, STAGED, Value, only
@@ -55,14 +55,15 @@ class Captures:
         """Whether only functions of dlvm itself are traced, with arrays of the present call."""
         self._pathless: list[weakref.ref[Array]] = []
         """Arrays that met the trace and that no path leads to, and those whose memory they show."""
-        paths = Paths(self.seen)
+        follow = Follow(self.seen)
+        paths = follow.paths
         known: dict[str, Value] = {
             name: only(paths.held(value, name)) for name, value in (static or {}).items()
         }
         for cls in kinds:
             paths.open(paths.held(cls, cls.__name__))
         for root in roots:
-            paths.follow(root, known, only(STAGED) if staged else only(ANY))
+            follow(root, known, only(STAGED) if staged else only(ANY))
         for array in adopted:
             self.seen.adopt(array)
         self._before = {
@@ -207,7 +208,7 @@ class Captures:
         return TraceError(
             f"{label} changes {path} while it is traced, from {brief(guard.expected)} to "
             f"{brief(now)}; Python runs once, and later calls would not change it",
-            origin=self.seen.changes.get(path if written else plain),
+            origin=self.seen.changed_at(path if written else plain),
             remedy=f"pass {plain} as an argument and return its new value, or change it outside of "
             f"{label}",
         )

@@ -78,7 +78,8 @@ class Guard:
 def brief(value: Any) -> str:
     """A value of captured state in a message: one line, by the name that users know."""
     if isinstance(value, weakref.ref):
-        return brief(cast(Callable[[], Any], value)())
+        found = cast(Callable[[], Any], value)()
+        return "an object" if found is None else brief(found)
     if is_array(value):
         return str(type_of(value))
     if isinstance(value, ModuleType):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .attributes import UNKNOWN, Attributes
+from .frames import Site
 from .places import Attribute, Derived, Item, is_numeric
 from .seen import Scalar, Use
 from .things import (
@@ -23,7 +24,6 @@ from .things import (
     Built,
     Iter,
     Place,
-    Site,
     Value,
     flat,
     only,
@@ -42,7 +42,7 @@ class Items(Attributes):
 
     def _subscript(self, site: Site, t: Any, key: Value) -> Value:
         if isinstance(t, Place):
-            return self._item(site, t, key)
+            return self.at_key(site, t, key)
         keys = [k.value for k in key if isinstance(k, Place)]
         if isinstance(t, Built):
             inside = [k for k in keys if isinstance(k, int) and -len(t.parts) <= k < len(t.parts)]
@@ -60,6 +60,10 @@ class Items(Attributes):
                 self.seen.used(site, k, Use.READ if k.value.dtype.kind == "b" else Use.MAYBE)
             else:
                 self.hand(site, [only(k)])
+
+    def at_key(self, site: Site, place: Place, key: Value) -> Value:
+        """The item of captured state under a key."""
+        return self.once(("item", place, key), self._item, site, place, key)
 
     def _item(self, site: Site, place: Place, key: Value) -> Value:
         value = place.value
@@ -127,7 +131,12 @@ class Items(Attributes):
 
     def elements(self, site: Site, x: Value, values: bool = False) -> Value:
         """The elements of an iteration; for a dict its keys, or its ``values``."""
-        return union(self._elements(site, t, values) for t in x)
+        return union(self._elements_of(site, t, values) for t in x)
+
+    def _elements_of(self, site: Site, t: Any, values: bool) -> Value:
+        if isinstance(t, Place):
+            return self.once(("elements", t, values), self._elements, site, t, values)
+        return self._elements(site, t, values)
 
     def _elements(self, site: Site, t: Any, values: bool) -> Value:
         if isinstance(t, Built):

@@ -1,4 +1,4 @@
-"""Finds the captured state that a function reads, by following its bytecode.
+"""Calls of captured functions, and state that goes to code that is not read.
 
 Every function that can be called from the roots is walked with the possible values of its
 variables, until nothing new is found. A load of an attribute or an item of captured state is a path
@@ -13,8 +13,6 @@ the code loads from anything.
 
 from __future__ import annotations
 
-import builtins
-import sys
 import types
 import weakref
 from collections.abc import Iterable, Sequence
@@ -22,121 +20,66 @@ from typing import Any
 
 import numpy as np
 
+from .attributes import UNKNOWN
 from .calls import Calls
+from .frames import Closure, Frame, Frames, Site
 from .homes import (
     class_is_read,
     holds_numbers,
     home_of,
     is_installed,
     is_read,
-    own_names,
-    special_names,
 )
+from .outputs import changed
 from .places import Attribute, Derived, Held, Item, is_numeric, kept_by
-from .seen import Seen, Use
+from .seen import PLAIN, Seen, Use, called
 from .things import (
     ANY,
     HOST,
     NOTHING,
+    NULL,
     STAGED,
     Bound,
     Built,
-    Closure,
-    Frame,
     Iter,
     Method,
     Place,
-    Site,
     Super,
     Value,
     flat,
     only,
     union,
-    widened,
 )
-from .walk import UNKNOWN, Lost, Walk
 
-_IMPLICIT = {
-    *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
-    "__annotations__",
-}
 _MANY = 4000
 _INSTALLED = 200
 """Number of functions of installed packages that are followed; others are code that is not read."""
-_PATIENCE = 40
-"""Number of walks of one function after which everything that it mentions counts as read."""
 
 
 class Paths(Calls):
-    """The captured state that functions read, found by walking their code."""
+    """The effect of everything that code does with captured state."""
 
     def __init__(self, seen: Seen) -> None:
         super().__init__(seen)
-        self._frames: dict[Any, Frame] = {}
-        self._dirty: dict[Frame, None] = {}
-        self._open: dict[Place, set[str]] = {}
+        self.frames = Frames()
+        self.opened: dict[Place, set[str]] = {}
+        """Objects that were handed over, and the names of attributes that were followed."""
         self._installed = 0
-        self._handed: set[Any] = set()
-
-    def follow(self, root: Any, known: dict[str, Value], others: Value) -> None:
-        """Walks a function with these arguments; any of ``others`` is possible for the rest."""
-        start = Site(Frame((lambda: None).__code__, {}), 0, 0)
-        self.call(start, only(self.held(root)), (), known, others)
-        while True:
-            while self._dirty:
-                self._walk(next(iter(self._dirty)))
-            if not self._follow_names(start):
-                return
-
-    def _walk(self, frame: Frame) -> None:
-        del self._dirty[frame]
-        frame.walks += 1
-        try:
-            if frame.walks <= _PATIENCE:
-                Walk(self, frame).run()
-                return
-        except Lost:
-            frame.walks = _PATIENCE + 1
-        if frame.walks == _PATIENCE + 1:
-            self._all_of(frame)
-
-    def _all_of(self, frame: Frame) -> None:
-        """Records everything that code mentions, because its stack can't be followed."""
-        site = Site(frame, 0, frame.code.co_firstlineno)
-        self.names.update(frame.code.co_names)
-        names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = [self.variable(frame, n) | self.of_global(site, n) for n in names]
-        found += frame.variables.values()
-        self.hand(site, [*found, *(self.constant(c) for c in frame.code.co_consts)])
-        self.give(frame, UNKNOWN)
-
-    def _follow_names(self, site: Site) -> bool:
-        """Follows the attributes, loaded from anything by name, of objects that were handed over.
-
-        Says whether there was anything new.
-        """
-        new = False
-        for place, done in [*self._open.items()]:
-            own: Any = place.value if isinstance(place.value, type) else type(place.value)
-            special = special_names(own)
-            mine, held = own_names(place.value), getattr(place.value, "__dict__", {})
-            for name in sorted((self.names | mine | special - _IMPLICIT) - done):
-                done.add(name)
-                new = True
-                if any(name in k.__dict__ for k in own.__mro__) or name in held:
-                    found = self.attribute(site, only(place), name)
-                    use = Use.READ if name in self.names else Use.WHOLE
-                    self.hand(site, [found - {ANY}], use)
-        return new
+        self._handed: set[tuple[Place, Use, Site]] = set()
+        self._whole: set[Any] = {ANY, HOST, STAGED, NULL}
+        """What was handed over."""
+        self._settled: dict[Use, set[Place]] = {use: set() for use in Use}
+        """Containers that were handed over, with nothing that depends on the line that does it."""
 
     # -- variables ---------------------------------------------------------------------------------
 
-    def variable(self, frame: Frame, name: str) -> Value:
+    def variable(self, site: Site, name: str, frame: Frame | None = None) -> Value:
         """The possible values of a local variable, or of one of an outer function."""
+        frame = frame or site.frame
         if name not in frame.code.co_freevars:
-            return frame.variables.get(name, NOTHING)
+            return frame.watched(site, name)
         if frame.outer is not None:
-            return self.variable(frame.outer, name)
+            return self.variable(site, name, frame.outer)
         cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
         try:
             value = cell.cell_contents
@@ -146,75 +89,16 @@ class Paths(Calls):
             self.place((id(cell),), name, Attribute(Held(cell), "cell_contents"), value)
         )
 
-    def store(self, site: Site, name: str, x: Value) -> None:
-        """Records that a variable gets a value."""
-        frame = site.frame
-        while name in frame.code.co_freevars and frame.outer is not None:
-            frame = frame.outer
-        if name in frame.code.co_freevars:
-            cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
-            self.seen.written(site, name, Attribute(Held(cell), "cell_contents"))
-            self.hand(site, [x])
-        self._grow(frame, name, x)
-
-    def _grow(self, frame: Frame, name: str, x: Value) -> None:
-        known = frame.variables.get(name, NOTHING)
-        if not x <= known:
-            frame.variables[name] = widened(known | x)
-            if frame.walks > _PATIENCE:
-                self.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
-            elif frame.variables[name] != known:
-                self._again(frame)
-
-    def _again(self, frame: Frame) -> None:
-        self._dirty[frame] = None
-        for inner in frame.inner:
-            self._again(inner)
-
-    def give(self, frame: Frame, x: Value) -> None:
-        """Records a value that a function returns."""
-        if not x <= frame.returns:
-            frame.returns = widened(frame.returns | x)
-            self._dirty.update(dict.fromkeys(frame.readers))
-
-    def of_global(self, site: Site, name: str) -> Value:
-        """The possible values of a global or built-in name."""
-        space = site.frame.globals
-        if name in site.frame.variables:  # of a class body
-            return site.frame.variables[name]
-        if name in space:
-            return self.loaded(
-                self.place((id(space), name), name, Item(Held(space), name), space[name])
-            )
-        found = getattr(builtins, name, None)
-        return UNKNOWN if found is None else only(self.held(found))
-
-    def write_global(self, site: Site, name: str, x: Value) -> None:
-        """Records that the code writes a global variable."""
-        self.seen.written(site, name, Item(Held(site.frame.globals), name))
-        self.hand(site, [x])
-
-    def module(self, name: str, names: Value) -> Value:
-        """A module imported inside a function."""
-        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
-        found = sys.modules.get(name if inner else name.partition(".")[0])
-        return UNKNOWN if found is None else only(self.held(found, name))
-
     # -- functions ---------------------------------------------------------------------------------
 
-    def made(self, site: Site, code: Value, defaults: Value | None, named: Value | None) -> Value:
+    def made(self, site: Site, code: Value) -> Value:
         """A function defined inside another one."""
         (thing,) = code
         key = (thing.value, site.frame)
-        if key not in self._frames:
-            inner = Frame(thing.value, site.frame.globals, outer=site.frame)
-            self._frames[key] = inner
-            site.frame.inner.append(inner)
-        out = only(Closure(self._frames[key]))
-        for given, by_name in ((defaults, False), (named, True)):
-            if given is not None:
-                self.defaults(site, out, given, by_name)
-        return out
+        if key not in self.frames.known:
+            self.frames.known[key] = Frame(thing.value, site.frame.globals, outer=site.frame)
+            self.frames.start(self.frames.known[key])
+        return only(Closure(self.frames.known[key]))
 
     def defaults(self, site: Site, function: Value, given: Value, named: bool) -> None:
         """The defaults of a function defined inside another one."""
@@ -224,22 +108,22 @@ class Paths(Calls):
             built = next((t for t in given if isinstance(t, Built)), None)
             if built is None or named:
                 for name in names:
-                    self._grow(closure.frame, name, self.elements(site, given))
+                    self.frames.grow(closure.frame, name, self.elements(site, given))
             else:
                 last = code.co_varnames[: code.co_argcount][-len(built.parts) :]
                 for name, x in zip(last, built.parts, strict=False):
-                    self._grow(closure.frame, name, x)
+                    self.frames.grow(closure.frame, name, x)
 
     def _frame_of(self, fn: types.FunctionType) -> Frame | None:
         """The frame of a function whose code is read; None where it is not, or no more."""
-        if id(fn) in self._frames or not is_read(fn.__globals__):
-            return self._frames.get(id(fn))
+        if id(fn) in self.frames.known or not is_read(fn.__globals__):
+            return self.frames.known.get(id(fn))
         installed = is_installed(fn.__globals__)
-        if len(self._frames) >= _MANY or (installed and self._installed >= _INSTALLED):
+        if len(self.frames.known) >= _MANY or (installed and self._installed >= _INSTALLED):
             self.seen.too_much(fn.__qualname__, "one of more functions than are followed")
             return None
         self._installed += installed
-        return self._frames.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
+        return self.frames.known.setdefault(id(fn), Frame(fn.__code__, fn.__globals__, fn))
 
     def _kept(self, fn: types.FunctionType) -> list[Value]:
         """The variables of the closure of a function whose code is not read."""
@@ -273,13 +157,11 @@ class Paths(Calls):
             if rest is not None and name not in given:
                 given[name] = rest
         self._given_defaults(fn, given, names, rest)
-        new = frame not in self._handed
-        self._handed.add(frame)
         for name, x in given.items():
-            self._grow(frame, name, x)
-        if new:
-            self._dirty[frame] = None
-        frame.readers.add(site.frame)
+            self.frames.grow(frame, name, x)
+        self.frames.start(frame)
+        self.seen.local += 1
+        frame.readers.add(site)
         return frame.returns
 
     def _given_defaults(
@@ -313,19 +195,16 @@ class Paths(Calls):
         rest: Value | None = None,
     ) -> Value:
         """The possible results of a call."""
+        gets = self.once(("gets", callee), self.gets, callee) if args else NOTHING
+        found = (
+            [*args[1:], self.once(("got", gets, args[0]), self.got, site, gets, args[0])]
+            if gets
+            else []
+        )
+        callee = callee - gets
         if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
-            self._source(site, next(iter(callee)), bool(args or named or rest))
-        return union(self._call(site, t, args, named, rest) for t in callee)
-
-    def _source(self, site: Site, t: Any, given: bool) -> None:
-        """Records a call of a function that returns something else each time."""
-        if isinstance(t, Place):
-            self.seen.named(site, t, given)
-        elif isinstance(t, Method) and isinstance(t.of, Place):
-            own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
-            for cls in own.__mro__[:-1]:
-                name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
-                self.seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
+            called(self.seen, site, next(iter(callee)), bool(args or named or rest))
+        return union([*found, *(self._call(site, t, args, named, rest) for t in callee)])
 
     def _call(
         self, site: Site, t: Any, args: Sequence[Value], named: dict[str, Value], rest: Value | None
@@ -421,6 +300,7 @@ class Paths(Calls):
         """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
         value = t.value
         module = home_of(value)
+        self.seen.all_touched(site, changed(value, args, named))
         if not all(given):
             return NOTHING
         if module == "numpy":
@@ -449,16 +329,10 @@ class Paths(Calls):
     def _super(self, site: Site, args: Sequence[Value]) -> Value:
         if args:
             return only(Super(args[0], args[1] if len(args) > 1 else UNKNOWN))
-        frame = site.frame
-        while frame.outer is not None:
-            frame = frame.outer
+        self.seen.local += 1
         first = site.frame.code.co_varnames[:1]
-        own = site.frame.variables.get(first[0], NOTHING) if first else NOTHING
-        return only(Super(self.variable(site.frame, "__class__"), own))
-
-    def behind(self, site: Site, cls: Value, first: Value, name: str) -> Value:
-        """An attribute loaded from ``super()``."""
-        return self.attribute(site, only(Super(cls, first)), name)
+        own = self.variable(site, first[0]) if first else NOTHING
+        return only(Super(self.variable(site, "__class__"), own))
 
     # -- handing over ------------------------------------------------------------------------------
 
@@ -473,27 +347,46 @@ class Paths(Calls):
 
         Functions among them may be called with the others, which are ``staged`` before.
         """
-        everything = frozenset[Any]().union(*(flat(x) for x in values))
+        given = tuple(values)
+        self.once(("hand", use, staged, *given), self._hand_all, site, given, use, staged)
+
+    def _hand_all(self, site: Site, given: Sequence[Value], use: Use, staged: bool) -> bool:
+        everything = union([NOTHING, *(self.once(("flat", x), flat, x) for x in given)])
+        rest = everything - self._settled[use] - self._whole
         passed = (self._staged(everything, False) if staged else everything) | UNKNOWN
-        for t in everything:
-            if isinstance(t, Closure):
+        for t in rest:
+            if isinstance(t, Place):
+                self._hand(site, t, use, passed)
+            elif isinstance(t, Closure):
                 self.run(site, t.frame, (), {}, passed)
             elif isinstance(t, Bound):
                 self.call(site, only(t), (), {}, passed - {t})
             elif isinstance(t, Method):
                 self.hand(site, [only(t.of)])
-            elif isinstance(t, Place):
-                self._hand(site, t, use, passed)
+        return True
 
     def _hand(self, site: Site, t: Place, use: Use, passed: Value) -> None:
-        value = t.value
-        if is_numeric(value):
+        if type(t.value) in PLAIN:
+            self._whole.add(t)
+        elif is_numeric(t.value):
             self.seen.used(site, t, use)
-            return
-        key = (t, use, site) if isinstance(value, (dict, list, tuple)) else t
-        if key in self._handed:
-            return
-        self._handed.add(key)
+        elif not isinstance(t.value, (dict, list, tuple)):
+            if t not in self._whole:
+                self._whole.add(t)
+                self._hand_inside(site, t, use, passed)
+        elif t not in self._settled[use]:
+            # arrays in a container are used at this step; others may use them elsewhere
+            before, key = self.seen.local, (t, use, site)
+            if key not in self._handed:
+                self._handed.add(key)
+                self._hand_inside(site, t, use, passed)
+                if self.seen.local == before:
+                    self._settled[use].add(t)
+                    return
+            self.seen.local += 1
+
+    def _hand_inside(self, site: Site, t: Place, use: Use, passed: Value) -> None:
+        value = t.value
         if isinstance(value, types.FunctionType):
             if frame := self._frame_of(value):
                 self.run(site, frame, (), {}, passed)
@@ -515,7 +408,7 @@ class Paths(Calls):
         """Records that any attribute that the code loads anywhere may be loaded from this value."""
         value: Any = place.value
         opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
-        if opened and len(self._open) >= _MANY:
+        if opened and len(self.opened) >= _MANY:
             self.seen.too_much(place.path, f"one of more than {_MANY} objects in reach")
         elif opened:
-            self._open.setdefault(place, set())
+            self.opened.setdefault(place, set())

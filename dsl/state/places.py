@@ -107,12 +107,25 @@ def slots_of(cls: type) -> tuple[str, ...]:
     return tuple(f"_{own}{n}" if n.startswith("__") and not n.endswith("__") else n for n in names)
 
 
-def standing(read: Any) -> Any:
-    """The identity of a place: two ways to read one place have the same."""
-    if isinstance(read, Held):
-        return id(read.value)
-    if isinstance(read, Item):
-        return (standing(read.of), type(read.key), read.key)
-    if isinstance(read, Attribute):
-        return (standing(read.of), read.name)
-    return (standing(read.of),) if isinstance(read, Derived | Items) else id(read)
+class Numbers:
+    """A number for each place: two ways to read one place have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, int] = {}
+
+    def __call__(self, read: Any) -> int:
+        """The number of the place that is read."""
+        number = self._known.get(read)
+        if number is None:
+            number = self._known.setdefault(self._key(read), len(self._known))
+            self._known[read] = number
+        return number
+
+    def _key(self, read: Any) -> Any:
+        if isinstance(read, Held):
+            return id(read.value)
+        if isinstance(read, Item):
+            return (self(read.of), type(read.key), read.key)
+        if isinstance(read, Attribute):
+            return (self(read.of), read.name)
+        return (self(read.of),) if isinstance(read, Derived | Items) else (id(read), *[None] * 3)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import enum
+import re
 import sys
 import types
 import weakref
@@ -27,14 +28,18 @@ from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
 
 from .code import decoded
+from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
 from .homes import is_installed, is_ours
-from .places import Attribute, Derived, Held, Read, is_numeric, slots_of, standing
-from .things import Place, Site
+from .places import Attribute, Derived, Held, Numbers, Read, is_numeric, slots_of
+from .things import Method, Place, Value
 
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
 )
+_NO_GENERATORS = frozenset((dict, list, tuple, types.FunctionType, np.ndarray))
+PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+"""Types of values that hold nothing else."""
 _BUFFERS = (bytearray, memoryview, array.array)
 _UNPACKED: list[tuple[Any, Callable[[Any], Any]]] = [
     ((set, frozenset), frozenset),
@@ -67,6 +72,8 @@ SOURCES = {
 }
 """Functions that return something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
+_PART = re.compile(r"\.|\[")
+"""Where a path goes on to a part of an object."""
 _SEEDED = {"default_rng", "Random"}
 
 
@@ -107,6 +114,11 @@ class Seen:
         self._guards: dict[Any, Guard] = {}
         self.missed: set[str] = set()
         """Attributes and items that the code loads and that do not exist."""
+        self._numbers = Numbers()
+        self.local = 0
+        """Number of records so far that depend on the function, or on the line, that reads: what
+        makes one must happen each time.
+        """
         self._loaded: set[Place] = set()
         self._whole: set[Place] = set()
 
@@ -119,7 +131,7 @@ class Seen:
         """Adds a guard on a value, unless each reading makes another object."""
         if by_identity and not isinstance(value, weakref.ref) and present(read) is not value:
             return
-        self._guards.setdefault((path, standing(read)), Guard(path, read, value, by_identity))
+        self._guards.setdefault((path, self._numbers(read)), Guard(path, read, value, by_identity))
 
     # -- loads -------------------------------------------------------------------------------------
 
@@ -129,6 +141,10 @@ class Seen:
             return
         self._loaded.add(place)
         value = place.value
+        if type(value) in PLAIN:
+            if not place.known and place.path:
+                self.guard(place.path, place.read, value)
+            return
         self._generator(place)
         if is_numeric(value):
             self._array(place)
@@ -250,6 +266,7 @@ class Seen:
 
     def used(self, site: Site, place: Place, use: Use) -> None:
         """Records the use of an array at a step."""
+        self.local += 1
         key = (place.read, site.frame.code, site.step)
         self.uses[key] = max(use, self.uses.get(key, use))
 
@@ -257,6 +274,7 @@ class Seen:
 
     def written(self, site: Site, path: str, read: Read) -> None:
         """Records that the code assigns a variable, an attribute or an item."""
+        self.local += 1
         if path not in self.writes and not is_installed(site.frame.globals):
             value = present(read)
             plain = isinstance(value, Scalar)
@@ -266,8 +284,19 @@ class Seen:
 
     def touched(self, site: Site, place: Place) -> None:
         """Records that the code may change an object in place."""
+        self.local += 1
         if not is_installed(site.frame.globals):
             self.changes.setdefault(place.path, _origin(site))
+
+    def all_touched(self, site: Site, values: Value) -> None:
+        """The same of every object that a value may be."""
+        for place in (t for t in values if isinstance(t, Place)):
+            self.touched(site, place)
+
+    def changed_at(self, path: str) -> Origin | None:
+        """The line that changes what a path leads to, or the object in which it lies."""
+        around = (path[: m.start()] for m in reversed([*_PART.finditer(path)]))
+        return next((self.changes[p] for p in (path, *around) if p in self.changes), None)
 
     def _generator(self, place: Place) -> None:
         found = generator_of(place.value)
@@ -285,11 +314,12 @@ class Seen:
 
     def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
         """The same, by the full name of the function."""
-        if is_installed(site.frame.globals):
+        seeded = name.rpartition(".")[2] in _SEEDED
+        if name not in _SOURCES or (given and seeded):
             return
-        if name in _SOURCES and not (given and name.rpartition(".")[2] in _SEEDED):
+        self.local += 1
+        if not is_installed(site.frame.globals):
             said = path or name.removeprefix("builtins.")
-            seeded = name.rpartition(".")[2] in _SEEDED
             if seeded and decoded(site.frame.code).always_runs(site.step):
                 self.unseeded.setdefault(said, _origin(site))
             self.sources.setdefault(said, _origin(site))
@@ -298,14 +328,28 @@ class Seen:
         """Records that the next element of a captured iterator is read, which it gives
         only once.
         """
+        self.local += 1
         if not is_installed(site.frame.globals):
             self.sources.setdefault(f"the next of {place.path}", _origin(site))
 
     def source(self, site: Site, place: Place, name: str) -> None:
         """Records that the code loads an attribute of a module of Python's library."""
-        listed = place.value.__name__ == "os" and name in ("environ", "environb")
-        if listed and not is_installed(site.frame.globals):
+        if place.value.__name__ != "os" or name not in ("environ", "environb"):
+            return
+        self.local += 1
+        if not is_installed(site.frame.globals):
             self.sources.setdefault(f"os.{name}", _origin(site))
+
+
+def called(seen: Seen, site: Site, t: Any, given: bool) -> None:
+    """Records a call of a function that returns something else each time."""
+    if isinstance(t, Place):
+        seen.named(site, t, given)
+    elif isinstance(t, Method) and isinstance(t.of, Place):
+        own: Any = t.of.value if isinstance(t.of.value, type) else type(t.of.value)
+        for cls in own.__mro__[:-1]:
+            name = f"{cls.__module__}.{cls.__qualname__}.{t.name}"
+            seen.source_of(site, f"{t.of.path}.{t.name}", name, given)
 
 
 def _origin(site: Site) -> Origin:
@@ -333,6 +377,8 @@ def _bytes(value: Any) -> Any:
 
 def generator_of(value: Any) -> Any:
     """The generator of random numbers that an object is or uses."""
+    if type(value) in _NO_GENERATORS:
+        return None
     if isinstance(value, types.ModuleType):
         if value.__name__ == "numpy.random":
             return value.mtrand._rand

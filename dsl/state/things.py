@@ -6,12 +6,12 @@ objects that are made while the function runs: by the trace, by Python or NumPy,
 
 from __future__ import annotations
 
-import types
+import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .places import Read
+from .places import Held, Read
 
 Value: TypeAlias = "frozenset[Any]"
 NOTHING: Value = frozenset()
@@ -30,7 +30,7 @@ ANY = Mark("anything")
 NULL = Mark("nothing, where Python's stack has a gap")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Place:
     """Captured state: its path in messages, how it is read, and its present value.
 
@@ -83,40 +83,6 @@ class Super:
     first: Value
 
 
-@dataclass(eq=False, slots=True)
-class Frame:
-    """A function whose code is read: the possible values of its variables and results.
-
-    ``fn`` is the function where there is one; one that is made inside another has ``outer``.
-    """
-
-    code: types.CodeType
-    globals: dict[str, Any]
-    fn: Any = None
-    outer: Frame | None = None
-    variables: dict[str, Value] = field(default_factory=dict[str, Value])
-    returns: Value = NOTHING
-    readers: set[Frame] = field(default_factory=set["Frame"])
-    inner: list[Frame] = field(default_factory=list["Frame"])
-    walks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A function defined inside another one: its frame and the values of its defaults."""
-
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A step of a function, at which uses of arrays are recorded."""
-
-    frame: Frame
-    step: int
-    line: int
-
-
 def only(thing: Any) -> Value:
     """The value that is one thing."""
     return frozenset((thing,))
@@ -124,7 +90,22 @@ def only(thing: Any) -> Value:
 
 def union(values: Iterable[Value]) -> Value:
     """The union of several values."""
-    return NOTHING.union(*values)
+    found = [*values]
+    return found[0] if len(found) == 1 else NOTHING.union(*found)
+
+
+_CONSTANTS: weakref.WeakValueDictionary[Any, Place] = weakref.WeakValueDictionary()
+
+
+def constant(value: Any) -> Value:
+    """The place of a constant in the code, which is the same for all code that has it."""
+    if isinstance(value, tuple):
+        return only(Built(tuple(constant(v) for v in value)))  # pyright: ignore[reportUnknownVariableType]
+    key: Any = (type(value), repr(value))
+    place = _CONSTANTS.get(key)
+    if place is None:
+        _CONSTANTS[key] = place = Place("", Held(value), value, 0, True)
+    return only(place)
 
 
 def depth(thing: Any) -> int:
@@ -135,17 +116,16 @@ def depth(thing: Any) -> int:
     return 1 + max((depth(t) for part in parts for t in part), default=0) if parts else 0
 
 
+_CONTAINERS = frozenset((Built, Iter))
+
+
 def flat(value: Value) -> Value:
     """The things in a value, and those inside of containers that the function built."""
-    out: set[Any] = set()
-    for thing in value:
-        if isinstance(thing, Built):
-            out |= flat(union(thing.parts))
-        elif isinstance(thing, Iter):
-            out |= flat(thing.of)
-        else:
-            out.add(thing)
-    return frozenset(out)
+    if not _CONTAINERS.intersection(map(type, value)):
+        return value
+    built = [t for t in value if type(t) in _CONTAINERS]
+    inside = [flat(union(t.parts) if isinstance(t, Built) else t.of) for t in built]
+    return value.difference(built).union(*inside)
 
 
 _DEEP = 4
@@ -157,7 +137,9 @@ def widened(value: Value) -> Value:
 
     Walks of a function that builds in a loop, or calls itself, therefore end.
     """
-    built = [t for t in value if isinstance(t, Built | Iter)]
+    if not _CONTAINERS.intersection(map(type, value)):
+        return value
+    built = [t for t in value if isinstance(t, (Built, Iter))]
     if len(built) <= _WIDE and all(depth(t) <= _DEEP for t in built):
         return value
     inside = flat(frozenset(built))

@@ -17,7 +17,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from dlvm.base.errors import CallError, CompilerError, DlvmError, UserError
 from dlvm.base.handlers import raised_by_handler
-from dlvm.dsl.words.calling import BOUNDARIES, known_as, misfit, of_numpy, remedy, usage
+from dlvm.dsl.words.calling import (
+    BOUNDARIES,
+    known_as,
+    misfit,
+    of_attribute,
+    of_numpy,
+    remedy,
+    usage,
+)
 from dlvm.dsl.words.origins import (
     CALLER,
     caller_of_library,
@@ -54,6 +62,11 @@ def entry(fn: F) -> F:
     return fn
 
 
+def public_of(fn: Any) -> Callable[..., Any] | None:
+    """The function itself, if it is a public one of ours that a user stages as it is."""
+    return fn if getattr(fn, "__code__", None) in ENTRIES else None
+
+
 def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
     """Makes a public function, whose errors show the user's line and none of our frames."""
 
@@ -79,8 +92,8 @@ def faced(
 ) -> Exception:
     """The error that a user sees when a call of ``name`` raised ``error``.
 
-    ``fn`` is our function. It is None if the user called a staged function, and ``program`` is then
-    the program that ran.
+    ``fn`` is our function. It is None if the user called a staged function of their own;
+    ``program`` is the program that ran if the function is staged.
     """
     if _inside_another(sys._getframe(1).f_back):  # pyright: ignore[reportPrivateUsage]
         return error
@@ -95,7 +108,7 @@ def faced(
             return _told(wrong, name, None, args)
         innermost = _innermost(error)
         if innermost is not None and not is_ours(innermost):
-            return _of_the_user(of_numpy(error) or error)
+            return _of_the_user(of_numpy(error) or of_attribute(error) or error)
         if isinstance(error, DlvmError | ANYBODYS):
             return error
         if innermost is not None and innermost.f_code in BOUNDARIES:

@@ -10,7 +10,19 @@ import numpy as np
 from dlvm.base.errors import Origin, StagedAttributeError, StagedTypeError, TraceError, closest
 from dlvm.dsl.words.lines import Match, advised, assigned, joined
 from dlvm.dsl.words.names import lookup
-from dlvm.dsl.words.remedies import ADVICE, ARRAY, FLOAT, INDEX, INT, INTO, MASK, TEXT, TRUTH
+from dlvm.dsl.words.origins import calls_in_library
+from dlvm.dsl.words.remedies import (
+    ADVICE,
+    ARRAY,
+    CALLED,
+    FLOAT,
+    INDEX,
+    INT,
+    INTO,
+    MASK,
+    TEXT,
+    TRUTH,
+)
 from dlvm.ir import TensorType
 
 from .scopes import current, user_origin
@@ -47,6 +59,12 @@ def no_number(x: Tensor, what: str) -> TraceError:
     origin = user_origin()
     if not x.alive:
         return used_after(x)
+    if what == ARRAY and (call := _of_library()):
+        return TraceError(
+            f"{call[0]} can't be staged: it makes a NumPy array of {x.describe()}",
+            origin=origin,
+            remedy=call[1],
+        )
     found = advised(origin, what)
     said = f"become {what}"
     if found is not None and INTO in found.pattern.asked:
@@ -62,6 +80,15 @@ def no_number(x: Tensor, what: str) -> TraceError:
         origin=origin,
         remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
     )
+
+
+def _of_library() -> tuple[str, str] | None:
+    """The function of SciPy that the user called on staged values, and what to call instead."""
+    calls = [c for c in calls_in_library() if c.startswith("scipy.") and "._lib." not in c]
+    for name in (c.rpartition(".")[2] for c in calls):
+        if there := f"write dlvm.{name}" if lookup(name) else instead(name):
+            return f"scipy's {name}", there
+    return (f"scipy's {calls[0].rpartition('.')[2]}", CALLED) if calls else None
 
 
 def _as_static(x: Tensor) -> str:

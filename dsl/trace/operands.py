@@ -213,7 +213,7 @@ def common(kinds: tuple[Kind, ...]) -> DType:
     return known_dtype(found)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)  # np.int32(3), which has a type, equals 3, which has none
 def known_dtype(dtype: Any) -> DType:
     """The element type of a NumPy dtype, an IR name such as ``"f32"``, or a Python type."""
     if isinstance(dtype, DType):

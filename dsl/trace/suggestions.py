@@ -17,7 +17,7 @@ from dlvm.dsl.words.remedies import ADVICE, OURS
 
 from .scopes import user_origin
 
-ROOMS = ("nn", "linalg", "random", "tree")
+ROOMS = ("nn", "optim", "linalg", "random", "tree")
 """Modules of dlvm whose functions users look for in other modules."""
 
 

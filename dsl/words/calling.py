@@ -6,6 +6,7 @@ makes the error that the user sees instead.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +14,10 @@ from typing import Any
 
 from dlvm.base.errors import CallError, Origin, closest
 
+from .lines import advised
 from .names import lookup
-from .origins import origin_in, user_origin
-from .remedies import KEYWORDS
+from .origins import frames, origin_in, user_origin
+from .remedies import ATTRIBUTE, KEYWORDS
 
 # -- calls of ours ---------------------------------------------------------------------------------
 
@@ -36,12 +38,38 @@ def of_numpy(error: Exception) -> CallError | None:
     return wrong
 
 
+def of_attribute(error: Exception) -> CallError | None:
+    """The error for a call of what is a method in other libraries: ``x.size(0)``, ``x.ndim()``.
+
+    Python's own error does not say which attribute it is.
+    """
+    origin = origin_in(error.__traceback__)
+    if type(error) is not TypeError or origin is None or not _UNCALLED.fullmatch(str(error)):
+        return None
+    found = advised(origin, ATTRIBUTE)
+    if found is None or not _has_axes(found.target, error):
+        return None
+    said = f"{ast.unparse(found.node).rpartition('(')[0]} is no method"
+    wrong = CallError(said, origin=origin, remedy=f"write {found.remedy()}")
+    wrong.__cause__ = None  # it is the same error
+    return wrong
+
+
+_UNCALLED = re.compile(r"'.*' object is not callable")
+
+
+def _has_axes(name: str, error: Exception) -> bool:
+    """Whether a variable is an array, where the error was raised; True for an expression."""
+    frame = [*frames(error.__traceback__)][-1].tb_frame
+    return name not in frame.f_locals or hasattr(frame.f_locals[name], "shape")
+
+
 def known_as(fn: Callable[..., Any]) -> str:
     """The public name of a function, without ``dlvm.``."""
     module, name = fn.__module__, fn.__qualname__
     if name.endswith(".__call__"):
         return name.split(".")[-2].lower()  # an object that users call: a pullback
-    for part in ("linalg", "nn", "random", "testing", "tree"):
+    for part in ("linalg", "nn", "optim", "random", "testing", "tree"):
         if module.startswith(f"dlvm.{part}"):
             return f"{part}.{name}"
     return name.rpartition(".")[2]

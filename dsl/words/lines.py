@@ -87,7 +87,7 @@ class Match:
         """The remedy with the user's own names; ``more`` binds further letters and names."""
         if self.pattern.remedy in REWRITES:
             return self._rewritten() or ""
-        texts = {name: _Text(_written(x)) for name, x in self.bound.items()}
+        texts = {name: _Text(_written(x), _is_loose(x)) for name, x in self.bound.items()}
         if "args" in self.bound:
             texts["args"] = _Text(_written(_stacked(self.bound["args"])))
             texts["first"] = _Text(_written(self.bound["args"][:1]))
@@ -171,12 +171,27 @@ REWRITES: dict[str, Callable[[Match], str | None]] = {
 
 
 class _Text(str):
-    """A part of the user's code; the format ``:d`` writes functions of NumPy and ``math`` as
-    dlvm's.
+    """A part of the user's code. The format ``d`` writes functions of NumPy and ``math`` as
+    dlvm's, and ``p`` puts an operator in parentheses.
     """
 
+    def __new__(cls, text: str, loose: bool = False) -> _Text:
+        made = super().__new__(cls, text)
+        made.loose = loose
+        return made
+
+    loose: bool
+
     def __format__(self, spec: str) -> str:
-        return _ours(self) if spec == "d" else str(self)
+        text = _ours(self) if "d" in spec else str(self)
+        return f"({text})" if "p" in spec and self.loose else text
+
+
+def _is_loose(x: Any) -> bool:
+    """Whether what is written behind an expression would belong to its last operand only."""
+    return isinstance(
+        x, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Lambda
+    )
 
 
 def _ours(text: str) -> str:

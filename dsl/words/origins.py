@@ -79,6 +79,19 @@ def caller_of_library(error: UserError, origin: Origin | None) -> Origin | None:
     return None
 
 
+def calls_in_library() -> list[str]:
+    """The full names of the functions of libraries that run between the user's code and dlvm.
+
+    The one that the user called comes first; empty where the user's own code called dlvm.
+    """
+    frame, found = sys._getframe(1), list[str]()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and (is_internal(frame) or _is_library(frame.f_code.co_filename)):
+        if not is_internal(frame):
+            found.append(f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}")
+        frame = frame.f_back
+    return found[::-1]
+
+
 def line_of_user(error: Exception) -> Origin | None:
     """The user's line in which an error was raised; None if code of dlvm is between."""
     for at in reversed([*frames(error.__traceback__)]):

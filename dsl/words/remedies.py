@@ -46,6 +46,8 @@ OURS = {
     "cat": "concat",
     "unsqueeze": "expand_dims",
     "expit": "sigmoid",
+    **dict.fromkeys(("gammaln", "loggamma"), "lgamma"),
+    "psi": "digamma",
     "permute": "permute_dims",
     "view": "reshape",
     "clone": "copy",
@@ -171,6 +173,7 @@ KEYWORDS = {
 TRUTH, INDEX, ARRAY, TEXT = "a truth value", "an index or a size", "a NumPy array", "text"
 CHANGE, MASK, COUNT, INTO = "changed in place", "a mask", "a Python int", "into"
 FLOAT, INT, COMPLEX, ITEM = "float", "int", "complex", "a number"
+ATTRIBUTE = "a call of what is no method"
 NUMBERS = (FLOAT, INT, COMPLEX, ITEM, INDEX, COUNT, ARRAY)
 
 
@@ -181,7 +184,8 @@ class Pattern:
     ``asked`` is what Python asked of the staged value. In ``code`` a small letter matches any
     expression, ``F`` any function of dlvm, also by a name in ``OURS``, ``T`` any element type, and
     ``args`` all arguments; an index ``i`` is one that is computed. In
-    ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours, and a remedy
+    ``remedy`` ``{a:d}`` is that expression with functions of NumPy replaced by ours, ``{a:p}`` has
+    parentheses around an operator, and a remedy
     of one word, such as ``{left}``, is written by a function of ``branches``. ``within`` is the
     surrounding code: ``"loop"`` is ``while True``, ``"recursion"`` a function that calls itself.
     """
@@ -229,8 +233,16 @@ PATTERNS = (
     *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("max", "min")),
     *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("any", "all")),
     Pattern((TRUTH,), "sorted(args)", "dlvm.sort({first})"),
+    # attributes that are methods in other libraries
+    Pattern((ATTRIBUTE,), "a.size(i)", "{a:p}.shape[{i}]"),
+    Pattern((ATTRIBUTE,), "a.shape(i)", "{a:p}.shape[{i}]"),
+    Pattern((ATTRIBUTE,), "a.size()", "{a:p}.shape"),
+    *(
+        Pattern((ATTRIBUTE,), f"a.{name}()", f"{{a:p}}.{name}")
+        for name in ("shape", "ndim", "dtype", "itemsize", "nbytes", "mT")
+    ),
     # conversions
-    Pattern((INT,), "int(a)", "{a:d}.astype(int)"),
+    Pattern((INT,), "int(a)", "{a:dp}.astype(int)"),
     Pattern((FLOAT,), "float(a)", "{a:d}, without float(): it stays staged"),
     Pattern((COMPLEX,), "complex(a)", "{a:d}, without complex(): there are real numbers only"),
     Pattern((ITEM,), "a.item()", "{a:d}, without .item(): it stays staged"),
@@ -241,7 +253,7 @@ PATTERNS = (
     Pattern((COUNT,), "range(args)", "dlvm.fori_loop or dlvm.scan in the place of range"),
     Pattern((ARRAY,), "np.array(args)", "dlvm.stack([a, b]) for one array of several"),
     # functions of math and of generators
-    Pattern(NUMBERS, "math.pow(a, b)", "{a} ** {b}"),
+    Pattern(NUMBERS, "math.pow(a, b)", "{a:p} ** {b:p}"),
     Pattern((*NUMBERS, TRUTH), "math.F(args)", "dlvm.{F}({args:d})"),
     Pattern(NUMBERS, "map(math.F, a)", "dlvm.{F}({a:d})"),
     Pattern(
@@ -261,18 +273,18 @@ PATTERNS = (
     Pattern((INDEX, ARRAY), "np.F(args)[i]", "dlvm.{F}({args:d})[{i}]"),
     Pattern(NUMBERS, "np.r_[r]", "dlvm.concat({r:d})"),
     Pattern(NUMBERS, "np.c_[r]", "dlvm.column_stack([{r:d}]), the dlvm.concat of columns"),
-    Pattern(NUMBERS, "np.T(a)", "{a:d}.astype('{T}')"),
+    Pattern(NUMBERS, "np.T(a)", "{a:dp}.astype('{T}')"),
     Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
     Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
     # arrays that can't be changed, or whose size would not be known
-    Pattern((CHANGE,), "a += v", "{a} = {a} {op} {v}"),
+    Pattern((CHANGE,), "a += v", "{a} = {a} {op} {v:p}"),
     *(
-        Pattern((MASK,), f"{code}", f"{{a}}.{name}({{keys}}initial={{{least}}}, where={{m}})")
+        Pattern((MASK,), f"{code}", f"{{a:p}}.{name}({{keys}}initial={{{least}}}, where={{m}})")
         for name, least in (("max", "least"), ("min", "most"))
         for code in (f"a[m].{name}(args)", f"a[m].{name}()", f"np.{name}(a[m])")
     ),
-    Pattern((MASK,), "a[m].F(args)", "{a}.{F}({keys}where={m})"),
-    Pattern((MASK,), "a[m].F()", "{a}.{F}({keys}where={m})"),
+    Pattern((MASK,), "a[m].F(args)", "{a:p}.{F}({keys}where={m})"),
+    Pattern((MASK,), "a[m].F()", "{a:p}.{F}({keys}where={m})"),
     Pattern((MASK,), "np.F(a[m])", "dlvm.{F}({a}, {keys}where={m})"),
     Pattern((MASK,), "dlvm.F(a[m])", "dlvm.{F}({a}, {keys}where={m})"),
     Pattern((MASK,), "len(a[m])", "{m}.sum()"),

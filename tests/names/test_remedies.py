@@ -7,6 +7,7 @@ and its result is compared with what NumPy gives for the program that was meant.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +20,24 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 
-from .shown import remedies
+from . import typed_arrays, typed_calls, typed_flow
+from .shown import CODE, remedies
+from .typing_in import Script, X, ran, remedy_of, same
 
-X = np.array([3.0, 0.0, 2.0])
+SCRIPTS: tuple[Script, ...] = (
+    *(*typed_arrays.MAKES, *typed_arrays.PLACES, *typed_arrays.ORDERS, *typed_arrays.DRAWS),
+    *(*typed_flow.DERIVATIVES, *typed_flow.BRANCHES, *typed_flow.STATE),
+    *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS),
+)
 Y = np.array([10.0, 20.0, 30.0])
-SEEN = {"np": np, "dlvm": dlvm, "functools": functools, "Y": Y, "f": lambda a, b: a + b}
+SEEN = {
+    "np": np,
+    "math": math,
+    "dlvm": dlvm,
+    "functools": functools,
+    "Y": Y,
+    "f": lambda a, b: a + b,
+}
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,33 @@ TYPED = (
         "x = x[:, None]\n    return dlvm.nn.avg_pool({code}, 1)",
         X[None, :, None],
     ),
+    Typed("return x * x.size(0)", "return x * {code}", X * 3),
+    Typed("return (x + 1).size()", "return list({code})", [3]),
+    Typed("return x.ndim()", "return {code}", 1),
+    Typed("return int(x[0] + 1)", "return {code}", 4),
+    Typed("return math.pow(x[0] + 1, i)", "return {code}", 4.0),
+    Typed("return (x + 1)[x > 1].sum()", "return {code}", 7.0),
+    Typed("x *= i + 1\n    return x", "{code}\n    return x", X * 2),
     Typed("return x.astype(int) ** -1", "x = x + 1\n    return {code}", 1 / (X + 1)),
+    Typed(
+        "m = dlvm.optim.add_decayed_weights(0.5)\n    return m.update(x, m.init(x))[0]",
+        "m = dlvm.optim.add_decayed_weights(0.5)\n"
+        "    update, grads, state, params = m.update, x, m.init(x), x\n    return {code}[0]",
+        1.5 * X,
+    ),
+    Typed(
+        "m = dlvm.optim.sgd(0.5)\n    return m.update(x, None)[0]",
+        "m = dlvm.optim.sgd(0.5)\n"
+        "    update, grads, state, params = m.update, x, m.init(x), x\n    return {code}[0]",
+        -0.5 * X,
+    ),
+    Typed(
+        "m = dlvm.optim.lbfgs()\n    return m.update(x, m.init(x), x)[0]",
+        "m, loss_of = dlvm.optim.lbfgs(), lambda p: (p * p).sum()\n"
+        "    update, grads, state, params, loss = m.update, 2 * x, m.init(x), x, loss_of(x)\n"
+        "    return ({code}[0] * x).sum() < 0",
+        True,
+    ),
 )
 
 
@@ -145,6 +185,40 @@ def test_a_set_is_passed_as_the_array_that_its_message_shows():
     assert np.array_equal(dlvm.function(lambda x: x * 2)(array), [2.0, 4.0])
 
 
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+def test_a_function_of_scipy_is_told_by_the_name_of_ours(name: str):
+    theirs = getattr(pytest.importorskip("scipy.special"), name)
+    with pytest.raises(UserError) as caught:
+        dlvm.function(lambda x: theirs(x))(X)
+    assert f"scipy's {name} can't be staged" in str(caught.value)
+    ours = eval(code_of(str(caught.value)), {"dlvm": dlvm})
+    assert np.allclose(dlvm.function(ours)(X), theirs(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["expit", "gammaln", "psi", "erf"])
+def test_a_ufunc_of_scipy_is_ours_on_staged_values(name: str):
+    theirs = getattr(pytest.importorskip("scipy.special"), name)
+    assert np.allclose(dlvm.function(lambda x: theirs(x))(X + 1), theirs(X + 1), rtol=1e-14)
+
+
+def test_a_function_of_scipy_without_one_of_ours_is_called_outside():
+    theirs = pytest.importorskip("scipy.special").multigammaln
+    with pytest.raises(
+        UserError, match=r"multigammaln can't be staged(?s:.*)help: call it outside"
+    ):
+        dlvm.function(lambda x: theirs(x, 2))(X + 1)
+
+
+def test_a_number_of_the_user_that_is_called_keeps_the_error_of_python():
+    class Made:
+        size = 3
+
+    made = Made()
+    with pytest.raises(TypeError, match="not callable") as caught:
+        dlvm.function(lambda x: x * made.size(0))(X)  # type: ignore[operator]
+    assert not isinstance(caught.value, UserError)
+
+
 def test_a_staged_number_of_samples_is_made_static_as_its_message_says():
     def f(n: Any) -> Any:
         return dlvm.linspace(0, 1, n)
@@ -156,8 +230,16 @@ def test_a_staged_number_of_samples_is_made_static_as_its_message_says():
     assert np.array_equal(found, np.linspace(0, 1, 3))
 
 
+@pytest.mark.parametrize("case", SCRIPTS, ids=lambda c: c.wrong.splitlines()[-1][:70])
+def test_the_code_of_a_remedy_mends_a_script(case: Script):
+    mended = case.mended(remedy_of(case.wrong))
+    found, answer = ran(mended), ran(case.answer)
+    assert same(found, answer), f"{mended}\n{found}\n{answer}"
+
+
 def test_each_remedy_with_code_is_typed_in_or_listed():
     told = [m.partition("help: ")[2] for m in map(message, TYPED)]
+    told += [remedy_of(case.wrong) for case in SCRIPTS]
     listed = LISTED.read_text("utf8").splitlines()[HEADER:]
     found = sorted({r for r in remedies() if not _is_typed(r, told)})
     unknown = [r for r in found if r not in listed]
@@ -167,12 +249,15 @@ def test_each_remedy_with_code_is_typed_in_or_listed():
 
 
 def _is_typed(remedy: str, told: list[str]) -> bool:
-    """Whether a message of the table has the remedy, of which it has filled in the holes."""
-    forms = remedy.partition(": ")[2].split(" | ")
-    exact = (".+".join(map(re.escape, f.split("{}"))) for f in forms if re.search(r"\w", f))
-    return any(re.match(pattern, text) for pattern in exact for text in told)
+    """Whether messages of the tables have each form of the remedy that shows code.
+
+    The messages have filled in the holes of a form.
+    """
+    forms = [f for f in remedy.partition(": ")[2].split(" | ") if CODE.search(f)]
+    exact = [".+".join(map(re.escape, f.split("{}"))) for f in forms]
+    return all(any(re.match(pattern, text) for text in told) for pattern in exact)
 
 
 LISTED = Path(__file__).with_name("untyped.txt")
-HEADER = 3
+HEADER = 4
 """Lines of the list that say what it is."""

@@ -46,7 +46,7 @@ from dlvm.ops import (
 )
 
 from . import control_families as control_families
-from .dice import Dice
+from .dice import Dice, Seeded
 from .drafts import SIZES, Draft, moderate
 from .families import place, place_class
 
@@ -78,7 +78,7 @@ class Program:
 
 
 def random_program(
-    dice: Dice,
+    dice: Dice | int,
     classes: Collection[type[Op]] = TRACED,
     dtypes: Sequence[DType] = WEIGHTED,
     symbolic: bool = True,
@@ -89,9 +89,11 @@ def random_program(
 ) -> Program:
     """Some parameters, some operations of these classes, and one to three results.
 
-    With ``loss`` the only result is one scalar of the first dtype; ``sizes`` replaces the default
-    choice of small sizes. With ``donate`` some parameters may be overwritten.
+    ``dice`` makes the choices; an integer is the seed of one that does. With ``loss`` the only
+    result is one scalar of the first dtype; ``sizes`` replaces the default choice of small sizes.
+    With ``donate`` some parameters may be overwritten.
     """
+    dice = Seeded(dice) if isinstance(dice, int) else dice
     values = {s: dice.choose(sizes or SIZES) for s in SYMBOLS} if symbolic else {}
     drawn = [*sizes, *map(dims.symbol, values)] if sizes else sizes_with(values)
     limits: dict[str, Any] = {"largest": max(sizes), "most": 1 << 16} if sizes else {}

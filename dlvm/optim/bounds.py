@@ -1,0 +1,81 @@
+"""Limits on gradients: of each element, and of the norm of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.trees import flatten
+from dlvm.dsl.words.namespace import xp
+
+from .leaves import cast, each, element_type, number, quiet, root, same, scalar, wide
+
+
+class Stateless:
+    """A part that remembers nothing; its state is an empty tuple."""
+
+    @facing_users
+    def init(self, params: Any) -> Any:
+        """Nothing."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Clip(Stateless):
+    """Each element no less than ``-limit`` and no more than ``limit``."""
+
+    limit: Any
+
+    @facing_users
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Elements within the limits."""
+
+        def leaf(g: Any) -> tuple[Any]:
+            limit = scalar(self.limit, g)
+            return (xp.clip(g, -limit, limit),)
+
+        (clipped,) = each("update", leaf, gradients=updates)
+        return clipped, state
+
+
+@dataclass(frozen=True)
+class ClipByNorm(Stateless):
+    """All elements times one number, so that the norm of all leaves is at most ``limit``."""
+
+    limit: Any
+
+    @facing_users
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Updates of the same direction; a norm that is no number makes all of them NaN."""
+        norm = global_norm(updates)
+
+        def leaf(g: Any) -> tuple[Any]:
+            x = wide(g)
+            less = x / scalar(norm, x) * scalar(self.limit, x)
+            return (cast(xp.where(norm < number(self.limit), x, less), element_type(g)),)
+
+        (clipped,) = each("update", leaf, gradients=updates)
+        return clipped, state
+
+
+@facing_users
+def global_norm(updates: Any) -> Any:
+    """The square root of the sum of all squares of a tree; leaves of 16 bits are summed in f32."""
+    with quiet():
+        squares = [xp.sum(wide(x) * wide(x)) for x in flatten(updates)[0]]
+        return same(root(reduce(add, squares))) if squares else xp.zeros(())
+
+
+@facing_users
+def clip(max_delta: Any) -> Clip:
+    """Each element of the updates between ``-max_delta`` and ``max_delta``."""
+    return Clip(max_delta)
+
+
+@facing_users
+def clip_by_global_norm(max_norm: Any) -> ClipByNorm:
+    """Updates divided by what their norm is too large, if it is above ``max_norm``."""
+    return ClipByNorm(max_norm)

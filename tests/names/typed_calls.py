@@ -1,0 +1,231 @@
+"""Remedies of calls, options and arguments, each with a refused script and what mends it."""
+
+from __future__ import annotations
+
+from .typing_in import Script
+
+OPTIONS = (
+    Script("dlvm._nothing", r"(dir\(dlvm\))", "'sum' in {0}", "True"),
+    Script("dlvm.nn.nothing", r"(dir\(dlvm\.nn\)) lists the names", "'relu' in {0}", "True"),
+    Script("dlvm.nn._nothing", r"(dir\(dlvm\.nn\)) lists its", "'relu' in {0}", "True"),
+    Script(
+        "dlvm.function(lambda x: dlvm.sort(x * 2) + x, memory=1)(np.arange(99.0))",
+        "raise (memory=)",
+        "dlvm.function(lambda x: dlvm.sort(x * 2) + x, {0}10_000)(np.arange(99.0))",
+        "3 * np.arange(99.0)",
+    ),
+    Script(
+        "dlvm.function(lambda x: x, memory='5 apples')",
+        "write (memory=.*?) [(]",
+        "dlvm.function(lambda x: x, {0})(X)",
+        "X",
+    ),
+    Script(
+        "dlvm.function(lambda x: x, target='mars')",
+        "write (.*)",
+        "dlvm.function(lambda x: x, {0})(X)",
+        "X",
+    ),
+    Script(
+        "dlvm.function(lambda x: x, debug=5)",
+        "such as (.*)",
+        "dlvm.function(lambda x: x, {0})(X)",
+        "X",
+    ),
+    Script(
+        "from dlvm.target import Target\nTarget.cuda('sm_1')",
+        "as in target='cuda:(.*)'",
+        "from dlvm.target import Target\nTarget.cuda('{0}').cpu",
+        "'sm_90a'",
+    ),
+    Script(
+        "from dlvm.cli.inputs import sizes_of\nsizes_of(['B'])",
+        "write --size (.*)",
+        "from dlvm.cli.inputs import sizes_of\nsizes_of(['{0}'])['B']",
+        "64",
+    ),
+    Script(
+        "from dlvm.cli.naming import arguments_of\narguments_of(['f32['])",
+        r"such as (f32\[64,784\]), .* or (a number)",
+        "from dlvm.cli.naming import arguments_of\nstr(arguments_of(['{0}']).given[0].type)",
+        "'f32[64,784]'",
+    ),
+    Script(
+        "import inspect\nfrom dlvm.testing import strategies\n"
+        "kept = sys.modules.get('hypothesis')\nsys.modules['hypothesis'] = None\n"
+        "try:\n    exec(inspect.getsource(strategies), {'__name__': 'again'})\n"
+        "finally:\n    sys.modules['hypothesis'] = kept\n0",
+        r"(dlvm\.testing\.random_program\(seed\))",
+        "seed = 3\nlen({0}.run()) > 0",
+        "True",
+    ),
+    Script(
+        "from dlvm.ir import Module\nModule([1])",
+        r"(dlvm\.parse) makes .* and (dlvm\.trace) of",
+        "text = str({1}(lambda x: x + x, X))\nstr({0}(text)) == text",
+        "True",
+    ),
+    Script(
+        "dlvm.function(lambda x: x * 2, dynamic={'x': 'N'})(M)",
+        "(dynamic=.*) fits",
+        "dlvm.function(lambda x: x * 2, {0})(M)",
+        "M * 2",
+    ),
+    Script(
+        "dlvm.function(lambda x: x[7] + dlvm.zeros(x.shape[0] - 5), dynamic={'x': 'N'})(X)",
+        r"(x\[5:\])",
+        "dlvm.function(lambda x: {0}, dynamic={'x': 'N'})(X)",
+        "X[5:]",
+    ),
+    Script(
+        "def kept(x):\n    return x * 2\nf = dlvm.function(kept)\nf.explain(X)",
+        r"call (kept) with .* write kept(\.explain\(\))",
+        "def kept(x):\n    return x * 2\nf = dlvm.function(kept)\ny = f(X)\n"
+        "[y, 'kept' in str(f{1})]",
+        "[X * 2, True]",
+    ),
+    Script(
+        "dlvm.function(lambda x: x + 1).compile(X).scheduled(3)",
+        r"what (\.text\('schedule'\))",
+        "c = dlvm.function(lambda x: x + 1).compile(X)\nc.scheduled(c{0})(X)",
+        "X + 1",
+    ),
+    Script(
+        "c = dlvm.function(lambda x: x + 1).compile(X)\n"
+        "c.scheduled(c.text('schedule').replace('@', '@no_'))",
+        r"what (\.text\('schedule'\))",
+        "c = dlvm.function(lambda x: x + 1).compile(X)\nc.scheduled(c{0})(X)",
+        "X + 1",
+    ),
+    Script(
+        "c = dlvm.function(lambda x: (x + 1).sum()).compile(X)\n"
+        "c.scheduled(c.text('schedule') + '  unroll %nothing factor=3\\n')",
+        r"what (\.text\('schedule'\))",
+        "c = dlvm.function(lambda x: (x + 1).sum()).compile(X)\nc.scheduled(c{0})(X)",
+        "X.sum() + 3",
+    ),
+    Script(
+        "from dlvm.opt import pipelines\npipelines.insert(len, after='simplify')",
+        r"@(dlvm\.passes\.function_pass)",
+        "from dlvm.opt import pipelines\n"
+        "@{0}\ndef typed_in(fn):\n    return fn\n"
+        "pipelines.insert(typed_in, after='simplify')\n"
+        "y = dlvm.function(lambda x: x * 3)(X)\npipelines.remove(typed_in)\ny",
+        "X * 3",
+    ),
+    Script(
+        "from dlvm.opt import pipelines\n"
+        "@dlvm.passes.function_pass\ndef nowhere(fn):\n    return fn\n"
+        "try:\n    pipelines.insert(nowhere)\nfinally:\n"
+        "    pipelines.insert(nowhere, after='simplify')\n    pipelines.remove(nowhere)\n0",
+        r"write (insert\(.*\))",
+        "from dlvm.opt.pipelines import insert, remove\n"
+        "@dlvm.passes.function_pass\ndef nowhere(fn):\n    return fn\n"
+        "{0}\ny = dlvm.function(lambda x: x * 4)(X)\nremove(nowhere)\ny",
+        "X * 4",
+    ),
+    Script(
+        "from dlvm.opt.pipelines import insert, remove\n"
+        "@dlvm.passes.function_pass\ndef twice(fn):\n    return fn\n"
+        "insert(twice, after='simplify')\n"
+        "try:\n    insert(twice, after='simplify')\nfinally:\n    remove(twice)\n0",
+        r"(remove\(.*\)) first",
+        "from dlvm.opt.pipelines import insert, remove\n"
+        "@dlvm.passes.function_pass\ndef twice(fn):\n    return fn\n"
+        "insert(twice, after='simplify')\n{0}\ndlvm.function(lambda x: x * 5)(X)",
+        "X * 5",
+    ),
+)
+"""Options, tools and passes."""
+
+ARGUMENTS = (
+    Script(
+        "dlvm.function(lambda xs: dlvm.sin(xs))([1.0, 2.0])",
+        r"pass (np\.asarray\(xs\))",
+        "xs = [1.0, 2.0]\ndlvm.function(lambda xs: dlvm.sin(xs))({0})",
+        "np.sin([1.0, 2.0])",
+    ),
+    Script(
+        "dlvm.function(lambda xs: xs * 2.0)([1.0, 2.0])",
+        r"pass (np\.asarray\(xs\))",
+        "xs = [1.0, 2.0]\ndlvm.function(lambda xs: xs * 2.0)({0})",
+        "[2.0, 4.0]",
+    ),
+    Script(
+        "dlvm.function(lambda xs: xs)([[1.0, 2.0], [3.0, 4.0]])",
+        r"pass (np\.asarray\(xs\))",
+        "xs = [[1.0, 2.0], [3.0, 4.0]]\ndlvm.function(lambda xs: xs)({0})",
+        "[[1.0, 2.0], [3.0, 4.0]]",
+    ),
+    Script(
+        "dlvm.function(lambda x: dlvm.sin([x[0] + 1, x[1]]))(X)",
+        r"(dlvm\.stack\(\[a, b\]\)) or (dlvm\.concat\(\[a, b\]\))",
+        "def f(x):\n    a, b = x, x + 1\n    return dlvm.sin({0}), dlvm.sin({1})\n"
+        "dlvm.function(f)(X)",
+        "[np.sin([X, X + 1]), np.sin([*X, *(X + 1)])]",
+    ),
+    Script(
+        "dlvm.function(lambda x: x)(np.ma.masked_less(X, 1))",
+        r"pass (x\.data) and (~x\.mask), and give (where=)",
+        "x = np.ma.masked_less(X, 1)\ndlvm.function(lambda x, kept: x.sum({2}kept))({0}, {1})",
+        "np.ma.masked_less(X, 1).sum()",
+    ),
+    Script(
+        "dlvm.function(lambda x: x * x)(M[:, 1:].view(np.matrix))",
+        r"pass (np\.asarray\(x\)), and write (@)",
+        "x = M[:, 1:].view(np.matrix)\ndlvm.function(lambda x: x {1} x)({0})",
+        "M[:, 1:] @ M[:, 1:]",
+    ),
+    Script(
+        "dlvm.function(lambda x: x)({1: object()})",
+        r"(static=\('x',\))",
+        "dlvm.function(lambda x, y: y * len(x), {0})('ab', X)",
+        "X * 2",
+    ),
+    Script(
+        "dlvm.function(lambda x: x * 2)({2.0, 1.0})",
+        r"pass (np\.asarray\(sorted\(x\)\))",
+        "x = {2.0, 1.0}\ndlvm.function(lambda x: x * 2)({0})",
+        "[2.0, 4.0]",
+    ),
+    Script(
+        "dlvm.trace(lambda x: x.sum(), dlvm.spec('f64[A+B]'))",
+        r"such as (f32\[A\])",
+        "t = dlvm.trace(lambda x, a: x.sum(), dlvm.spec('f64[A+B]'), dlvm.spec('{0}'))\n"
+        "'f64[A+B], %a: f32[A]' in str(t)",
+        "True",
+    ),
+    Script(
+        "dlvm.function(lambda x: x * 2)(dlvm.spec('f64[3]'))",
+        r"in (f\.compile) and (dlvm\.trace)",
+        "f = dlvm.function(lambda x: x * 2)\n"
+        "[{0}(dlvm.spec('f64[3]'))(X), 'f64[3]' in str({1}(f, dlvm.spec('f64[3]')))]",
+        "[X * 2, True]",
+    ),
+    Script(
+        "dlvm.function(lambda x: x.shap)(X)",
+        "mean '(.*)'",
+        "dlvm.function(lambda x: x.{0})(X)",
+        "(3,)",
+    ),
+    Script("dlvm.function(lambda x: x.qqqq)(X)", r"(dir\(dlvm\))", "'sin' in {0}", "True"),
+    Script(
+        "dlvm.function(lambda x: x.__complex_steps__())(X)",
+        r"(dir\(dlvm\))",
+        "'sin' in {0}",
+        "True",
+    ),
+    Script(
+        "dlvm.nn.cross_entropy(M, np.eye(3)[:2])",
+        r"rows: (dlvm\.argmax\(labels, axis\))",
+        "labels, axis = np.eye(3)[:2], -1\ndlvm.nn.cross_entropy(M, {0})",
+        "[np.log(np.exp(r).sum()) - r[i] for i, r in enumerate(M)]",
+    ),
+    Script(
+        "dlvm.nn.cross_entropy(M, np.array([0.0, 1.0]))",
+        r"with (dlvm\.astype.*)",
+        "labels = np.array([0.0, 1.0])\ndlvm.nn.cross_entropy(M, {0})",
+        "[np.log(np.exp(r).sum()) - r[i] for i, r in enumerate(M)]",
+    ),
+)
+"""Arguments of staged functions and of losses."""
