@@ -1,4 +1,4 @@
-"""Parts of neural networks: activations, probabilities and losses, on staged and plain arrays."""
+"""Parts of neural networks, on staged and plain arrays: activations, convolutions, losses."""
 
 from dlvm.dsl.trace.suggestions import reader
 
@@ -18,12 +18,17 @@ from .activations import (
     softplus,
     softsign,
 )
+from .convolution import conv, conv_transpose
 from .losses import cross_entropy
 from .normalised import log_softmax, one_hot, softmax
+from .pooling import avg_pool, max_pool
 
 swish = silu
 
 __all__ = [
+    "avg_pool",
+    "conv",
+    "conv_transpose",
     "cross_entropy",
     "elu",
     "gelu",
@@ -33,6 +38,7 @@ __all__ = [
     "leaky_relu",
     "log_sigmoid",
     "log_softmax",
+    "max_pool",
     "one_hot",
     "relu",
     "relu6",

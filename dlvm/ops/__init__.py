@@ -13,6 +13,7 @@ from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
+from .arrays.patches import Patches, Unpatch
 from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
     CumulativeLogSumExp,
@@ -184,6 +185,7 @@ __all__ = [
     "Or",
     "Ordering",
     "Pad",
+    "Patches",
     "Permute",
     "Polygamma",
     "Pop",
@@ -225,6 +227,7 @@ __all__ = [
     "Tanh",
     "Tap",
     "Trunc",
+    "Unpatch",
     "Update",
     "While",
     "Xor",

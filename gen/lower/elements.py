@@ -28,11 +28,13 @@ from dlvm.ops import (
     Iota,
     Matmul,
     Pad,
+    Patches,
     Permute,
     Reduction,
     Reshape,
     Running,
     Slice,
+    Unpatch,
     Update,
 )
 from dlvm.ops.arrays.indexing import Indexed
@@ -156,6 +158,10 @@ class Pull:
                 return _same(x, At(tuple(b + i * s for b, i, s in moved), where))
             case Diagonal(x):
                 return _same(x, At((*index, index[-1]), where))
+            case Patches():
+                return _same(value.x, At(_tapped(value, index), where))
+            case Unpatch():
+                return self._unpatch(value, at)
             case Pad():
                 return self._pad(value, at)
             case Concat():
@@ -223,6 +229,21 @@ class Pull:
         y = yield op.y, At(tuple(index), guarded(at.where, *inside))
         return (self.words.select(self.nest.inside(inside), y, x),)
 
+    def _unpatch(self, op: Unpatch, at: At) -> Rule:
+        """The window that has its tap at this place, if one of the positions does."""
+        index, taps = list(at.index), at.index[op.type.rank - len(op.axes) :]
+        conditions: list[Dim] = []
+        for axis, tap, step, dilation in zip(op.axes, taps, op.steps, op.dilations, strict=True):
+            ahead = index[axis] - tap * dilation
+            index[axis] = floordiv(ahead, step)
+            conditions += (ahead, (op.x.shape[axis] - 1) * step - ahead, -mod(ahead, step))
+        inside = self._open(*conditions)
+        zero = self.words.constant(0, op.dtype)
+        if inside is None:
+            return (zero,)
+        x = yield op.x, At(tuple(index), guarded(at.where, *inside))
+        return (self.words.select(self.nest.inside(inside), x, zero) if inside else x,)
+
     def _open(self, *conditions: Dim) -> Where | None:
         """Those of the conditions that may or may not hold here; none where one never does."""
         if any(self.nest.holds(-1 - d) for d in conditions):
@@ -289,3 +310,14 @@ def _same(x: Value, at: At) -> Rule:
     """A movement: the element is one of the operand's."""
     found = yield x, at
     return (found,)
+
+
+def _tapped(op: Patches, index: Index) -> Index:
+    """Where an element of a window lies: as far from the window's position as its tap says."""
+    rank = op.x.type.rank
+    out = list(index[:rank])
+    for axis, tap, step, dilation in zip(
+        op.axes, index[rank:], op.steps, op.dilations, strict=True
+    ):
+        out[axis] = out[axis] * step + tap * dilation
+    return tuple(out)

@@ -22,12 +22,14 @@ from dlvm.ops import (
     Iota,
     Matmul,
     Pad,
+    Patches,
     Permute,
     Reshape,
     Scatter,
     SearchSorted,
     Slice,
     Structured,
+    Unpatch,
     Update,
 )
 from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
@@ -37,7 +39,7 @@ from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
 Scattering = Scatter | Update
-Joining = Elementwise | Reduction | Running | Gather | Concat | Pad
+Joining = Elementwise | Reduction | Running | Gather | Concat | Pad | Unpatch
 OperandPosition = tuple[Op, int]
 Key = Value | Group
 
@@ -100,7 +102,7 @@ class Partition:
         match op:
             case Constant():
                 repeatable = op.value.size == 1
-            case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal():
+            case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
                 repeatable = True
             case Reshape():
                 repeatable = not leaves
@@ -321,7 +323,7 @@ def _preference(group: Group) -> tuple[bool, int]:
 
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
-    return isinstance(op, Broadcast | Permute | Slice | Diagonal)
+    return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
 
 
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:

@@ -41,6 +41,14 @@ LEAVES: dict[str, Leaf] = {
     "concat": ("f64[N,2] f64[N,M]", lambda a, b: ops.Concat((a * a, b * b, a), 1)),
     "pad": ("f64[N,M]", lambda a: ops.Pad(a * a, (1, N), (0, 2))),
     "diagonal": ("f64[M,N,N]", lambda a: ops.Diagonal(a * a)),
+    "patches": (
+        "f64[N+3,7]",
+        lambda a: ops.Patches(a * a, (0, 1), (2, 3), (1, 2), (2, 1)),
+    ),
+    "unpatch": (
+        "f64[N,3,2,3]",
+        lambda a: ops.Unpatch(a * a, (0, 1), (N + 1, 8), (1, 2), (1, 1)),
+    ),
     "sum": ("f64[N,M]", lambda a: ops.Sum(a * a, (0,))),
     "max": ("f64[N,M]", lambda a: ops.Max(a * a, (1,))),
     "min": ("f64[N,M]", lambda a: ops.Min(a * a, (1,))),

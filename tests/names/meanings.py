@@ -11,6 +11,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
+from tests import windows_by_loops
+
 Call = Callable[..., Any]
 
 
@@ -182,6 +184,10 @@ def _gelu(x: Any, approximate: bool = True) -> Any:
     return x * _sigmoid(inner)
 
 
+def _transposed(x: Any, w: Any, transpose_kernel: bool = True, **options: Any) -> Any:
+    return windows_by_loops.conv_transpose(x, w, **options)
+
+
 def _relu6(x: Any) -> Any:
     return np.minimum(np.maximum(x, 0), 6)
 
@@ -252,6 +258,10 @@ MEANINGS: dict[str, Call] = {
     "clip": lambda x, min=None, max=None: np.clip(x, min, max),
     "tap": lambda x, name: x,
     "take": lambda x, i, axis=None, mode="raise": np.take(x, i, axis, mode=mode),
+    "nn.conv": windows_by_loops.conv,
+    "nn.conv_transpose": _transposed,
+    "nn.max_pool": windows_by_loops.max_pool,
+    "nn.avg_pool": windows_by_loops.avg_pool,
     "nn.relu": lambda x: np.maximum(x, 0),
     "nn.relu6": _relu6,
     "nn.leaky_relu": lambda x, slope=0.01: np.where(x < 0, x * slope, x),

@@ -191,7 +191,7 @@ TABLE: dict[str, list[Entry]] = {
     **dict.fromkeys(("tril", "triu"), [of(X), of(X, 1), of(T, -1)]),
     "diagflat": [of(V), of(X, 1)],
     "insert": [of(V, 1, U[:1]), of(X, 1, V[:4], 0)],
-    "sliding_window_view": [of(V, 3), of(X, 2, 1)],
+    "sliding_window_view": [of(V, 3), of(X, 2, 1), of(X, (2, 2), (1, 0))],
     # places
     "ravel_multi_index": [of((LABELS, LABELS), (4, 4))],
     "unravel_index": [of(LABELS, (2, 3))],
@@ -236,6 +236,16 @@ TABLE: dict[str, list[Entry]] = {
             "hard_silu",
         ]
     },
+    "nn.conv": [
+        of(drawn(2, 5, 2), drawn(3, 2, 2)),
+        of(drawn(1, 4, 5, 2), drawn(2, 2, 1, 2), stride=2, padding=1, groups=2),
+        of(drawn(1, 2, 5), drawn(2, 2, 2), dilation=2, layout="channels_first"),
+    ],
+    "nn.conv_transpose": [
+        of(drawn(2, 3, 2), drawn(3, 2, 2), stride=2, padding=1, transpose_kernel=True),
+    ],
+    "nn.max_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 5, 2), 3, 2, ((1, 1), (0, 1)))],
+    "nn.avg_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 4, 2), 3, 2, "SAME", False)],
     "nn.gelu": [of(X), of(X, approximate=False)],
     **{f"nn.{n}": [of(X), of(X, 0), of(V)] for n in ("softmax", "log_softmax")},
     "nn.cross_entropy": [of(X, LABELS), of(X, counted(4, below=3), 0)],
@@ -320,6 +330,7 @@ FINITE = {
     "linalg.matrix_power": "the order in which operands are multiplied says what infinities give",
     "einsum": "the order in which three operands are multiplied says what infinities give",
     "linalg.multi_dot": "the order in which operands are multiplied says what infinities give",
+    "nn.conv_transpose": "infinite weights meet the zeros between elements, which is NaN",
 }
 """Functions whose values at infinities are not determined, and why."""
 

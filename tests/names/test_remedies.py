@@ -91,6 +91,25 @@ TYPED = (
     Typed("return dlvm.linalg.matrix_norm(x)", "return {code}(x)", np.linalg.norm(X)),
     Typed("return dlvm.bincount(x)", "return dlvm.bincount({code}, length=4)", [1, 0, 1, 1]),
     Typed("return dlvm.split(x, 2)", "return {code}(x, 2)[0]", X[:2]),
+    *(
+        Typed(
+            f"return dlvm.nn.{call}, {wrong})",
+            f"return dlvm.nn.{call}, {{code}})",
+            X[None, :, None],
+        )
+        for call in ("max_pool(x[None, :, None], 1", "conv(x[None, :, None], dlvm.ones((1, 1, 1))")
+        for wrong in ("padding='SOME'", "padding=-2", "layout='NCHW'")
+    ),
+    Typed(
+        "return dlvm.nn.conv(x[None, :, None], dlvm.ones((1, 1, 1)), groups=0)",
+        "return dlvm.nn.conv(x[None, :, None], dlvm.ones((1, 1, 1)), {code})",
+        X[None, :, None],
+    ),
+    Typed(
+        "x = x[:, None]\n    return dlvm.nn.avg_pool(x, 1)",
+        "x = x[:, None]\n    return dlvm.nn.avg_pool({code}, 1)",
+        X[None, :, None],
+    ),
     Typed("return x * x.size(0)", "return x * {code}", X * 3),
     Typed("return (x + 1).size()", "return list({code})", [3]),
     Typed("return x.ndim()", "return {code}", 1),
@@ -139,7 +158,7 @@ def code_of(message: str) -> str:
     code = re.sub(r"^(write|pass|call|give finite numbers:|[a-z ]+ first:) (return )?", "", remedy)
     code = re.sub(r"^flatten and convert it: ", "", code)
     return re.split(
-        r" instead of |, without |, with | for (one array|the order)| takes | makes ", code
+        r" instead of |, without |, with | for (one array|the order|a batch)| takes | makes ", code
     )[0]
 
 

@@ -45,6 +45,7 @@ from dlvm.ops import (
     Maximum,
     Movement,
     Pad,
+    Patches,
     Permute,
     Reduction,
     Reshape,
@@ -54,6 +55,7 @@ from dlvm.ops import (
     Select,
     Slice,
     Sort,
+    Unpatch,
     Update,
 )
 from dlvm.ops import Less as Less
@@ -275,6 +277,25 @@ def _pad(d: Draft, cls: type[Pad]) -> Op | None:
     low, high = (tuple(d.choose((0, 1, d.choose(d.sizes))) for _ in x.shape) for _ in range(2))
     grown = tuple(a + n + b for a, n, b in zip(low, x.shape, high, strict=True))
     return cls(x, low, high) if d.small(grown) else None
+
+
+@places(Patches)
+def _patches(d: Draft, cls: type[Patches]) -> Op | None:
+    x = d.value(rank=1)
+    axes = d.subset(range(x.type.rank))
+    sizes = tuple(d.choose((0, 1, 2, x.shape[a])) for a in axes)
+    steps, dilations = (tuple(d.integer(1, 2) for _ in axes) for _ in range(2))
+    found = d.attempt(lambda: cls(x, axes, sizes, steps, dilations))
+    return found or cls(x, axes, (0,) * len(axes), (1,) * len(axes), (1,) * len(axes))
+
+
+@places(Unpatch)
+def _unpatch(d: Draft, cls: type[Unpatch]) -> Op | None:
+    x = d.value(rank=1)
+    axis, dilation = d.integer(0, x.type.rank - 1), d.integer(1, 2)
+    taps = d.like(x.type.with_shape((*x.shape, d.integer(1, 3))))
+    extent = x.shape[axis] + (taps.shape[-1] - 1) * dilation
+    return d.attempt(lambda: cls(taps, (axis,), (extent,), (1,), (dilation,)))
 
 
 @places(Diagonal)

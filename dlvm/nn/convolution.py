@@ -1,0 +1,252 @@
+"""Convolutions over one to three spatial axes, as products over sliding windows.
+
+The windows of the images become the rows of one matrix, the weights its other factor; with
+groups there is such a product for each. Derivatives are those of windows and products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dlvm.base.errors import ArgumentError, ShapeError
+from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.trace.operands import shape_of, shown_shape, staged
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.words.namespace import xp
+from dlvm.ir import Dim
+from dlvm.ir.dims import product
+
+from .spatial import LAYOUTS, Pair, must_fit, numbers, padded, paddings, span, whole, wrong_padding
+
+AXES = "DHW"
+REVERSED = ("SAME", "VALID")
+
+
+@exported("nn.conv")
+def conv(
+    x: Any,
+    w: Any,
+    stride: Any = 1,
+    padding: Any = "SAME",
+    dilation: Any = 1,
+    input_dilation: Any = 1,
+    groups: int = 1,
+    layout: Any = "channels_last",
+) -> Any:
+    """Each window of the images ``x``, times the weights ``w``, summed: ``lax``'s convolution.
+
+    ``y[n, q, o] = sum over p, c of x[n, q*stride + p*dilation, c] * w[p, c, o]`` over 1 to 3
+    spatial axes. As in all libraries for networks the window is not flipped.
+
+    - By default channels come last: ``x`` is ``(batch, *space, in)``, ``w`` is ``(*window,
+      in // groups, out)`` and the result ``(batch, *space, out)``. ``layout="channels_first"`` is
+      PyTorch's: ``(batch, in, *space)``, ``(out, in // groups, *window)``. A triple names the axes
+      of all three as in JAX: ``("NHWC", "HWIO", "NCHW")``.
+    - ``stride``, ``dilation`` (of the window: ``rhs_dilation``) and ``input_dilation`` (zeros
+      between the elements of ``x``: ``lhs_dilation``) are one number or one for each axis.
+    - ``padding`` is ``"SAME"``, ``"SAME_LOWER"``, ``"VALID"``, a number, or a number or a pair
+      ``(before, behind)`` for each axis; negative ones cut off.
+    - ``groups`` (``feature_group_count``) divides the channels: each part of the results sees its
+      part of ``x``. As many groups as channels are a depthwise convolution.
+    """
+    x, w = staged(x), staged(w)
+    orders = _orders("conv", layout, x, w)
+    x, w = _turned(x, orders[0]), _turned(w, orders[1])
+    count = x.ndim - 2
+    _check("conv", x, w, groups)
+    steps = numbers("conv", "stride", stride, count)
+    dilations = numbers("conv", "dilation", dilation, count)
+    inner = numbers("conv", "input_dilation", input_dilation, count)
+    spans = tuple(span(n, d) for n, d in zip(w.type.shape[:count], dilations, strict=True))
+    extents = tuple(_dilated(n, d) for n, d in zip(x.type.shape[1:-1], inner, strict=True))
+    pairs = paddings("conv", padding, extents, spans, steps)
+    must_fit("conv", extents, pairs, spans, steps)
+    found = _products(_opened(x, inner, pairs), w, steps, dilations, groups)
+    return _turned_back(found, orders[2])
+
+
+@exported("nn.conv_transpose")
+def conv_transpose(
+    x: Any,
+    w: Any,
+    stride: Any = 1,
+    padding: Any = "SAME",
+    dilation: Any = 1,
+    output_padding: Any = 0,
+    groups: int = 1,
+    layout: Any = "channels_last",
+    transpose_kernel: bool = False,
+) -> Any:
+    """A convolution that steps by ``1/stride``: it makes images larger where ``conv`` shrinks them.
+
+    ``stride - 1`` zeros stand between the elements of ``x``, over which ``w``, of the shape that
+    ``conv`` wants, slides by 1. ``"SAME"`` gives ``size * stride`` places along an axis and
+    ``"VALID"`` all that a window reaches, as in ``lax.conv_transpose``. A number or a pair is, as
+    in PyTorch, the padding of the ``conv`` whose shapes are reversed: ``(size - 1) * stride +
+    dilation * (window - 1) + 1 - before - behind + output_padding``.
+
+    With ``transpose_kernel`` it is the transpose of ``conv(_, w)`` for numbered padding, and so
+    the gradient of that: ``w`` is that convolution's, ``(*window, out // groups, in)``, flipped
+    here. With ``layout="channels_first"`` this is ``torch.nn.functional.conv_transpose1d`` to 3d.
+    """
+    x, w = staged(x), staged(w)
+    orders = _orders("conv_transpose", layout, x, w)
+    x, w = _turned(x, orders[0]), _turned(w, orders[1])
+    count = x.ndim - 2
+    if transpose_kernel:
+        w = _flipped(w, count, groups)
+    _check("conv_transpose", x, w, groups)
+    steps = numbers("conv_transpose", "stride", stride, count)
+    dilations = numbers("conv_transpose", "dilation", dilation, count)
+    more = numbers("conv_transpose", "output_padding", output_padding, count, 0)
+    spans = tuple(span(n, d) for n, d in zip(w.type.shape[:count], dilations, strict=True))
+    pairs = _reversed_padding(padding, spans, steps, more)
+    extents = tuple(_dilated(n, s) for n, s in zip(x.type.shape[1:-1], steps, strict=True))
+    must_fit("conv_transpose", extents, pairs, spans, (1,) * count)
+    found = _products(_opened(x, steps, pairs), w, (1,) * count, dilations, groups)
+    return _turned_back(found, orders[2])
+
+
+def _reversed_padding(
+    padding: Any, spans: tuple[Any, ...], steps: tuple[int, ...], more: tuple[int, ...]
+) -> tuple[Pair, ...]:
+    """What surrounds the dilated images."""
+    if isinstance(padding, str):
+        if padding not in REVERSED:
+            raise wrong_padding("conv_transpose", padding, len(spans), REVERSED)
+        rows = zip(spans, steps, more, strict=True)
+        return tuple(_reversed(padding, *row) for row in rows)
+    cut = paddings("conv_transpose", padding, spans, spans, steps)
+    around = zip(spans, cut, more, strict=True)
+    return tuple((k - 1 - low, k - 1 - high + m) for k, (low, high), m in around)
+
+
+def _reversed(padding: str, covered: int, step: int, more: int) -> Pair:
+    if padding == "VALID":
+        return covered - 1, max(step, covered) - 1 + more
+    total = covered + step - 2
+    before = covered - 1 if step > covered - 1 else math.ceil(total / 2)
+    return before, total - before + more
+
+
+def _flipped(w: Any, count: int, groups: int) -> Any:
+    """The weights of the transposed map: flipped in space, inputs and outputs exchanged."""
+    w = xp.flip(w, axis=tuple(range(count)))
+    window, (inside, out) = w.type.shape[:count], w.type.shape[count:]
+    if not whole(groups) or groups < 1 or not isinstance(out, int) or out % groups:
+        return xp.swapaxes(w, count, count + 1)  # which is refused as it is
+    parts = xp.reshape(w, (*window, inside, groups, out // groups))
+    parts = xp.permute_dims(parts, (*range(count), count + 2, count + 1, count))
+    return xp.reshape(parts, (*window, out // groups, groups * inside))
+
+
+# -- layouts ------------------------------------------------------------------------------------
+
+
+def _orders(name: str, layout: Any, x: Any, w: Any) -> tuple[tuple[int, ...], ...]:
+    """Where batch, space and channels are in the images, the weights and the result."""
+    found: Any = layout
+    rank, ranks = x.ndim, {x.ndim, w.ndim}
+    if ranks - {3, 4, 5} or len(ranks) > 1:
+        raise ShapeError(
+            f"{name}: expected images and weights of 3, 4 or 5 axes, as many of each, found "
+            f"{shown_shape(shape_of(x))} and {shown_shape(shape_of(w))}",
+            origin=user_origin(),
+            remedy="write x[None] for a batch of one",
+        )
+    space = AXES[5 - rank :]
+    if found in LAYOUTS:
+        last = found == "channels_last"
+        names = (f"N{space}C", f"{space}IO") if last else (f"NC{space}", f"OI{space}")
+        found = (*names, names[0])
+    wanted = (f"N{space}C", f"{space}IO", f"N{space}C")
+    if not isinstance(layout, str | tuple) or [*map(_letters, found)] != [*map(_letters, wanted)]:
+        raise ArgumentError(
+            f"{name}: expected layout 'channels_last', 'channels_first' or orders of the letters "
+            f"{wanted}, found {layout!r}",
+            origin=user_origin(),
+            remedy="write layout='channels_last'",
+        )
+    pairs = zip(found, wanted, strict=True)
+    return tuple(tuple(given.index(a) for a in letters) for given, letters in pairs)
+
+
+def _letters(order: Any) -> list[str]:
+    return sorted(order) if isinstance(order, str) else []
+
+
+def _turned(x: Any, order: tuple[int, ...]) -> Any:
+    """Channels last."""
+    return x if order == tuple(range(len(order))) else xp.permute_dims(x, order)
+
+
+def _turned_back(x: Any, order: tuple[int, ...]) -> Any:
+    return _turned(x, tuple(order.index(a) for a in range(len(order))))
+
+
+# -- the product --------------------------------------------------------------------------------
+
+
+def _check(name: str, x: Any, w: Any, groups: Any) -> None:
+    """The weights take the channels that there are, in equal groups."""
+    inside, taken, out = x.type.shape[-1], w.type.shape[-2], w.type.shape[-1]
+    if not whole(groups) or groups < 1:
+        raise ArgumentError(
+            f"{name}: expected groups of 1 or more, found {groups!r}",
+            origin=user_origin(),
+            remedy="write groups=1",
+        )
+    if inside != taken * groups or (groups > 1 and (not whole(out) or out % groups)):
+        raise ShapeError(
+            f"{name}: {inside} channels in {groups} groups need weights that take {groups} times "
+            f"fewer and give a multiple of {groups}, found weights from {taken} to {out}",
+            origin=user_origin(),
+            remedy="weights have the shape (*window, in // groups, out), or state another layout",
+            sides=(inside, taken * groups),
+        )
+
+
+def _dilated(extent: Dim, dilation: int) -> Dim:
+    """How many places an axis has with zeros between its elements."""
+    return extent if extent == 0 else (extent - 1) * dilation + 1
+
+
+def _opened(x: Any, inner: tuple[int, ...], pairs: tuple[Pair, ...]) -> Any:
+    """The images with zeros between their elements, and around them."""
+    for axis, dilation in enumerate(inner, 1):
+        size = x.type.shape[axis]
+        if dilation > 1 and size != 0:
+            apart = [(0, 0)] * (x.ndim + 1)
+            apart[axis + 1] = (0, dilation - 1)
+            wide = xp.pad(xp.expand_dims(x, axis + 1), apart)
+            x = xp.reshape(wide, (*x.type.shape[:axis], size * dilation, *x.type.shape[axis + 1 :]))
+            x = x[(slice(None),) * axis + (slice(0, _dilated(size, dilation)),)]
+    return padded(x, tuple(range(1, x.ndim - 1)), pairs)
+
+
+def _products(x: Any, w: Any, steps: Any, dilations: Any, groups: int) -> Any:
+    """The windows of the images times the weights."""
+    count = x.ndim - 2
+    window, (inside, out) = w.type.shape[:count], w.type.shape[count:]
+    axes, taps = tuple(range(1, count + 1)), product((*window, inside))
+    if groups > 1:
+        x = xp.reshape(x, (*x.type.shape[:-1], groups, inside))
+    rows = xp.sliding_window_view(x, window, axes, stride=steps, dilation=dilations)
+    places = rows.type.shape[: count + 1]
+    windows = tuple(range(rows.ndim - count, rows.ndim))
+    if groups == 1:
+        rows = xp.permute_dims(rows, (0, *axes, *windows, count + 1))
+        found = xp.matmul(xp.reshape(rows, (product(places), taps)), xp.reshape(w, (taps, out)))
+        return xp.reshape(found, (*places, out))
+    rows = xp.permute_dims(rows, (count + 1, 0, *axes, *windows, count + 2))
+    rows = xp.reshape(rows, (groups, product(places), taps))
+    found = xp.matmul(rows, _by_group(w, groups, taps))
+    found = xp.reshape(found, (groups, *places, out // groups))
+    return xp.reshape(xp.moveaxis(found, 0, -2), (*places, out))
+
+
+def _by_group(w: Any, groups: int, taps: Dim) -> Any:
+    """The weights of each group as a matrix."""
+    parts = xp.reshape(w, (taps, groups, w.type.shape[-1] // groups))
+    return xp.permute_dims(parts, (1, 0, 2))
