@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dlvm import testing as testing
     from dlvm import tree as tree
     from dlvm.data import batches
-    from dlvm.dsl.call.shapes import eval_shape
+    from dlvm.dsl.call.abstract import eval_shape
     from dlvm.dsl.derive.custom import custom_jvp, custom_vjp
     from dlvm.dsl.derive.derivatives import (
         checkpoint,
@@ -122,7 +122,7 @@ LATER = {
     "tree": (),
     "data": ("batches",),
     "files": ("load", "save"),
-    "dsl.call.shapes": ("eval_shape",),
+    "dsl.call.abstract": ("eval_shape",),
     "dsl.flow.associative": ("associative_scan",),
     "dsl.flow.control": ("cond", "switch"),
     "dsl.derive.custom": ("custom_jvp", "custom_vjp"),

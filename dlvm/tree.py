@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 Path = tuple[Any, ...]
-NOTHING: Any = object()
 
 flatten = facing_users(forms.flatten)
 structure = facing_users(forms.structure)
@@ -84,10 +83,10 @@ def leaves_with_path(tree: Any) -> list[tuple[Path, Any]]:
 
 
 @facing_users
-def reduce(fn: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOTHING) -> Any:
+def reduce(fn: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> Any:
     """``fn`` of what it returned before and the next leaf, from ``initializer`` or the first on."""
     found = forms.flatten(tree)[0]
-    if initializer is not NOTHING:
+    if initializer is not ...:
         found = [initializer, *found]
     if not found:
         raise ArgumentError(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from .typing_in import Script
 
-SAVED = (
-    "import tempfile\npath = tempfile.mkdtemp() + '/a.safetensors'\ndlvm.save(path, {'a': X})\n"
-)
+SAVED = "import tempfile\npath = tempfile.mkdtemp() + '/a.safetensors'\ndlvm.save(path, {'a': X})\n"
 
 BATCHES = (
     Script(
