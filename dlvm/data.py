@@ -32,7 +32,7 @@ LONGEST = 60.0
 Make = Callable[[], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Batches:
     """Batches as an iterable with a length; each iteration begins at batch ``start``."""
 
@@ -49,6 +49,9 @@ class Batches:
 
     def __len__(self) -> int:
         return self.total - self.start
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} batches of {self.size} of {self.rows} rows>"
 
     def __iter__(self) -> Iterator[Any]:
         """The batches from ``start`` on."""

@@ -62,6 +62,17 @@ def test_a_run_resumes_at_any_batch():
         assert len(rest) == len(whole) - start and firsts(rest) == whole[start:]
 
 
+def test_a_column_major_mapping_is_not_read_as_a_whole(tmp_path):
+    np.save(tmp_path / "x.npy", np.asfortranarray(np.arange(6.0).reshape(3, 2)))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    (leaf,) = dlvm.batches(mapped, 2).leaves
+    assert np.shares_memory(leaf, mapped)
+
+
+def test_batches_say_what_they_are():
+    assert repr(dlvm.batches(rows(10), 4, start=1)) == "<2 batches of 4 of 10 rows>"
+
+
 def test_batches_are_copies():
     data = rows(4)
     for b in dlvm.batches(data, 2):

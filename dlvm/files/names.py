@@ -1,8 +1,13 @@
-"""The name of each leaf of a tree in a file: its path with dots, such as ``blocks.0.qkv``."""
+"""What things are called: a file by its path, and a leaf in it by its place in the tree.
+
+The name of a leaf is its path in the tree with dots, such as ``blocks.0.qkv``.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from typing import Any
 
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.scopes import user_origin
@@ -28,6 +33,18 @@ def names_of(what: str, spec: Spec, tree: str) -> list[str]:
                 remedy="rename a key of the dict: a name in a file is the keys with dots between",
             )
     return found
+
+
+def path_of(what: str, path: Any, usage: str) -> str:
+    """A path as text; what is no path is an error, such as a tree that is given first."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise ArgumentError(
+            f"{what}: expected a path, found {path!r:.40} of type {type(path).__name__}",
+            origin=user_origin(),
+            remedy=f"write {usage}",
+        ) from None
 
 
 def _is_text(name: str) -> bool:

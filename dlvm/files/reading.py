@@ -23,7 +23,7 @@ from dlvm.dsl.trace.specs import WEAK, given, known_type
 from dlvm.dsl.trace.trees import flatten, labels, unflatten
 from dlvm.ir import BOOL, NUMBERS, Array
 
-from .names import RESERVED, names_of
+from .names import RESERVED, names_of, path_of
 
 START = 8
 """Bytes before the header, which say how long it is."""
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str], like: Any = None) -> Any:
     the file does not change. It must not be written in place meanwhile; ``dlvm.save`` puts a new
     file in its place, which does no harm.
     """
-    file = os.fspath(path)
+    file = path_of("load", path, "dlvm.load(path, like=tree)")
     found = _arrays(file)
     return found if like is None else _in_place_of(like, found, file)
 

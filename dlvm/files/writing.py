@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dlvm.base.errors import NumberOutOfRange
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import type_of, user_origin
@@ -22,7 +24,7 @@ from dlvm.dsl.trace.specs import concrete
 from dlvm.dsl.trace.trees import flatten, labels
 from dlvm.ir import I64, Array
 
-from .names import names_of
+from .names import names_of, path_of
 
 ABANDONED = 3600.0
 """Seconds without a write after which the folder of an unfinished save has no owner any more."""
@@ -36,12 +38,12 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     bits; a Python number becomes an array without axes; None and configuration are left out. A save
     that is killed at any moment leaves the file that was there before.
     """
+    file = path_of("save", path, "dlvm.save(path, tree)")
     written, spec = flatten(tree)
     names = names_of("save", spec, "tree")
     pairs = zip(written, labels(spec, "tree"), strict=True)
     arrays = {n: _array(x, label) for n, (x, label) in zip(names, pairs, strict=True)}
-    target = Path(os.path.realpath(os.fspath(path)))
-    _write(target, arrays)
+    _write(Path(os.path.realpath(file)), arrays)
 
 
 def _array(leaf: Any, label: str) -> Array:
@@ -54,7 +56,7 @@ def _array(leaf: Any, label: str) -> Array:
         )
     array = concrete("save", leaf, label)
     type_of(array, label)
-    return array
+    return np.asarray(array, order="C")
 
 
 def _write(target: Path, arrays: dict[str, Array]) -> None:
@@ -81,7 +83,7 @@ def _write(target: Path, arrays: dict[str, Array]) -> None:
 
 
 def _prefix(target: Path) -> str:
-    return f".{target.name[:100]}.saving-"
+    return f".{target.name[:50]}.saving-"
 
 
 def _to_disk(path: Path) -> None:

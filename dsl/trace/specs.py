@@ -117,7 +117,7 @@ def concrete(what: str, leaf: Any, label: str) -> Array:
             remedy=f"call dlvm.{what} on the results of a call, outside of staged functions",
         )
     try:
-        return np.asarray(given(leaf, label), order="C")
+        return np.asarray(given(leaf, label))
     except TraceError as error:
         error.message = f"{what}: {error.message}"
         error.remedy = "give a tree of arrays and numbers; None stands for nothing"

@@ -171,6 +171,27 @@ def test_a_leaf_that_differs_is_named(like, said: str, tmp_path: Path):
         dlvm.load(tmp_path / "m", like=like)
 
 
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (
+            lambda: dlvm.save({"a": 1}, "model"),
+            "save: expected a path, found .* of type dict",
+        ),
+        (lambda: dlvm.load(None), "load: expected a path, found None"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_path_is_told(call, said: str):
+    with pytest.raises(UserError, match=said):
+        call()
+
+
+def test_a_path_may_be_bytes_and_its_name_long(tmp_path: Path):
+    path = os.fsencode(tmp_path / ("é" * 120))
+    dlvm.save(path, {"a": 1})
+    assert dlvm.load(path)["a"] == 1
+
+
 def test_files_that_are_not_there_raise_python_s_errors(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         dlvm.load(tmp_path / "none")

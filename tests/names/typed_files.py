@@ -29,6 +29,12 @@ BATCHES = (
 
 FILES = (
     Script(
+        "tree = {'a': X}\ndlvm.save(tree, 'a.safetensors')",
+        "write (.*)",
+        "import tempfile\npath, tree = tempfile.mkdtemp() + '/a', {'a': X}\n{0}\ndlvm.load(path)['a']",
+        "X",
+    ),
+    Script(
         f"{SAVED}dlvm.load(path, like={{'a': np.ones(3, np.float32)}})",
         r"(dlvm\.load\(path\))",
         f"{SAVED}{{0}}['a'].astype(np.float32)",
