@@ -31,7 +31,8 @@ FILES = (
     Script(
         "tree = {'a': X}\ndlvm.save(tree, 'a.safetensors')",
         "write (.*)",
-        "import tempfile\npath, tree = tempfile.mkdtemp() + '/a', {'a': X}\n{0}\ndlvm.load(path)['a']",
+        "import tempfile\npath, tree = tempfile.mkdtemp() + '/a', {'a': X}\n"
+        "{0}\ndlvm.load(path)['a']",
         "X",
     ),
     Script(
