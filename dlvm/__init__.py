@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
+    from dlvm.data import batches
     from dlvm.dsl.arrays.assumptions import assume
+    from dlvm.dsl.call.abstract import eval_shape
     from dlvm.dsl.derive.custom import custom_jvp, custom_vjp
     from dlvm.dsl.derive.derivatives import (
         checkpoint,
@@ -52,8 +54,10 @@ if TYPE_CHECKING:
     from dlvm.dsl.derive.linear import linearize, vjp
     from dlvm.dsl.derive.long_scans import checkpoint_scan
     from dlvm.dsl.derive.mapping import map
+    from dlvm.dsl.flow.associative import associative_scan
     from dlvm.dsl.flow.control import cond, switch
     from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
+    from dlvm.files import load, save
 
 parse = facing_users(_parse)
 check_interpreter()
@@ -69,7 +73,9 @@ __all__ = [
     "Module",
     "TraceWarning",
     "UserError",
+    "associative_scan",
     "assume",
+    "batches",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_scan",
@@ -77,6 +83,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug",
+    "eval_shape",
     "fori_loop",
     "function",
     "grad",
@@ -85,12 +92,14 @@ __all__ = [
     "jvp",
     "linalg",
     "linearize",
+    "load",
     "map",
     "nn",
     "ops",
     "optim",
     "parse",
     "random",
+    "save",
     "save_names",
     "scan",
     "spec",
@@ -114,6 +123,10 @@ LATER = {
     "testing": (),
     "tree": (),
     "dsl.arrays.assumptions": ("assume",),
+    "data": ("batches",),
+    "files": ("load", "save"),
+    "dsl.call.abstract": ("eval_shape",),
+    "dsl.flow.associative": ("associative_scan",),
     "dsl.flow.control": ("cond", "switch"),
     "dsl.derive.custom": ("custom_jvp", "custom_vjp"),
     "dsl.derive.derivatives": (

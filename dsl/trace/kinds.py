@@ -191,7 +191,7 @@ NAMED = {
 }
 """Kinds by name, of parameters whose annotation does not say one; None is allowed if it is the
 default."""
-TREES = frozenset(("checkpoint_name", "stop_gradient", "tap", "print"))
+TREES = frozenset(("batches", "checkpoint_name", "stop_gradient", "tap", "print"))
 """Functions whose arguments are trees of arrays."""
 
 

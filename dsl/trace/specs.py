@@ -11,12 +11,13 @@ import numpy as np
 
 from dlvm.base.errors import CallError, IRError, NumberOutOfRange, ShapeError, TraceError, UserError
 from dlvm.dsl.words.calling import BOUNDARIES, unfit
-from dlvm.ir import BOOL, DTYPES, F64, I64, Array, TensorType, dtype_of
+from dlvm.ir import BOOL, DTYPES, F64, I64, Array, Dim, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
 
 from .facing import facing_users
 from .scopes import is_array, ordinary, origin_in, type_of, user_origin
 from .sizes import bare
+from .tensor import Tensor
 from .trees import Spec as Tree
 from .trees import labels, paths
 
@@ -30,6 +31,16 @@ class Spec:
 
     def __init__(self, t: TensorType) -> None:
         self.type = t
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The sizes along the axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's element type."""
+        return self.type.dtype.numpy
 
     def __repr__(self) -> str:
         return f"spec({str(self.type)!r})"
@@ -94,6 +105,23 @@ def given(leaf: Any, label: str) -> Any:
             if isinstance(leaf, set | frozenset)
             else f"pass arrays, or make it part of the code: static=({name!r},)",
         ) from None
+
+
+def concrete(what: str, leaf: Any, label: str) -> Array:
+    """A leaf of a tree as a NumPy array, for a function that does not run in staged functions."""
+    if isinstance(leaf, Tensor | Spec):
+        kind = "staged value" if isinstance(leaf, Tensor) else "spec"
+        raise TraceError(
+            f"{what}: {label} is a {kind} of type {leaf.type}, whose elements are not known",
+            origin=user_origin(),
+            remedy=f"call dlvm.{what} on the results of a call, outside of staged functions",
+        )
+    try:
+        return np.asarray(given(leaf, label))
+    except TraceError as error:
+        error.message = f"{what}: {error.message}"
+        error.remedy = "give a tree of arrays and numbers; None stands for nothing"
+        raise
 
 
 def known_type(leaf: Any, label: str) -> TensorType:

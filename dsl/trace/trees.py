@@ -7,6 +7,7 @@ met. Every leaf has a path, from which its parameter in IR text and its label in
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,14 @@ def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return unflatten(spec, [_mapped(fn, xs) for xs in zip(leaves, *others, strict=True)])
 
 
+def map_with_keys(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """The same for a function whose first argument is the path of the leaves."""
+    leaves, spec = flatten_with_none(tree)
+    others = [_same(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
+    rows = zip(keys(spec), zip(leaves, *others, strict=True), strict=True)
+    return unflatten(spec, [_mapped(functools.partial(fn, path), xs) for path, xs in rows])
+
+
 def _mapped(fn: Callable[..., Any], xs: tuple[Any, ...]) -> Any:
     if all(x is not None for x in xs):
         return fn(*xs)
@@ -137,6 +146,14 @@ def labels(spec: Spec, name: str) -> list[str]:
     import optree
 
     return [accessor.codify(name) for accessor in optree.treespec_accessors(spec)]
+
+
+def keys(spec: Spec) -> list[tuple[Any, ...]]:
+    """The path of each leaf: keys of dicts, positions, and names of fields."""
+    import optree
+
+    every = optree.treespec_accessors(spec)
+    return [tuple(getattr(e, "field", e.entry) for e in accessor) for accessor in every]
 
 
 def paths(spec: Spec, name: str) -> list[str]:

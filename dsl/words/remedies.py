@@ -43,6 +43,16 @@ OURS = {
     "tree_leaves": "tree.leaves",
     "tree_flatten": "tree.flatten",
     "tree_unflatten": "tree.unflatten",
+    "tree_reduce": "tree.reduce",
+    "tree_structure": "tree.structure",
+    **dict.fromkeys(("tree_map_with_path", "tree.tree_map_with_path"), "tree.map_with_path"),
+    **dict.fromkeys(
+        ("tree_leaves_with_path", "tree.tree_leaves_with_path"), "tree.leaves_with_path"
+    ),
+    "ravel_pytree": "tree.ravel",
+    "save_file": "save",
+    "load_file": "load",
+    "DataLoader": "batches",
     "cat": "concat",
     "unsqueeze": "expand_dims",
     "expit": "sigmoid",
@@ -127,7 +137,6 @@ ADVICE = {
     "at": "write x = x.at[i].set(v)",
     "outer": "broadcast: the function of x[:, None] and y[None, :]",
     **dict.fromkeys(("reduce", "accumulate", "reduceat"), "write a loop: dlvm.scan"),
-    "tree.reduce": "write functools.reduce(f, dlvm.tree.leaves(tree))",
     # options of NumPy's functions
     "where=": "choose afterwards: dlvm.where(mask, result, otherwise)",
     "dtype=": "convert the operands: x.astype(dtype)",

@@ -400,7 +400,7 @@ def test_rules_are_listed_explained_and_checked(run, capsys):
     assert "no rule" in capsys.readouterr().err
 
 
-def test_show_prints_laws_and_properties(run, tmp_path: Path):
+def test_show_prints_laws_and_properties(run, tmp_path):
     file = tmp_path / "model.py"
     file.write_text(
         "import dlvm\n\n\n@dlvm.function\ndef f(a, b, v):\n    return (a @ b) @ v, (a @ a.T).T\n"

@@ -20,7 +20,7 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 
-from . import typed_arrays, typed_calls, typed_flow
+from . import typed_arrays, typed_calls, typed_files, typed_flow
 from .shown import CODE, remedies
 from .typing_in import Script, X, ran, remedy_of, same
 
@@ -28,6 +28,7 @@ SCRIPTS: tuple[Script, ...] = (
     *(*typed_arrays.MAKES, *typed_arrays.PLACES, *typed_arrays.ORDERS, *typed_arrays.DRAWS),
     *(*typed_flow.DERIVATIVES, *typed_flow.BRANCHES, *typed_flow.STATE),
     *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS),
+    *(*typed_files.BATCHES, *typed_files.FILES, *typed_files.TREES),
 )
 Y = np.array([10.0, 20.0, 30.0])
 SEEN = {
@@ -68,8 +69,8 @@ TYPED = (
     Typed("return x.sum(dim=0)", "return x.sum({code}0)", 5.0),
     Typed("return dlvm.sum(x, dim=0)", "return dlvm.sum(x, {code}0)", 5.0),
     Typed(
-        "tree = [x, x]\n    return dlvm.tree.reduce(f, tree)",
-        "tree = [x, x]\n    return {code}",
+        "tree = [x, x]\n    return dlvm.tree_reduce(f, tree)",
+        "tree = [x, x]\n    return {code}(f, tree)",
         X + X,
     ),
     Typed(

@@ -20,6 +20,9 @@ OF_NO_KIND = {
         ("kind", "order", "optimize", "sorter"), "NumPy's; anything but None is refused"
     ),
     **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "leaves", "primals"), "any tree"),
+    **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
+    "initializer": "whatever a function of the user's takes",
+    "path": "text, bytes or an object with a path, which is asked for it",
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
     "args": "whatever a function of the user's takes",
     "dynamic": "a tree of truths",

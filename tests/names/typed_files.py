@@ -1,0 +1,83 @@
+"""Remedies of batches, files and trees, each with a refused script and what mends it."""
+
+from __future__ import annotations
+
+from .typing_in import Script
+
+SAVED = "import tempfile\npath = tempfile.mkdtemp() + '/a.safetensors'\ndlvm.save(path, {'a': X})\n"
+
+BATCHES = (
+    Script(
+        "dlvm.batches(X, 5, last='drop')",
+        "or (last=.*)",
+        "len(dlvm.batches(X, 5, {0}))",
+        "1",
+    ),
+    Script(
+        "dlvm.batches(X, 2, last='all')",
+        "give (last=.*?) for",
+        "len(dlvm.batches(X, 2, {0}))",
+        "2",
+    ),
+    Script(
+        "rows = [1.0, 2.0, 3.0]\ndlvm.batches(rows, 2)",
+        r"(np\.asarray\(rows\))",
+        "rows = [1.0, 2.0, 3.0]\nlen(dlvm.batches({0}, 2))",
+        "2",
+    ),
+)
+
+FILES = (
+    Script(
+        "tree = {'a': X}\ndlvm.save(tree, 'a.safetensors')",
+        "write (.*)",
+        "import tempfile\npath, tree = tempfile.mkdtemp() + '/a', {'a': X}\n"
+        "{0}\ndlvm.load(path)['a']",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, like={{'a': np.ones(3, np.float32)}})",
+        r"(dlvm\.load\(path\))",
+        f"{SAVED}{{0}}['a'].astype(np.float32)",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, like={{'b': X}})",
+        r"(dlvm\.load\(path\))",
+        f"{SAVED}dlvm.load(path, like={{0}})['a']",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, like={{}})",
+        r"(dlvm\.load\(path\))",
+        f"{SAVED}{{0}}['a']",
+        "X",
+    ),
+)
+
+TREES = (
+    Script(
+        "vector, back = dlvm.tree.ravel((X,))\nvector = vector.astype(np.float32)\nback(vector)",
+        "vector: (.*)",
+        "vector, back = dlvm.tree.ravel((X,))\nback({0})[0]",
+        "X",
+    ),
+    Script(
+        "dlvm.tree.reduce(np.add, [])",
+        r"(dlvm\.tree\.reduce.*)",
+        "f, tree = np.add, []\n{0}",
+        "0",
+    ),
+    Script(
+        "dlvm.associative_scan(lambda a, b: a + b > 4, X)",
+        "returns: (.*)",
+        "def f(a, b):\n    result = a + b > 4\n    return {0}\ndlvm.associative_scan(f, X)",
+        "[3.0, 0.0, 0.0]",
+    ),
+    Script(
+        "dlvm.function(lambda x: dlvm.associative_scan(dlvm.add, x), dynamic=True)(X)",
+        r"write (dlvm\.scan)",
+        "dlvm.function(lambda x: {0}(lambda c, a: (c + a, c + a), 0.0, x)[1], dynamic=True)(X)",
+        "np.cumsum(X)",
+    ),
+)
