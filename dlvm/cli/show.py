@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _laws(module: Module) -> int:
     """Prints each law that is applied, and the assumptions that would save more."""
-    from dlvm.opt.laws.telling import applied_laws, helpful_assumptions
+    from dlvm.opt.telling import applied_laws, helpful_assumptions
 
     for applied in applied_laws(module):
         print(applied)

@@ -63,7 +63,7 @@ class Explanation:
             )
         from dlvm.opt.kernels.borders import borders
         from dlvm.opt.laws.licensing import fast_laws
-        from dlvm.opt.laws.telling import applied_laws, helpful_assumptions
+        from dlvm.opt.telling import applied_laws, helpful_assumptions
 
         traces = [s.program.trace for s in made]
         return Explanation(
