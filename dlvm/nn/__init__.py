@@ -1,7 +1,8 @@
-"""Parts of neural networks: activations, probabilities and losses, on staged and plain arrays."""
+"""Parts of neural networks: layers, activations, probabilities and losses."""
 
 from dlvm.dsl.trace.suggestions import reader
 
+from . import initializers as initializers
 from .activations import (
     elu,
     gelu,
@@ -18,24 +19,68 @@ from .activations import (
     softplus,
     softsign,
 )
+from .attention import dot_product_attention, multi_head_attention, rotary
+from .dense import dense, embedding
+from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
+from .dropout import dropout
+from .layers import BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, RMSNorm
 from .losses import cross_entropy
+from .networks import MLP, Lambda, MultiHeadAttention, Sequential
 from .normalised import log_softmax, one_hot, softmax
+from .norms import batch_norm, group_norm, layer_norm, rms_norm
+from .recurrent import gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
+from .recurrent_layers import GRU, LSTM, RNN
 
 swish = silu
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "MLP",
+    "RNN",
+    "BatchNorm",
+    "Dropout",
+    "Embedding",
+    "GroupNorm",
+    "Lambda",
+    "LayerNorm",
+    "Linear",
+    "MultiHeadAttention",
+    "RMSNorm",
+    "Sequential",
+    "batch_norm",
+    "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "dense",
+    "dot_product_attention",
+    "dropout",
     "elu",
+    "embedding",
     "gelu",
+    "group_norm",
+    "gru",
+    "gru_cell",
     "hard_sigmoid",
     "hard_silu",
     "hard_tanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "log_sigmoid",
     "log_softmax",
+    "lstm",
+    "lstm_cell",
+    "mse_loss",
+    "multi_head_attention",
     "one_hot",
     "relu",
     "relu6",
+    "rms_norm",
+    "rnn",
+    "rnn_cell",
+    "rotary",
     "selu",
     "sigmoid",
     "silu",

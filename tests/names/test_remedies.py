@@ -20,14 +20,14 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 
-from . import typed_arrays, typed_calls, typed_flow
+from . import typed_arrays, typed_calls, typed_flow, typed_layers
 from .shown import CODE, remedies
 from .typing_in import Script, X, ran, remedy_of, same
 
 SCRIPTS: tuple[Script, ...] = (
     *(*typed_arrays.MAKES, *typed_arrays.PLACES, *typed_arrays.ORDERS, *typed_arrays.DRAWS),
     *(*typed_flow.DERIVATIVES, *typed_flow.BRANCHES, *typed_flow.STATE),
-    *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS),
+    *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS, *typed_layers.LAYERS),
 )
 Y = np.array([10.0, 20.0, 30.0])
 SEEN = {
