@@ -49,12 +49,19 @@ def dot_product_attention(
     q = xp.reshape(q, (*mine[:2], shared, mine[2] // shared, mine[3]))  # BTKGH
     scores = xp.einsum("btkgh,bskh->bkgts", q, k)
     scores = xp.reshape(scores, (mine[0], mine[2], mine[1], theirs[1]))
-    scores = scores * (1 / math.sqrt(mine[3]) if scale is None else scale)
+    scores = scores * (_usual_scale(mine[3], kind.compute) if scale is None else scale)
     scores = scores if bias is None else scores + wide(bias, kind)
     scores = _hidden(scores, _seen(mask, mine[1], theirs[1], is_causal), kind.compute)
     weights = xp.reshape(softmax(scores), (mine[0], shared, mine[2] // shared, mine[1], theirs[1]))
     found = xp.einsum("bkgts,bskh->btkgh", weights, v)
     return xp.astype(xp.reshape(found, (*shape[:-1], shape_of(plain(value))[-1])), kind)
+
+
+def _usual_scale(size: Dim, kind: DType) -> Any:
+    """``1 / sqrt(size)``, where the size may be known in the call only."""
+    if isinstance(size, int):
+        return 1 / math.sqrt(max(size, 1))
+    return xp.astype(xp.divide(1.0, xp.sqrt(size)), kind)
 
 
 def _with_examples(x: Any) -> Any:

@@ -15,7 +15,7 @@ from dlvm.dsl.words.namespace import xp
 def dropout(key: Any, x: Any, rate: Any, training: bool = True) -> Any:
     """``x / (1 - rate)``, but 0 at random places with a probability of ``rate``; else ``x``.
 
-    The places are those of ``flax.nnx.Dropout`` for the same key.
+    The places that are kept are ``jax.random.bernoulli(key, 1 - rate, x.shape)`` in f32.
     """
     if isinstance(rate, int | float) and not 0 <= rate <= 1:
         raise UserError(

@@ -29,6 +29,32 @@ def test_a_position_that_sees_nothing_has_a_finite_result_and_finite_slopes():
         assert all(np.isfinite(g).all() for g in grads)
 
 
+@pytest.mark.parametrize("b, t, s, h", [(0, 2, 2, 2), (2, 0, 2, 2), (2, 2, 0, 2), (1, 2, 2, 0)])
+def test_attention_to_nothing_is_nothing(b: int, t: int, s: int, h: int):
+    given = normal(b, t, 2, h), normal(b, s, 2, h), normal(b, s, 2, 3)
+    with pytest.raises(ShapeError, match="found"):
+        nn.dot_product_attention(given[0], normal(b, s + 1, 2, h), given[2])
+    run = dlvm.function(lambda q, k, v: nn.dot_product_attention(q, k, v, is_causal=True))
+    found = run(*given)
+    assert found.shape == (b, t, 2, 3) and np.isfinite(found).all()
+    grads = dlvm.grad(lambda *a: run(*a).sum(), wrt=(0, 1, 2))(*given)
+    assert all(np.isfinite(g).all() for g in grads)
+
+
+def test_the_size_of_heads_may_be_open():
+    run = dlvm.function(nn.dot_product_attention)
+    program = run.compile(*[dlvm.spec("f32[B,T,N,H]")] * 3)
+    x = normal(2, 3, 2, 4).astype("f4")
+    np.testing.assert_allclose(program(x, x, x), nn.dot_product_attention(x, x, x), rtol=1e-5)
+
+
+def test_a_rate_may_be_an_argument_and_keys_may_be_a_batch():
+    keys, x = dlvm.random.split(KEY, 3), np.ones((3, 8))
+    found = dlvm.vmap(lambda key, x, r: nn.dropout(key, x, r), in_axes=(0, 0, None))(keys, x, 0.5)
+    for i in range(3):
+        assert np.array_equal(found[i], nn.dropout(keys[i], x[i], 0.5))
+
+
 def test_hidden_values_have_no_influence_however_large_they_are():
     q, k, v = normal(1, 2, 1, 4), normal(1, 3, 1, 4), normal(1, 3, 1, 4)
     mask = np.array([True, True, False])
