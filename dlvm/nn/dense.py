@@ -41,8 +41,11 @@ def _check_features(name: str, x: Any, w: Any) -> None:
 
 
 @exported("nn.embedding")
-def embedding(table: Any, ids: Any) -> Any:
-    """The row of a table for each integer; one out of range is an error of the call."""
+def embedding(table: Any, ids: Any, mode: str = "error") -> Any:
+    """The row of a table for each integer.
+
+    One that is out of range is an error of the call, or what ``dlvm.take`` does in another mode.
+    """
     kind = known_dtype(xp.asarray(ids).dtype)
     if not kind.is_integer:
         raise DTypeError(
@@ -56,4 +59,4 @@ def embedding(table: Any, ids: Any) -> Any:
             origin=user_origin(),
             remedy="pass a matrix with one row for each id",
         )
-    return xp.take(table, ids, 0)
+    return xp.take(table, ids, 0, mode=mode)

@@ -51,6 +51,7 @@ class Linear:
     def __init__(
         self, key: Any, in_features: int, out_features: int, bias: bool = True, dtype: Any = "f32"
     ) -> None:
+        """The first parameters."""
         first, second = keys_of(key, 2)
         self.weight = evenly(first, (in_features, out_features), in_features, dtype)
         self.bias = evenly(second, (out_features,), in_features, dtype) if bias else None
@@ -68,6 +69,7 @@ class Embedding:
 
     @facing_users
     def __init__(self, key: Any, count: int, features: int, dtype: Any = "f32") -> None:
+        """The first parameters."""
         self.weight = normal(1.0)(key, (count, features), dtype)
 
     def __call__(self, ids: Any) -> Any:
@@ -87,6 +89,7 @@ class LayerNorm:
     def __init__(
         self, features: int, eps: float = 1e-5, bias: bool = True, dtype: Any = "f32"
     ) -> None:
+        """The first parameters."""
         self.scale = ones(None, (features,), dtype)
         self.bias = zeros(None, (features,), dtype) if bias else None
         self.eps = eps
@@ -105,6 +108,7 @@ class RMSNorm:
 
     @facing_users
     def __init__(self, features: int, eps: float = 1e-6, dtype: Any = "f32") -> None:
+        """The first parameters."""
         self.scale = ones(None, (features,), dtype)
         self.eps = eps
 
@@ -127,6 +131,7 @@ class GroupNorm:
     def __init__(
         self, groups: int, channels: int, eps: float = 1e-5, axis: int = -1, dtype: Any = "f32"
     ) -> None:
+        """The first parameters."""
         self.scale, self.bias = ones(None, (channels,), dtype), zeros(None, (channels,), dtype)
         self.groups, self.eps, self.axis = groups, eps, axis
 
@@ -160,6 +165,7 @@ class BatchNorm:
         axis: int = -1,
         dtype: Any = "f32",
     ) -> None:
+        """The first parameters."""
         self.scale, self.bias = ones(None, (channels,), dtype), zeros(None, (channels,), dtype)
         self.momentum, self.eps, self.axis = momentum, eps, axis
 

@@ -36,6 +36,7 @@ class Sequential:
 
     @facing_users
     def __init__(self, layers: Iterable[Any]) -> None:
+        """The first parameters."""
         self.layers = tuple(map(_layer, layers))
 
     def __call__(self, x: Any, key: Any = None, training: bool = True) -> Any:
@@ -86,6 +87,7 @@ class MLP:
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
+        """The first parameters."""
         if len(sizes) < 2:
             raise UserError(
                 f"MLP: expected the sizes of all layers, found {sizes!r}",
@@ -118,6 +120,7 @@ class MultiHeadAttention:
     def __init__(
         self, key: Any, num_heads: int, features: int, bias: bool = True, dtype: Any = "f32"
     ) -> None:
+        """The first parameters."""
         if num_heads < 1 or features % num_heads:
             raise UserError(
                 f"MultiHeadAttention: {features} features don't make {num_heads} heads of one size",

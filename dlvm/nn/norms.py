@@ -6,6 +6,7 @@ the root is taken. Half precisions are computed in f32 and rounded once.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,7 +152,7 @@ def _along(v: Any, rank: int, axes: tuple[int, ...]) -> Any:
 def _axes(name: str, x: Any, axis: Axes) -> tuple[int, ...]:
     """Axes of ``x``, counted from the front, in ascending order."""
     shape = shape_of(plain(x))
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    given = tuple(axis) if isinstance(axis, Sequence) else (operator.index(axis),)
     if not all(-len(shape) <= a < len(shape) for a in given):
         raise ShapeError(
             f"{name}: x has the shape {shown_shape(shape)}, which has no axis {axis}",

@@ -215,5 +215,7 @@ def _check(name: str, gates: int, x: Any, w_ih: Any, w_hh: Any) -> None:
             f"{name}: expected x (..., in), w_ih (in, {gates} * H) and w_hh (H, {gates} * H), "
             f"found {shown_shape(given)}, {shown_shape(taken)} and {shown_shape(kept)}",
             origin=user_origin(),
-            remedy="PyTorch's weights are transposed: pass weight_ih.T and weight_hh.T",
+            remedy="PyTorch's weights are transposed: pass weight_ih.T and weight_hh.T"
+            if given[-1:] == taken[1:]
+            else "give w_ih one row for each number of x, and w_hh one for each of h",
         )

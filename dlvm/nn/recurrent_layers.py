@@ -26,6 +26,7 @@ class _Recurrent:
     def __init__(
         self, key: Any, in_features: int, hidden: int, bias: bool = True, dtype: Any = "f32"
     ) -> None:
+        """The first parameters."""
         wide = self.gates * hidden
         shapes = ((in_features, wide), (hidden, wide), (wide,), (wide,))
         keys = keys_of(key, 4)

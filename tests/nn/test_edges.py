@@ -228,10 +228,21 @@ WRONG = [
     ),
     (lambda: nn.rotary(normal(3, 1, 5), np.arange(3)), ShapeError, "H even"),
     (
-        lambda: nn.lstm_cell(normal(2), normal(2, 3), *[normal(2, 12)] * 2),
+        lambda: nn.gru_cell(normal(2), normal(3), normal(9, 2), normal(9, 3)),
         ShapeError,
-        "weight_ih.T",
+        "found",
     ),
+    (
+        lambda: nn.lstm_cell(normal(2), (normal(3),) * 2, normal(12, 2), normal(12, 3)),
+        ShapeError,
+        "pass weight_ih.T",
+    ),
+    (
+        lambda: nn.gru_cell(normal(2), normal(3), normal(3, 9), normal(3, 9)),
+        ShapeError,
+        "one row for each number of x",
+    ),
+    (lambda: nn.embedding(normal(3, 2), [5]), UserError, "index 5 is out of range"),
     (
         lambda: nn.lstm_cell(normal(2), normal(3), normal(2, 12), normal(3, 12)),
         UserError,

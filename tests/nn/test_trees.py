@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -175,6 +178,36 @@ def test_running_statistics_come_back_and_are_used_afterwards():
     expected = (x[:1] - x.mean(0)) / np.sqrt(x.var(0, ddof=1) + 1e-5)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert np.array_equal(same, state)
+
+
+def test_a_network_that_is_captured_is_read_at_each_call():
+    net = nn.Sequential([nn.Linear(KEY, 4, 3, dtype="f64"), nn.relu, nn.LayerNorm(3, dtype="f64")])
+    block = {"lstm": nn.LSTM(KEY, 3, 2, dtype="f64"), "out": nn.MLP(KEY, (2, 2), dtype="f64")}
+    run = dlvm.function(lambda x: block["out"](block["lstm"](net(x))[0]))
+    changes = (
+        lambda: setattr(net.layers[0], "weight", -2 * net.layers[0].weight),
+        lambda: net.layers[0].bias.__imul__(3.0),
+        lambda: setattr(net.layers[2], "eps", 1.0),
+        lambda: setattr(block["lstm"], "b_hh", block["lstm"].b_hh + 1),
+        lambda: setattr(block["out"].layers[0], "weight", np.eye(2)),
+        lambda: block.update(out=nn.Lambda(np.negative)),
+    )
+    last = None
+    for change in changes:
+        change()
+        found = run(STEPS)
+        expected = block["out"](block["lstm"](net(STEPS))[0])
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+        assert last is None or not np.allclose(found, last)
+        last = found
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_copied_and_pickled_as_any_object(name: str):
+    layer, x, run = case(name)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert dlvm.tree.structure(other) == dlvm.tree.structure(layer)
+        assert np.array_equal(run(other, x), run(layer, x))
 
 
 def test_a_sequence_is_learnt_by_gradient_descent():
