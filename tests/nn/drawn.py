@@ -70,6 +70,22 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "binary_cross_entropy": {"x": (3, 4), "t": (3, 4), "weight": (4,), "pos_weight": (4,)},
 }
 """The shape of each float argument of each case."""
+TRAINED: dict[str, dict[str, tuple[int, ...]]] = {
+    "lstm": {
+        **{"w_ih": (16, 3), "w_hh": (16, 4), "b_ih": (16,), "b_hh": (16,)},
+        **{"w": (2, 4), "b": (2,)},
+    },
+    "transformer": {
+        **{"table": (7, 6), "in_weight": (18, 6), "in_bias": (18,)},
+        **{"out_weight": (6, 6), "out_bias": (6,), "scale": (6,), "bias": (6,)},
+        **{"w1": (8, 6), "b1": (8,), "w2": (7, 8), "b2": (7,)},
+    },
+}
+"""The shape of each parameter of two networks, trained for ``STEPS`` steps of ``RATE``."""
+STEPS, RATE = 50, 0.3
+SEQUENCES = np.sin(np.arange(90.0) ** 2).reshape(6, 5, 3)
+CLASSES = np.array([0, 1, 1, 0, 1, 0])
+TEXT = np.arange(24).reshape(4, 6) ** 2 % 7
 POSITIVE = {"var", "weight", "pos_weight", "p"}
 SHARES = {("binary_cross_entropy", "t")}
 
@@ -82,6 +98,12 @@ def arguments(name: str) -> dict[str, np.ndarray]:
     """The float arguments of a case."""
     dice = np.random.default_rng(zlib.crc32(name.encode()))
     return {a: _drawn(dice, name, a, shape) for a, shape in SHAPES[name].items()}
+
+
+def parameters(name: str) -> dict[str, np.ndarray]:
+    """The first parameters of a network that is trained."""
+    dice = np.random.default_rng(zlib.crc32(name.encode()))
+    return {a: dice.normal(size=shape) * 0.5 for a, shape in TRAINED[name].items()}
 
 
 def _drawn(dice: np.random.Generator, name: str, word: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -19,7 +19,20 @@ import torch
 from jax import numpy as jnp
 from torch.nn import functional
 
-from tests.nn.drawn import IDS, LABELS, MASK, SHAPES, arguments, cotangent
+from tests.nn.drawn import (
+    CLASSES,
+    IDS,
+    LABELS,
+    MASK,
+    RATE,
+    SEQUENCES,
+    SHAPES,
+    STEPS,
+    TEXT,
+    arguments,
+    cotangent,
+    parameters,
+)
 
 STORED = Path(__file__).with_name("stored.npz")
 jax.config.update("jax_enable_x64", True)
@@ -141,6 +154,39 @@ JAX: dict[str, Callable[..., Any]] = {
 }
 
 
+def lstm_loss(w: Any, b: Any, **lstm: Any) -> Any:
+    """The class of a sequence, from the last hidden state."""
+    h = torch.zeros(6, 4)
+    _, h, _ = TORCH["lstm"](xs=of(SEQUENCES), h=h, c=h, **lstm)
+    return functional.cross_entropy(functional.linear(h, w, b), of(CLASSES))
+
+
+def transformer_loss(table: Any, scale: Any, bias: Any, **p: Any) -> Any:
+    """The next number of each, by one block of attention and a perceptron."""
+    x = functional.embedding(of(TEXT[:, :-1]), table)
+    attention = {a: p[a] for a in ("in_weight", "in_bias", "out_weight", "out_bias")}
+    x = x + multi_head(functional.layer_norm(x, (6,), scale, bias), **attention)
+    hidden = functional.gelu(functional.linear(x, p["w1"], p["b1"]), approximate="tanh")
+    logits = functional.linear(hidden, p["w2"], p["b2"])
+    return functional.cross_entropy(
+        logits.reshape(-1, 7), of(TEXT[:, 1:].reshape(-1)), label_smoothing=0.1
+    )
+
+
+def trained(name: str, loss: Callable[..., Any]) -> dict[str, np.ndarray]:
+    """The losses of each step of gradient descent, and the last parameters."""
+    params = {a: of(x).requires_grad_() for a, x in parameters(name).items()}
+    optimiser, losses = torch.optim.SGD(params.values(), RATE), []
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        value = loss(**params)
+        value.backward()
+        optimiser.step()
+        losses.append(value.item())
+    last = {f"trained/{name}/last/{a}": x.detach().numpy() for a, x in params.items()}
+    return {f"trained/{name}/losses": np.array(losses), **last}
+
+
 def by_torch(name: str) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """Results and gradients of a case by PyTorch."""
     given = {a: of(x) for a, x in arguments(name).items()}
@@ -181,6 +227,7 @@ def in_f32_by_jax() -> dict[str, np.ndarray]:
 def main() -> None:
     """Write the file."""
     stored = in_f32_by_jax()
+    stored |= trained("lstm", lstm_loss) | trained("transformer", transformer_loss)
     for name in SHAPES:
         results, grads = by_torch(name) if name in TORCH else by_jax(name)
         stored |= {f"{name}/out/{i}": r for i, r in enumerate(results)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlvm import nn
 
-from .drawn import IDS, LABELS, MASK
+from .drawn import CLASSES, IDS, LABELS, MASK, SEQUENCES, TEXT
 
 
 def flat(found: Any) -> tuple[Any, ...]:
@@ -41,6 +41,22 @@ def batch_norm(training: bool) -> Callable[..., Any]:
     return lambda x, mean, var, scale, bias: nn.batch_norm(
         x, mean, var, scale, bias, training, axis=1
     )
+
+
+def lstm_loss(w: Any, b: Any, **lstm: Any) -> Any:
+    """The class of a sequence, from the last hidden state."""
+    weights = (lstm["w_ih"].T, lstm["w_hh"].T, lstm["b_ih"], lstm["b_hh"])
+    _, (h, _) = nn.lstm(SEQUENCES, *weights)
+    return nn.cross_entropy(nn.dense(h, w.T, b), CLASSES, reduction="mean")
+
+
+def transformer_loss(table: Any, scale: Any, bias: Any, **p: Any) -> Any:
+    """The next number of each, by one block of attention and a perceptron."""
+    x = nn.embedding(table, TEXT[:, :-1])
+    attention = {a: p[a] for a in ("in_weight", "in_bias", "out_weight", "out_bias")}
+    x = x + multi_head(nn.layer_norm(x, scale, bias), **attention)
+    logits = nn.dense(nn.gelu(nn.dense(x, p["w1"].T, p["b1"])), p["w2"].T, p["b2"])
+    return nn.cross_entropy(logits, TEXT[:, 1:], label_smoothing=0.1, reduction="mean")
 
 
 attend = nn.dot_product_attention

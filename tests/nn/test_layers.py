@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,8 +13,8 @@ import dlvm
 from dlvm import nn
 from dlvm.testing import gradcheck
 
-from .drawn import SHAPES, arguments, cotangent
-from .ours import LAYERS, call
+from .drawn import RATE, SHAPES, STEPS, arguments, cotangent, parameters
+from .ours import LAYERS, call, lstm_loss, transformer_loss
 
 STORED = dict(np.load(Path(__file__).with_name("stored.npz")))
 CASES = sorted(SHAPES)
@@ -48,7 +49,7 @@ def both(name: str):
 
 def test_each_case_has_stored_results_and_each_result_a_case():
     assert (
-        {k.partition("/")[0] for k in STORED} - {"init", "dropout", "f32"}
+        {k.partition("/")[0] for k in STORED} - {"init", "dropout", "f32", "trained"}
         == set(CASES)
         == set(LAYERS)
     )
@@ -146,6 +147,24 @@ def test_the_number_of_examples_may_be_open(name: str):
 def test_attention_is_that_of_jax_with_its_masks(name: str):
     (found,) = call(name)(arguments(name))
     np.testing.assert_allclose(found, STORED[f"f32/{name}"], rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name, loss", [("lstm", lstm_loss), ("transformer", transformer_loss)])
+def test_fifty_steps_of_gradient_descent_are_those_of_pytorch(name: str, loss: Any):
+    @dlvm.function(donate=("params",))
+    def step(params):
+        value, slope = dlvm.value_and_grad(lambda params: loss(**params))(params)
+        return dlvm.tree.map(lambda p, d: p - RATE * d, params, slope), value
+
+    params, losses = parameters(name), []
+    for _ in range(STEPS):
+        params, value = step(params)
+        losses.append(value)
+    np.testing.assert_allclose(losses, STORED[f"trained/{name}/losses"], rtol=1e-9)
+    assert losses[-1] < 0.75 * losses[0]
+    for word, x in params.items():
+        last = STORED[f"trained/{name}/last/{word}"]
+        np.testing.assert_allclose(x, last, rtol=1e-9, atol=1e-11, err_msg=word)
 
 
 def test_initialisers_draw_the_numbers_of_jax():
