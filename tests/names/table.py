@@ -388,14 +388,15 @@ SLOPES_BESIDE = {
     **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
     "nn.log_sigmoid": 1,
-    **{f"nn.{n}{w}": 1 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
+    **{f"nn.{n}{w}": 4 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
     "nn.gelu": 40,
 }
 """Beside which number alone the error of the second derivative of a function is small.
 
 The class of an element-wise operation says so itself (``saturates``). The gradient of the first is
 a softmax, whose own gradient is y (1 - y) with y rounded, and so are those of what saturates. In
-that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
+that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3, in those of recurrent
+layers by weights and hidden numbers.
 """
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}
