@@ -5,7 +5,9 @@ A public function stands under the subject of the file that it is written in.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,7 @@ def signature(of: Callable[..., Any]) -> str:
     kept = [p.replace(annotation=p.empty) for n, p in parts.parameters.items() if n != "out"]
     brief = [p if len(repr(p.default)) < 60 else p.replace(default=...) for p in kept]
     shown = str(parts.replace(parameters=brief, return_annotation=parts.empty))
+    shown = re.sub(r"<function ([\w.]+) at \w+>", r"\1", shown)
     return shown.replace("<factory>", "...").replace("Ellipsis", "...")
 
 
@@ -93,8 +96,8 @@ def by_subject() -> Iterator[str]:
 
 def rooms() -> Iterator[str]:
     """The functions of modules in dlvm."""
-    for name in ("linalg", "nn", "optim", "random", "testing", "tree"):
-        room = getattr(dlvm, name)
+    for name in ("linalg", "nn", "nn.initializers", "optim", "random", "testing", "tree"):
+        room = functools.reduce(getattr, name.split("."), dlvm)
         lines = [entry(f"dlvm.{name}.{n}", getattr(room, n)) for n in room.__all__]
         yield section(f"dlvm.{name}", first_line(room), lines)
 

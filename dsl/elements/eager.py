@@ -67,6 +67,8 @@ def public(
                 raise faced(error, name, fn, args, kwargs)  # noqa: B904  # it is it
 
         call.__name__ = call.__qualname__ = name
+        if "." in name:  # dlvm.nn.relu is found under this name, as pickle asks
+            call.__module__ = "dlvm"
         if device:
             call.__signature__ = _with_device(fn)  # type: ignore[attr-defined]
         PUBLIC[name] = call

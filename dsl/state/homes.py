@@ -35,6 +35,8 @@ UNREAD = {
     "llvmlite",
     "scipy",
 } - {"__main__"}
+LAYERS = {f"dlvm.nn.{module}" for module in ("layers", "networks", "recurrent_layers")}
+"""Modules of ours whose classes hold arrays of the user's; their code is read like the user's."""
 _METHODS = (types.FunctionType, property, classmethod, staticmethod)
 RUNNING = {
     *("logging", "threading", "_thread", "queue", "_queue", "multiprocessing", "concurrent"),
@@ -46,7 +48,7 @@ RUNNING = {
 
 def is_read(space: Any) -> bool:
     """Whether the code of a module (given as a module or as its globals) is read."""
-    return _name(space).partition(".")[0] not in UNREAD
+    return _package(_name(space)) not in UNREAD
 
 
 def is_installed(space: Any) -> bool:
@@ -58,7 +60,7 @@ def is_installed(space: Any) -> bool:
 def class_is_read(cls: type) -> bool:
     """Whether the code of a class is read."""
     module: Any = cls.__module__  # classes in C may have a descriptor there
-    return isinstance(module, str) and module.partition(".")[0] not in UNREAD
+    return isinstance(module, str) and _package(module) not in UNREAD
 
 
 def class_is_installed(cls: type) -> bool:
@@ -73,7 +75,7 @@ def holds_numbers(value: Any) -> bool:
     module: Any = getattr(cls, "__module__", "")
     if isinstance(value, types.ModuleType) or not isinstance(module, str):
         return False
-    return module.partition(".")[0] not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
+    return _package(module) not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
 
 
 def own_names(value: Any) -> set[str]:
@@ -103,6 +105,11 @@ def of_installed(read: Any) -> bool:
     return False
 
 
+def _package(module: str) -> str:
+    """The first name of a module; one of layers is a package of its own."""
+    return module if module in LAYERS else module.partition(".")[0]
+
+
 def _name(space: Any) -> str:
     names: Any = space if isinstance(space, dict) else vars(space) if space is not None else {}
     return str(names.get("__name__", ""))
@@ -118,11 +125,11 @@ def home_of(value: Any) -> str:
     if isinstance(value, np.ufunc):
         return "numpy"
     if isinstance(value, types.FunctionType):
-        return _name(value.__globals__).partition(".")[0]
+        return _package(_name(value.__globals__))
     module = getattr(value, "__module__", None) or type(value).__module__
-    return str(module).partition(".")[0]
+    return _package(str(module))
 
 
 def is_ours(value: Any) -> bool:
     """Whether an object is of a class of dlvm."""
-    return str(type(value).__module__).partition(".")[0] == "dlvm"
+    return _package(str(type(value).__module__)) == "dlvm"

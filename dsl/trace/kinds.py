@@ -136,6 +136,10 @@ TREE = Kind(
     "a structure of tree.structure", "dlvm.tree.structure(x)", lambda x: hasattr(x, "unflatten")
 )
 TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
+STATE = _or(OPERAND, _are(_is_operand), " or a tuple of such")
+PARAMETERS = Kind(
+    "a dict of parameters", '{"out": {"kernel": w}}', lambda x: isinstance(x, Mapping)
+)
 
 ANNOTATED = {
     "int": INDEX,
@@ -151,6 +155,7 @@ ANNOTATED = {
     "Sequence[str] | str": TEXTS,
     "Positions": NAMES,
     "Spec": TREE,
+    "Mapping[str, Any]": PARAMETERS,
     "Sequence[int]": AXES,
     "float | str": ORDER,
     "int | Sequence[int]": AXIS,
@@ -183,6 +188,11 @@ NAMED = {
     **dict.fromkeys(("start", "stop", "step", "minval", "maxval", "left", "right"), OPERAND),
     **dict.fromkeys(("a1", "a2", "z", "append", "prepend", "default", "data"), OPERAND),
     **dict.fromkeys(("seed", "gradient.f", "spacing", "base", "switch.index"), OPERAND),
+    **dict.fromkeys(("w", "scale", "bias", "mean", "var", "momentum", "rate", "mask"), OPERAND),
+    **dict.fromkeys(("query", "value", "table", "ids", "positions", "h"), OPERAND),
+    **dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "weight", "pos_weight"), OPERAND),
+    **dict.fromkeys(("predictions", "log_predictions", "targets"), OPERAND),
+    "state": STATE,
     **dict.fromkeys(("num", "n", "k", "kth", "ddof", "correction", "lower", "upper"), INDEX),
     **dict.fromkeys(("length", "axis_size"), INDEX),
     "memory": ORDER,

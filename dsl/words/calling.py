@@ -66,12 +66,12 @@ def _has_axes(name: str, error: Exception) -> bool:
 
 def known_as(fn: Callable[..., Any]) -> str:
     """The public name of a function, without ``dlvm.``."""
-    module, name = fn.__module__, fn.__qualname__
+    module, name = fn.__module__, fn.__qualname__.removesuffix(".__init__")
     if name.endswith(".__call__"):
         return name.split(".")[-2].lower()  # an object that users call: a pullback
     for part in ("linalg", "nn", "optim", "random", "testing", "tree"):
         if module.startswith(f"dlvm.{part}"):
-            return f"{part}.{name}"
+            return f"{part}.{name.partition('.<locals>')[0]}"
     return name.rpartition(".")[2]
 
 

@@ -19,14 +19,14 @@ from tests.names import zero_d
 from tests.names.forms import FLOATS, Form, forms_of, leaves, public_names
 from tests.names.judging import called, has_meaning, judged, may_refuse
 from tests.names.slopes import has_slopes, is_float, of_floats
-from tests.names.table import CONSTANT, FINITE, IN_ORDER, NO_SLOPE, RANDOM, SILENT
+from tests.names.table import CONSTANT, FINITE, IN_ORDER, LAYERS, NO_SLOPE, RANDOM, SILENT
 
 from .judge import Wrong
 
 SIZES = (0, 1, 1, 2, 3, 5, 7, 13, 17)
 SPECIAL = (0.0, -0.0, 1.0, 1.0, -1.0, 2.0, 0.5, 1e-30, -1e4, 3.0)
 BEYOND = (np.inf, -np.inf, np.nan)
-LEFT_OUT = {*SILENT, *RANDOM, *IN_ORDER, "from_dlpack"}
+LEFT_OUT = {*SILENT, *RANDOM, *LAYERS, *IN_ORDER, "from_dlpack"}
 NAMES = [n for n in public_names() if n not in LEFT_OUT]
 
 

@@ -294,6 +294,24 @@ SILENT = {
     "iscomplexobj": "it speaks of types alone",
     "isrealobj": "it speaks of types alone",
     "size": "it speaks of shapes alone",
+    "nn.multi_head_attention": "its parameters are a dict, in which no operand is found",
+    "nn.batch_norm": "no derivative flows through the state that it gives",
+    **{
+        f"nn.{n}": "it makes a tree of parameters"
+        for n in (
+            *(
+                "BatchNorm",
+                "Dropout",
+                "Embedding",
+                "GRU",
+                "GroupNorm",
+                "LSTM",
+                "Lambda",
+                "LayerNorm",
+            ),
+            *("Linear", "MLP", "MultiHeadAttention", "RMSNorm", "RNN", "Sequential"),
+        )
+    },
     "empty": "its elements are whatever is there",
     "empty_like": "its elements are whatever is there",
     **{
@@ -321,6 +339,32 @@ RANDOM = {
 }
 """Functions whose values no other library says; ``tests/test_random.py`` holds them."""
 TABLE |= RANDOM
+
+ROWS, FACTORS, WEIGHTS = drawn(2, 3, 4), drawn(4, low=0.5), drawn(4, 2)
+HEADS = drawn(1, 3, 2, 4)
+KERNELS = [drawn(4, 6), drawn(2, 6), drawn(6), drawn(6)]
+GATES = [drawn(4, 8), drawn(2, 8), drawn(8), drawn(8)]
+LAYERS = {
+    "nn.dense": [of(X, WEIGHTS), of(ROWS, WEIGHTS, V[:2])],
+    "nn.embedding": [of(X, LABELS)],
+    "nn.layer_norm": [of(ROWS, FACTORS, V[:4]), of(ROWS, axis=(1, 2))],
+    "nn.rms_norm": [of(ROWS, FACTORS), of(ROWS, axis=1)],
+    "nn.group_norm": [of(ROWS, 2, FACTORS, V[:4]), of(ROWS, 3, axis=1)],
+    "nn.dropout": [of(KEY, X, 0.3), of(KEY, X, 0.3, False)],
+    "nn.dot_product_attention": [of(HEADS, HEADS, HEADS), of(HEADS, HEADS, HEADS, is_causal=True)],
+    "nn.rotary": [of(HEADS, np.arange(3))],
+    "nn.rnn_cell": [of(X, drawn(3, 2), KERNELS[0][:, :2], KERNELS[1][:, :2])],
+    "nn.gru_cell": [of(X, drawn(3, 2), *KERNELS)],
+    "nn.lstm_cell": [of(X, (drawn(3, 2), drawn(3, 2)), *GATES)],
+    "nn.rnn": [of(ROWS, KERNELS[0][:, :2], KERNELS[1][:, :2])],
+    "nn.gru": [of(ROWS, *KERNELS)],
+    "nn.lstm": [of(ROWS, *GATES), of(ROWS, *GATES, reverse=True)],
+    **{f"nn.{n}": [of(X, Y)] for n in ("mse_loss", "l1_loss", "huber_loss")},
+    "nn.kl_div": [of(X, np.abs(Y))],
+    "nn.binary_cross_entropy_with_logits": [of(X, np.abs(Y) / 2)],
+}
+"""Layers, whose values PyTorch and JAX say; ``tests/nn`` holds them."""
+TABLE |= LAYERS
 
 IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
 """Which operands must be in ascending order."""
@@ -355,13 +399,15 @@ SLOPES_BESIDE = {
     **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
     "nn.log_sigmoid": 1,
+    **{f"nn.{n}{w}": 4 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
     "nn.gelu": 40,
 }
 """Beside which number alone the error of the second derivative of a function is small.
 
 The class of an element-wise operation says so itself (``saturates``). The gradient of the first is
 a softmax, whose own gradient is y (1 - y) with y rounded, and so are those of what saturates. In
-that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3.
+that of ``gelu`` 1 - y y is multiplied by x and the square of a slope of 3, in those of recurrent
+layers by weights and hidden numbers.
 """
 
 CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "heaviside"}

@@ -216,9 +216,9 @@ ARGUMENTS = (
         "True",
     ),
     Script(
-        "dlvm.nn.cross_entropy(M, np.eye(3)[:2])",
+        "dlvm.nn.cross_entropy(M, np.eye(3, dtype=int)[:2])",
         r"rows: (dlvm\.argmax\(labels, axis\))",
-        "labels, axis = np.eye(3)[:2], -1\ndlvm.nn.cross_entropy(M, {0})",
+        "labels, axis = np.eye(3, dtype=int)[:2], -1\ndlvm.nn.cross_entropy(M, {0})",
         "[np.log(np.exp(r).sum()) - r[i] for i, r in enumerate(M)]",
     ),
     Script(

@@ -221,7 +221,7 @@ MISTAKES = [
         (r"logits \(4, 3\) need labels of shape \(4,\), found \(5,\)", "help: give one"),
     ),
     (
-        lambda: dlvm.function(dlvm.nn.cross_entropy)(X, X),
+        lambda: dlvm.function(dlvm.nn.cross_entropy)(X, X.astype(int)),
         ShapeError,
         (r"cross_entropy: the logits .* found \(4, 3\)", "one-hot"),
     ),
