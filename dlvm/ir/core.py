@@ -32,6 +32,8 @@ class Value:
 
     type: TensorType
     origin: Origin | None = None
+    understood: Properties | None = None
+    """What is known of it as a matrix, once somebody asked; see ``knowledge``."""
 
     @property
     def shape(self) -> tuple[Dim, ...]:
