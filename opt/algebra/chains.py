@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlvm.cost import Work, product_work, typical
+from dlvm.cost import typical
 from dlvm.ir import Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 
-from .products import Factor, Opened, Product, flat
+from .examples import kron, one_hot
+from .factors import Factor, Sketch, step_work, times
+from .products import Opened, Product, flat
 from .structure import scaled
 
 
@@ -78,6 +80,56 @@ def multiplied(x: Value, y: Value) -> Value:
 @rewrite(
     Matmul,
     example=(
+        lambda i, w: Matmul(one_hot(i, w), w),
+        lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
+        lambda i, w: Matmul(transposed(w), transposed(one_hot(i, w))),
+    ),
+    given=("i[M]", "n[8,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def one_hot_product(op: Matmul) -> Value | None:
+    """One-hot rows times W are rows of W; a place outside of W gives zeros."""
+    return _special(op, "picking", False)
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda i, g: Matmul(transposed(one_hot(i, g)), g),
+        lambda i, g: Matmul(transposed(g), one_hot(i, g)),
+    ),
+    given=("i[M]", "n[M,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def turned_one_hot_product(op: Matmul) -> Value | None:
+    """One-hot columns times G add the rows of G where the ones are."""
+    return _special(op, "picking", True)
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda a, b, x: Matmul(kron(a, b), x),
+        lambda a, b, x: Matmul(transposed(kron(a, b)), x),
+        lambda a, b, x: Matmul(transposed(x), kron(a, b)),
+    ),
+    given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def kronecker_product(op: Matmul) -> Value | None:
+    """kron(A, B) X, column by column A X_c B' with X_c of rows by columns of A and of B."""
+    return _special(op, "kronecker", None)
+
+
+@rewrite(
+    Matmul,
+    example=(
         lambda a, b, v: Matmul(Matmul(a, b), v),
         lambda a, b, v: Matmul(transposed(v), Matmul(transposed(b), transposed(a))),
         lambda a, b, v: Matmul(Matmul(-a, b * 3.0), v),
@@ -90,6 +142,16 @@ def multiplied(x: Value, y: Value) -> Value:
 def cheapest_order(op: Matmul) -> Value | None:
     """A B C ... in the order that costs least, with numbers and signs where there is least."""
     return reordered(op, everything)
+
+
+def _special(op: Matmul, kind: str, turned: bool | None) -> Value | None:
+    """A product that has a factor of some kind, which is not formed."""
+    factors = flat(op.x, op.y, nothing).factors
+    if len(factors) != 2:
+        return None
+    left, right = factors[0], factors[1].transpose()
+    mine = [f for f in (left, right) if f.kind == kind and turned in (None, f.turned)]
+    return times(*factors).matrix() if mine else None
 
 
 def reordered(op: Op, opened: Opened) -> Value | None:
@@ -108,18 +170,20 @@ def _built(product: Product, t: TensorType) -> Value:
     """Writes a product in its cheapest order; where nothing is left of it, the identity."""
     if not product.factors:
         ones = splat(1, t.with_shape(t.shape[:-1]))
-        product.factors.append(Factor(ones, diagonal=True))
+        product.factors.append(Factor(ones, kind="diagonal"))
     plan = Plan(product.factors, t)
-    fewest = min(plan.ranges(), key=lambda at: (plan.cells[at].elements, at[0] - at[1]))
+    formed = [at for at in plan.ranges() if plan.cells[at].gives.kind in ("dense", "diagonal")]
+    fewest = min(formed, key=lambda at: (plan.elements(at), at[0] - at[1]))
     return plan.written(product, fewest).matrix()
 
 
 def _with_numbers(product: Product, x: Factor) -> Factor:
     """The numbers of a product, and its sign, applied to one factor."""
-    value = x.value
+    value = x.value if x.kind in ("dense", "diagonal") else x.matrix()
     for kind, number in product.numbers:
         value = kind(value, Broadcast(number, value.shape, ()))
-    return replace(x, value=Neg(value) if product.negative else value)
+    value = Neg(value) if product.negative else value
+    return replace(x, value=value) if x.kind in ("dense", "diagonal") else Factor(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +192,7 @@ class Cell:
 
     time: int
     cut: int
-    elements: int
-    diagonal: bool
+    gives: Sketch
 
 
 Range = tuple[int, int]
@@ -143,10 +206,9 @@ class Plan:
         self.factors = factors
         self.dtype = t.dtype
         self.count = typical(size_of(t.shape[:-2]))
-        self.sizes = [typical(f.rows) for f in factors] + [typical(factors[-1].columns)]
         self.cells: dict[Range, Cell] = {}
-        for i, f in enumerate(factors):
-            self.cells[i, i] = Cell(0, i, typical(f.value.type.size), f.diagonal)
+        for i, factor in enumerate(factors):
+            self.cells[i, i] = Cell(0, i, Sketch.of(factor))
         for length in range(1, len(factors)):
             for i in range(len(factors) - length):
                 self.cells[i, i + length] = self._cheapest(i, i + length)
@@ -159,13 +221,12 @@ class Plan:
     def _cut(self, i: int, k: int, j: int) -> Cell:
         """The product of two neighbouring ranges."""
         left, right = self.cells[i, k], self.cells[k + 1, j]
-        rows, inner, columns = self.sizes[i], self.sizes[k + 1], self.sizes[j + 1]
-        diagonal = left.diagonal and right.diagonal
-        elements = self.count * (rows if diagonal else rows * columns)
-        step = Work(elements if self.dtype.is_float else 0, elements * self.dtype.bytes)
-        if not (left.diagonal or right.diagonal or inner == 1):
-            step = product_work(self.dtype, self.count, rows, inner, columns)
-        return Cell(left.time + right.time + step.time, k, elements, diagonal)
+        step = step_work(left.gives, right.gives, self.dtype, self.count)
+        return Cell(left.time + right.time + step.time, k, left.gives @ right.gives)
+
+    def elements(self, at: Range) -> int:
+        """The number of elements of what a range gives."""
+        return self.cells[at].gives.elements
 
     def ranges(self) -> list[Range]:
         """The ranges that are computed, operands first."""
@@ -184,30 +245,6 @@ class Plan:
         done: dict[Range, Factor] = {}
         for i, j in self.ranges():
             cut = self.cells[i, j].cut
-            found = self.factors[i] if i == j else _times(done[i, cut], done[cut + 1, j])
+            found = self.factors[i] if i == j else times(done[i, cut], done[cut + 1, j])
             done[i, j] = _with_numbers(product, found) if (i, j) == at else found
         return done[0, len(self.factors) - 1]
-
-
-def matrix_product(x: Value, y: Value) -> Value:
-    """``x y``; a column times a row, whose sums have one term, is a product of elements."""
-    if x.shape[-1] != 1:
-        return Matmul(x, y)
-    shape, rank = (*x.shape[:-1], y.shape[-1]), x.type.rank
-    column, row = Reshape(x, x.shape[:-1]), Reshape(y, (*y.shape[:-2], y.shape[-1]))
-    axes = tuple(range(rank - 2))
-    return Mul(
-        Broadcast(column, shape, (*axes, rank - 2)), Broadcast(row, shape, (*axes, rank - 1))
-    )
-
-
-def _times(x: Factor, y: Factor) -> Factor:
-    """The product of two factors; one that is diagonal scales the rows or columns of the other."""
-    if x.diagonal and y.diagonal:
-        return Factor(Mul(x.value, y.value), diagonal=True)
-    if not x.diagonal and not y.diagonal:
-        return Factor(matrix_product(x.matrix(), y.matrix()))
-    scale, matrix = (x.value, y.matrix()) if x.diagonal else (y.value, x.matrix())
-    rank = matrix.type.rank
-    axes = (*range(rank - 2), rank - 2 if x.diagonal else rank - 1)
-    return Factor(Mul(Broadcast(scale, matrix.shape, axes), matrix))

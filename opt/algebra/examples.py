@@ -46,6 +46,6 @@ def twice(x: Value) -> Value:
 
 def identity(like: Value) -> Value:
     """The identity with as many rows as a matrix has."""
-    from .products import diagonal_matrix
+    from .factors import diagonal_matrix
 
     return diagonal_matrix(splat(1, like.type.with_shape(like.shape[:1])))

@@ -15,7 +15,7 @@ from typing import Any
 from dlvm.cost import Work, work
 from dlvm.ir import Builder, Function, Op, Part, Value
 from dlvm.ir.rewrite import Env, renewed
-from dlvm.ops import Matmul, Neg, Permute
+from dlvm.ops import Add, Assume, Matmul, Mul, Neg, Permute, Sub
 from dlvm.opt.facts import pure
 
 
@@ -44,6 +44,10 @@ class Proposal:
         return self.gain * 20 > self.before.time
 
 
+PASSING = Permute | Neg | Add | Sub | Mul | Assume
+"""Operations through which a product is a part of a longer one."""
+
+
 class Ledger:
     """The uses of every value of a function while it is rewritten."""
 
@@ -54,7 +58,7 @@ class Ledger:
         self._work: dict[Op, Work] = {}
         self._factors: set[Value] = set()
         for op in reversed(fn.ops):
-            if isinstance(op, Matmul) or (op in self._factors and isinstance(op, Permute | Neg)):
+            if isinstance(op, Matmul) or (op in self._factors and isinstance(op, PASSING)):
                 self._factors.update(op.operands)
         for op in fn.ops:
             self._count(op, 1)
@@ -66,7 +70,7 @@ class Ledger:
         return self.uses[value] == 1
 
     def inside(self, value: Value) -> bool:
-        """Whether a value is only a factor of a longer product."""
+        """Whether a value is only a part of a longer product, or of a sum that is multiplied."""
         return value in self._factors and self.alone(value)
 
     def keep(self, op: Op) -> None:

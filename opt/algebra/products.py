@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlvm.ir import Dim, Op, Value, zeros
+from dlvm.ir import Op, Value
 from dlvm.ir.knowledge import known
 from dlvm.ir.properties import Properties
 from dlvm.ops import (
@@ -18,61 +18,20 @@ from dlvm.ops import (
     Broadcast,
     Diagonal,
     Div,
-    Equal,
     Iota,
     Matmul,
     Mul,
     Neg,
     Permute,
     Reshape,
-    Select,
-    transposed,
+    Slice,
 )
 
 from . import structure
+from .factors import Factor
 
 MOST = 32
 """Values of one product that are looked into; a longer product is several."""
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A matrix, its transpose, or the diagonal matrix that has a vector on its diagonal."""
-
-    value: Value
-    turned: bool = False
-    diagonal: bool = False
-
-    @property
-    def rows(self) -> Dim:
-        """The number of rows."""
-        return self.value.shape[-1 if self.turned or self.diagonal else -2]
-
-    @property
-    def columns(self) -> Dim:
-        """The number of columns."""
-        return self.value.shape[-2 if self.turned and not self.diagonal else -1]
-
-    def matrix(self) -> Value:
-        """The matrix; a vector is turned by another shape, which costs nothing."""
-        if self.diagonal:
-            return diagonal_matrix(self.value)
-        if not self.turned:
-            return self.value
-        *batch, rows, columns = self.value.shape
-        if 1 in (rows, columns):
-            return Reshape(self.value, (*batch, columns, rows))
-        return transposed(self.value)
-
-
-def diagonal_matrix(d: Value) -> Value:
-    """The matrix with a vector on its diagonal, and zeros elsewhere."""
-    *batch, n = d.shape
-    square: tuple[Dim, ...] = (*batch, n, n)
-    rank = len(square)
-    row, column = (Broadcast(Iota(n), square, (axis,)) for axis in (rank - 2, rank - 1))
-    repeated = Broadcast(d, square, tuple(range(rank - 1)))
-    return Select(Equal(row, column), repeated, zeros(repeated.type))
 
 
 @dataclass(slots=True)
@@ -89,6 +48,13 @@ Opened = Callable[[Value], bool]
 """Whether a value may be taken apart."""
 
 
+def apart(value: Value, opened: Opened) -> Product:
+    """A single value as a product."""
+    product = Product()
+    _add(product, value, False, opened)
+    return product
+
+
 def flat(x: Value, y: Value, opened: Opened) -> Product:
     """The product ``x y`` as a list; values that are not opened are factors as they are."""
     product = Product()
@@ -103,7 +69,7 @@ def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
         return
     facts = known(value)
     if "diagonal" in facts:
-        product.factors.append(Factor(Diagonal(value), diagonal=True))
+        product.factors.append(Factor(Diagonal(value), kind="diagonal"))
         return
     factor = Factor(value, turned and "symmetric" not in facts)
     if "orthogonal" in facts and product.factors[-1:] == [_inverse(factor, facts)]:
@@ -114,7 +80,7 @@ def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
 
 def _inverse(factor: Factor, facts: Properties) -> Factor:
     """The transpose of an orthogonal matrix."""
-    return factor if "symmetric" in facts else Factor(factor.value, not factor.turned)
+    return factor if "symmetric" in facts else factor.transpose()
 
 
 def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
@@ -124,12 +90,36 @@ def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
         _add(product, value.x, not turned, opened)
         return True
     if (d := structure.diagonal_of(value)) is not None:
-        product.factors.append(Factor(d, diagonal=True))
+        product.factors.append(Factor(d, kind="diagonal"))
         return True
     if structure.is_identity(value):
         return True
+    if (special := _special(value)) is not None:
+        product.factors.append(special.transpose() if turned else special)
+        return True
     product.opened += 1
     return opened(value) and _take_apart(product, value, turned, opened)
+
+
+def _special(value: Value) -> Factor | None:
+    """A factor that is never formed: one that picks rows, or a Kronecker product."""
+    if (i := structure.places_of(value)) is not None:
+        return Factor(value, kind="picking", parts=(Reshape(i, value.shape[:1]),))
+    if (parts := structure.kronecker_of(value)) is not None:
+        return Factor(value, kind="kronecker", parts=parts)
+    return _window_of_identity(value)
+
+
+def _window_of_identity(value: Value) -> Factor | None:
+    """Some rows of the identity in a row, which pick these."""
+    match value:
+        case Slice(eye, (start, 0), (size, columns), (step, 1)) if structure.is_identity(eye):
+            if columns != eye.shape[1]:
+                return None
+            places = Slice(Iota(columns), (start,), (size,), (step,))
+            return Factor(value, kind="picking", parts=(places,))
+        case _:
+            return None
 
 
 def _take_apart(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
@@ -170,7 +160,7 @@ def _take_apart_scaling(product: Product, value: Mul, turned: bool, opened: Open
         rows, columns = structure.along_rows(scale), structure.along_columns(scale)
         if (vector := columns if rows is None else rows) is None:
             continue
-        diagonal = [Factor(vector, diagonal=True)]
+        diagonal = [Factor(vector, kind="diagonal")]
         left = turned == (rows is None)
         product.factors += diagonal if left else []
         _add(product, x, turned, opened)

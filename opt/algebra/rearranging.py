@@ -16,7 +16,7 @@ from .chains import cheapest_order, everything, nothing, reordered
 from .ledger import Ledger, Proposal
 from .products import Factor, Opened, flat
 
-ROUNDS = 4
+ROUNDS = 6
 """How often a function is gone through at most."""
 Laws = dict[type[Op], list[Callable[[Op], Value | None]]]
 Proposer = tuple[Callable[..., Value | None], Callable[[Op], Value | None]]
@@ -32,34 +32,41 @@ def rearrange(fn: Function) -> Function:
     it is made of is looked at in its turn. Each step lowers the cost, so there is an end.
     """
     laws = _laws(current_mode())
+    inner = False
     for _ in range(ROUNDS):
-        before, fn = fn, _round(fn, laws)
+        before, fn = fn, _round(fn, laws, inner)
         if fn is before:
-            break
+            if inner:
+                break
+            inner = True
     return fn
 
 
-def _round(fn: Function, laws: Laws) -> Function:
-    """Looks at every operation once; where users went later, another round may find more."""
+def _round(fn: Function, laws: Laws, inner: bool) -> Function:
+    """Looks at every operation once; where users went later, another round may find more.
+
+    Products that are parts of longer ones wait for ``inner``: the longer one may need others.
+    """
     if fn.kinds.isdisjoint(laws):
         return fn
     ledger, env = Ledger(fn), dict[Value, Value]()
     with Builder():  # which takes what is only tried
-        kept = _rearranged(fn.ops, ledger, env, laws)
+        kept = _rearranged(fn.ops, ledger, env, laws, inner)
     if not env:
         return fn
     staying = [op for op in kept if op not in ledger.idle]
     return rebuilt(fn, staying, [followed(r, env) for r in fn.results])
 
 
-def _rearranged(ops: Iterable[Op], ledger: Ledger, env: Env, laws: Laws) -> list[Op]:
+def _rearranged(ops: Iterable[Op], ledger: Ledger, env: Env, laws: Laws, inner: bool) -> list[Op]:
     """The operations after every proposal that pays; ``env`` says what they replace."""
     kept: list[Op] = []
     for first in ops:
         pending = [first]
         while pending:
             op = _followed(pending.pop(), env, ledger)
-            chosen = _best(ledger, op, laws)
+            waits = not inner and isinstance(op, Matmul) and ledger.inside(op)
+            chosen = None if waits else _best(ledger, op, laws)
             if chosen is None:
                 ledger.keep(op)
                 kept.append(op)
@@ -108,7 +115,7 @@ def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
     for law in laws.get(type(op), ()):
         if law is not cheapest_order:
             yield law, law
-        elif isinstance(op, Matmul) and not ledger.inside(op):
+        elif isinstance(op, Matmul):
             for opened in _ways(op, ledger):
                 yield law, partial(reordered, opened=opened)
 

@@ -110,3 +110,22 @@ def matrix_of_rows(value: Value) -> Value:
             return x
         case _:
             return value
+
+
+def places_of(value: Value) -> Value | None:
+    """The place of the one in every row of a matrix that has a single one in each."""
+    return None if value.type.rank != 2 or is_identity(value) else one_hot_of(matrix_of_rows(value))
+
+
+def kronecker_of(value: Value) -> tuple[Value, Value] | None:
+    """A and B of ``kron(A, B)``."""
+    match value:
+        case Reshape(Mul(Broadcast(a, shape, axes), Broadcast(b, _, others)), to):
+            if (axes, others) == ((1, 3), (0, 2)):
+                a, b, axes, others = b, a, others, axes
+            if len(shape) != 4 or (axes, others) != ((0, 2), (1, 3)):
+                return None
+            m, p, n, q = shape
+            return (a, b) if to == (m * p, n * q) else None
+        case _:
+            return None

@@ -6,11 +6,19 @@ matrix of rank one or a diagonal one on its own, as neither is ever formed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dlvm.ir import Value, rewrite
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Add, Matmul, Sub
+from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 
-from .chains import multiplied
+from .chains import everything, multiplied
+from .factors import turned_about
+from .products import apart
+from .structure import is_turned
+
+MOST = 16
+"""Terms that are taken apart."""
 
 
 @rewrite(
@@ -59,6 +67,8 @@ def _factored(op: Add | Sub) -> Value | None:
     example=(
         lambda a, u, v, x: Matmul(Add(a, Matmul(u, v)), x),
         lambda a, u, v, x: Matmul(Sub(Matmul(u, v), a), x),
+        lambda a, u, v, x: Matmul(Add(Neg(Matmul(u, v)), Sub(a, Matmul(u, v))), x),
+        lambda a, u, v, x: Matmul(transposed(Add(transposed(a), transposed(Matmul(u, v)))), x),
     ),
     given=("n[M,N]", "n[M,1]", "n[1,N]", "n[N,1]"),
     law_class=ROUNDING,
@@ -67,11 +77,8 @@ def _factored(op: Add | Sub) -> Value | None:
 )
 def sum_times(op: Matmul) -> Value | None:
     """(A + B) x = A x + B x, where a term is cheaper on its own."""
-    match op.x:
-        case Add() | Sub() as whole:
-            return type(whole)(*(multiplied(v, op.y) for v in whole.operands))
-        case _:
-            return None
+    found = _terms(op.x)
+    return None if found is None else _added((n, multiplied(v, op.y)) for n, v in found)
 
 
 @rewrite(
@@ -87,8 +94,52 @@ def sum_times(op: Matmul) -> Value | None:
 )
 def times_sum(op: Matmul) -> Value | None:
     """x (A + B) = x A + x B, where a term is cheaper on its own."""
-    match op.y:
-        case Add() | Sub() as whole:
-            return type(whole)(*(multiplied(op.x, v) for v in whole.operands))
-        case _:
-            return None
+    found = _terms(op.y)
+    return None if found is None else _added((n, multiplied(op.x, v)) for n, v in found)
+
+
+Term = tuple[bool, Value]
+"""Whether a term is subtracted, and the term."""
+
+
+def _terms(whole: Value) -> list[Term] | None:
+    """The terms of a sum, those of which nothing is known as one; None where that is all."""
+    every: list[Term] = []
+    pending: list[tuple[Value, bool, bool]] = [(whole, False, False)]
+    while pending and len(every) < MOST:
+        value, negative, turned = pending.pop()
+        match value:
+            case Add(x, y):
+                pending += [(y, negative, turned), (x, negative, turned)]
+            case Sub(x, y):
+                pending += [(y, not negative, turned), (x, negative, turned)]
+            case Neg(x):
+                pending.append((x, not negative, turned))
+            case Reshape(Add() | Sub() | Neg() as inner):
+                parts = [Reshape(x, value.shape) for x in inner.operands]
+                pending.append((inner.rebuild(parts), negative, turned))
+            case Permute(x) if is_turned(value):
+                pending.append((x, negative, not turned))
+            case _:
+                every.append((negative, turned_about(value) if turned else value))
+    every += [(n, turned_about(v) if t else v) for v, n, t in pending]
+    plain = [term for term in every if _opaque(term[1])]
+    if len(every) < 2 or len(plain) == len(every):
+        return None
+    rest = [term for term in every if not _opaque(term[1])]
+    return [*([(False, _added(plain))] if plain else []), *rest]
+
+
+def _opaque(value: Value) -> bool:
+    """Whether a matrix is one factor whose structure is not known."""
+    factors = apart(value, everything).factors
+    return len(factors) == 1 and factors[0].kind == "dense"
+
+
+def _added(terms: Iterable[Term]) -> Value:
+    """The sum of terms; the first that is not subtracted goes first."""
+    first, *rest = sorted(terms, key=lambda term: term[0])
+    total = Neg(first[1]) if first[0] else first[1]
+    for negative, value in rest:
+        total = Sub(total, value) if negative else Add(total, value)
+    return total

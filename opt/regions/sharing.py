@@ -10,7 +10,7 @@ from dlvm.ir.numerics import ROUNDING, licensed
 from dlvm.ir.rewrite import Env, mapped, transform
 from dlvm.ops import Matmul, Permute, transposed
 from dlvm.ops.patterns import are_transposes
-from dlvm.opt.facts import pure, recomputes
+from dlvm.opt.facts import acts, pure, recomputes
 from dlvm.passes import function_pass
 
 
@@ -24,7 +24,7 @@ def share(fn: Function) -> Function:
     """
     seen: dict[Any, Op] = {}
     numbers = RegionNumbers()
-    turning = licensed(ROUNDING)
+    turning = _asked_for(fn) if licensed(ROUNDING) else frozenset[Op]()
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         if not pure(op) or recomputes(op):
@@ -33,7 +33,7 @@ def share(fn: Function) -> Function:
         first = seen.setdefault(key, op)
         if first is not op:
             return mapped(first.results, env)
-        if turning and isinstance(op, Matmul):
+        if op in turning:
             operands = mapped(op.operands, env)
             if (twin := seen.get(_turned_key(*operands))) is not None:
                 return (transposed(env.get(twin, twin)),)
@@ -41,6 +41,17 @@ def share(fn: Function) -> Function:
         return None
 
     return transform(fn, visit)
+
+
+def _asked_for(fn: Function) -> frozenset[Op]:
+    """The products that something needs, if there are several: no other is turned about."""
+    if sum(isinstance(op, Matmul) for op in fn.ops) < 2:
+        return frozenset()
+    wanted = set(fn.results)
+    for op in reversed(fn.ops):
+        if acts(op) or not wanted.isdisjoint(op.results):
+            wanted.update(op.operands)
+    return frozenset(op for op in fn.ops if isinstance(op, Matmul) and op in wanted)
 
 
 Turned = tuple[Value, bool]

@@ -390,6 +390,12 @@ BESIDE_ONE = {
     "lgamma": "it is 0 at 1 and 2, beside which Python's own has an error of the size of 1",
     "tanh": "the derivative is 1 - y y, and y is rounded",
     "nn.softmax": "the derivative is y (dy - sum(y dy)), and the sum is rounded",
+    "nn.dot_product_attention": "that of a softmax is y (dy - sum(y dy)), and the sum is rounded",
+    **{
+        f"nn.{n}{w}": "derivatives of gates are y (1 - y) and 1 - y y, and y is rounded"
+        for n in ("rnn", "gru", "lstm")
+        for w in ("", "_cell")
+    },
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
     "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }
@@ -399,7 +405,8 @@ SLOPES_BESIDE = {
     **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
     "nn.log_sigmoid": 1,
-    **{f"nn.{n}{w}": 4 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
+    **{f"nn.{n}{w}": 8 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
+    "nn.dot_product_attention": 4,
     "nn.gelu": 40,
 }
 """Beside which number alone the error of the second derivative of a function is small.

@@ -24,6 +24,8 @@ OF_NO_KIND = {
     "initializer": "whatever a function of the user's takes",
     "path": "text, bytes or an object with a path, which is asked for it",
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
+    **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), "one or several numbers"),
+    **dict.fromkeys(("padding", "output_padding", "layout"), "a name, numbers or pairs of these"),
     "args": "whatever a function of the user's takes",
     "dynamic": "a tree of truths",
     "fn": "a function, a method or a callable, which is asked what it is",

@@ -1,0 +1,224 @@
+"""The factors of a product, and what it costs and takes to multiply two of them.
+
+A *diagonal* factor is known by its diagonal, a *picking* one by the places of its ones (rows of
+zeros with a single one), a *Kronecker* product by its two factors. None of them is formed where it
+is multiplied with something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dlvm.cost import Work, product_work, typical
+from dlvm.ir import Dim, DType, Value, splat, zeros
+from dlvm.ops import (
+    Broadcast,
+    Equal,
+    Gather,
+    Iota,
+    Less,
+    Matmul,
+    Mul,
+    Permute,
+    Reshape,
+    ScatterAdd,
+    Select,
+    transposed,
+)
+
+from .structure import is_identity
+
+Kind = Literal["dense", "diagonal", "picking", "kronecker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A matrix or its transpose; ``parts`` are what a matrix of its kind is known by."""
+
+    value: Value
+    turned: bool = False
+    kind: Kind = "dense"
+    parts: tuple[Value, ...] = ()
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the value is the diagonal, and not the matrix."""
+        return self.kind == "diagonal"
+
+    @property
+    def rows(self) -> Dim:
+        """The number of rows."""
+        return self.value.shape[-1 if self.turned or self.diagonal else -2]
+
+    @property
+    def columns(self) -> Dim:
+        """The number of columns."""
+        return self.value.shape[-2 if self.turned and not self.diagonal else -1]
+
+    def matrix(self) -> Value:
+        """The matrix; a vector is turned by another shape, which costs nothing."""
+        if self.diagonal:
+            return diagonal_matrix(self.value)
+        return turned_about(self.value) if self.turned else self.value
+
+    def transpose(self) -> Factor:
+        """The transpose."""
+        return self if self.diagonal else Factor(self.value, not self.turned, self.kind, self.parts)
+
+
+def turned_about(x: Value) -> Value:
+    """The transpose; that of a vector is another shape."""
+    *batch, rows, columns = x.shape
+    return Reshape(x, (*batch, columns, rows)) if 1 in (rows, columns) else transposed(x)
+
+
+def diagonal_matrix(d: Value) -> Value:
+    """The matrix with a vector on its diagonal, and zeros elsewhere."""
+    *batch, n = d.shape
+    square: tuple[Dim, ...] = (*batch, n, n)
+    rank = len(square)
+    row, column = (Broadcast(Iota(n), square, (axis,)) for axis in (rank - 2, rank - 1))
+    repeated = Broadcast(d, square, tuple(range(rank - 1)))
+    return Select(Equal(row, column), repeated, zeros(repeated.type))
+
+
+# -- what two of them cost ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What the cost of a product asks of a factor, with usual numbers for open sizes.
+
+    ``parts`` are the sizes of the factors of a Kronecker product, but of identities, which are
+    not multiplied.
+    """
+
+    kind: Kind
+    rows: int
+    columns: int
+    parts: tuple[tuple[int, int] | None, ...] = ()
+
+    @staticmethod
+    def of(x: Factor) -> Sketch:
+        """That of a factor."""
+        sizes: list[tuple[int, int] | None] = []
+        for part in x.parts if x.kind == "kronecker" else ():
+            rows, columns = map(typical, part.shape)
+            known = (columns, rows) if x.turned else (rows, columns)
+            sizes.append(None if is_identity(part) else known)
+        return Sketch(x.kind, typical(x.rows), typical(x.columns), tuple(sizes))
+
+    @property
+    def elements(self) -> int:
+        """The number of elements that are stored."""
+        return self.rows if self.kind == "diagonal" else self.rows * self.columns
+
+    def __matmul__(self, other: Sketch) -> Sketch:
+        """That of a product."""
+        both = self.kind == other.kind == "diagonal"
+        return Sketch("diagonal" if both else "dense", self.rows, other.columns)
+
+
+def step_work(x: Sketch, y: Sketch, dtype: DType, count: int) -> Work:
+    """The work of multiplying ``count`` pairs of such factors."""
+    elements = count * (x @ y).elements
+    moved = elements * dtype.bytes
+    if "diagonal" in (x.kind, y.kind) or (x.columns == 1 and x.kind == y.kind == "dense"):
+        return Work(elements if dtype.is_float else 0, moved)
+    if "picking" in (x.kind, y.kind):
+        return Work(0, 2 * moved)
+    if x.kind == "kronecker":
+        return _kronecker_work(x, y.columns, dtype)
+    if y.kind == "kronecker":
+        return _kronecker_work(y, x.rows, dtype)
+    return product_work(dtype, count, x.rows, x.columns, y.columns)
+
+
+def _kronecker_work(x: Sketch, others: int, dtype: DType) -> Work:
+    """The work of both products, each of all rows or columns of the other factor at once."""
+    size = x.rows * x.columns
+    products = (
+        product_work(dtype, 1, *part, others * size // (part[0] * part[1] * max(part)))
+        for part in x.parts
+        if part is not None
+    )
+    return Work.sum(products)
+
+
+# -- how two of them are multiplied ---------------------------------------------------------------
+
+
+def times(x: Factor, y: Factor) -> Factor:
+    """The product of two factors."""
+    if x.diagonal and y.diagonal:
+        return Factor(Mul(x.value, y.value), kind="diagonal")
+    if x.diagonal or y.diagonal:
+        return Factor(_scaled(x, y))
+    if x.kind == "dense" != y.kind:
+        return Factor(turned_about(_special_times(y.transpose(), turned_about(x.matrix()))))
+    return Factor(_special_times(x, y.matrix()))
+
+
+def _scaled(x: Factor, y: Factor) -> Value:
+    """The rows or columns of a matrix times the diagonal of the other factor."""
+    scale, matrix = (x.value, y.matrix()) if x.diagonal else (y.value, x.matrix())
+    rank = matrix.type.rank
+    axes = (*range(rank - 2), rank - 2 if x.diagonal else rank - 1)
+    return Mul(Broadcast(scale, matrix.shape, axes), matrix)
+
+
+def _special_times(x: Factor, y: Value) -> Value:
+    """A factor of any kind but a diagonal one times a matrix."""
+    match x.kind:
+        case "picking":
+            i = inside(x.parts[0], x.value.shape[-1])
+            if not x.turned:
+                return Gather(y, i, 0, mode="drop")
+            sums = y.type.with_shape((x.rows, y.shape[-1]))
+            return ScatterAdd(zeros(sums), i, y, 0, mode="drop")
+        case "kronecker":
+            a, b = map(turned_about, x.parts) if x.turned else x.parts
+            return kronecker_times(a, b, y)
+        case _:
+            return matrix_product(x.matrix(), y)
+
+
+def matrix_product(x: Value, y: Value) -> Value:
+    """``x y``; a column times a row, whose sums have one term, is a product of elements."""
+    if x.shape[-1] != 1:
+        return Matmul(x, y)
+    shape, rank = (*x.shape[:-1], y.shape[-1]), x.type.rank
+    column, row = Reshape(x, x.shape[:-1]), Reshape(y, (*y.shape[:-2], y.shape[-1]))
+    axes = tuple(range(rank - 2))
+    rows, columns = (*axes, rank - 2), (*axes, rank - 1)
+    return Mul(Broadcast(column, shape, rows), Broadcast(row, shape, columns))
+
+
+def inside(i: Value, size: Dim) -> Value:
+    """Whole numbers with negative ones moved outside, as indices would count them from the end."""
+    if i.dtype.kind == "u" or _counts(i):
+        return i
+    outside = splat(i.dtype.highest, i.type)
+    return Select(Less(i, splat(0, i.type)), outside, i)
+
+
+def _counts(i: Value) -> bool:
+    return isinstance(i, Iota)
+
+
+def kronecker_times(a: Value, b: Value, x: Value) -> Value:
+    """``kron(A, B) X``, column by column A X_c B', as two products of all of them."""
+    (m, n), (p, q), columns = a.shape, b.shape, x.shape[-1]
+    left = _unless_identity(a, Reshape(x, (n, q * columns)))
+    if columns == 1:
+        whole = left if is_identity(b) else Matmul(Reshape(left, (m, q)), turned_about(b))
+        return Reshape(whole, (m * p, 1))
+    turned = Permute(Reshape(left, (m, q, columns)), (1, 0, 2))
+    right = _unless_identity(b, Reshape(turned, (q, m * columns)))
+    back = Permute(Reshape(right, (p, m, columns)), (1, 0, 2))
+    return Reshape(back, (m * p, columns))
+
+
+def _unless_identity(a: Value, x: Value) -> Value:
+    return x if is_identity(a) else Matmul(a, x)
