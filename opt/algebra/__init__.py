@@ -1,5 +1,5 @@
 """Linear algebra: products in their cheapest order, and what of a product is asked for alone."""
 
-from . import chains, known, parts, pushing, repeats, selections, sums
+from . import chains, contractions, known, parts, pushing, repeats, selections, sums
 
-__all__ = ["chains", "known", "parts", "pushing", "repeats", "selections", "sums"]
+__all__ = ["chains", "contractions", "known", "parts", "pushing", "repeats", "selections", "sums"]

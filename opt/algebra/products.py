@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlvm.ir import Op, Value
+from dlvm.ir import Op, Value, splat
 from dlvm.ir.knowledge import known
 from dlvm.ir.properties import Properties
 from dlvm.ops import (
@@ -139,9 +139,26 @@ def _take_apart(product: Product, value: Value, turned: bool, opened: Opened) ->
             _add(product, x, not turned, opened)
         case Mul():
             return _take_apart_scaling(product, value, turned, opened)
+        case Broadcast(x, (rows, columns), axes) if 1 not in (rows, columns) and len(axes) < 2:
+            _add_repeated(product, x, value, turned)
         case _:
             return False
     return True
+
+
+def _add_repeated(product: Product, x: Value, value: Broadcast, turned: bool) -> None:
+    """A number, a column or a row that is repeated is an outer product with ones."""
+    rows, columns = value.shape
+    column, row = (splat(1, value.type.with_shape(s)) for s in ((rows, 1), (1, columns)))
+    match value.axes:
+        case ():
+            product.numbers.append((Mul, x))
+        case (0,):
+            column = Reshape(x, (rows, 1))
+        case _:
+            row = Reshape(x, (1, columns))
+    both = [Factor(column), Factor(row)]
+    product.factors += [f.transpose() for f in reversed(both)] if turned else both
 
 
 def _take_apart_scaling(product: Product, value: Mul, turned: bool, opened: Opened) -> bool:

@@ -1,0 +1,133 @@
+"""Products that are written with broadcasts and a sum: ``(x[:, :, None] * y[None]).sum(1)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from dlvm.ir import Dim, Value, rewrite
+from dlvm.ir.dims import product as size_of
+from dlvm.ir.numerics import ROUNDING
+from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
+
+MOST = 8
+"""Factors that are looked at."""
+
+
+@rewrite(
+    Sum,
+    example=(
+        lambda x, y: Sum(_spread(x, (0, 1)) * _spread(y, (1, 2)), (1,)),
+        lambda x, y: Sum(_spread(y, (0, 2)) * (_spread(x, (0, 1)) * _spread(x, (0, 1))), (0,)),
+        lambda x, y: Sum(_spread(x, (1, 2)) * _spread(y, (0, 2)), (2,)),
+    ),
+    given=("n[N,N]", "n[N,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def sum_of_broadcast_products(op: Sum) -> Value | None:
+    """sum_k x[i, k] y[k, j] is a product of matrices, however it is written."""
+    factors = _factors(op.x)
+    kept = [i for i in range(op.x.type.rank) if i not in op.axes]
+    if len(factors) < 2 or len(kept) != 2 or not op.axes:
+        return None
+    row, column = kept
+    sides: tuple[list[Broadcast], list[Broadcast]] = ([], [])
+    for f in factors:
+        if {row, column} <= set(f.axes):
+            return None
+        sides[column in f.axes].append(f)
+    if not all(any(at in f.axes for f in side) for side, at in zip(sides, kept, strict=True)):
+        return None
+    left, right = (_side(side, at, op) for side, at in zip(sides, kept, strict=True))
+    return Matmul(left, transposed(right))
+
+
+def _spread(x: Value, axes: tuple[int, int]) -> Value:
+    """For the examples: a square matrix along two of three axes."""
+    n: Dim = x.shape[0]
+    return Broadcast(x, (n, n, n), axes)
+
+
+def _factors(value: Value) -> list[Broadcast]:
+    """The factors of a product of elements, if all are repeated along some axis; else none."""
+    found: list[Broadcast] = []
+    pending = [value]
+    while pending and len(found) <= MOST:
+        match pending.pop():
+            case Mul(x, y):
+                pending += [x, y]
+            case Broadcast() as factor:
+                found.append(factor)
+            case _:
+                return []
+    return [] if len(found) > MOST else found
+
+
+def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:
+    """The product of the factors of one side, as a matrix of a kept axis by those that go."""
+    axes = (at, *op.axes)
+    order = tuple(sorted(axes))
+    shape = tuple(op.x.shape[a] for a in order)
+    each = (Broadcast(f.x, shape, tuple(order.index(a) for a in f.axes)) for f in factors)
+    whole: Value = reduce(Mul, each)
+    place = order.index(at)
+    moved = Permute(whole, (place, *(i for i in range(len(order)) if i != place)))
+    return Reshape(moved, (moved.shape[0], size_of(moved.shape[1:])))
+
+
+@rewrite(
+    Sum,
+    example=(
+        lambda u, v: Sum(_outer(u, v), (0, 1)),
+        lambda u, v: Sum(_outer(u, v) * _outer(u, v), (0, 1)),
+    ),
+    given=("n[N]", "n[M]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def sum_of_separate_products(op: Sum) -> Value | None:
+    """The sum over i and j of u[i] v[j] is the sum of u times that of v."""
+    groups = _groups(_factors(op.x), op.axes)
+    if len(groups) < 2:
+        return None
+    sums = [_summed(of, axes, op) for of, axes in groups]
+    return reduce(Mul, sums)
+
+
+def _outer(u: Value, v: Value) -> Value:
+    """For the examples: an outer product."""
+    shape = (*u.shape, *v.shape)
+    return Broadcast(u, shape, (0,)) * Broadcast(v, shape, (1,))
+
+
+Group = tuple[list[Broadcast], set[int]]
+"""Factors that share axes that are summed over, and these axes."""
+
+
+def _groups(factors: Sequence[Broadcast], axes: Sequence[int]) -> list[Group]:
+    """The factors by the summed axes that connect them; none if an axis has no factor."""
+    groups: list[Group] = []
+    for f in factors:
+        mine = set(f.axes) & set(axes)
+        if not mine:
+            return []
+        touched = [g for g in groups if g[1] & mine]
+        groups = [g for g in groups if not g[1] & mine]
+        joined = [x for g in touched for x in g[0]]
+        groups.append(([*joined, f], mine.union(*(g[1] for g in touched))))
+    covered = {a for _, of in groups for a in of}
+    return groups if covered == set(axes) else []
+
+
+def _summed(factors: Sequence[Broadcast], axes: set[int], op: Sum) -> Value:
+    """The sum over its axes of one group of factors, repeated along the kept axes of all."""
+    used = sorted({a for f in factors for a in f.axes})
+    shape = tuple(op.x.shape[a] for a in used)
+    each = (Broadcast(f.x, shape, tuple(used.index(a) for a in f.axes)) for f in factors)
+    total = Sum(reduce(Mul, each), tuple(used.index(a) for a in used if a in axes))
+    kept = [a for a in range(op.x.type.rank) if a not in op.axes]
+    left = tuple(kept.index(a) for a in used if a not in axes)
+    return Broadcast(total, op.shape, left) if op.shape else total
