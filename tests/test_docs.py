@@ -68,6 +68,7 @@ PAGES_THAT_RUN = {
     "optim": 4,
     "data": 5,
     "layers": 4,
+    "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""
 
