@@ -1,8 +1,8 @@
 """Write text letter by letter with a transformer that has read Python's own help pages.
 
 The text is that of ``help("topics")``, which comes with Python. A tenth of it is kept back: the
-bits that a letter of it costs say how much the network has learnt. It ends below 2; who knows only
-how frequent each letter is pays what the program prints first.
+bits that a letter of it costs say how much the network has learnt. It ends below 2.2; who knows
+only how frequent each letter is pays what the program prints first.
 
     python examples/char_transformer.py [--steps 3000] [--folder out]
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ def written(net, start, key, length: int, temperature=0.7):
 
 def corpus():
     """The text as numbers, and the letters that they stand for, which are ASCII's."""
-    whole = "\n".join(topics[name] for name in sorted(topics))
+    whole = re.sub(" {2,}", " ", "\n".join(topics[name] for name in sorted(topics)))
     letters = sorted(c for c in set(whole) if c.isascii())
     return np.array([letters.index(c) for c in whole if c.isascii()]), letters
 
