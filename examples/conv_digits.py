@@ -138,7 +138,8 @@ def main() -> None:
         print(f"split {split}: {found[-1]:.2%} of {len(x_test)} test images", flush=True)
     seconds, theirs = time.perf_counter() - begin, json.loads(PYTORCH.read_text())["accuracy"]
     print(f"mean test accuracy {np.mean(found):.2%} after {seconds:.1f} s, compiling included")
-    print(f"PyTorch after 30 epochs, mean of {len(theirs)} runs: {np.mean(theirs):.2%}")
+    error = np.std(theirs, ddof=1) / math.sqrt(len(theirs))
+    print(f"PyTorch after 30 epochs, {len(theirs)} runs: {np.mean(theirs):.2%} ± {error:.2%}")
     if curves:
         (options.folder / "conv_digits.svg").write_text(curve(curves, "loss of each step"))
         print(f"picture: {options.folder / 'conv_digits.svg'}")
