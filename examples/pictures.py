@@ -1,4 +1,4 @@
-"""Two pictures as SVG text, written directly: a curve, and two texts side by side."""
+"""Pictures as SVG text, written directly: a curve, small images, and two texts side by side."""
 
 from __future__ import annotations
 
@@ -37,6 +37,21 @@ def curve(values: Sequence[float], title: str, width: int = 640, height: int = 2
         *ticks,
         f'<text x="{width - 12}" y="{height - 8}" text-anchor="end">{len(values)} steps</text>',
     )
+
+
+def images(pixels: Sequence[Sequence[Sequence[float]]], columns: int = 12, dot: int = 6) -> str:
+    """Small images with grey levels from 0, white, to 1, black, in rows."""
+    parts: list[str] = []
+    high, wide = dot * (len(pixels[0]) + 1), dot * (len(pixels[0][0]) + 1)
+    for number, image in enumerate(pixels):
+        row, column = divmod(number, columns)
+        for i, line in enumerate(image):
+            for j, level in enumerate(line):
+                grey = 255 - round(255 * min(max(float(level), 0.0), 1.0))
+                at = f'x="{wide * column + dot * j}" y="{high * row + dot * i}"'
+                size = f'width="{dot}" height="{dot}"'
+                parts.append(f'<rect {at} {size} fill="rgb({grey},{grey},{grey})"/>')
+    return _svg(wide * columns, high * -(-len(pixels) // columns), *parts)
 
 
 def difference(before: str, after: str, line: int = 17, column: int = 640) -> str:

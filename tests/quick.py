@@ -30,7 +30,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("dlvm", "dsl", "ad", "opt", "gen")
 SLOW = ("tests/robust/", "tests/test_guards", "tests/test_leaks", "tests/test_fuzz",
-        "tests/trust/test_planted", "tests/test_packaging", "tests/test_docs")  # fmt: skip
+        "tests/trust/test_planted", "tests/test_packaging", "tests/test_docs",
+        "tests/test_examples")  # fmt: skip
 """Tests that start processes or take seconds each."""
 EVERY = 5
 """One test of so many is of the sample."""

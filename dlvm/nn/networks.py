@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.words.namespace import xp
 
 from .activations import relu
 from .attention import multi_head_attention
@@ -131,7 +132,7 @@ class MultiHeadAttention:
         keys = keys_of(key, 4)
         self.query, self.key, self.value = (_projection(k, apart, bias, dtype) for k in keys[:3])
         together = glorot_uniform()(keys[3], (features, features), dtype)
-        self.out = {"kernel": together.reshape(*apart[1:], features)}
+        self.out = {"kernel": _owned(together, (*apart[1:], features))}
         self.out |= {"bias": zeros(None, (features,), dtype)} if bias else {}
 
     def __call__(
@@ -150,5 +151,10 @@ class MultiHeadAttention:
 
 def _projection(key: Any, shape: tuple[int, int, int], bias: bool, dtype: Any) -> dict[str, Any]:
     """A kernel from features to heads, and its bias."""
-    kernel = glorot_uniform()(key, (shape[0], shape[1] * shape[2]), dtype).reshape(shape)
+    kernel = _owned(glorot_uniform()(key, (shape[0], shape[1] * shape[2]), dtype), shape)
     return {"kernel": kernel, "bias": zeros(None, shape[1:], dtype)} if bias else {"kernel": kernel}
+
+
+def _owned(x: Any, shape: tuple[int, ...]) -> Any:
+    """The elements in another shape and in memory of their own, so that they can be donated."""
+    return xp.copy(xp.reshape(x, shape))

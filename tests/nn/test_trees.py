@@ -94,6 +94,12 @@ def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeyp
 
 
 @pytest.mark.parametrize("name", LEARNS)
+def test_parameters_own_their_memory_so_that_they_can_be_donated(name: str):
+    layer, _, _ = case(name)
+    assert [leaf.shape for leaf in dlvm.tree.leaves(layer) if leaf.base is not None] == []
+
+
+@pytest.mark.parametrize("name", LEARNS)
 def test_a_donated_layer_is_stepped_in_place(name: str):
     layer, x, run = case(name)
 
