@@ -2,10 +2,10 @@
 
     python -m benchmarks.pairs [--size 1024] [--only TEXT] [--rounds 9] [--out benchmarks/out]
 
-The pairs are those of ``tests/opt/algebra/pairs.py``. Prints how many times as long
-the naive form takes in the fastest of NumPy and, where they are installed, JAX and PyTorch (as it
-runs without a compiler) as in dlvm, and writes ``pairs.json``. All run on one thread; results are
-compared before anything is timed.
+The pairs are those of ``tests/opt/algebra/pairs.py``. Prints how many times as long the naive form
+takes in the fastest of NumPy and, where they are installed, JAX and PyTorch (as it runs without a
+compiler) as in dlvm, and writes ``pairs.json``, a picture and a table. All run on one thread;
+results are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 
 from .__main__ import OUT, use_threads
 
+PEERS = ("numpy", "jax", "torch")
+
 
 def main() -> None:
     """The command."""
@@ -35,7 +37,32 @@ def main() -> None:
     found = run(options.size, options.only, options.rounds)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "pairs.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(f"written: {options.out / 'pairs.json'}")
+    from .picture import ratios
+
+    (options.out / "pairs.svg").write_text(ratios(drawn(found)))
+    (options.out / "pairs.md").write_text(table(found))
+    print(f"written: pairs.json, pairs.svg and pairs.md in {options.out}")
+
+
+def drawn(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The races of those pairs that some peer could run, for a picture."""
+    races: list[dict[str, Any]] = []
+    for race in found:
+        peers = [s for name, s in race["seconds"].items() if not name.startswith("dlvm")]
+        if peers:
+            ratio = min(peers) / race["seconds"]["dlvm"]
+            races.append({"name": race["pair"], "size": "", "peer": ratio})
+    return races
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """The figures as a table in Markdown: times of dlvm, and how many times as long others take."""
+    lines = ["| pair | dlvm, µs | NumPy | JAX | PyTorch |", "|---|---|---|---|---|"]
+    for race in found:
+        ours, seconds = race["seconds"]["dlvm"], race["seconds"]
+        others = (f"{seconds[n] / ours:.1f}" if n in seconds else "" for n in PEERS)
+        lines.append(f"| {race['pair']} | {ours * 1e6:,.0f} | {' | '.join(others)} |")
+    return "\n".join([*lines, ""])
 
 
 def run(size: int, only: str, rounds: int) -> list[dict[str, Any]]:
@@ -78,7 +105,7 @@ def words() -> dict[str, Library]:
 def contenders(pair: Any, others: dict[str, Any], size: int) -> dict[str, Callable[[], Any]]:
     """Both forms in dlvm, and the naive one in every library that can run it."""
     import dlvm
-    from tests.opt.algebra.test_pairs import arrays
+    from tests.opt.algebra.pairs import arrays
 
     from .race import check
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
+from dlvm.ir.dims import evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,19 @@ def orthogonal(a: Any) -> Any:
 def typed(*types: str) -> Callable[[int], tuple[str, ...]]:
     """Types with n, and with n/8 as k."""
     return lambda n: tuple(t.replace("n", str(n)).replace("k", str(n // 8)) for t in types)
+
+
+def arrays(pair: Pair, n: int) -> list[Any]:
+    """Random arguments of a pair."""
+    rng = np.random.default_rng(0)
+    found: list[Any] = []
+    for t in (dlvm.spec(text).type for text in pair.types(n)):
+        shape = tuple(evaluate(d, {}) for d in t.shape)
+        if t.dtype.is_float:
+            found.append(pair.prepared(rng.standard_normal(shape)))
+        else:
+            found.append(rng.permutation(n) if shape else np.asarray(5))
+    return found
 
 
 def pairs(w: Any) -> tuple[Pair, ...]:

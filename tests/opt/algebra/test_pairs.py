@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir.dims import evaluate
 
-from .pairs import PAIRS, Pair
+from .pairs import PAIRS, Pair, arrays
 
 N = 64
-
-
-def arrays(pair: Pair, n: int) -> list[Any]:
-    """Random arguments of a pair."""
-    rng = np.random.default_rng(0)
-    found: list[Any] = []
-    for t in (dlvm.spec(text).type for text in pair.types(n)):
-        shape = tuple(evaluate(d, {}) for d in t.shape)
-        if t.dtype.is_float:
-            found.append(pair.prepared(rng.standard_normal(shape)))
-        else:
-            found.append(rng.permutation(n) if shape else np.asarray(5))
-    return found
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.name)
