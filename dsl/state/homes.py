@@ -25,8 +25,11 @@ TOOLS = {
     *("traitlets", "debugpy", "pydevd", "tqdm", "rich", "wandb", "tensorboard", "matplotlib"),
 }
 """Packages that watch, show and test programs; they hold no numbers that a result depends on."""
+FRAMEWORKS = {"jax", "jaxlib", "optax", "flax", "chex", "torch", "tensorflow", "keras"}
+"""Packages that compute with arrays of their own, and so with no staged value."""
 UNREAD = {
     *TOOLS,
+    *FRAMEWORKS,
     *sys.stdlib_module_names,
     "numpy",
     "dlvm",
