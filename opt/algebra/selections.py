@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlvm.ir import Dim, Value, rewrite, splat, zeros
+from dlvm.ir import Value, rewrite, splat, zeros
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
     Broadcast,
@@ -36,7 +36,7 @@ from .examples import identity, kron, one_hot
 def one_hot_times(op: Matmul) -> Value | None:
     """One-hot rows times W are rows of W; a place outside of W gives zeros."""
     i = _places(op.x)
-    return None if i is None else Gather(op.y, _inside(i, op.y.shape[0]), 0, mode="drop")
+    return None if i is None else Gather(op.y, _inside(i), 0, mode="drop")
 
 
 @rewrite(
@@ -51,7 +51,7 @@ def one_hot_turned_times(op: Matmul) -> Value | None:
     """One-hot columns times G add the rows of G where the ones are."""
     if not isinstance(op.x, Permute) or op.x.perm != (1, 0) or (i := _places(op.x.x)) is None:
         return None
-    return ScatterAdd(zeros(op.type), _inside(i, op.shape[0]), op.y, 0, mode="drop")
+    return ScatterAdd(zeros(op.type), _inside(i), op.y, 0, mode="drop")
 
 
 def _places(x: Value) -> Value | None:
@@ -60,7 +60,7 @@ def _places(x: Value) -> Value | None:
     return None if i is None or x.type.rank != 2 else Reshape(i, (x.shape[0],))
 
 
-def _inside(i: Value, size: Dim) -> Value:
+def _inside(i: Value) -> Value:
     """Whole numbers with negative ones moved outside, as indices would count them from the end."""
     if i.dtype.kind == "u":
         return i
