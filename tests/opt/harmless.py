@@ -23,11 +23,18 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         SAME: ("case Mul(y, x) if op.axes",),
         LESS: ("(x, y) if not isinstance(y, Matmul) else (y, x)",),
     },
-    "_along": {IMPLIED: ("if not isinstance(value, Broadcast):",)},
+    "_along": {
+        IMPLIED: ("if not isinstance(value, Broadcast):",),
+        LESS: ("range(rank - 3)",),
+    },
     "_built": {COST: ("fewest = min(",)},
     "_divisor": {
         LESS: ("type(2 / float(found))",),
-        SAME: ("if found is None or float(found) in (0, 1):", "in (0, 2):"),
+        SAME: (
+            "if found is None or float(found) in (0, 1):",
+            "in (0, 2):",
+            "finite = np.isfinite(op.dtype.numpy.type(1 / float(found)))",
+        ),
     },
     "_is_turned_vector": {
         LESS: (
@@ -89,9 +96,15 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         COST: ("step > 1 for", "window.starts == window.x.shape"),
         NEVER: ("step >= 0",),
     },
-    "accumulate_in_place": {SAME: ("case Add(a, ScatterAdd(zero, i, u, axis, batch, mode)):",)},
+    "accumulate_in_place": {
+        SAME: ("case Add(a, ScatterAdd(zero, i, u, axis, batch, mode)):", "batch, mode), a):")
+    },
     "diagonal_of": {
-        LESS: ("return along_columns(d) if", "return along_rows(d) if vector is None"),
+        LESS: (
+            "vector = along_columns(d)",
+            "return along_columns(d) if",
+            "return along_rows(d) if vector is None",
+        ),
     },
     "diagonal_of_formula": {IMPLIED: ("return _of_operands(op.x, Diagonal)",)},
     "diagonal_of_reshaped_batch": {
@@ -111,7 +124,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "one_hot_of": {SAME: ("case Cast(Equal(b, a)):",)},
     "diagonal_of_transpose": {LESS: ("range(rank - 3)",)},
-    "multiplied": {COST: ("t = x.type.with_shape((*x.shape[:-1], y.shape[-2]))",)},
+    "multiplied": {COST: ("(*x.shape[:-1], y.shape[-2])", "(*x.shape[:-1], y.shape[1])")},
     "number_behind_product": {COST: ("if (found := _number_and_rest(x)) is None:",)},
     "one_factor_for_all": {SAME: ("axes)) if axes ==", "if rank >= 2 and axes")},
     "outer_of": {SAME: ("case Mul(y, x):",)},
