@@ -45,6 +45,8 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "before[:-2] == after[:-3]",
             "len(after) >= 3",
             "(before[-3:] ==",
+            "(after[-2], after[-2])",
+            "1 in before[2:]",
             "(before[2:] ==",
         ),
         IMPLIED: ("both = before[:-2] == after[:-2]", "(after[1], after[-2])"),
@@ -63,6 +65,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         SAME: ("is_identity(value): return False",),
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
+    "_places": {COST: ("i = structure.one_hot_of(structure.matrix_of_rows(x))",)},
     "_picked": {
         LESS: ("axis == last == len(axes)",),
         IMPLIED: ("case [Broadcast(i, _, axes), Broadcast(Iota(), _, [axis])]:",),

@@ -39,7 +39,7 @@ from dlvm.ops import (
 )
 from dlvm.ops.arrays.patches import Patches
 
-from .near_products import Group, Made, eye
+from .near_products import Group, Made, eye, symmetric
 
 HOLLOW = (1.5, 2.0**-127, 2.0**-149, 2.0**120, np.inf, np.nan, 0.0, 1.0, -1.0, 2.0, -4.0)
 """Divisors, some of which have no reciprocal in some type."""
@@ -329,6 +329,16 @@ WINDOWS: list[Group] = [
     ),
 ]
 OPEN: list[Group] = [
+    (
+        ("n[N,N]",),
+        {
+            "a diagonal of a symmetric one": lambda x: Diagonal(symmetric(x)),
+        },
+    ),
+    (
+        ("n[4,4]",),
+        {"beside the diagonal": lambda x: Slice(symmetric(x), (0, 1), (2, 2), (1, 1))},
+    ),
     (
         ("n[N,3]", "n[3,3]"),
         {

@@ -6,7 +6,7 @@ from dlvm.ir import splat, zeros
 from dlvm.ops import Add, Diagonal, LessEqual, Matmul, Mul, Permute, Select, Sub, Sum, transposed
 from dlvm.opt.algebra.examples import triangle
 
-from .near_products import Group, counted
+from .near_products import Group, columns, counted, rows
 
 PARTS: list[Group] = [
     (
@@ -47,6 +47,16 @@ PARTS: list[Group] = [
             ),
             "between rows": lambda a, b, c, d: Select(
                 LessEqual(counted(a, -2), counted(a, -2)), triangle(a, True), zeros(a.type)
+            ),
+            "a mask of vectors below": lambda a, b, c, d: Select(
+                LessEqual(columns(Diagonal(b), a), rows(Diagonal(c), a)),
+                triangle(a, True),
+                zeros(a.type),
+            ),
+            "a mask of vectors above": lambda a, b, c, d: Select(
+                LessEqual(rows(Diagonal(b), a), columns(Diagonal(c), a)),
+                triangle(a, False),
+                zeros(a.type),
             ),
             "another mask": lambda a, b, c, d: Select(
                 LessEqual(b, a), triangle(a, True), zeros(a.type)

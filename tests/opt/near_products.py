@@ -280,6 +280,7 @@ PICKING: list[Group] = [
         ("n[2,2]", "n[2,2]", "n[4,3]"),
         {
             "kron": lambda a, b, x: Matmul(kron(a, b), x),
+            "kron in order": lambda a, b, x: Matmul(Permute(kron(a, b), (0, 1)), x),
             "kron from the right": lambda a, b, x: Matmul(_boxed(a, b, (1, 3), (0, 2), 4, 4), x),
             "kron and one column": lambda a, b, x: Matmul(
                 kron(a, b), Reshape(Sum(x, (1,)), (4, 1))
