@@ -12,13 +12,15 @@
 #   make sweep   all of these and more, at random, until the time is over (SECONDS=600 SEED=1)
 #   make guards  every operation on every type, with pages around its memory that nobody may touch
 #   make planted  faults planted in some twenty rules: how long until found, named and reduced
+#   make mutants  laws with one mistake each: do their proofs notice? (SECONDS=600 SEED=1)
+#   make algebra  2,000 random programs of linear algebra, optimised and not (PROGRAMS=... SEED=0)
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted
+.PHONY: quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -68,6 +70,13 @@ guards: .venv/test.stamp
 
 planted: .venv/test.stamp
 	$(BIN)/python -m tests.planted
+
+mutants: .venv/test.stamp
+	$(BIN)/python -m tests.opt.mutants $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+algebra: .venv/test.stamp
+	$(BIN)/python -m tests.opt.algebra.programs --programs $(or $(PROGRAMS),2000) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 leaks: .venv/test.stamp
 	$(BIN)/python -m tests.leaks

@@ -172,7 +172,7 @@ def _special_times(x: Factor, y: Value) -> Value:
     """A factor of any kind but a diagonal one times a matrix."""
     match x.kind:
         case "picking":
-            i = inside(x.parts[0], x.value.shape[-1])
+            i = inside(x.parts[0])
             if not x.turned:
                 return Gather(y, i, 0, mode="drop")
             sums = y.type.with_shape((x.rows, y.shape[-1]))
@@ -195,7 +195,7 @@ def matrix_product(x: Value, y: Value) -> Value:
     return Mul(Broadcast(column, shape, rows), Broadcast(row, shape, columns))
 
 
-def inside(i: Value, size: Dim) -> Value:
+def inside(i: Value) -> Value:
     """Whole numbers with negative ones moved outside, as indices would count them from the end."""
     if i.dtype.kind == "u" or _counts(i):
         return i

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlvm.ir import Value, rewrite
+from dlvm.ir import DType, Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
+    Cast,
     Diagonal,
     Gather,
     Matmul,
@@ -132,12 +133,18 @@ def _summed(x: Value, y: Value, axes: tuple[int, ...]) -> Value | None:
     weighed=True,
 )
 def diagonal_of_product(op: Diagonal) -> Value | None:
-    """diag(A B) = the sums of the rows of A * B'."""
+    """diag(A B) = the sums of the rows of A * B'; halves multiply in f32."""
     match op.x:
         case Matmul(x, y):
-            return Sum(Mul(x, transposed(y)), (x.type.rank - 1,))
+            compute = op.dtype.compute
+            left, right = (_cast(v, compute) for v in (x, transposed(y)))
+            return _cast(Sum(Mul(left, right), (x.type.rank - 1,)), op.dtype)
         case _:
             return None
+
+
+def _cast(x: Value, dtype: DType) -> Value:
+    return x if x.dtype == dtype else Cast(x, dtype)
 
 
 @rewrite(

@@ -104,7 +104,11 @@ def _zero_operand(op: Matmul) -> Value | None:
     return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
 
 
-@rewrite(Matmul, example=lambda x, y: Matmul(x, zeros(y.type)), given=("i[M,K]", "i[K,N]"))
+@rewrite(
+    Matmul,
+    example=(lambda x, y: Matmul(x, zeros(y.type)), lambda x, y: Matmul(zeros(x.type), y)),
+    given=("i[M,K]", "i[K,N]"),
+)
 def product_with_zero(op: Matmul) -> Value | None:
     """A 0 = 0 for integers, exactly."""
     return None if op.dtype.is_float else _zero_operand(op)
@@ -112,7 +116,7 @@ def product_with_zero(op: Matmul) -> Value | None:
 
 @rewrite(
     Matmul,
-    example=lambda x, y: Matmul(x, zeros(y.type)),
+    example=(lambda x, y: Matmul(x, zeros(y.type)), lambda x, y: Matmul(zeros(x.type), y)),
     given=("f[M,K]", "f[K,N]"),
     law_class=FAST,
 )

@@ -217,13 +217,18 @@ def _zero_factor(op: Mul) -> Value | None:
     return zeros(op.type) if is_splat(op.x, 0) or is_splat(op.y, 0) else None
 
 
-@rewrite(Mul, example=lambda x: x * 0, given=("i[M,N]",))
+@rewrite(Mul, example=(lambda x: x * 0, lambda x: Mul(zeros(x.type), x)), given=("i[M,N]",))
 def multiply_by_zero(op: Mul) -> Value | None:
     """x * 0 = 0 for integers, exactly."""
     return None if op.dtype.is_float else _zero_factor(op)
 
 
-@rewrite(Mul, example=lambda x: x * 0.0, given=("f[M,N]",), law_class=FAST)
+@rewrite(
+    Mul,
+    example=(lambda x: x * 0.0, lambda x: Mul(zeros(x.type), x)),
+    given=("f[M,N]",),
+    law_class=FAST,
+)
 def multiply_floats_by_zero(op: Mul) -> Value | None:
     """x * 0 = 0 for floats; where x is NaN or infinite it is NaN, where x is negative -0."""
     return _zero_factor(op)
@@ -264,7 +269,8 @@ def _divisor(op: Div) -> float | None:
     found = scalar_value(op.y)
     if found is None or scalar_value(op.x) is not None or float(found) in (0, 1):
         return None
-    finite = np.isfinite(found) and np.isfinite(op.dtype.numpy.type(1 / float(found)))
+    with np.errstate(over="ignore"):  # which is what is asked
+        finite = np.isfinite(found) and np.isfinite(op.dtype.numpy.type(1 / float(found)))
     return float(found) if finite else None
 
 

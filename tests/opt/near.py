@@ -1,0 +1,194 @@
+"""Whatever a law applies to keeps its meaning, near to its examples too.
+
+A proof on the examples of a law says nothing about its conditions: a law that forgets one applies
+to something that its examples do not hold. Here every law is tried on every operation of its class
+in a table of near ones, and on the examples of all other laws. Most it must refuse; where it
+applies, both sides are compared as in ``test_rules``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    Array,
+    Builder,
+    DType,
+    Op,
+    Param,
+    Rule,
+    TensorType,
+    dims,
+    rules,
+)
+from dlvm.ir.knowledge import known
+from dlvm.ir.numerics import FAST, ROUNDING, LawClass
+
+from . import near_movements, near_parts, near_products
+from .building import parameter_type
+from .near_products import Made
+from .test_rules import Broken, compare, module, rounded, values
+
+SIZES: tuple[dict[str, int], ...] = ({"B": 2, "M": 2, "N": 3, "K": 4}, {})
+"""Different ones, and, where a law may take one for another, all 2."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """An operation: its name, the types of its parameters, and how to build it."""
+
+    name: str
+    given: tuple[str, ...]
+    make: Made
+
+
+@dataclass(frozen=True)
+class Built:
+    """An operation on parameters of some element types and sizes."""
+
+    name: str
+    params: tuple[Param, ...]
+    sizes: dict[str, int]
+    before: Builder
+    left: Op
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@cache
+def near() -> tuple[Near, ...]:
+    """Those of the tables, and the examples of every law."""
+    tables = (*near_products.groups(), *near_parts.PARTS, *near_movements.groups())
+    found = [Near(name, given, make) for given, makes in tables for name, make in makes.items()]
+    for rule in rules():
+        found += [Near(f"as {rule.name}", rule.given, example) for example in rule.examples]
+    return tuple(found)
+
+
+@cache
+def built(reals: bool, keeps: bool) -> dict[type[Op], list[Built]]:
+    """Every operation, by its class; sizes that are open differ, and known ones are alike."""
+    found: dict[type[Op], list[Built]] = defaultdict(list)
+    for one in near():
+        for dtypes in _dtypes(one, reals, keeps):
+            for sizes in SIZES:
+                made = _built(one, dtypes, sizes, symbolic=bool(sizes))
+                found[type(made.left)].append(made)
+    return found
+
+
+def _dtypes(one: Near, reals: bool, keeps: bool) -> Iterator[dict[str, DType]]:
+    """Floats, and integers for laws that say what becomes of special values."""
+    floats = any(text[0] == "f" for text in one.given)
+    index = I64 if reals else I32
+    for n in (F64, I64) if reals else (F32, I32):
+        if not (n.is_integer and (floats or not keeps)):
+            yield {"n": n, "f": F64 if reals else F32, "i": index, "b": BOOL}
+
+
+def _built(one: Near, dtypes: dict[str, DType], sizes: dict[str, int], symbolic: bool) -> Built:
+    params: list[Param] = []
+    letters: dict[str, int] = {}
+    for i, text in enumerate(one.given):
+        shape = parameter_type("f32" + text[1:]).shape
+        here = {s: sizes.get(s, 2) for d in shape for s in dims.symbols(d)}
+        letters |= here
+        t = TensorType(dtypes[text[0]], shape)
+        params.append(Param(t if symbolic else t.substitute(dict(here)), f"x{i}"))
+    with Builder() as before:
+        left = one.make(*params)
+    assert isinstance(left, Op)
+    return Built(one.name, tuple(params), letters, before, left)
+
+
+def holds_nearby(rule: Rule) -> None:
+    """A law keeps the meaning of everything it applies to among the operations near to it."""
+    for one in operations(rule):
+        with Builder() as after:
+            right = rule.apply(one.left)
+        if right is None or right is one.left:
+            continue
+        if isinstance(right, Op) and right.key() == one.left.key() and not rule.weighed:
+            raise Broken(f"{rule.name} has no end: {one.name}")
+        if right.type != one.left.type:
+            raise Broken(f"{rule.name} turns {one.left.type} into {right.type}: {one.name}")
+        made = module(list(one.params), one.before, right, after).verify()
+        rounds = rule.law_class == FAST and any(map(rounded, (*one.before.ops, *after.ops)))
+        for arrays, expected in _answers(one, rule.law_class, rule.keeps):
+            with np.errstate(all="ignore"):
+                found = made.run("f", *arrays)
+                compare(rule, expected, found, rounds)
+            if "symmetric" in known(right) - known(one.left):
+                turned = np.swapaxes(found[0], -1, -2)
+                if not np.array_equal(found[0], turned, equal_nan=True):
+                    raise Broken(f"{rule.name} claims a symmetry: {one.name}")
+
+
+def operations(rule: Rule) -> list[Built]:
+    """Those that a law is tried on; built here before a mistake is made in what builds them."""
+    found = built(rule.law_class == FAST, rule.keeps)[rule.root]
+    for one in found:
+        _answers(one, rule.law_class, rule.keeps)
+    return found
+
+
+@cache
+def _answers(one: Built, law_class: LawClass, keeps: bool) -> list[tuple[list[Array], Any]]:
+    """Arguments and what an operation makes of them, for laws of a class."""
+    like = replace(next(iter(rules())), law_class=law_class, keeps=keeps)
+    whole = module(list(one.params), one.before, one.left).verify()
+    rng = np.random.default_rng(0)
+    found: list[tuple[list[Array], Any]] = []
+    for _ in range(2):
+        arrays = [values(p.type, one.sizes, like, rng) for p in one.params]
+        with np.errstate(all="ignore"):
+            found.append((arrays, whole.run("f", *arrays)))
+    return found
+
+
+HALVES = (300.0, -300.0, 2.0)
+"""Halves whose products are too large for one, and sums of these are not."""
+
+
+def holds_of_halves(rule: Rule) -> None:
+    """A law that keeps special values computes inside of f32 where its left side does."""
+    if rule.law_class != ROUNDING or not rule.keeps or not any(t[0] in "nf" for t in rule.given):
+        return
+    rng = np.random.default_rng(0)
+    dtypes = {"n": F16, "f": F16, "i": I32, "b": BOOL}
+    for example in rule.examples:
+        one = _built(Near(rule.name, rule.given, example), dtypes, {"K": 8}, symbolic=False)
+        with Builder() as after:
+            right = rule.apply(one.left)
+        assert right is not None
+        left, changed = (
+            module(list(one.params), one.before, v, b).verify()
+            for v, b in ((one.left, None), (right, after))
+        )
+        for _ in range(8):
+            arrays = [_halves(p.type, rng) for p in one.params]
+            with np.errstate(all="ignore"):
+                (a,), (b,) = (m.run("f", *arrays) for m in (left, changed))
+            finite = np.isfinite(a.astype(np.float64))
+            if not np.allclose(a[finite].astype(np.float64), b[finite].astype(np.float64), 2e-3):
+                raise Broken(f"{rule.name} of halves: {a} is not {b}")
+
+
+def _halves(t: TensorType, rng: np.random.Generator) -> Array:
+    shape = [int(str(d)) for d in t.shape]
+    if not t.dtype.is_float:
+        return rng.integers(0, 2, shape).astype(t.dtype.numpy)
+    return rng.choice(np.array(HALVES, t.dtype.numpy), shape)
