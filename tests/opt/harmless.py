@@ -51,7 +51,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         IMPLIED: ("both = before[:-2] == after[:-2]", "(after[1], after[-2])"),
     },
-    "_kronecker_factors": {
+    "kronecker_of": {
         LESS: ("((1, 4), (0, 2)):", "((1, 3), (0, 3)):", "((1, 3), (1, 2)):"),
         IMPLIED: (
             "== ((2, 3), (0, 2)):",
@@ -59,13 +59,13 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "if structure.is_turned(value) and value.type.rank == 2:",
         ),
     },
-    "_kronecker_times": {IMPLIED: ("x.shape[1])",)},
+    "kronecker_times": {IMPLIED: ("x.shape[1])",)},
     "_open": {
         COST: ("product.opened += 2", "return _take_apart(product, value, turned, opened)"),
         SAME: ("is_identity(value): return False",),
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
-    "_places": {COST: ("i = structure.one_hot_of(structure.matrix_of_rows(x))",)},
+    "places_of": {COST: ("i = structure.one_hot_of(structure.matrix_of_rows(x))",)},
     "_picked": {
         LESS: ("axis == last == len(axes)",),
         IMPLIED: ("case [Broadcast(i, _, axes), Broadcast(Iota(), _, [axis])]:",),
@@ -87,7 +87,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(structure.along_rows(scale), structure.along_rows(scale))",
         ),
     },
-    "_times": {
+    "_scaled": {
         COST: (
             "if not x.diagonal:",
             "if not y.diagonal:",

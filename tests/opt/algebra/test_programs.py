@@ -35,7 +35,7 @@ def test_programs_hold_what_the_laws_speak_of():
 WRONG = {
     "_take_apart": "for part in (y, x) if not turned else (x, y):",
     "_take_apart_scaling": "left = turned != (rows is None)",
-    "_times": "axes = (*range(rank - 2), rank - 2 if not x.diagonal else rank - 1)",
+    "_scaled": "axes = (*range(rank - 2), rank - 2 if not x.diagonal else rank - 1)",
     "_add": "if product.factors[-1:] == [_inverse(factor, facts)]:",
     "_factored": "return Matmul(type(op)(c, a), b) if b is d else None",
     "transpose_of_symmetric": "return op.x if turned else None",
