@@ -5,7 +5,8 @@
 Results are compared before anything is timed; rounds are taken in turn. Prints milliseconds,
 the best peer's time over ours (above 1, ours is faster) and the floor's time over ours (1 would
 be the machine's limit), and writes ``races.json`` and ``races.svg``. Peers are NumPy and, where
-they are installed (``make peers``), JAX, PyTorch, IREE, ONNX Runtime and numba.
+they are installed (``make peers``), JAX, PyTorch (training steps also under ``torch.compile``
+where there is a C++ compiler), IREE, ONNX Runtime and numba.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def run(quick: bool, only: str, threads: int) -> dict[str, Any]:
     from .cases import cases
     from .peers import present
     from .race import QUICK, Effort
+    from .training import training
 
     versions = present()
     names = list(versions)
@@ -62,7 +64,7 @@ def run(quick: bool, only: str, threads: int) -> dict[str, Any]:
         f"{'':31} {'':20}" + "".join(f"{n + ' ms':>11}" for n in names) + "  peer/ours  floor/ours"
     )
     races: list[dict[str, Any]] = []
-    for case in cases(quick):
+    for case in (*cases(quick), *training(quick)):
         if only in case.name:
             races.append(one(case, names, QUICK if quick else Effort(), threads))
             print(line(races[-1], names), flush=True)

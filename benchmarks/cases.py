@@ -28,6 +28,10 @@ class Case:
     tolerance: float = 1e-3
     wrt: tuple[int, ...] = ()
 
+    def words(self, xp: Any) -> Any:
+        """The words that ``run`` asks a library for, made before it is traced."""
+        return xp
+
     def run(self, xp: Any, *arguments: Any) -> Any:
         """The program, in the words of a library."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +20,17 @@ import dlvm
 from . import apart
 from .cases import Case
 from .onnx_words import model
+from .training import Training
 
 Runner = Callable[[Case], "Callable[[], Any] | None"]
 
 
 def with_dlvm(case: Case) -> Callable[[], Any]:
     """A compiled program."""
+    xp = case.words(dlvm)
 
     def program(*arguments: Any) -> Any:
-        return case.run(dlvm, *arguments)
+        return case.run(xp, *arguments)
 
     f = dlvm.value_and_grad(program, wrt=case.wrt) if case.wrt else dlvm.function(program)
     compiled = f.compile(*case.arguments)
@@ -43,9 +46,10 @@ def with_jax(case: Case) -> Callable[[], Any]:
     """Under ``jax.jit``."""
     jax = importlib.import_module("jax")
     jax.config.update("jax_enable_x64", True)
+    xp = case.words(jax.numpy)
 
     def program(*arguments: Any) -> Any:
-        return case.run(jax.numpy, *arguments)
+        return case.run(xp, *arguments)
 
     f = jax.jit(jax.value_and_grad(program, argnums=case.wrt) if case.wrt else program)
     arguments = [jax.device_put(a) for a in case.arguments]
@@ -53,24 +57,38 @@ def with_jax(case: Case) -> Callable[[], Any]:
 
 
 def with_torch(case: Case) -> Callable[[], Any]:
-    """As PyTorch runs it without a compiler, which needs a toolchain."""
+    """As PyTorch runs it without a compiler."""
+    return _torch(case, lambda program: program)
+
+
+def with_torch_compile(case: Case) -> Callable[[], Any] | None:
+    """Training steps under ``torch.compile``, which takes up to a minute for each."""
+    if not isinstance(case, Training):
+        return None
+    return _torch(case, importlib.import_module("torch").compile)
+
+
+def _torch(case: Case, prepared: Callable[[Any], Any]) -> Callable[[], Any]:
     torch = importlib.import_module("torch")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     arguments = [torch.from_numpy(np.array(a)) for a in case.arguments]
-    xp = _Torch(torch)
+    xp = case.words(_Torch(torch))
+    program = prepared(lambda *arguments: case.run(xp, *arguments))
     if not case.wrt:
-        return lambda: case.run(xp, *arguments)
+        return lambda: program(*arguments)
     leaves = [a.requires_grad_() for i, a in enumerate(arguments) if i in case.wrt]
 
     def step() -> Any:
-        value = case.run(xp, *arguments)
+        value = program(*arguments)
         return value.detach(), torch.autograd.grad(value, leaves)
 
     return step
 
 
-def with_iree(case: Case) -> Callable[[], Any]:
-    """The same program as JAX's, compiled by IREE for this processor."""
+def with_iree(case: Case) -> Callable[[], Any] | None:
+    """The same program as JAX's, compiled by IREE for this processor; no training steps."""
+    if isinstance(case, Training):
+        return None
     jax = importlib.import_module("jax")
     compiler: Any = importlib.import_module("iree.compiler")
     runtime: Any = importlib.import_module("iree.runtime")
@@ -169,6 +187,7 @@ RUNNERS: dict[str, Runner] = {
     "numpy": with_numpy,
     "jax": with_jax,
     "torch": with_torch,
+    "compile": with_torch_compile,
     "iree": with_iree,
     "ort": with_onnxruntime,
     "numba": with_numba,
@@ -183,6 +202,14 @@ def present() -> dict[str, str]:
         with contextlib.suppress(ImportError):
             there = importlib.import_module(module)
             found[name] = getattr(there, "__version__", None) or there.VERSION
+    if "torch" in found and (compiler := cpp_compiler()):
+        found["compile"] = f"torch.compile with {compiler}"
     if apart.PYTHON.exists():
         found["numba"] = "apart"
     return found
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that ``torch.compile`` would call, if there is one."""
+    known = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next((name for name in known if name and shutil.which(name)), None)

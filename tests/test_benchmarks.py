@@ -12,20 +12,49 @@ from benchmarks.__main__ import line
 from benchmarks.cases import cases
 from benchmarks.neighbours import CONTENDERS, measure, row
 from benchmarks.onnx_words import model
-from benchmarks.peers import with_dlvm, with_numpy
+from benchmarks.peers import cpp_compiler, with_dlvm, with_numpy
 from benchmarks.picture import ratios
 from benchmarks.race import Effort, check, race
+from benchmarks.training import training
 from examples.pictures import curve, difference
 
-SMALL = [case for case in cases(quick=True) if case.size not in ("406,528 parameters",)]
+STEPS = list(training(quick=True))
+SMALL = [case for case in cases(quick=True) if case.size not in ("406,528 parameters",)] + STEPS
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.name} {c.size}")
 def test_ours_is_the_answer_of_numpy(case):
-    value = case.run(np, *case.arguments)
+    value = case.run(case.words(np), *case.arguments)
     found = with_dlvm(case)()
     check(case.name, found[0] if case.wrt else found, value, case.tolerance)
     assert case.wrt or with_numpy(case) is not None
+
+
+@pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
+def test_gradients_of_training_steps_are_the_slopes_of_numpys_losses(case):
+    _, slopes = with_dlvm(case)()
+    wide = [a.astype("f8") if a.dtype == "f4" else a for a in case.arguments]
+    for i, slope in zip(case.wrt, slopes, strict=True):
+        way = np.random.default_rng(i).normal(size=slope.shape)
+
+        def at(h, i=i, way=way):
+            moved = [a + h * way if k == i else a for k, a in enumerate(wide)]
+            return case.run(case.words(np), *moved)
+
+        size = float(np.sqrt(np.sum(slope * slope)))  # the deviation of slopes along such ways
+        expected = (at(1e-7) - at(-1e-7)) / 2e-7
+        assert size > 0
+        assert np.sum(slope * way) == pytest.approx(expected, rel=1e-3, abs=1e-3 * size)
+
+
+def test_the_compiler_of_pytorch_is_one_that_is_there(monkeypatch, tmp_path):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cpp_compiler() is None
+    (tmp_path / "clang++").touch(0o755)
+    assert cpp_compiler() == "clang++"
+    monkeypatch.setenv("CXX", "absent")
+    assert cpp_compiler() == "clang++"
 
 
 def test_a_wrong_answer_is_not_timed():
