@@ -169,10 +169,9 @@ class Seen:
     def function(self, path: str, read: Read, fn: types.FunctionType) -> None:
         """Guards a function and its code, which tools that reload modules replace in place."""
         self.guard(path, read, fn, by_identity=True)
-        if not isinstance(fn, types.FunctionType):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return  # a static method may be any callable
-        code = Attribute(Held(fn), "__code__")
-        self.guard(f"the code of {path}", code, fn.__code__, by_identity=True)
+        if (code := getattr(fn, "__code__", None)) is not None:  # or another callable
+            read = Attribute(Held(fn), "__code__")
+            self.guard(f"the code of {path}", read, code, by_identity=True)
 
     def _array(self, place: Place) -> None:
         value = place.value

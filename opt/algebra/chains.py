@@ -15,9 +15,9 @@ from dlvm.cost import typical
 from dlvm.ir import Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
+from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, Slice, transposed
 
-from .examples import kron, one_hot
+from .examples import identity, kron, one_hot
 from .factors import Factor, Sketch, step_work, times
 from .products import Opened, Product, flat
 from .structure import scaled
@@ -83,6 +83,7 @@ def multiplied(x: Value, y: Value) -> Value:
         lambda i, w: Matmul(one_hot(i, w), w),
         lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
         lambda i, w: Matmul(transposed(w), transposed(one_hot(i, w))),
+        lambda i, w: Matmul(Slice(identity(w), (1, 0), (3, 8), (2, 1)), w),
     ),
     given=("i[M]", "n[8,N]"),
     law_class=ROUNDING,

@@ -10,6 +10,8 @@ from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
 
+from .factors import turned_about
+
 MOST = 8
 """Factors that are looked at."""
 
@@ -17,11 +19,13 @@ MOST = 8
 @rewrite(
     Sum,
     example=(
-        lambda x, y: Sum(_spread(x, (0, 1)) * _spread(y, (1, 2)), (1,)),
-        lambda x, y: Sum(_spread(y, (0, 2)) * (_spread(x, (0, 1)) * _spread(x, (0, 1))), (0,)),
-        lambda x, y: Sum(_spread(x, (1, 2)) * _spread(y, (0, 2)), (2,)),
+        lambda x, y: Sum(_spread(x, 1) * _spread(turned_about(y), 1, columns=True), (1,)),
+        lambda x, y: Sum(
+            _spread(turned_about(y), 0, columns=True) * (_spread(x, 0) * _spread(x, 0)), (0,)
+        ),
+        lambda x, y: Sum(_spread(x, 2) * _spread(turned_about(y), 2, columns=True), (2,)),
     ),
-    given=("n[N,N]", "n[N,N]"),
+    given=("n[3,K]", "n[K,2]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -44,10 +48,13 @@ def sum_of_broadcast_products(op: Sum) -> Value | None:
     return Matmul(left, transposed(right))
 
 
-def _spread(x: Value, axes: tuple[int, int]) -> Value:
-    """For the examples: a square matrix along two of three axes."""
-    n: Dim = x.shape[0]
-    return Broadcast(x, (n, n, n), axes)
+def _spread(x: Value, at: int, columns: bool = False) -> Value:
+    """For the examples: a matrix of 3 rows, or of 2 ``columns``, where axis ``at`` is its last."""
+    shape: list[Dim] = [3, 2]
+    shape.insert(at, x.shape[1])
+    kept = next(i for i, _ in enumerate(shape) if i != at) if not columns else 2 - (at == 2)
+    axes = (kept, at) if kept < at else (at, kept)
+    return Broadcast(x if kept < at else turned_about(x), tuple(shape), axes)
 
 
 def _factors(value: Value) -> list[Broadcast]:
@@ -82,6 +89,7 @@ def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:
     example=(
         lambda u, v: Sum(_outer(u, v), (0, 1)),
         lambda u, v: Sum(_outer(u, v) * _outer(u, v), (0, 1)),
+        lambda u, v: Sum(_beside(_outer(u, v), _outer(u, u)), (1, 2)),
     ),
     given=("n[N]", "n[M]"),
     law_class=ROUNDING,
@@ -101,6 +109,12 @@ def _outer(u: Value, v: Value) -> Value:
     """For the examples: an outer product."""
     shape = (*u.shape, *v.shape)
     return Broadcast(u, shape, (0,)) * Broadcast(v, shape, (1,))
+
+
+def _beside(x: Value, y: Value) -> Value:
+    """For the examples: two matrices with the same rows, along the first axis of three."""
+    shape = (*x.shape, y.shape[1])
+    return Broadcast(x, shape, (0, 1)) * Broadcast(y, shape, (0, 2))
 
 
 Group = tuple[list[Broadcast], set[int]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm.ir import Value, rewrite
+from dlvm.ir import Dim, Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 
@@ -69,6 +69,8 @@ def _factored(op: Add | Sub) -> Value | None:
         lambda a, u, v, x: Matmul(Sub(Matmul(u, v), a), x),
         lambda a, u, v, x: Matmul(Add(Neg(Matmul(u, v)), Sub(a, Matmul(u, v))), x),
         lambda a, u, v, x: Matmul(transposed(Add(transposed(a), transposed(Matmul(u, v)))), x),
+        lambda a, u, v, x: Matmul(_reshaped(Add(_flat(Matmul(u, v)), _flat(a)), a), x),
+        lambda a, u, v, x: Matmul(_reshaped(Sub(_flat(a), _flat(Matmul(u, v))), a), x),
     ),
     given=("n[M,N]", "n[M,1]", "n[1,N]", "n[N,1]"),
     law_class=ROUNDING,
@@ -98,6 +100,16 @@ def times_sum(op: Matmul) -> Value | None:
     return None if found is None else _added((n, multiplied(op.x, v)) for n, v in found)
 
 
+def _flat(x: Value) -> Value:
+    """For the examples: the elements of a matrix in a row."""
+    return Reshape(x, (x.type.size,))
+
+
+def _reshaped(x: Value, like: Value) -> Value:
+    """For the examples: elements in a row as a matrix again."""
+    return Reshape(x, like.shape)
+
+
 Term = tuple[bool, Value]
 """Whether a term is subtracted, and the term."""
 
@@ -116,7 +128,7 @@ def _terms(whole: Value) -> list[Term] | None:
             case Neg(x):
                 pending.append((x, not negative, turned))
             case Reshape(Add() | Sub() | Neg() as inner):
-                parts = [Reshape(x, value.shape) for x in inner.operands]
+                parts = [_in_shape(x, value.shape) for x in inner.operands]
                 pending.append((inner.rebuild(parts), negative, turned))
             case Permute(x) if is_turned(value):
                 pending.append((x, negative, not turned))
@@ -128,6 +140,12 @@ def _terms(whole: Value) -> list[Term] | None:
         return None
     rest = [term for term in every if not _opaque(term[1])]
     return [*([(False, _added(plain))] if plain else []), *rest]
+
+
+def _in_shape(x: Value, shape: tuple[Dim, ...]) -> Value:
+    """A value in another shape; one that had it before is that."""
+    before = x.x if isinstance(x, Reshape) else x
+    return before if before.shape == shape else Reshape(before, shape)
 
 
 def _opaque(value: Value) -> bool:

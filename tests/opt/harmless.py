@@ -72,6 +72,8 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "_take_apart": {
         COST: (
+            "if 1 not in (rows, rows)",
+            "if 1 not in (columns, columns)",
             "case Assume(x):",
             "isinstance(x, Op) or not isinstance(x, Assume)",
             "case Assume(x) if isinstance(x, Op):",
