@@ -1,4 +1,7 @@
-"""Chooses the order in which operands are contracted, two at a time, with the least arithmetic.
+"""Chooses the order in which operands are contracted, two at a time, in the least time.
+
+What a pair takes is what ``dlvm.cost`` says of any product, so that the optimiser, which orders
+chains once more with what it knows of their factors, agrees.
 
 Of up to eight operands the best order is found by dynamic programming over their subsets;
 of more, the pair whose product needs the least memory beyond its operands goes first.
@@ -8,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+
+from dlvm.cost import Work, product_work
+from dlvm.ir import F64
 
 Pair = tuple[int, int]
 EXHAUSTIVE = 8
@@ -32,14 +38,18 @@ def pairs(
     return order(masks, wanted, volume)
 
 
-def arithmetic(one: int, other: int, kept: int, volume: Callable[[int], int]) -> int:
-    """Multiplications of a pair, and as many additions where labels are summed over."""
-    every = one | other
-    return volume(every) * (2 if every & ~kept else 1)
+def price(one: int, other: int, kept: int, volume: Callable[[int], int]) -> int:
+    """The time of the batched matrix product that a pair becomes, as for any other product."""
+    both, rows, columns = one & other, one & ~other & kept, other & ~one & kept
+    inner = (one | other) & ~kept
+    if not inner:
+        elements = volume(one | other)
+        return Work(elements, elements * F64.bytes).time
+    return product_work(F64, volume(both & kept), volume(rows), volume(inner), volume(columns)).time
 
 
 def best(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> list[Pair]:
-    """The order of least arithmetic, by the best order of each subset."""
+    """The order of least time, by the best order of each subset."""
     count = len(masks)
     full = (1 << count) - 1
     union = [0] * (full + 1)
@@ -54,7 +64,7 @@ def best(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> lis
         while part:
             if part & s & -s:  # of two complementary parts the one with the first operand
                 rest = s ^ part
-                here = arithmetic(kept[part], kept[rest], kept[s], volume)
+                here = price(kept[part], kept[rest], kept[s], volume)
                 options.append((cost[part] + cost[rest] + here, part))
             part = (part - 1) & s
         cost[s], cut[s] = min(options, default=(0, 0))

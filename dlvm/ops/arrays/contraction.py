@@ -125,6 +125,12 @@ def product_of_floats_with_zero(op: Matmul) -> Value | None:
     return _zero_operand(op)
 
 
+@rewrite(Matmul, example=lambda x, y: Matmul(x, y), given=("n[M,0]", "n[0,N]"))
+def product_over_nothing(op: Matmul) -> Value | None:
+    """A product of no columns with no rows is 0, as every sum starts from 0, exactly."""
+    return zeros(op.type) if op.x.shape[-1] == 0 else None
+
+
 @rewrite(
     Matmul,
     example=lambda x, y: Matmul(x, spread(y, TensorType(y.dtype, (*x.shape[:1], *y.shape)), (0,))),
