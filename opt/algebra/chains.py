@@ -174,7 +174,7 @@ def _built(product: Product, t: TensorType) -> Value:
         product.factors.append(Factor(ones, kind="diagonal"))
     plan = Plan(product.factors, t)
     formed = [at for at in plan.ranges() if plan.cells[at].gives.kind in ("dense", "diagonal")]
-    fewest = min(formed, key=lambda at: (plan.elements(at), at[0] - at[1]))
+    fewest = min(formed or plan.ranges(), key=lambda at: (plan.elements(at), at[0] - at[1]))
     return plan.written(product, fewest).matrix()
 
 

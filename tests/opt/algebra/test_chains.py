@@ -137,3 +137,18 @@ def test_batches_are_reordered_as_matrices_are():
     assert all(op.shape[-1] == 1 for op in main.ops if isinstance(op, Matmul))
     f = dlvm.function(lambda a, v: a @ a @ v)
     np.testing.assert_allclose(f(a, v), a @ (a @ v), rtol=1e-9)
+
+
+@pytest.mark.parametrize("number", [None, 3.0])
+def test_a_factor_that_is_never_formed_may_be_all_that_is_left(number: float | None):
+    """Random programs found this: beside identities, nothing was left that has a number."""
+
+    def f(i, a):
+        eye = dlvm.eye(6) if number is None else number * dlvm.eye(6)
+        picks, blocks = dlvm.nn.one_hot(i, 6), dlvm.kron(a, a)
+        whole = number or 1.0
+        return eye @ picks, picks.T @ eye, (eye @ picks) * whole, blocks @ dlvm.eye(4), -(eye @ eye)
+
+    i, a = np.array([2, 0, 5, 1, 1, 3]), np.arange(4.0).reshape(2, 2)
+    for found, expected in zip(dlvm.function(f)(i, a), f(i, a), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
