@@ -11,6 +11,7 @@ import numpy as np
 from dlvm.base.errors import FalseAssumption
 from dlvm.ir import Array, Module, Op
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.properties import closed
 from dlvm.ops import Assume
 from dlvm.ops.flow.effects import Outgoing
 
@@ -36,7 +37,8 @@ class Checking(Interpreter):
         if isinstance(op, Outgoing):
             return ()
         if isinstance(op, Assume):
-            _check(op, operands[0])
+            for word in sorted(closed((op.known,)), key=ORDER.index):
+                _check(op, word, operands[0])
         return super(Checking, self).step(op, operands)
 
 
@@ -49,20 +51,22 @@ class Check:
     words: str = "the matrix"
 
 
-def _check(op: Assume, x: Array) -> None:
-    check, wide = CHECKS[op.known], x.astype(np.float64)
+def _check(op: Assume, word: str, x: Array) -> None:
+    """Compares what is looked at for one property; equal NaN and infinities are equal."""
+    check, wide = CHECKS[word], x.astype(np.float64)
     seen, should = check.seen(wide), check.should(wide)
-    largest = float(np.abs(wide).max(initial=0))
+    largest = float(np.abs(wide, where=np.isfinite(wide), out=np.zeros(wide.shape)).max(initial=0))
     scale = largest if check.words != GRAM else largest**2
     slack = ROUNDINGS * max(x.shape[-1:] or (1,)) * epsilon(x) * scale
-    wrong = np.argwhere(~(np.abs(seen - should) <= slack))
+    same = (seen == should) | (np.isnan(seen) & np.isnan(should))
+    wrong = np.argwhere(~(same | (np.abs(seen - should) <= slack)))
     if len(wrong):
         at = tuple(map(int, wrong[0]))
         raise FalseAssumption(
-            f"assume: expected a matrix that is {op.known}, found {check.words} with "
+            f"assume: expected a matrix that is {word}, found {check.words} with "
             f"{seen[at]:.6g} in place of {should[at]:.6g} at {list(at)}",
             origin=op.origin,
-            remedy=f"leave the assumption out, or make the matrix {op.known} first",
+            remedy=f'leave "{op.known}" out, or make the matrix {op.known} first',
         )
 
 
@@ -75,7 +79,9 @@ def _gram(x: Array) -> Array:
 
 
 def _negative_eigenvalues(x: Array) -> Array:
-    return np.minimum(np.linalg.eigvalsh((x + np.swapaxes(x, -1, -2)) / 2), 0)
+    """Those below 0; a matrix that is not finite has none that can be computed."""
+    finite = np.where(np.isfinite(x).all((-2, -1), keepdims=True), x, 0)
+    return np.minimum(np.linalg.eigvalsh(finite), 0)
 
 
 def _identity(x: Array) -> Array:
@@ -99,3 +105,5 @@ CHECKS: Mapping[str, Check] = {
     "nonnegative": Check(_itself, lambda x: np.maximum(x, 0)),
 }
 """Every property. Of a definite matrix no eigenvalue may be negative beyond rounding."""
+ORDER = tuple(CHECKS)
+"""What others follow from is looked at last: eigenvalues are those of symmetric matrices."""

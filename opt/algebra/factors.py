@@ -90,24 +90,28 @@ def diagonal_matrix(d: Value) -> Value:
 class Sketch:
     """What the cost of a product asks of a factor, with usual numbers for open sizes.
 
-    ``parts`` are the sizes of the factors of a Kronecker product, but of identities, which are
-    not multiplied.
+    ``parts`` are the factors of a Kronecker product: their rows, their columns, and whether they
+    are identities, which are not multiplied.
     """
 
     kind: Kind
     rows: int
     columns: int
-    parts: tuple[tuple[int, int] | None, ...] = ()
+    parts: tuple[tuple[int, int, bool], ...] = ()
 
     @staticmethod
     def of(x: Factor) -> Sketch:
         """That of a factor."""
-        sizes: list[tuple[int, int] | None] = []
-        for part in x.parts if x.kind == "kronecker" else ():
-            rows, columns = map(typical, part.shape)
-            known = (columns, rows) if x.turned else (rows, columns)
-            sizes.append(None if is_identity(part) else known)
-        return Sketch(x.kind, typical(x.rows), typical(x.columns), tuple(sizes))
+        matrices = x.parts if x.kind == "kronecker" else ()
+        each = (Factor(part, x.turned) for part in matrices)
+        parts = tuple((typical(f.rows), typical(f.columns), is_identity(f.value)) for f in each)
+        return Sketch(x.kind, typical(x.rows), typical(x.columns), parts)
+
+    @property
+    def transpose(self) -> Sketch:
+        """That of the transpose."""
+        parts = tuple((columns, rows, eye) for rows, columns, eye in self.parts)
+        return Sketch(self.kind, self.columns, self.rows, parts)
 
     @property
     def elements(self) -> int:
@@ -126,24 +130,20 @@ def step_work(x: Sketch, y: Sketch, dtype: DType, count: int) -> Work:
     moved = elements * dtype.bytes
     if "diagonal" in (x.kind, y.kind) or (x.columns == 1 and x.kind == y.kind == "dense"):
         return Work(elements if dtype.is_float else 0, moved)
-    if "picking" in (x.kind, y.kind):
-        return Work(0, 2 * moved)
-    if x.kind == "kronecker":
-        return _kronecker_work(x, y.columns, dtype)
-    if y.kind == "kronecker":
-        return _kronecker_work(y, x.rows, dtype)
+    for first, others in ((x, y.columns), (y.transpose, x.rows)):  # as ``times`` does
+        if first.kind == "picking":
+            return Work(0, moved)
+        if first.kind == "kronecker":
+            return _kronecker_work(first, others, dtype)
     return product_work(dtype, count, x.rows, x.columns, y.columns)
 
 
-def _kronecker_work(x: Sketch, others: int, dtype: DType) -> Work:
-    """The work of both products, each of all rows or columns of the other factor at once."""
-    size = x.rows * x.columns
-    products = (
-        product_work(dtype, 1, *part, others * size // (part[0] * part[1] * max(part)))
-        for part in x.parts
-        if part is not None
-    )
-    return Work.sum(products)
+def _kronecker_work(x: Sketch, columns: int, dtype: DType) -> Work:
+    """The work of both products, each of all columns of the other factor at once."""
+    (m, n, first), (p, q, second) = x.parts
+    left = Work() if first else product_work(dtype, 1, m, n, q * columns)
+    right = Work() if second else product_work(dtype, 1, p, q, m * columns)
+    return Work.sum((left, right))
 
 
 # -- how two of them are multiplied ---------------------------------------------------------------

@@ -6,7 +6,7 @@ from dlvm.ir import Value, rewrite
 from dlvm.ir.knowledge import known
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Abs, Diagonal, LessEqual, Matmul, Mul, Permute, Select, transposed
-from dlvm.ops.literals import is_splat
+from dlvm.ops.literals import is_splat, never_negative_zero
 from dlvm.ops.patterns import are_transposes
 
 from .examples import triangle
@@ -26,16 +26,10 @@ def transpose_of_symmetric(op: Permute) -> Value | None:
     return op.x if turned and "symmetric" in known(op.x) else None
 
 
-@rewrite(
-    Abs,
-    example=lambda x: Abs(x * x),
-    given=("f[M,N]",),
-    law_class=ROUNDING,
-    keeps=False,
-)
+@rewrite(Abs, example=lambda x: Abs(x * x), given=("f[M,N]",))
 def magnitude_of_nonnegative(op: Abs) -> Value | None:
-    """|x| = x where x is known not to be negative; that of -0 is 0."""
-    return op.x if "nonnegative" in known(op.x) else None
+    """|x| = x where x is known to be neither negative nor -0, exactly."""
+    return op.x if "nonnegative" in known(op.x) and never_negative_zero(op.x) else None
 
 
 @rewrite(

@@ -147,8 +147,8 @@ class Diagonal(Movement):
         return {}
 
     def properties(self, of: Of) -> Properties:
-        """That of semidefinite matrices is not negative."""
-        return frozenset(("nonnegative",)) if of(self.x) & {"psd", "nonnegative"} else frozenset()
+        """Signs; those of a semidefinite matrix are rounded, and may fall below 0."""
+        return of(self.x) & {"nonnegative"}
 
     def reference(self, *operands: Array) -> Any:
         return np.diagonal(operands[0], axis1=-2, axis2=-1)

@@ -35,10 +35,9 @@ class Add(Elementwise):
         """What both terms have, but for orthogonality; sums of semidefinite ones are so."""
         x, y = of(self.x), of(self.y)
         kept = x & y & {"symmetric", "psd", "lower", "upper", "diagonal"}
-        definite = {"psd"} <= x & y and "spd" in x | y
         signs = x & y & {"nonnegative"} if self.dtype.is_float else frozenset[str]()
         grown = {"symmetric"} if are_transposes(self.x, self.y) else frozenset[str]()
-        return kept | signs | grown | ({"spd"} if definite else frozenset[str]())
+        return kept | signs | grown
 
     def reference(self, *operands: Array) -> Any:
         return np.add(*operands)
@@ -244,9 +243,9 @@ class Div(Elementwise):
     y: Value
 
     def properties(self, of: Of) -> Properties:
-        """Symmetry of both, and the zeros of what is divided by one number."""
-        x, y = of(self.x), of(self.y)
-        return (x & y & {"symmetric", "nonnegative"}) | (x & y & {"lower", "upper", "diagonal"})
+        """The symmetry of both, and signs where nothing is divided by -0, which gives -inf."""
+        both = of(self.x) & of(self.y) & {"symmetric", "nonnegative"}
+        return both if never_negative_zero(self.y) else both - {"nonnegative"}
 
     def reference(self, *operands: Array) -> Any:
         return np.divide(*operands)

@@ -132,6 +132,37 @@ def test_both_sides_of_a_branch_must_have_it():
     assert last.name != "permute"  # type: ignore[attr-defined]
 
 
+SIGNED: dict[str, Callable[..., Any]] = {
+    "a root": lambda a: dlvm.sqrt(a),
+    "one over a root": lambda a: 1 / dlvm.sqrt(a),
+    "a quotient of roots": lambda a: dlvm.sqrt(a) / dlvm.sqrt(a),
+    "a square": lambda a: a * a,
+    "one over a square": lambda a: 1 / (a * a),
+    "exponentials": lambda a: dlvm.exp(a) * dlvm.sigmoid(a),
+    "a root times a square": lambda a: dlvm.sqrt(a) * (a * a),
+    "the least of two": lambda a: dlvm.where(a > 0, dlvm.sqrt(a), 0),
+    "a magnitude": lambda a: abs(a) + dlvm.hypot(a, a),
+    "a constant": lambda a: np.array([[-0.0, 2.0], [1.0, 0.0]]) * dlvm.exp(a[:2, :2]),
+    "a Gram matrix's diagonal": lambda a: dlvm.linalg.diagonal(a @ a.T),
+    "sums of squares": lambda a: (a * a).sum(0),
+}
+"""Values whose signs are known, or seem to be: at -0 some of them are negative infinities."""
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e308])
+
+
+@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_magnitude_changes_no_bit_of_a_special_value(name: str, dtype: Any):
+    """Laws of elements are exact or absent, what is known of signs included."""
+    with np.errstate(all="ignore"):
+        a = np.stack([np.roll(EDGES, i) for i in range(len(EDGES))]).astype(dtype)
+        found = dlvm.function(lambda a: abs(SIGNED[name](a)))(a)
+        expected = dlvm.function(lambda a: abs(SIGNED[name](a)), numerics="strict")(a)
+    np.testing.assert_array_equal(found, expected)
+    known_bits = ~np.isnan(expected)
+    assert not np.signbit(found[known_bits]).any()
+
+
 # -- assumptions ----------------------------------------------------------------------------------
 
 S = A + A.T
@@ -220,6 +251,40 @@ def test_debug_checks_what_is_assumed(word: str, dtype: Any):
             f(FALSE[word].astype(dtype))
     assert "test_properties.py" in str(caught.value)
     f(FALSE[word].astype(dtype))
+
+
+NEARLY = {
+    "an spd matrix that is not symmetric": (np.array([[1.0, 2.0], [0.0, 1.0]]), "spd"),
+    "a psd matrix that is not symmetric": (np.array([[1.0, 2.0], [0.0, 1.0]]), "psd"),
+    "infinities that differ": (np.array([[0.0, np.inf], [-np.inf, 0.0]]), "symmetric"),
+    "a NaN beside a number": (np.array([[0.0, np.nan], [1.0, 0.0]]), "symmetric"),
+    "a large element beside an infinity": (np.array([[np.inf, 5.0], [1.0, 1.0]]), "symmetric"),
+    "one matrix of a batch": (np.stack([S, A]), "symmetric"),
+    "whole numbers": (np.array([[1, 2], [3, 4]]), "symmetric"),
+}
+FITTING = {
+    "nothing": (np.zeros((0, 0)), "spd"),
+    "one number": (np.ones((1, 1)), "identity"),
+    "a NaN on both sides": (np.array([[1.0, np.nan], [np.nan, 1.0]]), "spd"),
+    "an infinity on both sides": (np.array([[1.0, np.inf], [np.inf, 1.0]]), "symmetric"),
+    "a batch": (np.stack([S, S]), "symmetric"),
+    "whole numbers": (np.array([[1, 2], [2, 4]]), "psd"),
+    "halves": (S.astype(np.float16), "symmetric"),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_debug_finds_what_only_seems_to_have_a_property(name: str):
+    array, word = NEARLY[name]
+    with dlvm.debug(assumptions=True), pytest.raises(dlvm.FalseAssumption):
+        dlvm.function(lambda a: dlvm.assume(a, word) + 1)(array)
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_debug_lets_pass_what_has_a_property(name: str):
+    array, word = FITTING[name]
+    with dlvm.debug(assumptions=True):
+        dlvm.function(lambda a: dlvm.assume(a, word) + 1)(array)
 
 
 def test_debug_checks_inside_of_loops():
