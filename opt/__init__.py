@@ -3,7 +3,7 @@
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import pass_stops
-from dlvm.opt.laws.simplification import fold_constants, simplify
+from dlvm.opt.laws.simplification import fold_constants, simplify, simplify_finite
 from dlvm.opt.laws.softmax import open_softmax
 from dlvm.opt.recompute.ordering import order
 from dlvm.opt.recompute.weighing import weigh_recomputation
@@ -45,6 +45,7 @@ __all__ = [
     "select_branches",
     "share",
     "simplify",
+    "simplify_finite",
     "unroll",
     "weigh_recomputation",
 ]

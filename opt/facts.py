@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm.ir import Module, Op
+from dlvm.ir import Function, Module, Op
 from dlvm.ir.dataflow import Dataflow
 from dlvm.ops.arrays.movement import Permute, Reshape
 from dlvm.ops.arrays.sums import Broadcast
@@ -58,6 +58,17 @@ def speculable(op: Op) -> bool:
 def free(op: Op) -> bool:
     """Whether its result costs no memory traffic of its own: kernels read through it."""
     return isinstance(op, Creation | Broadcast | Permute | Reshape)
+
+
+def needed(fn: Function) -> frozenset[Op]:
+    """The operations whose results, or effects, something needs."""
+    wanted = set(fn.results)
+    found: set[Op] = set()
+    for op in reversed(fn.ops):
+        if acts(op) or not wanted.isdisjoint(op.results):
+            wanted.update(op.operands)
+            found.add(op)
+    return frozenset(found)
 
 
 def acting_functions(module: Module) -> frozenset[str]:

@@ -10,7 +10,7 @@ from dlvm.opt.algebra.informing import inform
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import forget, pass_stops
-from dlvm.opt.laws.simplification import fold_constants, simplify
+from dlvm.opt.laws.simplification import fold_constants, simplify, simplify_finite
 from dlvm.opt.laws.softmax import open_softmax
 from dlvm.opt.recompute.ordering import order
 from dlvm.opt.recompute.weighing import weigh_recomputation
@@ -37,7 +37,7 @@ MEANING: tuple[Pass, ...] = (
     deal,
     drop,
     inform,
-    simplify,  # with what is known of matrices inside of loops
+    simplify_finite,  # with what is known of matrices inside of loops
     rearrange,  # what loops repeat has left them, and nothing counts as used that is not
     forget,  # all laws that read assumptions have been tried
     propagate,  # again: bodies have shared, and what they do not use is gone

@@ -57,7 +57,7 @@ def _laws(module: Module) -> int:
 
 def _properties(module: Module) -> int:
     """Prints every matrix of which something is known, as ``%3: psd, symmetric``."""
-    from dlvm.ir.knowledge import known
+    from dlvm.ir.knowledge import properties_of
     from dlvm.ir.text.printer import name_values
     from dlvm.opt.laws.simplification import simplify
 
@@ -66,6 +66,6 @@ def _properties(module: Module) -> int:
     for fn in simple.functions:
         print(coloured(f"// ---- properties in @{fn.name}", "bold"))
         for value, name in name_values(fn).items():
-            if found := known(value):
+            if found := properties_of(value):
                 print(f"{name}: {', '.join(sorted(found))}")
     return 0

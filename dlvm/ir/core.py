@@ -32,7 +32,7 @@ class Value:
 
     type: TensorType
     origin: Origin | None = None
-    understood: Properties | None = None
+    found_properties: Properties | None = None
     """What is known of it as a matrix, once somebody asked; see ``knowledge``."""
 
     @property

@@ -6,8 +6,6 @@ the length of a program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .core import Op, Part, Value
 from .properties import IMPLIED, NONE, SQUARE, Properties, closed
 
@@ -20,21 +18,24 @@ class OnValues:
     """What is known of values where nothing is given; each value keeps its own."""
 
     def __contains__(self, value: Value) -> bool:
-        return value.understood is not None
+        return value.found_properties is not None
 
     def __getitem__(self, value: Value) -> Properties:
-        return value.understood or NONE
+        return value.found_properties or NONE
 
     def __setitem__(self, value: Value, found: Properties) -> None:
-        value.understood = found
+        value.found_properties = found
 
 
 Facts = OnValues | dict[Value, Properties]
 
 
-def known(value: Value, given: Mapping[Value, Properties] | None = None) -> Properties:
-    """What is known of a value from how it is made; ``given`` says it of parameters."""
-    facts: Facts = OnValues() if given is None else dict(given)
+def properties_of(value: Value, given: dict[Value, Properties] | None = None) -> Properties:
+    """What is known of a value from how it is made.
+
+    ``given`` says it of parameters, and takes up what is found of all else under that condition.
+    """
+    facts: Facts = OnValues() if given is None else given
     if value not in facts:
         _find(value, facts)
     return facts[value]

@@ -38,9 +38,9 @@ class Rule:
     any float, ``i`` for any integer, ``n`` for any number and ``b`` for bool; letters stand for
     sizes. ``law_class`` says how far the two sides may be apart; see ``dlvm.ir.numerics``. A law
     that is ``weighed`` applies only where its result is cheaper, what is shared counted once; the
-    pass ``rearrange`` applies such laws, and ``simplify`` all others. A law of the class rounding
-    that ``keeps`` special values gives the same NaN, infinities and signs of zeros as its left
-    side; any other supposes finite operands.
+    pass ``rearrange`` applies such laws. A law of the class rounding that ``keeps`` special values
+    gives the same NaN, infinities and signs of zeros as its left side; any other supposes finite
+    operands, and ``simplify_finite`` applies it, or ``rearrange``.
     """
 
     name: str

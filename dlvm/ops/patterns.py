@@ -11,13 +11,17 @@ from dlvm.ir.properties import NONE, Properties
 from .literals import scalar_value
 
 
+def is_transpose(x: Value) -> bool:
+    """Whether a value is another one with its last two axes exchanged."""
+    if not (isinstance(x, Op) and x.name == "permute") or (rank := x.type.rank) < 2:
+        return False
+    return x.attributes["perm"] == (*range(rank - 2), rank - 1, rank - 2)
+
+
 def are_transposes(x: Value, y: Value) -> bool:
     """Whether one value is the other with its last two axes exchanged."""
-    for a, b in ((x, y), (y, x)):
-        if isinstance(a, Op) and a.name == "permute" and a.operands[0] is b:
-            rank = b.type.rank
-            return a.attributes["perm"] == (*range(rank - 2), rank - 1, rank - 2)
-    return False
+    ways = ((a, b) for a, b in ((x, y), (y, x)) if is_transpose(a))
+    return any(isinstance(a, Op) and a.operands[0] is b for a, b in ways)
 
 
 def outer_properties(x: Value, y: Value) -> Properties:

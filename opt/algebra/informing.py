@@ -7,11 +7,11 @@ laws there see it as everywhere else; ``forget`` takes them out again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dlvm.ir import Function, Module, Op, Param, Value
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import IMPLIED, NONE, Properties
 from dlvm.ir.rewrite import Env, mapped, prefixed, transform
 from dlvm.ops import Assume, Structured
@@ -81,9 +81,9 @@ def _all(of: Sequence[Properties]) -> Properties:
     return first.intersection(*rest)
 
 
-def _of_matrix(value: Value, given: Mapping[Value, Properties] | None = None) -> Properties:
+def _of_matrix(value: Value, given: dict[Value, Properties] | None = None) -> Properties:
     """What is known of a matrix as such."""
-    return known(value, given) & MATRIX if value.type.rank > 1 else NONE
+    return properties_of(value, given) & MATRIX if value.type.rank > 1 else NONE
 
 
 def _headed(region: Function, facts: Sequence[Properties]) -> Function:

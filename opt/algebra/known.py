@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dlvm.ir import Value, rewrite
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Abs, Diagonal, LessEqual, Matmul, Mul, Permute, Select, transposed
 from dlvm.ops.literals import is_splat, never_negative_zero
-from dlvm.ops.patterns import are_transposes
+from dlvm.ops.patterns import is_transpose
 
 from .examples import triangle
 from .structure import along_columns, along_rows
@@ -22,14 +22,13 @@ from .structure import along_columns, along_rows
 )
 def transpose_of_symmetric(op: Permute) -> Value | None:
     """S' = S for symmetric S."""
-    turned = op.type.rank > 1 and are_transposes(op, op.x)
-    return op.x if turned and "symmetric" in known(op.x) else None
+    return op.x if is_transpose(op) and "symmetric" in properties_of(op.x) else None
 
 
 @rewrite(Abs, example=lambda x: Abs(x * x), given=("f[M,N]",))
 def magnitude_of_nonnegative(op: Abs) -> Value | None:
     """|x| = x where x is known to be neither negative nor -0, exactly."""
-    return op.x if "nonnegative" in known(op.x) and never_negative_zero(op.x) else None
+    return op.x if "nonnegative" in properties_of(op.x) and never_negative_zero(op.x) else None
 
 
 @rewrite(
@@ -46,7 +45,7 @@ def magnitude_of_nonnegative(op: Abs) -> Value | None:
 def diagonal_of_triangular_product(op: Diagonal) -> Value | None:
     """diag(A B) = diag(A) * diag(B), where both are lower, or both upper, triangular."""
     match op.x:
-        case Matmul(x, y) if known(x) & known(y) & {"lower", "upper"}:
+        case Matmul(x, y) if properties_of(x) & properties_of(y) & {"lower", "upper"}:
             return Mul(Diagonal(x), Diagonal(y))
         case _:
             return None
@@ -68,6 +67,6 @@ def triangle_of_triangular(op: Select) -> Value | None:
         case Select(LessEqual(a, b), x, zero) if is_splat(zero, 0):
             lower, upper = (along_columns(a), along_rows(b)), (along_rows(a), along_columns(b))
             side = "lower" if None not in lower else "upper" if None not in upper else ""
-            return x if side in known(x) and side in known(op.condition) else None
+            return x if side in properties_of(x) and side in properties_of(op.condition) else None
         case _:
             return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm.cost import Work, work
-from dlvm.ir import Builder, Function, Op, Part, Value
+from dlvm.ir import Builder, Op, Part, Value
 from dlvm.ir.rewrite import Env, renewed
 from dlvm.ops import Add, Assume, Matmul, Mul, Neg, Permute, Sub
 from dlvm.opt.facts import pure
@@ -49,21 +49,19 @@ PASSING = Permute | Neg | Add | Sub | Mul | Assume
 
 
 class Ledger:
-    """The uses of every value of a function while it is rewritten."""
+    """The uses of every value while operations are rewritten, all of which are needed."""
 
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, ops: Sequence[Op], results: Iterable[Value]) -> None:
         self.uses: dict[Value, int] = defaultdict(int)
         self.idle: set[Op] = set()
         self._twins: dict[Any, Op] = {}
         self._work: dict[Op, Work] = {}
         self._factors: set[Value] = set()
-        for op in reversed(fn.ops):
+        for op in reversed(ops):
             if isinstance(op, Matmul) or (op in self._factors and isinstance(op, PASSING)):
                 self._factors.update(op.operands)
-        for op in fn.ops:
-            self._count(op, 1)
-        for result in fn.results:
-            self.uses[result] += 1
+        for v in (*(v for op in ops for v in op.operands), *results):
+            self.uses[v] += 1
 
     def alone(self, value: Value) -> bool:
         """Whether a value has a single user."""
@@ -113,10 +111,6 @@ class Ledger:
         if (found := self._work.get(op)) is None:
             found = self._work[op] = work(op)
         return found
-
-    def _count(self, op: Op, by: int) -> None:
-        for v in op.operands:
-            self.uses[v] += by
 
     def _without_twins(self, built: Sequence[Op], value: Value) -> tuple[tuple[Op, ...], Value]:
         """The operations that a value needs and that are not there yet."""

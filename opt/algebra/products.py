@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlvm.ir import Op, Value, splat
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import Properties
 from dlvm.ops import (
     Assume,
@@ -26,6 +26,7 @@ from dlvm.ops import (
     Reshape,
     Slice,
 )
+from dlvm.ops.patterns import is_transpose
 
 from . import structure
 from .factors import Factor
@@ -67,7 +68,7 @@ def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
     """Appends the factors of a value, or of its transpose."""
     if product.opened < MOST and _open(product, value, turned, opened):
         return
-    facts = known(value)
+    facts = properties_of(value)
     if "diagonal" in facts:
         product.factors.append(Factor(Diagonal(value), kind="diagonal"))
         return
@@ -85,7 +86,7 @@ def _inverse(factor: Factor, facts: Properties) -> Factor:
 
 def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
     """Appends what a value is made of; False where it is a factor of its own."""
-    if structure.is_turned(value):
+    if is_transpose(value):
         assert isinstance(value, Permute)
         _add(product, value.x, not turned, opened)
         return True

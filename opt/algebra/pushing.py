@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dlvm.ir import Dim, Op, Value, rewrite
 from dlvm.ir.dims import at_least
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
     Broadcast,
@@ -55,7 +55,7 @@ def window_of_formula(op: Slice) -> Value | None:
 def rows_of_formula(op: Gather) -> Value | None:
     """f(x, y)[i] = f(x[i], y[i]), exactly, for indices that are never dropped."""
     # rows of the identity are left: they pick rows of what they are multiplied with
-    if not isinstance(op.x, Op) or op.mode == "drop" or "identity" in known(op.x):
+    if not isinstance(op.x, Op) or op.mode == "drop" or "identity" in properties_of(op.x):
         return None
 
     return _of_operands(op.x, lambda x: _rows(op, x))

@@ -10,6 +10,7 @@ from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
 from dlvm.ops import Matmul
+from dlvm.opt.facts import needed
 from dlvm.passes import finite_function_pass
 
 from .chains import cheapest_order, everything, nothing, reordered
@@ -49,9 +50,11 @@ def _round(fn: Function, laws: Laws, inner: bool) -> Function:
     """
     if fn.kinds.isdisjoint(laws):
         return fn
-    ledger, env = Ledger(fn), dict[Value, Value]()
+    wanted = needed(fn)  # a use by what nobody needs would keep a product alive
+    ops = [op for op in fn.ops if op in wanted]
+    ledger, env = Ledger(ops, fn.results), dict[Value, Value]()
     with Builder():  # which takes what is only tried
-        kept = _rearranged(fn.ops, ledger, env, laws, inner)
+        kept = _rearranged(ops, ledger, env, laws, inner)
     if not env:
         return fn
     staying = [op for op in kept if op not in ledger.idle]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dlvm.ir import Value, rewrite, splat
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
-
-from .structure import is_turned
+from dlvm.ops.patterns import is_transpose
 
 
 @rewrite(
@@ -67,7 +66,7 @@ def _turned(x: Value) -> tuple[Value, tuple[int, ...]] | None:
     match x:
         case Broadcast(inner, _, axes):
             return inner, axes
-        case Permute(Broadcast(inner, _, axes)) if is_turned(x):
+        case Permute(Broadcast(inner, _, axes)) if is_transpose(x):
             last = x.type.rank - 1
             swapped = tuple({last: last - 1, last - 1: last}.get(a, a) for a in axes)
             return (inner, swapped) if swapped == tuple(sorted(swapped)) else None

@@ -7,16 +7,9 @@ factor from which it is made, or None. None of them builds an operation.
 from __future__ import annotations
 
 from dlvm.ir import Value
-from dlvm.ir.knowledge import known
-from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Permute, Reshape, Select
+from dlvm.ir.knowledge import properties_of
+from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Reshape, Select
 from dlvm.ops.literals import is_splat
-
-
-def is_turned(value: Value) -> bool:
-    """Whether a value is another one with its last two axes exchanged."""
-    if not isinstance(value, Permute) or (rank := len(value.perm)) < 2:
-        return False
-    return value.perm == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def scalar_of(value: Value) -> Value | None:
@@ -68,7 +61,7 @@ def outer_of(value: Value) -> tuple[Value, Value] | None:
 def diagonal_of(value: Value) -> Value | None:
     """The vector d of the matrix ``diag(d)``."""
     match value:
-        case Select(where, d, zero) if "identity" in known(where) and is_splat(zero, 0):
+        case Select(where, d, zero) if "identity" in properties_of(where) and is_splat(zero, 0):
             vector = along_rows(d)
             return along_columns(d) if vector is None else vector
         case _:
@@ -77,7 +70,7 @@ def diagonal_of(value: Value) -> Value | None:
 
 def is_identity(value: Value) -> bool:
     """Whether a matrix is the identity."""
-    return "identity" in known(value)
+    return "identity" in properties_of(value)
 
 
 def one_hot_of(value: Value) -> Value | None:

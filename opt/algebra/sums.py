@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dlvm.ir import Dim, Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
+from dlvm.ops.patterns import is_transpose
 
 from .chains import everything, multiplied
 from .factors import turned_about
 from .products import apart
-from .structure import is_turned
 
 MOST = 16
 """Terms that are taken apart."""
@@ -67,6 +67,8 @@ def _factored(op: Add | Sub) -> Value | None:
     example=(
         lambda a, u, v, x: Matmul(Add(a, Matmul(u, v)), x),
         lambda a, u, v, x: Matmul(Sub(Matmul(u, v), a), x),
+        lambda a, u, v, x: Matmul(Add(Matmul(u, v), Matmul(u, v)), x),
+        lambda a, u, v, x: Matmul(Neg(Add(Matmul(u, v), Matmul(u, v))), x),
         lambda a, u, v, x: Matmul(Add(Neg(Matmul(u, v)), Sub(a, Matmul(u, v))), x),
         lambda a, u, v, x: Matmul(transposed(Add(transposed(a), transposed(Matmul(u, v)))), x),
         lambda a, u, v, x: Matmul(_reshaped(Add(_flat(Matmul(u, v)), _flat(a)), a), x),
@@ -130,7 +132,7 @@ def _terms(whole: Value) -> list[Term] | None:
             case Reshape(Add() | Sub() | Neg() as inner):
                 parts = [_in_shape(x, value.shape) for x in inner.operands]
                 pending.append((inner.rebuild(parts), negative, turned))
-            case Permute(x) if is_turned(value):
+            case Permute(x) if is_transpose(value):
                 pending.append((x, negative, not turned))
             case _:
                 every.append((negative, turned_about(value) if turned else value))

@@ -15,7 +15,7 @@ from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
-from dlvm.passes import function_pass
+from dlvm.passes import finite_function_pass, function_pass
 
 FOLDED_ELEMENTS = 1024
 
@@ -24,25 +24,34 @@ FOLDED_ELEMENTS = 1024
 def simplify(fn: Function) -> Function:
     """Apply the laws that stand under the operations, ``dlvm.ir.rewrite.RULES``.
 
-    Laws apply whose class the numerics mode of the compilation licenses. What is computed of
-    repeated values only is computed before it is repeated. There is one sweep, operands first;
-    what a law builds is simplified in its turn before anything that uses it, so no law fires on
-    the result.
+    Laws apply whose class the numerics mode of the compilation licenses and that change no special
+    value. What is computed of repeated values only is computed before it is repeated. There is one
+    sweep, operands first; what a law builds is simplified in its turn before anything that uses it,
+    so no law fires on the result.
     """
-    return settle(fn, _laws_of(current_mode()))
+    return settle(fn, _laws_of(current_mode(), True))
+
+
+@finite_function_pass
+def simplify_finite(fn: Function) -> Function:
+    """Apply the other laws that always help, which suppose finite operands."""
+    return settle(fn, _laws_of(current_mode(), False))
 
 
 @cache
-def _laws_of(mode: Mode) -> Callable[[Op], Iterator[Law]]:
-    """The laws that a mode licenses: one function for each mode, as ``settle`` remembers it."""
+def _laws_of(mode: Mode, keeps: bool) -> Callable[[Op], Iterator[Law]]:
+    """The laws that a mode licenses, those that keep special values or the others.
+
+    There is one function for each mode, as ``settle`` remembers it.
+    """
     classes = LICENSED[mode]
 
     def laws(op: Op) -> Iterator[Law]:
         """Those under the class of an operation, then those of every formula of elements."""
         for rule in RULES.get(type(op), ()):
-            if rule.law_class in classes and not rule.weighed:
+            if rule.law_class in classes and not rule.weighed and rule.keeps == keeps:
                 yield rule.apply
-        if isinstance(op, Elementwise) and op.results == (op,) and op.shape_free:
+        if keeps and isinstance(op, Elementwise) and op.results == (op,) and op.shape_free:
             yield before_broadcast
             yield before_reshape
 

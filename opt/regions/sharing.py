@@ -9,8 +9,8 @@ from dlvm.ir import Function, Op, Value
 from dlvm.ir.numerics import ROUNDING, licensed
 from dlvm.ir.rewrite import Env, mapped, transform
 from dlvm.ops import Matmul, Permute, transposed
-from dlvm.ops.patterns import are_transposes
-from dlvm.opt.facts import acts, pure, recomputes
+from dlvm.ops.patterns import is_transpose
+from dlvm.opt.facts import needed, pure, recomputes
 from dlvm.passes import function_pass
 
 
@@ -24,7 +24,7 @@ def share(fn: Function) -> Function:
     """
     seen: dict[Any, Op] = {}
     numbers = RegionNumbers()
-    turning = _asked_for(fn) if licensed(ROUNDING) else frozenset[Op]()
+    turning = needed(fn) if licensed(ROUNDING) and Matmul in fn.kinds else frozenset[Op]()
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         if not pure(op) or recomputes(op):
@@ -33,7 +33,7 @@ def share(fn: Function) -> Function:
         first = seen.setdefault(key, op)
         if first is not op:
             return mapped(first.results, env)
-        if op in turning:
+        if isinstance(op, Matmul) and op in turning:
             operands = mapped(op.operands, env)
             if (twin := seen.get(_turned_key(*operands))) is not None:
                 return (transposed(env.get(twin, twin)),)
@@ -41,17 +41,6 @@ def share(fn: Function) -> Function:
         return None
 
     return transform(fn, visit)
-
-
-def _asked_for(fn: Function) -> frozenset[Op]:
-    """The products that something needs, if there are several: no other is turned about."""
-    if sum(isinstance(op, Matmul) for op in fn.ops) < 2:
-        return frozenset()
-    wanted = set(fn.results)
-    for op in reversed(fn.ops):
-        if acts(op) or not wanted.isdisjoint(op.results):
-            wanted.update(op.operands)
-    return frozenset(op for op in fn.ops if isinstance(op, Matmul) and op in wanted)
 
 
 Turned = tuple[Value, bool]
@@ -67,7 +56,7 @@ def _flat(x: Value | Turned) -> Turned:
     """A value as it is, or the matrix whose transpose it is."""
     if isinstance(x, tuple):
         return x
-    return (x.x, True) if isinstance(x, Permute) and are_transposes(x, x.x) else (x, False)
+    return (x.x, True) if isinstance(x, Permute) and is_transpose(x) else (x, False)
 
 
 def _turned_key(x: Value | Turned, y: Value | Turned) -> Any:

@@ -56,7 +56,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         IMPLIED: (
             "== ((2, 3), (0, 2)):",
             "isinstance(value, Permute):",
-            "if structure.is_turned(value) and value.type.rank == 2:",
+            "if is_transpose(value) and value.type.rank == 2:",
         ),
     },
     "kronecker_times": {IMPLIED: ("x.shape[1])",)},

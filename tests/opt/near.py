@@ -33,7 +33,7 @@ from dlvm.ir import (
     dims,
     rules,
 )
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
 
 from . import near_movements, near_parts, near_products
@@ -131,7 +131,7 @@ def holds_nearby(rule: Rule) -> None:
             with np.errstate(all="ignore"):
                 found = made.run("f", *arrays)
                 compare(rule, expected, found, rounds)
-            if "symmetric" in known(right) - known(one.left):
+            if "symmetric" in properties_of(right) - properties_of(one.left):
                 turned = np.swapaxes(found[0], -1, -2)
                 if not np.array_equal(found[0], turned, equal_nan=True):
                     raise Broken(f"{rule.name} claims a symmetry: {one.name}")

@@ -294,7 +294,9 @@ SLOPED = [c for c in TRACED if not issubclass(c, NO_SLOPE)]
 def test_what_the_rules_give_passes_for_any_program(program: Program):
     main = program.module.main
     wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
-    levels = Levels(program.module, program.arrays, wrt, 2)
+    # at whole numbers tanh(|x|)**2 and the like are smooth, and the rules of their parts are not
+    arrays = [a + 0.0171 if a.dtype.kind == "f" else a for a in program.arrays]
+    levels = Levels(program.module, arrays, wrt, 2)
     names = tuple(main.params[i].name for i in wrt)
     check = GradientCheck(levels, main.name, names, 4, np.random.default_rng(0))
     try:

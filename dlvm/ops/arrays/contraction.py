@@ -15,7 +15,7 @@ from dlvm.ops.elements.casting import Cast
 from dlvm.ops.elements.elementwise import Mul
 from dlvm.ops.families import Contraction, wide
 from dlvm.ops.literals import is_splat
-from dlvm.ops.patterns import are_transposes
+from dlvm.ops.patterns import are_transposes, is_transpose
 
 from .movement import Broadcast, Permute, Reshape
 from .sums import Sum, spread
@@ -90,8 +90,7 @@ def transposed(x: Value) -> Value:
 )
 def transpose_of_product(op: Permute) -> Value | None:
     """(A' B')' = B A: the transposes of a product of transposes cancel."""
-    rank = len(op.perm)
-    if rank < 2 or op.perm != (*range(rank - 2), rank - 1, rank - 2):
+    if not is_transpose(op):
         return None
     match op.x:
         case Matmul(Permute(x, p), Permute(y, q)) if p == q == op.perm:

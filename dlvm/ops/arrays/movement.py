@@ -12,6 +12,7 @@ from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import Iota
+from dlvm.ops.patterns import is_transpose
 
 from .sums import Broadcast
 
@@ -164,9 +165,8 @@ class Diagonal(Movement):
 @rewrite(Diagonal, example=lambda x: Diagonal(Permute(x, (1, 0))), given=("n[N,N]",))
 def diagonal_of_transpose(op: Diagonal) -> Value | None:
     """A matrix and its transpose have one diagonal."""
-    rank = op.x.type.rank
     match op.x:
-        case Permute(x, perm) if perm == (*range(rank - 2), rank - 1, rank - 2):
+        case Permute(x) if is_transpose(op.x):
             return Diagonal(x)
         case _:
             return None

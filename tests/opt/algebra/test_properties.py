@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir.knowledge import known
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import IMPLIED, closed
 from dlvm.ops import Assume, Matmul
 from dlvm.opt.pipelines import MEANING
@@ -63,7 +63,7 @@ MADE: dict[str, tuple[Callable[..., Any], str]] = {
 def test_what_is_known_of_a_matrix_holds(name: str):
     made, wanted = MADE[name]
     module = dlvm.trace(made, A, B, V).optimize(["simplify", "share"])
-    found = known(module.main.results[0])
+    found = properties_of(module.main.results[0])
     assert wanted in found, found
     (value,) = module.run(module.main.name, A, B, V)
     for word in found:
