@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm import passes
-from dlvm.cost import Work, work
-from dlvm.ir import Module, Rule, rules
+from dlvm.cost import Work, typical, work
+from dlvm.ir import Function, Module, Param, Rule, rules
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.rewrite import prefixed
@@ -17,6 +17,8 @@ TRIED = ("symmetric", "diagonal", "orthogonal", "lower", "upper")
 """The properties that are tried on every square parameter."""
 WORTH = 20
 """An assumption is told where it saves more than one part in so many."""
+MOST = 6
+"""Square parameters that are asked about, the largest first: each costs a few optimisations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +56,21 @@ def _applied(rule: Rule, decision: Decision) -> Applied:
 
 
 def helpful_assumptions(module: Module) -> tuple[str, ...]:
-    """For each square parameter of the first function, the assumptions that would save work."""
+    """For the largest square parameters of the first function, the assumptions that save work."""
     plain = _cost(module)
     found: list[str] = []
-    for i, param in enumerate(module.main.params):
-        square = param.type.rank > 1 and param.shape[-1] == param.shape[-2]
-        if not square or not param.dtype.is_float:
-            continue
+    for param in sorted(_square(module.main), key=lambda p: -typical(p.type.size))[:MOST]:
         for word in TRIED:
-            saved = plain - _cost(_assuming(module, i, word))
+            saved = plain - _cost(_assuming(module, param, word))
             if saved.time * WORTH > plain.time:
                 found.append(f'dlvm.assume({param.name}, "{word}") would save {saved}')
     return tuple(found)
+
+
+def _square(fn: Function) -> list[Param]:
+    """The parameters that are square matrices of floats, or batches of such."""
+    matrices = (p for p in fn.params if p.type.rank > 1 and p.dtype.is_float)
+    return [p for p in matrices if p.shape[-1] == p.shape[-2]]
 
 
 def _cost(module: Module) -> Work:
@@ -73,9 +78,8 @@ def _cost(module: Module) -> Work:
     return Work.sum(map(work, passes.run(module, meaning(), verify=False).main.ops))
 
 
-def _assuming(module: Module, index: int, word: str) -> Module:
+def _assuming(module: Module, param: Param, word: str) -> Module:
     """The module whose first function assumes something of a parameter."""
     main = module.main
-    param = main.params[index]
     changed = prefixed(main, lambda: {param: Assume(param, word)})
     return module.map(lambda fn: changed if fn is main else fn)

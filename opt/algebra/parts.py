@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from dlvm.ir import DType, Value, rewrite
+from dlvm.ir import Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
-    Cast,
     Diagonal,
     Gather,
     Matmul,
@@ -17,6 +14,7 @@ from dlvm.ops import (
     Sum,
     transposed,
 )
+from dlvm.ops.elements.casting import converted
 
 from .chains import multiplied
 from .examples import twice
@@ -137,14 +135,10 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
     match op.x:
         case Matmul(x, y):
             compute = op.dtype.compute
-            left, right = (_cast(v, compute) for v in (x, transposed(y)))
-            return _cast(Sum(Mul(left, right), (x.type.rank - 1,)), op.dtype)
+            left, right = (converted(v, compute) for v in (x, transposed(y)))
+            return converted(Sum(Mul(left, right), (x.type.rank - 1,)), op.dtype)
         case _:
             return None
-
-
-def _cast(x: Value, dtype: DType) -> Value:
-    return x if x.dtype == dtype else Cast(x, dtype)
 
 
 @rewrite(
@@ -160,8 +154,10 @@ def _cast(x: Value, dtype: DType) -> Value:
 )
 def sum_against_product(op: Sum) -> Value | None:
     """sum(A * B C) = sum(A C' * B): the trace of a product from another side."""
-    ways = list(_against(op))
-    return ways[0] if ways else None
+    if (found := _against(op)) is None:
+        return None
+    a, b, c = found
+    return Sum(Mul(multiplied(a, transposed(c)), b), op.axes)
 
 
 @rewrite(
@@ -177,18 +173,18 @@ def sum_against_product(op: Sum) -> Value | None:
 )
 def sum_against_product_turned(op: Sum) -> Value | None:
     """sum(A * B C) = sum(B' A * C): the trace of a product from a third side."""
-    ways = list(_against(op))
-    return ways[1] if ways else None
+    if (found := _against(op)) is None:
+        return None
+    a, b, c = found
+    return Sum(Mul(multiplied(transposed(b), a), c), op.axes)
 
 
-def _against(op: Sum) -> Iterator[Value]:
-    """Both forms, the product that is taken apart being either factor."""
+def _against(op: Sum) -> tuple[Value, Value, Value] | None:
+    """A, B and C of the sum of all elements of ``A * B C``, or of ``B C * A``."""
     match op.x:
-        case Mul(x, y) if op.axes == (0, 1):
-            a, whole = (x, y) if isinstance(y, Matmul) else (y, x)
-            if isinstance(whole, Matmul):
-                b, c = whole.operands
-                yield Sum(Mul(multiplied(a, transposed(c)), b), op.axes)
-                yield Sum(Mul(multiplied(transposed(b), a), c), op.axes)
+        case Mul(a, Matmul(b, c)) if op.axes == (0, 1):
+            return a, b, c
+        case Mul(Matmul(b, c), a) if op.axes == (0, 1):
+            return a, b, c
         case _:
-            return
+            return None

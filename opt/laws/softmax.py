@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dlvm.ir import DType, Function, Op, Value, splat
+from dlvm.ir import Function, Op, Value, splat
 from dlvm.ir.numerics import ROUNDING, licensed
 from dlvm.ir.rewrite import Env, transform
-from dlvm.ops import Abs, Broadcast, Cast, Equal, Exp, Log, LogSumExp, Max, Select, Sub, Sum
+from dlvm.ops import Abs, Broadcast, Equal, Exp, Log, LogSumExp, Max, Select, Sub, Sum
+from dlvm.ops.elements.casting import converted
 from dlvm.passes import function_pass
 
 
@@ -45,13 +46,13 @@ def open_softmax(fn: Function) -> Function:
         match op:
             case LogSumExp(x, axes):
                 o = opened[op] = _open(env.get(x, x), axes)
-                return (_as(op.dtype, o.top + Log(o.total)),)
+                return (converted(o.top + Log(o.total), op.dtype),)
             case Exp(Sub(x, Broadcast(LogSumExp(y, axes) as norm, _, kept))) if (
                 shared and x is y and norm in opened and kept == _left(x, axes)
             ):
                 o = opened[norm]
                 share = o.exponentials * _spread(splat(1.0, o.total.type) / o.total, x, axes)
-                return (_as(op.dtype, share),)
+                return (converted(share, op.dtype),)
             case _:
                 return None
 
@@ -59,7 +60,7 @@ def open_softmax(fn: Function) -> Function:
 
 
 def _open(x: Value, axes: tuple[int, ...]) -> Opened:
-    wide = _as(x.dtype.compute, x)
+    wide = converted(x, x.dtype.compute)
     highest = Max(wide, axes)
     infinite = Equal(Abs(highest), splat(float("inf"), highest.type))
     top = Select(infinite, splat(0.0, highest.type), highest)
@@ -73,7 +74,3 @@ def _left(x: Value, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _spread(row: Value, like: Value, axes: tuple[int, ...]) -> Value:
     return Broadcast(row, like.shape, _left(like, axes))
-
-
-def _as(dtype: DType, x: Value) -> Value:
-    return x if x.dtype == dtype else Cast(x, dtype)

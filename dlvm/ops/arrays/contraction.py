@@ -11,7 +11,7 @@ from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import product
 from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ir.properties import Of, Properties
-from dlvm.ops.elements.casting import Cast
+from dlvm.ops.elements.casting import converted
 from dlvm.ops.elements.elementwise import Mul
 from dlvm.ops.families import Contraction, wide
 from dlvm.ops.literals import is_splat
@@ -158,11 +158,9 @@ def product_of_vectors(op: Matmul) -> Value | None:
     if op.shape[-2:] != (1, 1):
         return None
     flat, compute = (*op.shape[:-2], op.x.shape[-1]), op.dtype.compute
-    x, y = (Reshape(v, flat) for v in (op.x, op.y))
-    if compute != op.dtype:
-        x, y = Cast(x, compute), Cast(y, compute)
+    x, y = (converted(Reshape(v, flat), compute) for v in (op.x, op.y))
     total = Sum(Mul(x, y), (len(flat) - 1,))
-    return Reshape(total if compute == op.dtype else Cast(total, op.dtype), op.shape)
+    return Reshape(converted(total, op.dtype), op.shape)
 
 
 @rewrite(

@@ -9,7 +9,7 @@ import numpy as np
 from dlvm.base.errors import DTypeError
 from dlvm.ir import Array, DType, TensorType, Value, dims
 from dlvm.ir.scalar import S, Scalars
-from dlvm.ops.elements.casting import Cast
+from dlvm.ops.elements.casting import converted
 from dlvm.ops.families import Reduction, State, wide
 
 from .movement import Permute, Reshape
@@ -63,7 +63,7 @@ def product_of_others(x: Value, axes: tuple[int, ...]) -> Value:
     """At each element the product of the others along ``axes``, taken in row-major order."""
     kept = tuple(i for i in range(x.type.rank) if i not in axes)
     order = (*kept, *axes)
-    wide_x = x if x.dtype.compute == x.dtype else Cast(x, x.dtype.compute)
+    wide_x = converted(x, x.dtype.compute)
     moved = Permute(wide_x, order)
     count = dims.product(tuple(x.shape[a] for a in axes))
     flat = Reshape(moved, (*(x.shape[i] for i in kept), count))
@@ -71,7 +71,7 @@ def product_of_others(x: Value, axes: tuple[int, ...]) -> Value:
     before, after = (CumulativeProd(flat, last, reverse, True) for reverse in (False, True))
     back = tuple(order.index(i) for i in range(len(order)))
     found = Permute(Reshape(before * after, moved.shape), back)
-    return found if found.dtype == x.dtype else Cast(found, x.dtype)
+    return converted(found, x.dtype)
 
 
 class CumulativeProd(Cumulative):

@@ -81,6 +81,11 @@ def _round_to_odd(x: Array) -> Array:
     return np.where(inexact & even, np.nextafter(near, towards), near)
 
 
+def converted(x: Value, dtype: DType) -> Value:
+    """The value in an element type; itself where it has that one."""
+    return x if x.dtype == dtype else Cast(x, dtype)
+
+
 @rewrite(Cast, example=lambda x: Cast(x, x.dtype))
 def cast_to_itself(op: Cast) -> Value | None:
     """A cast to the type that it already has does nothing."""

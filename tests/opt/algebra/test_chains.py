@@ -152,3 +152,42 @@ def test_a_factor_that_is_never_formed_may_be_all_that_is_left(number: float | N
     i, a = np.array([2, 0, 5, 1, 1, 3]), np.arange(4.0).reshape(2, 2)
     for found, expected in zip(dlvm.function(f)(i, a), f(i, a), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_what_nobody_needs_keeps_no_product_alive():
+    """A use by a dead operation is none, and it goes with the product that it read."""
+    module = dlvm.parse("""dlvm 1
+func @f(%a: f64[64,64], %v: f64[64,1]) -> f64[64,1] {
+  %0 = matmul %a, %a : f64[64,64]
+  %1 = neg %0 : f64[64,64]
+  %2 = matmul %0, %v : f64[64,1]
+  return %2
+}
+""")
+    main = module.optimize(["rearrange"]).verify().main
+    assert [op.shape[-1] for op in main.ops] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda s, a, v: (s * a) @ v,
+        lambda s, a, v: a @ (s * v),
+        lambda s, a, v: (-a) @ v * s,
+        lambda s, a, v: dlvm.tril(dlvm.tril(a) @ dlvm.tril(a)) @ v * s,
+        lambda s, a, v: (a + a.T).T @ v * s,
+    ],
+)
+def test_no_special_value_changes_before_finite_operands_are_supposed(f: Any):
+    """What ``simplify`` does is held to every bit by ``DLVM_VERIFY=passes``."""
+    edges = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, -2.0])
+    rng = np.random.default_rng(0)
+    names = [step.name for step in MEANING if not step.supposes_finite]
+    for _ in range(40):
+        s, a, v = (rng.choice(edges, shape) for shape in ((), (3, 3), (3, 1)))
+        module = dlvm.trace(f, s, a, v)
+        with np.errstate(all="ignore"):
+            before, after = (
+                m.run(m.main.name, s, a, v)[0] for m in (module, module.optimize(names))
+            )
+        np.testing.assert_array_equal(before, after)
