@@ -1,7 +1,7 @@
 """The cheapest order of a product of many matrices, by dynamic programming.
 
 The classic recurrence (Godbole, 1973) finds the cheapest parenthesisation of every range of
-factors from those of its parts, here with cells that may be diagonal (GMC, Barthels and others,
+factors from those of its parts, here with factors of several kinds (GMC, Barthels and others,
 2018). What a cell costs is what ``dlvm.cost`` says of the operation that would compute it. Numbers
 and signs are applied where there are fewest elements.
 """
@@ -15,9 +15,8 @@ from dlvm.cost import typical
 from dlvm.ir import Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, Slice, transposed
+from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 
-from .examples import identity, kron, one_hot
 from .factors import Factor, Sketch, step_work, times
 from .products import Opened, Product, flat
 from .structure import scaled
@@ -80,57 +79,6 @@ def multiplied(x: Value, y: Value) -> Value:
 @rewrite(
     Matmul,
     example=(
-        lambda i, w: Matmul(one_hot(i, w), w),
-        lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
-        lambda i, w: Matmul(transposed(w), transposed(one_hot(i, w))),
-        lambda i, w: Matmul(Slice(identity(w), (1, 0), (3, 8), (2, 1)), w),
-    ),
-    given=("i[M]", "n[8,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def one_hot_product(op: Matmul) -> Value | None:
-    """One-hot rows times W are rows of W; a place outside of W gives zeros."""
-    return _special(op, "picking", False)
-
-
-@rewrite(
-    Matmul,
-    example=(
-        lambda i, g: Matmul(transposed(one_hot(i, g)), g),
-        lambda i, g: Matmul(transposed(g), one_hot(i, g)),
-    ),
-    given=("i[M]", "n[M,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def turned_one_hot_product(op: Matmul) -> Value | None:
-    """One-hot columns times G add the rows of G where the ones are."""
-    return _special(op, "picking", True)
-
-
-@rewrite(
-    Matmul,
-    example=(
-        lambda a, b, x: Matmul(kron(a, b), x),
-        lambda a, b, x: Matmul(transposed(kron(a, b)), x),
-        lambda a, b, x: Matmul(transposed(x), kron(a, b)),
-    ),
-    given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def kronecker_product(op: Matmul) -> Value | None:
-    """kron(A, B) X, column by column A X_c B' with X_c of rows by columns of A and of B."""
-    return _special(op, "kronecker", None)
-
-
-@rewrite(
-    Matmul,
-    example=(
         lambda a, b, v: Matmul(Matmul(a, b), v),
         lambda a, b, v: Matmul(transposed(v), Matmul(transposed(b), transposed(a))),
         lambda a, b, v: Matmul(Matmul(-a, b * 3.0), v),
@@ -143,16 +91,6 @@ def kronecker_product(op: Matmul) -> Value | None:
 def cheapest_order(op: Matmul) -> Value | None:
     """A B C ... in the order that costs least, with numbers and signs where there is least."""
     return reordered(op, everything)
-
-
-def _special(op: Matmul, kind: str, turned: bool | None) -> Value | None:
-    """A product that has a factor of some kind, which is not formed."""
-    factors = flat(op.x, op.y, nothing).factors
-    if len(factors) != 2:
-        return None
-    left, right = factors[0], factors[1].transpose()
-    mine = [f for f in (left, right) if f.kind == kind and turned in (None, f.turned)]
-    return times(*factors).matrix() if mine else None
 
 
 def reordered(op: Op, opened: Opened) -> Value | None:

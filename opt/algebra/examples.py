@@ -15,6 +15,8 @@ from dlvm.ops import (
     Select,
 )
 
+from .factors import diagonal_matrix
+
 
 def triangle(x: Value, lower: bool) -> Value:
     """The lower or the upper triangle of a square matrix, its diagonal included."""
@@ -46,6 +48,4 @@ def twice(x: Value) -> Value:
 
 def identity(like: Value) -> Value:
     """The identity with as many rows as a matrix has."""
-    from .factors import diagonal_matrix
-
     return diagonal_matrix(splat(1, like.type.with_shape(like.shape[:1])))

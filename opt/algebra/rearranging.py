@@ -114,13 +114,12 @@ def _best(ledger: Ledger, op: Op, laws: Laws) -> Proposal | None:
 
 
 def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
-    """Every law for the operation; the order of a product in each way of taking it apart."""
-    for law in laws.get(type(op), ()):
-        if law is not cheapest_order:
-            yield law, law
-        elif isinstance(op, Matmul):
-            for opened in _ways(op, ledger):
-                yield law, partial(reordered, opened=opened)
+    """Every law for the operation; last the order of a product, in each way of taking it apart."""
+    found = laws.get(type(op), ())
+    yield from ((law, law) for law in found if law is not cheapest_order)
+    if isinstance(op, Matmul) and cheapest_order in found:
+        for opened in _ways(op, ledger):
+            yield cheapest_order, partial(reordered, opened=opened)
 
 
 def _ways(op: Matmul, ledger: Ledger) -> list[Opened]:

@@ -1,13 +1,70 @@
-"""Products with rows of the identity that are read at indices, as those of a permutation."""
+"""Products with matrices that pick rows, and with Kronecker products, which are never formed.
+
+The order of a product finds them among its factors; alone, each has a law of its own to be told.
+"""
 
 from __future__ import annotations
 
 from dlvm.ir import Value, rewrite
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Gather, Matmul
+from dlvm.ops import Gather, Matmul, Reshape, Slice, transposed
 
 from . import structure
-from .examples import identity
+from .chains import nothing
+from .examples import identity, kron, one_hot
+from .factors import times
+from .products import flat
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda i, w: Matmul(one_hot(i, w), w),
+        lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
+        lambda i, w: Matmul(transposed(w), transposed(one_hot(i, w))),
+        lambda i, w: Matmul(Slice(identity(w), (1, 0), (3, 8), (2, 1)), w),
+    ),
+    given=("i[M]", "n[8,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def one_hot_product(op: Matmul) -> Value | None:
+    """One-hot rows times W are rows of W; a place outside of W gives zeros."""
+    return _special(op, "picking", False)
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda i, g: Matmul(transposed(one_hot(i, g)), g),
+        lambda i, g: Matmul(transposed(g), one_hot(i, g)),
+    ),
+    given=("i[M]", "n[M,N]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def turned_one_hot_product(op: Matmul) -> Value | None:
+    """One-hot columns times G add the rows of G where the ones are."""
+    return _special(op, "picking", True)
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda a, b, x: Matmul(kron(a, b), x),
+        lambda a, b, x: Matmul(transposed(kron(a, b)), x),
+        lambda a, b, x: Matmul(transposed(x), kron(a, b)),
+    ),
+    given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def kronecker_product(op: Matmul) -> Value | None:
+    """kron(A, B) X, column by column A X_c B' with X_c of rows by columns of A and of B."""
+    return _special(op, "kronecker", None)
 
 
 @rewrite(
@@ -27,3 +84,13 @@ def rows_of_identity_times(op: Matmul) -> Value | None:
             return found
         case _:
             return None
+
+
+def _special(op: Matmul, kind: str, turned: bool | None) -> Value | None:
+    """A product that has a factor of some kind, which is not formed."""
+    factors = flat(op.x, op.y, nothing).factors
+    if len(factors) != 2:
+        return None
+    left, right = factors[0], factors[1].transpose()
+    mine = [f for f in (left, right) if f.kind == kind and turned in (None, f.turned)]
+    return times(*factors).matrix() if mine else None

@@ -122,7 +122,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         IMPLIED: ("type(2 / divisor)", "return op.x * splat(1 / divisor, op.type)"),
     },
     "Factor.matrix": {SAME: ("if 1 in (",)},
-    "is_turned": {LESS: ("range(rank - 3)",)},
     "broadcast_along_ones": {SAME: ("if all((d == 1 for d in added))",)},
     "matrix_of_rows": {
         IMPLIED: ("if x.shape[-1:] == value.shape[-1:]:", "x.shape[-1:] == value.shape[1:]:"),

@@ -39,7 +39,7 @@ WRONG = {
     "common_factor": "return _factored(op) * -1",
     "slice_of_everything": "return op.x if op.sizes == op.x.shape else None",
     "transpose_of_product": "return Matmul(x, y)",
-    "product_of_vectors": "if compute == op.dtype:",
+    "product_of_vectors": "for v in (op.x, op.x))",
 }
 
 
