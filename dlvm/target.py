@@ -35,6 +35,8 @@ class Target:
     ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
     cores may be used, and ``adaptive`` whether a call may use fewer where that is faster.
     ``measured`` is how fast the machine was found to be, where that was measured.
+    ``os`` is "linux" where code runs in a process with threads, signals and an allocator, and
+    "none" where it may call nothing; addresses have ``word`` bits.
     """
 
     triple: str
@@ -45,6 +47,8 @@ class Target:
     threads: int
     adaptive: bool = field(default=False, repr=False)
     measured: Machine | None = None
+    os: str = "linux"
+    word: int = 64
 
     @property
     def machine(self) -> Machine:

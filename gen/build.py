@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dlvm.base.progress import doing
 from dlvm.gen.call.executable import Executable, Texts
@@ -26,7 +26,7 @@ from dlvm.gen.program.text import program_text
 from dlvm.gen.program.times import Times
 from dlvm.gen.schedule.planner import Planner
 from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
-from dlvm.gen.text.module import Text, attributes
+from dlvm.gen.text.module import Text
 from dlvm.ir import Dim, Module
 from dlvm.target import Target
 
@@ -38,6 +38,51 @@ PHASES = {
 }
 """What each phase is called in reports of progress."""
 Keep = Callable[[Interface, Report, Sequence[bytes]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Code for a target that is neither loaded nor written: LLVM text, and how it is called."""
+
+    module: Module
+    target: Target
+    program: Program
+    arena: Arena
+    interface: Interface
+    text: Text
+    times: Times
+    seconds: dict[str, float]
+    check: bool = False
+
+    @property
+    def llvm(self) -> str:
+        """The text of the module, with checks of every access if need be."""
+        return bounds.checked(str(self.text), owner=True) if self.check else str(self.text)
+
+    def report(self) -> Report:
+        """What was made, and what it costs."""
+        kernels = self.program.kernels()
+        return Report(
+            seconds=self.seconds,
+            kernels=len(kernels),
+            flops=program_flops(self.program),
+            bytes=program_bytes(self.program),
+            peak_bytes=self.arena.bytes,
+            target=str(self.target),
+            activation_bytes=activation_bytes(self.program),
+            estimates={k.name: self.times.kernel(k) for k in kernels},
+        )
+
+    def texts(self) -> Texts:
+        """The stages after kernels as text."""
+        plain = Schedule.plain()
+        return Texts(
+            nests=lambda: "\n".join(map(str, to_program(self.module, plain).kernels())) + "\n",
+            schedule=lambda: schedule_text(self.program.kernels()),
+            loops=lambda: program_text(self.program, self.arena),
+            llvm=lambda: self.llvm,
+            asm=lambda: assembly(self.llvm, self.target),
+        )
 
 
 def build(
@@ -56,12 +101,22 @@ def build(
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
     """
-    target = target or Target.host()
+    return loaded(made(module, target or Target.host(), check, schedule, plans), keep, level)
+
+
+def made(
+    module: Module,
+    target: Target,
+    check: bool = False,
+    schedule: str | None = None,
+    plans: Plans | None = None,
+) -> Made:
+    """The LLVM code of a module's first function, and of those it calls, for any target."""
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops", module):
         given = None if schedule is None else parse_schedule(schedule)
         chosen = plans or Planner(target) if given is None else given
-        program = coalesce(to_program(module, chosen))
+        program = coalesce(to_program(module, chosen, threads=target.os != "none"))
         if given is not None:
             given.check(program.kernels())
     with _timed(seconds, "memory", module):
@@ -69,36 +124,26 @@ def build(
     with _timed(seconds, "llvm", module):
         times = Times(target)
         interface = Interface.of(program, arena, times.program(program))
-        made = emit(program, arena, interface, times)
-        interface = replace(interface, stack=made.stack if interface.enters else 0)
-        text = bounds.checked(str(made), owner=True) if check else str(made)
-    with _timed(seconds, "machine", module):
+        text = emit(program, arena, interface, times)
+        interface = replace(interface, stack=text.stack if interface.enters else 0)
+    return Made(module, target, program, arena, interface, text, times, seconds, check)
+
+
+def loaded(made: Made, keep: Keep | None = None, level: int = 2) -> Executable:
+    """Machine code in this process."""
+    target, check = made.target, made.check
+    with _timed(made.seconds, "machine", made.module):
         with bounds.written() if check else nullcontext():
-            objects = (object_code(text, target, level=level), *made.others())
+            objects = (object_code(made.llvm, target, level=level), *made.text.others())
         library = Library(objects[0], target, *objects[1:])
-    report = Report(
-        seconds=seconds,
-        kernels=len(program.kernels()),
-        flops=program_flops(program),
-        bytes=program_bytes(program),
-        peak_bytes=arena.bytes,
-        target=str(target),
-        activation_bytes=activation_bytes(program),
-        estimates={k.name: times.kernel(k) for k in program.kernels()},
-    )
-    texts = Texts(
-        nests=lambda: "\n".join(map(str, to_program(module, Schedule.plain()).kernels())) + "\n",
-        schedule=lambda: schedule_text(program.kernels()),
-        loops=lambda: program_text(program, arena),
-        llvm=lambda: text,
-        asm=lambda: assembly(text, target),
-    )
+    report = made.report()
     if keep is not None:
-        keep(interface, report, objects)
-    checker = Checker.of(program, arena) if check else None
+        keep(made.interface, report, objects)
+    checker = Checker.of(made.program, made.arena) if check else None
     threads = 1 if check else target.threads
     adaptive = target.adaptive and threads > 1
-    return Executable(interface, library, module, texts, report, threads, checker, adaptive)
+    told = made.interface, library, made.module, made.texts(), report
+    return Executable(*told, threads, checker, adaptive)
 
 
 def planned_bytes(module: Module) -> Dim:
@@ -109,7 +154,7 @@ def planned_bytes(module: Module) -> Dim:
 def emit(program: Program, arena: Arena, interface: Interface, times: Times) -> Text:
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     target = times.target
-    text = Text(attributes(target), triple=target.triple)
+    text = Text.of(target)
     known = promises(program)
     for kernel in program.kernels():
         text.include(emit_kernel(kernel, target, known[kernel].shared))

@@ -30,7 +30,7 @@ from dlvm.gen.call.executable import Executable, Printer
 from dlvm.gen.loops import status
 from dlvm.gen.program.memory import Arena, intervals
 from dlvm.gen.program.steps import Program as Steps
-from dlvm.gen.runtime import tape
+from dlvm.gen.runtime import call_words
 from dlvm.ir import BF16, BOOL, F32, I8, I64, NUMBERS, OPS, Array, DType, Module, Op, parse
 from dlvm.ops import Add, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
@@ -119,9 +119,9 @@ def called(
     for page in pages:
         forbid(base + page, PAGE)
     words = (ctypes.c_int64 * status.WORDS)()
-    context = (ctypes.c_int64 * tape.WORDS)(*code._context(code._budget()).tolist())
+    context = (ctypes.c_int64 * call_words.WORDS)(*code._context(code._budget()).tolist())
     printer = Printer(lambda index, address, sizes: 0)
-    context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
+    context[call_words.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
     tables = [_table(given[: len(arrays)]), _table(results), _table(given[len(arrays) :])]
     code._call(tables[0], tables[1], base, (ctypes.c_int64 * 1)(), tables[2], words, context)
     return None if words[0] else [np.array(r) for r in results]

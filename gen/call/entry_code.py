@@ -14,7 +14,7 @@ from enum import IntEnum, auto
 
 from dlvm.gen.loops.status import WORDS as STATUS
 from dlvm.gen.runtime import allocator as blocks
-from dlvm.gen.runtime import tape
+from dlvm.gen.runtime import call_words
 from dlvm.gen.runtime.choice import BUSY, Head
 from dlvm.gen.text.module import FunctionWriter, Text
 
@@ -160,7 +160,7 @@ class EntryCode:
         self.outputs = self.row(self.result_count)
         self.clear(self.made, self.result_count)
         self.make_results()
-        self.status, self.context = self.words(STATUS), self.words(tape.WORDS)
+        self.status, self.context = self.words(STATUS), self.words(call_words.WORDS)
         self.call()
         self.note_tape()
         self.raise_failure()
@@ -427,7 +427,7 @@ class EntryCode:
     def call(self) -> None:
         """Run the program in memory of its own; others may run Python meanwhile if it is long."""
         template = self.of_table(ProgramField.CONTEXT, "ptr")
-        with self.w.loop("0", f"{tape.WORDS}") as turn:
+        with self.w.loop("0", f"{call_words.WORDS}") as turn:
             self.store(f"i64 {self.word(template, turn.index)}", self.context, turn.index)
         arena = self.take(self.word(self.sizes, ARENA))
         work = self.word(self.sizes, WORK)
@@ -471,7 +471,7 @@ class EntryCode:
 
     def note_tape(self) -> None:
         """The most that the tape of a call has taken."""
-        held = self.word(self.context, tape.HELD)
+        held = self.word(self.context, call_words.HELD)
         most = self.of_table(ProgramField.TAPE, "ptr")
         with self.w.when(self.w.value(f"icmp sgt i64 {held}, {self.word(most, 0)}")):
             self.store(f"i64 {held}", most, 0)

@@ -23,7 +23,7 @@ from dlvm.gen.llvm.binding import Library
 from dlvm.gen.loops import status
 from dlvm.gen.program.report import Report
 from dlvm.gen.program.steps import Called, Told
-from dlvm.gen.runtime import interrupts, pool, tape
+from dlvm.gen.runtime import call_words, interrupts, pool
 from dlvm.gen.runtime.activations import stack_budget
 from dlvm.gen.runtime.arenas import Arenas
 from dlvm.ir import Array, Module, Op, TensorType
@@ -106,11 +106,11 @@ class Executable:
 
     def _started(self, budget: int) -> Array:
         """Its words: the pool of threads, where the code forks, and what signals need."""
-        words = np.zeros(tape.WORDS, np.int64)
-        words[tape.POOL] = pool.address(self.threads) if self.interface.forks else 0
-        words[tape.THREADS] = self.threads
-        words[tape.SIGNALS], words[tape.LEFT] = interrupts.table(), interrupts.BUDGET
-        words[tape.STACK] = budget
+        words = np.zeros(call_words.WORDS, np.int64)
+        words[call_words.POOL] = pool.address(self.threads) if self.interface.forks else 0
+        words[call_words.THREADS] = self.threads
+        words[call_words.SIGNALS], words[call_words.LEFT] = interrupts.table(), interrupts.BUDGET
+        words[call_words.STACK] = budget
         return words
 
     def _budget(self) -> int:
@@ -254,9 +254,9 @@ class Executable:
     ) -> list[int]:
         """Make the call; the words of its status."""
         words = (ctypes.c_int64 * status.WORDS)()
-        context = (ctypes.c_int64 * tape.WORDS)(*self._context(self._budget()).tolist())
+        context = (ctypes.c_int64 * call_words.WORDS)(*self._context(self._budget()).tolist())
         printer = Printer(printing)
-        context[tape.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
+        context[call_words.PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value or 0
         sizes = (ctypes.c_int64 * len(self.interface.symbols))(
             *(symbols[s] for s in self.interface.symbols)
         )
@@ -272,7 +272,7 @@ class Executable:
                     self._call(*own)
             else:
                 self._checked(self.checker, arrays, results, symbols, own)
-        self._tape[0] = max(self.tape_bytes, context[tape.HELD])
+        self._tape[0] = max(self.tape_bytes, context[call_words.HELD])
         return list(words)
 
     def _checked(

@@ -20,7 +20,7 @@ import numpy as np
 from dlvm.gen.llvm.binding import Library, object_code
 from dlvm.gen.loops.status import CallFailed
 from dlvm.gen.runtime import allocator as blocks
-from dlvm.gen.text.module import Text, attributes
+from dlvm.gen.text.module import Text
 from dlvm.target import Target
 
 from .entry_code import ALIGNED, CONTIGUOUS, ENTER, OWNED, WRITEABLE, Api, Field, emit_enter
@@ -69,7 +69,7 @@ def enter() -> ProcessEntry | None:
     """The entry of this process, or None where objects are laid out in another way."""
     if not (_has_lock() and layout_holds()):
         return None
-    text = Text(attributes(Target.host()))
+    text = Text.of(Target.host())
     emit_enter(text)
     library = Library(object_code(str(text), Target.host()), Target.host())
     pool = (ctypes.c_int64 * blocks.WORDS)()

@@ -34,7 +34,7 @@ from dlvm.gen.program.steps import (
     While,
 )
 from dlvm.gen.program.times import Times
-from dlvm.gen.runtime import activations, floating, interrupts, tape
+from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
@@ -66,8 +66,7 @@ def emit_driver(program: Program, arena: Arena, text: Text, times: Times) -> Non
             f"internal void @{symbol_of(callee.name)}", how=" alwaysinline" * callee.trip
         )
     if program.callees:
-        text.functions["activation"] = activations.FUNCTIONS
-        text.declarations.update(activations.DECLARATIONS)
+        activations.include_activations(text)
 
 
 def _entry() -> str:
@@ -109,18 +108,17 @@ class Driver:
 
     def open(self) -> None:
         """Where the call starts: how far down the stack it may go."""
-        if self.program.enters:
+        if self.program.enters and self.text.os != "none":
             here = self.w.value("call ptr @llvm.frameaddress.p0(i32 0)")
             at = self.w.value(f"ptrtoint ptr {here} to i64")
-            floor = self.w.value(f"sub i64 {at}, {self.word(tape.STACK, 'i64')}")
-            where = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.FLOOR}")
+            floor = self.w.value(f"sub i64 {at}, {self.word(call_words.STACK, 'i64')}")
+            where = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.FLOOR}")
             self.w.do(f"store i64 {floor}, ptr {where}")
 
     def close(self) -> None:
         """Where the call ends: nothing stays on the tape."""
         if any(isinstance(s, Push | Pop) for s in self.program.walk()):
-            self.text.functions["tape"] = tape.FUNCTIONS
-            self.text.declarations.update(tape.DECLARATIONS)
+            tape.include_tape(self.text)
             self.w.do("call void @tape_free(ptr %context)")
 
     def finish(self, name: str, close: Callable[[], None] = lambda: None, how: str = "") -> str:
@@ -243,7 +241,7 @@ class Driver:
         arena = self.w.value(f"call ptr @activation(ptr %context, i64 {size}, ptr %status)")
         self.leave_if_failed()
         self.call(step, arena)
-        self.w.do(f"call void @activation_end(ptr {arena})")
+        self.w.do(f"call void @activation_end(ptr %context, ptr {arena})")
         self.leave_if_failed()
 
     def call(self, step: CallFunction, arena: str) -> None:
@@ -349,8 +347,10 @@ class Driver:
     # -- the status --------------------------------------------------------------------------------
 
     def spend(self, work: Dim) -> None:
-        """Count work; where enough is done, ask whether the call is to end."""
-        at = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.LEFT}")
+        """Count work; where enough is done, ask whether the call is to end, if anybody knows."""
+        if self.text.os == "none":
+            return
+        at = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.LEFT}")
         left = self.w.value(f"load atomic i64, ptr {at} monotonic, align 8")
         rest = self.w.value(f"sub i64 {left}, {self.size(work)}")
         self.w.do(f"store atomic i64 {rest}, ptr {at} monotonic, align 8")
@@ -379,7 +379,7 @@ class Driver:
     def leave_if_halted(self) -> None:
         """Leave the call where Python has raised in the midst of a kernel or fork."""
         with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.text, self.w)}, true")):
-            halt = self.w.value(f"getelementptr i64, ptr %context, i64 {tape.HALT}")
+            halt = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.HALT}")
             self.copy("%status", halt, str(8 * WORDS))
             self.w.jump("leave")
 

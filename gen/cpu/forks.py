@@ -187,7 +187,7 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
         with w.when(w.value(f"icmp ne i64 {code}, 0")):
             rest = f"ptr %status, ptr {own}, i64 %begin"
             w.do(f"call void @fork_error(ptr %environment, {rest})")
-        text.functions["fork_error"] = FORK_ERROR
+        text.functions["fork_error"] = FORK_ERROR[w.text.os]
     header = f"internal void @{name}(ptr %environment, i64 %begin, i64 %end)"
     text.functions[name] = w.function(header)
 
@@ -202,7 +202,7 @@ def open_errors(w: FunctionWriter, environment: str) -> None:
     w.do(f"store i64 {lowest}, ptr {at}, align 8")
 
 
-FORK_ERROR = """
+LOCKED = """
 define internal void @fork_error(ptr %lock, ptr %status, ptr %own, i64 %begin) #0 {
 entry:
   %lowest.at = getelementptr i64, ptr %lock, i64 1
@@ -224,3 +224,21 @@ free:
   store atomic i64 0, ptr %lock release, align 8
   ret void
 }"""
+
+FIRST_FAILED = """
+define internal void @fork_error(ptr %lock, ptr %status, ptr %own, i64 %begin) #0 {
+entry:
+  %lowest.at = getelementptr i64, ptr %lock, i64 1
+  %lowest = load i64, ptr %lowest.at
+  %earlier = icmp slt i64 %begin, %lowest
+  br i1 %earlier, label %keep, label %done
+keep:
+  store i64 %begin, ptr %lowest.at
+  %words = load <4 x i64>, ptr %own, align 8
+  store <4 x i64> %words, ptr %status, align 8
+  br label %done
+done:
+  ret void
+}"""
+FORK_ERROR = {"linux": LOCKED, "none": FIRST_FAILED}
+"""By what there is around the code: others may fail at the same time, or not."""

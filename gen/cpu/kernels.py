@@ -37,7 +37,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.lanes import Val, number, splat, stored_type, vector
-from dlvm.gen.text.module import FunctionWriter, Lines, Text, attributes
+from dlvm.gen.text.module import FunctionWriter, Lines, Text
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import at_least, symbol
@@ -59,7 +59,7 @@ def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = fro
 
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
-    text = Text(attributes(target), hides_masks(target), target.triple)
+    text = Text.of(target, hides_masks(target))
     w = FunctionWriter(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()

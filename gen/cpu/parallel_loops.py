@@ -17,7 +17,7 @@ from dlvm.gen.loops.status import INTERRUPTED, WORDS
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.parallel import WORTH
 from dlvm.gen.program.steps import CallFunction, For
-from dlvm.gen.runtime import tape
+from dlvm.gen.runtime import call_words
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
@@ -46,7 +46,7 @@ def emit_trips(outer: Driver, step: For, enter: CallFunction) -> None:
         w.do(f"store {word}, ptr {at}, align 8")
     include_fork(outer.text)
     length = outer.size(step.length)
-    few = w.value(f"icmp slt i64 {length}, {outer.word(tape.THREADS, 'i64')}")
+    few = w.value(f"icmp slt i64 {length}, {outer.word(call_words.THREADS, 'i64')}")
     grain = w.value(f"select i1 {few}, i64 {length}, i64 {outer.size(_grain(outer, enter))}")
     shared = f"ptr @{name}, ptr {environment}, i64 {length}, i64 {grain}"
     w.do(f"call void @fork(ptr %context, {shared})")
@@ -88,7 +88,7 @@ def _entry(text: Text, name: str, around: int) -> None:
     for i, (type_, value) in enumerate(zip(types, names, strict=True), HEAD):
         at = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
         w.do(f"{value} = load {type_}, ptr {at}, align 8")
-    own, context = w.array(f"[{WORDS} x i64]", 8), w.array(f"[{tape.WORDS} x i64]", 8)
+    own, context = w.array(f"[{WORDS} x i64]", 8), w.array(f"[{call_words.WORDS} x i64]", 8)
     ended = w.value("load atomic i64, ptr %status monotonic, align 8")
     with w.when(w.value(f"icmp ne i64 {ended}, {INTERRUPTED}")):
         w.do(f"store [{WORDS} x i64] zeroinitializer, ptr {own}, align 8")
@@ -100,9 +100,9 @@ def _entry(text: Text, name: str, around: int) -> None:
             types[-1] = "ptr"
             given = ", ".join(f"{t} {mine.get(n, n)}" for t, n in zip(types, names, strict=True))
             w.do(f"call void @{name}.turns({given}, i64 %begin, i64 %end)")
-            w.do("call void @activation_end(ptr %leased)")
+            w.do("call void @activation_end(ptr %context, ptr %leased)")
         _failed(w, own)
-    text.functions["fork_error"] = FORK_ERROR
+    text.functions["fork_error"] = FORK_ERROR[text.os]
     text.functions[name] = w.function(
         f"internal void @{name}(ptr %environment, i64 %begin, i64 %end)"
     )
@@ -110,9 +110,9 @@ def _entry(text: Text, name: str, around: int) -> None:
 
 def _context(w: FunctionWriter, own: str) -> None:
     """A copy of the caller's words, on another stack."""
-    words = w.value(f"load [{tape.WORDS} x i64], ptr %context, align 8")
-    w.do(f"store [{tape.WORDS} x i64] {words}, ptr {own}, align 8")
-    floor = w.value(f"getelementptr i64, ptr {own}, i64 {tape.FLOOR}")
+    words = w.value(f"load [{call_words.WORDS} x i64], ptr %context, align 8")
+    w.do(f"store [{call_words.WORDS} x i64] {words}, ptr {own}, align 8")
+    floor = w.value(f"getelementptr i64, ptr {own}, i64 {call_words.FLOOR}")
     w.do(f"store i64 0, ptr {floor}, align 8")
 
 

@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 from dlvm.gen.checked.bounds import checked, writing
 from dlvm.gen.llvm.binding import object_code
+from dlvm.gen.runtime.call_words import THREADS
 from dlvm.gen.runtime.pool import include_fork
-from dlvm.gen.runtime.tape import THREADS
 from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 from dlvm.ir import DType
@@ -96,9 +96,7 @@ def machine_code(piece: Piece, target: Target, check: bool = False) -> bytes:
 
 def code(piece: Piece, target: Target) -> str:
     """The module of a piece of a product."""
-    from dlvm.gen.text.module import attributes
-
-    text = Text(attributes(target), triple=target.triple)
+    text = Text.of(target)
     y_transposed = isinstance(piece, Generic) and piece.y_transposed
     plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target)
     match piece:

@@ -12,8 +12,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.gen.loops.status import OUT_OF_MEMORY
+from dlvm.gen.runtime.call_words import HALT
 from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
-from dlvm.gen.runtime.tape import HALT
+from dlvm.gen.runtime.memory import give_back, take
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 
 from .macro_kernel import BATCH, LINE, SIGNATURE, Plan
@@ -261,22 +262,28 @@ class Panels:
             places.append(size)
             up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
             size = w.value(f"and i64 {up}, {-LINE}")
-        own = w.array(f"[{STACK_BYTES} x i8]", LINE)
-        large = w.value(f"icmp sgt i64 {size}, {STACK_BYTES}")
-        whole = w.value(f"add i64 {size}, {LINE}")
-        given = w.maybe(large, "ptr", own, lambda: w.call("ptr", "malloc", ("i64", whole)))
+        if self.text.os == "none":
+            large, given = "true", take(w, w.value(f"add i64 {size}, {LINE}"))
+        else:
+            own = w.array(f"[{STACK_BYTES} x i8]", LINE)
+            large = w.value(f"icmp sgt i64 {size}, {STACK_BYTES}")
+            whole = w.value(f"add i64 {size}, {LINE}")
+            given = w.maybe(large, "ptr", own, lambda: take(w, whole))
         none = w.value(f"icmp eq ptr {given}, null")
         with w.when(none):
             halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-            order = "monotonic monotonic, align 8"  # what another thread was halted by stays
-            w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
+            if self.text.os == "none":
+                w.do(f"store i64 {OUT_OF_MEMORY}, ptr {halt}")
+            else:
+                order = "monotonic monotonic, align 8"  # what another thread was halted by stays
+                w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
         with w.when(w.value(f"xor i1 {none}, true")):
             gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
             gap = w.value(f"and i64 {gap}, {LINE - 1}")
             start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
             yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
             with w.when(large):
-                w.call("void", "free", ("ptr", given))
+                give_back(w, given)
 
     def copy_x(self, w: FunctionWriter, top: str, p: str, rows: str, depth: str, to: str) -> None:
         """Copy some rows and steps of k of x."""

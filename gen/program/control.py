@@ -94,12 +94,13 @@ class Plans(Protocol):
         ...
 
 
-def to_program(module: Module, plans: Plans | None = None) -> Program:
+def to_program(module: Module, plans: Plans | None = None, threads: bool = True) -> Program:
     """The program of a module's first function, with the functions that it calls.
 
-    Its kernels run as the ``plans`` say, or as the planner does.
+    Its kernels run as the ``plans`` say, or as the planner does. Where there are no ``threads``
+    to share the trips of a loop, its body needs no function and no memory of its own.
     """
-    return _translated(Book(module, plans))
+    return _translated(Book(module, plans, threads))
 
 
 def kernels_of(module: Module) -> list[tuple[Kernel, LoopKernel]]:
@@ -124,9 +125,10 @@ def _translated(book: Book) -> Program:
 class Book:
     """What the functions of one program share."""
 
-    def __init__(self, module: Module, plans: Plans | None) -> None:
+    def __init__(self, module: Module, plans: Plans | None, threads: bool = True) -> None:
         self.module = module
         self.plans = plans
+        self.threads = threads
         self.sources: dict[str, Kernel] = {}
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
@@ -452,7 +454,7 @@ def counted(low: Lowering, op: Structured, xs: list[View]) -> list[View]:
     carrying, inputs = op.carries, op.slices
     carried = [low.copied(x) for x in xs[:carrying]]
     stacked = [low.room(t) for t in op.result_types[carrying:]]
-    variable, apart = low.variable(), is_apart(op)
+    variable, apart = low.variable(), low.book.threads and is_apart(op)
     index = symbol(variable)
     with low.block(variable) as body:
         slices = [x.slice(index) for x in xs[carrying : carrying + inputs]]

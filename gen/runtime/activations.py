@@ -13,8 +13,10 @@ import threading
 
 from dlvm.gen.loops.status import OUT_OF_MEMORY, TOO_DEEP
 from dlvm.gen.program.memory import ALIGNMENT
+from dlvm.gen.text.module import Text
 
-from . import tape
+from . import call_words
+from .memory import given_back, include_memory, taken
 
 UNKNOWN = 1 << 20
 """What a thread has at least where nothing tells how large its stack is."""
@@ -66,24 +68,29 @@ def _limit() -> int:
     return UNKNOWN if size == resource.RLIM_INFINITY else size
 
 
-FRAME = {"frame": "declare ptr @llvm.frameaddress.p0(i32)"}
-DECLARATIONS = tape.DECLARATIONS | FRAME
+FRAME = "declare ptr @llvm.frameaddress.p0(i32)"
 
-FUNCTIONS = f"""
-define internal ptr @activation(ptr %context, i64 %bytes, ptr %status) noinline #0 {{
-entry:
+DEEP = f"""\
   %here = call ptr @llvm.frameaddress.p0(i32 0)
   %at = ptrtoint ptr %here to i64
-  %floor.at = getelementptr i64, ptr %context, i64 {tape.FLOOR}
+  %floor.at = getelementptr i64, ptr %context, i64 {call_words.FLOOR}
   %floor = load i64, ptr %floor.at
-  %deep = icmp ult i64 %at, %floor
+  %deep = icmp ult i64 %at, %floor"""
+"""Whether the stack is used up; where nobody says how large it is, the memory ends first."""
+
+
+def _functions(os: str) -> str:
+    return f"""
+define internal ptr @activation(ptr %context, i64 %bytes, ptr %status) noinline #0 {{
+entry:
+{"  %deep = icmp eq ptr %context, null" if os == "none" else DEEP}
   br i1 %deep, label %stop, label %take
 stop:
   store i64 {TOO_DEEP}, ptr %status
   ret ptr null
 take:
   %whole = add i64 %bytes, {ALIGNMENT}
-  %block = call ptr @malloc(i64 %whole)
+  %block = {taken(os, "%whole")}
   %none = icmp eq ptr %block, null
   br i1 %none, label %fail, label %give
 fail:
@@ -99,10 +106,17 @@ give:
   ret ptr %arena
 }}
 
-define internal void @activation_end(ptr %arena) #0 {{
+define internal void @activation_end(ptr %context, ptr %arena) #0 {{
 entry:
   %owner.at = getelementptr i64, ptr %arena, i64 -1
   %block = load ptr, ptr %owner.at
-  call void @free(ptr %block)
+  {given_back(os, "%block")}
   ret void
 }}"""
+
+
+def include_activations(text: Text) -> None:
+    """Put the functions into a module."""
+    include_memory(text)
+    text.functions["activation"] = _functions(text.os)
+    text.declarations["frame"] = FRAME

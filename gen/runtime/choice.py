@@ -32,7 +32,7 @@ from enum import IntEnum, auto
 from dlvm.cost import PICOSECONDS
 from dlvm.gen.text.module import FunctionWriter, Text
 
-from . import tape
+from . import call_words
 
 BUSY = 3_000_000
 """Picoseconds of work from which on a call is worth a clock and a lock."""
@@ -135,8 +135,8 @@ def _begin(text: Text) -> str:
     context = _Words(w, "%context")
     threads = w.value(f"select i1 {one}, i64 1, i64 {head.get(Head.MANY)}")
     pool = w.value(f"select i1 {one}, i64 0, i64 {head.get(Head.POOL)}")
-    context.set(tape.THREADS, threads)
-    context.set(tape.POOL, pool)
+    context.set(call_words.THREADS, threads)
+    context.set(call_words.POOL, pool)
     long = w.value(f"xor i1 {short}, true")
     started = w.maybe(long, "i64", "0", lambda: _now(w))
     header = "i64 @choice_begin(ptr %choice, i64 %work, ptr %context)"
@@ -148,7 +148,7 @@ def _end(text: Text) -> str:
     w = FunctionWriter(text)
     with w.when(w.value("icmp ne i64 %started, 0")):
         took = w.value(f"sub i64 {_now(w)}, %started")
-        threads = _Words(w, "%context").get(tape.THREADS)
+        threads = _Words(w, "%context").get(call_words.THREADS)
         way = w.value(f"zext i1 {w.value(f'icmp eq i64 {threads}, 1')} to i64")
         many = w.value(f"mul i64 {took}, {_Words(w, '%choice').get(Head.MANY)}")
         estimate = w.value(f"udiv i64 %work, {PICOSECONDS}")

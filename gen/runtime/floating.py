@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dlvm.gen.text.module import Text
 
-from .tape import MODE
+from .call_words import MODE
 
 
 @dataclass(frozen=True, slots=True)

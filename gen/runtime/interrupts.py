@@ -28,8 +28,8 @@ from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import maximum
 
+from .call_words import HALT, LEFT, PRINTER, SIGNALS, SINCE
 from .floating import include_modes
-from .tape import HALT, LEFT, PRINTER, SIGNALS, SINCE
 
 BUDGET = 100_000_000
 """Picoseconds of work between two looks at the clock."""
@@ -177,8 +177,7 @@ would find on entering a callback would be lost. An exception there ends the cal
 def include_ask(text: Text) -> None:
     """Put ``@ask``, and what it calls, into a module."""
     include_modes(text)
-    text.functions["ask"] = ASK
-    text.functions["ask_after"] = COUNT
+    text.functions["ask"], text.functions["ask_after"] = ASKING[text.os]
 
 
 def include_tell(text: Text) -> None:
@@ -212,6 +211,24 @@ entry:
 }}"""
 """What kernels call while other threads may do the same: work is counted, roughly where several
 threads count at once, and the word that ends the call is read."""
+
+
+SILENT = """
+define internal void @ask(ptr %context, ptr %status) alwaysinline #0 {
+  ret void
+}"""
+UNCOUNTED = f"""
+define internal void @ask_after(ptr %context, i64 %work) alwaysinline #0 {{
+  ret void
+}}
+define internal i1 @ask_halted(ptr %context) alwaysinline #0 {{
+  %halt.at = getelementptr i64, ptr %context, i64 {HALT}
+  %halt = load i64, ptr %halt.at
+  %halted = icmp ne i64 %halt, 0
+  ret i1 %halted
+}}"""
+ASKING = {"linux": (ASK, COUNT), "none": (SILENT, UNCOUNTED)}
+"""By what there is around the code."""
 
 
 def halted(text: Text, w: FunctionWriter) -> str:

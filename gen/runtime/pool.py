@@ -35,10 +35,10 @@ from dlvm.target import Target, cores
 
 from . import floating
 from . import pool_code as words
+from .call_words import HALT, POOL, THREADS
 from .choice import WORDS as CHOICE
 from .choice import Head
 from .interrupts import include_ask
-from .tape import HALT, POOL, THREADS
 
 SPIN_SECONDS = 50e-6
 """For how long a worker waits for the next job before it sleeps."""
@@ -114,10 +114,26 @@ done:
 }}"""
 
 
+ALONE = """
+define internal void @fork(ptr %context, ptr %body, ptr %env, i64 %count, i64 %grain)
+  alwaysinline #0 {
+entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %all, label %done
+all:
+  call void %body(ptr %env, i64 0, i64 %count)
+  br label %done
+done:
+  ret void
+}"""
+FORKS = {"linux": FORK, "none": ALONE}
+"""By what there is around the code."""
+
+
 def include_fork(text: Text) -> None:
     """Put ``@fork`` into a module."""
     include_ask(text)
-    text.functions["fork"] = FORK
+    text.functions["fork"] = FORKS[text.os]
 
 
 def address(threads: int) -> int:

@@ -12,23 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlvm.gen.loops.status import OUT_OF_MEMORY
-from dlvm.gen.loops.status import WORDS as STATUS
 from dlvm.gen.program.steps import View
+from dlvm.gen.text.module import Text
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv
 
-FIRST_CHUNK = 1 << 16
-HEAD = 16
+from .call_words import CURRENT, FIRST, HELD
+from .memory import given_back, include_memory, taken
 
-(POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE, STACK, FLOOR, MODE, HALT) = (
-    range(13)
-)
-"""Words of a call's context: the pool of threads and how many of them the call may use, the
-printer, the current chunk, the first chunk, bytes held; how Python is asked for signals, how much
-work may pass until then, and when that was last done; how many bytes of the processor's stack the
-call may take, and the address below which it has taken them; the caller's floating-point mode; a
-status of what Python raised in the midst of a kernel, which then ends as soon as it can."""
-WORDS = HALT + STATUS
+FIRST_CHUNK = 1 << 16
+FIRST_CHUNKS = {"linux": FIRST_CHUNK, "none": 1 << 10}
+"""How large the first chunk is; a region may be small."""
+HEAD = 16
 
 
 def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
@@ -41,13 +36,8 @@ def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
     return offsets, end
 
 
-DECLARATIONS = {
-    "malloc": "declare ptr @malloc(i64)",
-    "free": "declare void @free(ptr)",
-    "llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-}
-
-FUNCTIONS = f"""
+def _functions(os: str) -> str:
+    return f"""
 define internal ptr @tape_push(ptr %context, i64 %bytes, ptr %status) #0 {{
 entry:
   %current = getelementptr i64, ptr %context, i64 {CURRENT}
@@ -91,11 +81,11 @@ again:
 grow:
   %before = phi ptr [ null, %entry ], [ %chunk, %next ], [ %chunk, %reuse ]
   %behind = phi ptr [ null, %entry ], [ null, %next ], [ %spare, %reuse ]
-  %wanted = phi i64 [ {FIRST_CHUNK}, %entry ], [ %double, %next ], [ %double, %reuse ]
+  %wanted = phi i64 [ {FIRST_CHUNKS[os]}, %entry ], [ %double, %next ], [ %double, %reuse ]
   %least = add i64 %bytes, 64
   %small = icmp ult i64 %wanted, %least
   %whole = select i1 %small, i64 %least, i64 %wanted
-  %new = call ptr @malloc(i64 %whole)
+  %new = {taken(os, "%whole")}
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %fail, label %link
 fail:
@@ -189,8 +179,18 @@ test:
 body:
   %next.at = getelementptr i64, ptr %chunk, i64 1
   %following = load ptr, ptr %next.at
-  call void @free(ptr %chunk)
+  {given_back(os, "%chunk")}
   br label %test
 done:
   ret void
 }}"""
+
+
+MEMSET = "llvm.memset.p0.i64"
+
+
+def include_tape(text: Text) -> None:
+    """Put the functions of tapes into a module."""
+    include_memory(text)
+    text.functions["tape"] = _functions(text.os)
+    text.declarations[MEMSET] = f"declare void @{MEMSET}(ptr, i8, i64, i1)"

@@ -38,11 +38,18 @@ class Text:
     """Whether LLVM must not know that memory is touched in the lanes that others run in."""
     triple: str = ""
     """The target's name, on which the control register of its floating-point mode depends."""
+    os: str = "linux"
+    """What there is around the code: "none" is no thread, no signal and no allocator."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     objects: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
     """What gives the machine code of a function that is declared here only, by its name."""
+
+    @staticmethod
+    def of(target: Target, hides_masks: bool = False) -> Text:
+        """An empty module for a target."""
+        return Text(attributes(target), hides_masks, target.triple, target.os)
 
     @property
     def scales(self) -> bool:

@@ -14,9 +14,9 @@ from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
-from dlvm.gen.runtime import pool, tape
+from dlvm.gen.runtime import call_words, pool
 from dlvm.gen.schedule.planner import blocks, planned
-from dlvm.gen.text.module import Text, attributes
+from dlvm.gen.text.module import Text
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
@@ -100,7 +100,7 @@ class Compiled:
     def __init__(self, op, schedule=None, target=None):
         self.op, self.target = op, target or Target.host()
         self.lowered = loops(op, schedule)
-        text = Text(attributes(self.target), triple=self.target.triple)
+        text = Text.of(self.target)
         text.include(emit_kernel(self.lowered, self.target))
         text.functions["entry"] = _entry(self.lowered)
         self.text = str(text)
@@ -114,7 +114,7 @@ class Compiled:
         words = [b.ctypes.data for b in buffers]
         words += [found[s] for s in self.lowered.symbols] + [status.ctypes.data]
         packed = np.array(words, np.int64)
-        context = np.array([pool.address(threads), threads] + [0] * (tape.WORDS - 2))
+        context = np.array([pool.address(threads), threads] + [0] * (call_words.WORDS - 2))
         self.entry(packed.ctypes.data, context.ctypes.data)
         return written(self.lowered, buffers), status
 

@@ -15,7 +15,7 @@ from dlvm.gen.loops.status import OUT_OF_MEMORY
 from dlvm.gen.products import objects as products
 from dlvm.gen.products.objects import Generic
 from dlvm.gen.products.panels import WORDS
-from dlvm.gen.runtime import tape
+from dlvm.gen.runtime import call_words
 from dlvm.ir import DTYPES
 from dlvm.target import Target
 from tests.gen.compiled import Compiled, interpret, kernel, loops
@@ -338,11 +338,11 @@ def test_a_product_without_memory_for_its_copy_ends_the_call():
     others = [products.machine_code(piece, target) for piece in products.pieces(generic)[1:]]
     library = Library(object_code(text.replace(declared, none), target), target, *others)
     x, y, out = np.ones((200, 100), np.float32), np.ones((200, 70), np.float32), np.zeros((100, 70))
-    context = np.zeros(tape.WORDS, np.int64)
+    context = np.zeros(call_words.WORDS, np.int64)
     facts = {"m": 100, "n": 70, "k": 200, "x.step": 100, "y.step": 70, "out.step": 70}
     arrays = {"x": x, "y": y, "out": out, "context": context}
     facts |= {name: array.ctypes.data for name, array in arrays.items()}
     call = np.array([facts.get(word, 0) for word in WORDS], np.int64)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.address(generic.name))
     run(context.ctypes.data, call.ctypes.data)
-    assert context[tape.HALT] == OUT_OF_MEMORY and not out.any()
+    assert context[call_words.HALT] == OUT_OF_MEMORY and not out.any()

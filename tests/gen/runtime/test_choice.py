@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.runtime import choice, pool, tape
+from dlvm.gen.runtime import call_words, choice, pool
 from dlvm.gen.runtime.choice import ALL, ONE, Head, Record
 
 HERE = pytest.mark.skipif(not pool.address(2), reason="this system has no pool")
@@ -236,9 +236,9 @@ def record(executable, work):
 def test_short_calls_run_on_one_thread_and_are_not_timed():
     made = pool.choice(2)
     for work, threads in ((0, 1), (choice.BUSY, 1), (choice.BUSY + 1, 2), (1 << 62, 2)):
-        context = (ctypes.c_int64 * tape.WORDS)()
+        context = (ctypes.c_int64 * call_words.WORDS)()
         with pool.chosen(made, work, context):
-            assert context[tape.THREADS] == threads
-            assert context[tape.POOL] == (pool.address(2) if threads == 2 else 0)
+            assert context[call_words.THREADS] == threads
+            assert context[call_words.POOL] == (pool.address(2) if threads == 2 else 0)
     assert (made[len(Head) :] != 0).any()
     assert pool.choice(1) is None

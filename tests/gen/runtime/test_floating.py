@@ -192,11 +192,11 @@ def test_every_word_of_the_pool_is_accessed_atomically(how: pool_code.System):
 
 @pytest.mark.parametrize("word", ["LEFT", "HALT"])
 def test_what_threads_share_of_a_call_is_accessed_atomically(word: str):
-    from dlvm.gen.runtime import tape
+    from dlvm.gen.runtime import call_words
 
     f = dlvm.function(lambda x, y: dlvm.sort(x @ y, axis=1) * 2.0, threads=2)
     text = f.compile(np.ones((400, 400)), np.ones((400, 400))).text("llvm")
-    index = getattr(tape, word)
+    index = getattr(call_words, word)
     found = 0
     for function in text.split("\ndefine ")[1:]:
         for name in re.findall(

@@ -19,8 +19,8 @@ import pytest
 from dlvm.base.errors import UserError
 from dlvm.compile import Options
 from dlvm.gen.llvm.binding import Library, object_code
-from dlvm.gen.runtime import floating, pool, pool_code, tape
-from dlvm.gen.text.module import Text, attributes
+from dlvm.gen.runtime import call_words, floating, pool, pool_code
+from dlvm.gen.text.module import Text
 from dlvm.target import Target
 
 HERE = pytest.mark.skipif(not pool.address(2), reason="this system has no pool")
@@ -88,7 +88,7 @@ class Forking:
 
     def __init__(self):
         host = Target.host()
-        text = Text(attributes(host), triple=host.triple)
+        text = Text.of(host)
         pool.include_fork(text)
         text.functions["bodies"] = BODIES
         self.library = Library(object_code(str(text), host), host)
@@ -100,8 +100,8 @@ class Forking:
 
 
 def context(threads):
-    words = np.zeros(tape.WORDS, np.int64)
-    words[tape.POOL], words[tape.THREADS] = pool.address(threads), threads
+    words = np.zeros(call_words.WORDS, np.int64)
+    words[call_words.POOL], words[call_words.THREADS] = pool.address(threads), threads
     return words
 
 
@@ -138,7 +138,7 @@ def test_parts_are_whole_grains_but_the_last(fork, threads):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_call_that_is_to_end_does_no_more_parts(fork, threads):
     words, seen = context(threads), np.zeros(1000, np.int64)
-    words[tape.HALT] = 1
+    words[call_words.HALT] = 1
     fork.call(words.ctypes.data, COUNT, seen.ctypes.data, 1000, 1)
     assert not seen.any()
 

@@ -1,0 +1,64 @@
+"""Processors by name, for code that runs elsewhere: one record each.
+
+Objects for them call nothing of an operating system, so the same object links into a program, a
+library, a page or a firmware. Another processor is one more record: ``register``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlvm.base.errors import UserError
+
+from .target import Target
+
+V2 = "+cx16,+popcnt,+sahf,+sse3,+sse4.1,+sse4.2,+ssse3"
+V3 = f"{V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+V4 = f"{V3},+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx512cd"
+
+
+def _alone(triple: str, cpu: str, features: str, bits: int, registers: int) -> Target:
+    return Target(triple, cpu, features, bits, registers, threads=1, os="none")
+
+
+def _small(triple: str, cpu: str, features: str, bits: int, registers: int) -> Target:
+    return replace(_alone(triple, cpu, features, bits, registers), word=32)
+
+
+X86, RISCV, ARM = "x86_64-linux-gnu", "riscv64-linux-gnu", "thumbv7em-none-eabihf"
+SCALAR = "+m,+a,+f,+d,+c"
+
+TARGETS: dict[str, Target] = {
+    "x86-64-v2": _alone(X86, "x86-64-v2", V2, 128, 16),
+    "x86-64-v3": _alone(X86, "x86-64-v3", V3, 256, 16),
+    "x86-64-v4": _alone(X86, "x86-64-v4", V4, 512, 32),
+    "aarch64-linux-gnu": _alone("aarch64-linux-gnu", "cortex-a72", "+neon", 128, 32),
+    "riscv64-linux-gnu": _alone(RISCV, "generic-rv64", SCALAR, 64, 32),
+    "riscv64-linux-gnu+v": _alone(RISCV, "generic-rv64", f"{SCALAR},+v,+zvl128b", 128, 32),
+    "wasm32": _small("wasm32-unknown-unknown", "generic", "+simd128,+bulk-memory", 128, 16),
+    "thumbv7em-none-eabihf": _small(ARM, "cortex-m4", "", 32, 32),
+    "thumbv7em-none-eabihf+m7": _small(ARM, "cortex-m7", "", 32, 32),
+}
+"""What ``target=`` names; vectors of RISC-V and the Cortex-M7 are written after a +."""
+
+
+def register(name: str, target: Target) -> None:
+    """Add a processor; one that is there already stays as it is."""
+    if name in TARGETS and TARGETS[name] != target:
+        raise UserError(
+            f"target {name!r} is {TARGETS[name]}", remedy="register it under another name"
+        )
+    TARGETS[name] = target
+
+
+def named(name: str) -> Target:
+    """A processor of the table, or the one that this process runs on."""
+    if name == "host":
+        return Target.host()
+    if name not in TARGETS:
+        names = ", ".join(map(repr, ("host", *TARGETS)))
+        raise UserError(
+            f"target={name!r}: expected one of {names}",
+            remedy='write target="host" for this machine',
+        )
+    return TARGETS[name]

@@ -1,0 +1,15 @@
+"""The words of a call's context, which generated code reads and Python fills in."""
+
+from __future__ import annotations
+
+from dlvm.gen.loops.status import WORDS as STATUS
+
+(POOL, THREADS, PRINTER, CURRENT, FIRST, HELD, SIGNALS, LEFT, SINCE, STACK, FLOOR, MODE, HALT) = (
+    range(13)
+)
+"""Words of a call's context: the pool of threads and how many of them the call may use, the
+printer, the current chunk, the first chunk, bytes held; how Python is asked for signals, how much
+work may pass until then, and when that was last done; how many bytes of the processor's stack the
+call may take, and the address below which it has taken them; the caller's floating-point mode; a
+status of what Python raised in the midst of a kernel, which then ends as soon as it can."""
+WORDS = HALT + STATUS
