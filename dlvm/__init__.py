@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dlvm import random as random
     from dlvm import testing as testing
     from dlvm import tree as tree
+    from dlvm.ahead import aot
     from dlvm.data import batches
     from dlvm.dsl.arrays.assumptions import assume
     from dlvm.dsl.call.abstract import eval_shape
@@ -73,6 +74,7 @@ __all__ = [
     "Module",
     "TraceWarning",
     "UserError",
+    "aot",
     "associative_scan",
     "assume",
     "batches",
@@ -125,6 +127,7 @@ LATER = {
     "dsl.arrays.assumptions": ("assume",),
     "data": ("batches",),
     "files": ("load", "save"),
+    "ahead": ("aot",),
     "dsl.call.abstract": ("eval_shape",),
     "dsl.flow.associative": ("associative_scan",),
     "dsl.flow.control": ("cond", "switch"),

@@ -51,10 +51,9 @@ class Options:
     schedule: str | None = None
 
     def __post_init__(self) -> None:
-        if self.target != "host":
-            raise UserError(
-                f'target={self.target!r}: expected "host"', remedy='write target="host"'
-            )
+        from dlvm.targets import named
+
+        named(self.target)
         Looks.named(self.debug, "debug=")
         mode_named(self.numerics)
         threads: Any = self.threads
@@ -75,7 +74,10 @@ class Options:
         """The processor that these options describe."""
         from dlvm.gen.measured import known
         from dlvm.target import Target
+        from dlvm.targets import named
 
+        if self.target != "host":
+            return named(self.target)
         threads, host = self.threads or _threads_of_the_environment(), known(Target.host())
         if threads is None:
             return replace(host, adaptive=True)
@@ -136,10 +138,12 @@ class Road:
 
     @lazy
     @passes.unhurried()
-    def executable(self) -> Executable | Interpreted:
+    def executable(self) -> Executable | Interpreted | Foreign:
         """Machine code, from the disk cache if another process compiled it; or the interpreter."""
         if interpreting():
             return Interpreted(self.differentiated)
+        if self.options.target != "host":
+            return self._foreign()
         if looks(self.options.debug).bounds:
             from dlvm.gen.build import build
 
@@ -152,6 +156,15 @@ class Road:
             said, machine = self.options.said(), self.options.machine()
             given = self.options.schedule
             return compiled(self.traced, machine, lambda: self.kernels, said, given)
+
+    def _foreign(self) -> Foreign:
+        """Code for another processor."""
+        from dlvm.gen.aot.joined import assembly_of
+        from dlvm.gen.build import made
+
+        with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
+            code = made(self.kernels, self.options.machine(), schedule=self.options.schedule)
+        return Foreign(code.texts(assembly_of), code.report(), self.options.target)
 
     @property
     def report(self) -> Report:
@@ -260,6 +273,22 @@ def passed(
 
 hooks.expand = expand
 hooks.optimize = optimize
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Code for another processor: it can be read and not called."""
+
+    texts: Mapping[str, str]
+    report: Report
+    target: str
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
+        """An error: this process does not run on that processor."""
+        raise UserError(
+            f"compiled for target={self.target!r}, which this process does not run on",
+            remedy=f"write it as files that run there: dlvm.aot(f, x, target={self.target!r})",
+        )
 
 
 # -- the interpreter in place of machine code ----------------------------------------------------

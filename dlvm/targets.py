@@ -59,6 +59,6 @@ def named(name: str) -> Target:
         names = ", ".join(map(repr, ("host", *TARGETS)))
         raise UserError(
             f"target={name!r}: expected one of {names}",
-            remedy='write target="host" for this machine',
+            remedy='write target="host"',
         )
     return TARGETS[name]

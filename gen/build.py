@@ -73,15 +73,15 @@ class Made:
             estimates={k.name: self.times.kernel(k) for k in kernels},
         )
 
-    def texts(self) -> Texts:
-        """The stages after kernels as text."""
+    def texts(self, asm: Callable[[Made], str] | None = None) -> Texts:
+        """The stages after kernels as text; ``asm`` writes assembly elsewhere than here."""
         plain = Schedule.plain()
         return Texts(
             nests=lambda: "\n".join(map(str, to_program(self.module, plain).kernels())) + "\n",
             schedule=lambda: schedule_text(self.program.kernels()),
             loops=lambda: program_text(self.program, self.arena),
             llvm=lambda: self.llvm,
-            asm=lambda: assembly(self.llvm, self.target),
+            asm=lambda: assembly(self.llvm, self.target) if asm is None else asm(self),
         )
 
 
@@ -155,7 +155,7 @@ def emit(program: Program, arena: Arena, interface: Interface, times: Times) -> 
     """One LLVM module: a function for each kernel, and the driver that calls them."""
     target = times.target
     text = Text.of(target)
-    known = promises(program)
+    known = promises(program, results=target.os != "none")
     for kernel in program.kernels():
         text.include(emit_kernel(kernel, target, known[kernel].shared))
     emit_driver(program, arena, text, times)

@@ -138,9 +138,9 @@ def test_no_room_is_called_after_nothing():
     assert [f.name for f in SOURCES if f.stem in nothing] == []
 
 
-def test_llvmlite_is_named_in_two_files_at_most():
+def test_llvmlite_is_named_in_three_files_at_most():
     found = importers("llvmlite")
-    assert len(found) <= 2
+    assert len(found) <= 3
     assert all(name.startswith(("gen/", "dlvm/target")) for name in found)
 
 

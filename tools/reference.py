@@ -32,7 +32,7 @@ SUBJECTS = {
     "Staging": "staging specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
-    "Data and files": "data reading writing",
+    "Data and files": "data reading writing ahead",
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",

@@ -6,8 +6,13 @@ by which the user reaches each array, and the argument to which each array belon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from dlvm.dsl.trace.specs import Spec, as_array
 from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import labels
 from dlvm.ir import Array, Module
@@ -21,6 +26,8 @@ class Application:
     arrays: tuple[Array, ...]
     labels: tuple[str, ...]
     owners: tuple[str, ...]
+    blank: frozenset[int] = frozenset()
+    """Which arrays only stand for specs."""
 
     @property
     def module(self) -> Module:
@@ -31,3 +38,27 @@ class Application:
     def results(self) -> list[str]:
         """What a user writes to reach each result."""
         return labels(self.program.tree, "result")
+
+
+def application(
+    program: Program,
+    leaves: Sequence[Any],
+    names: Sequence[str],
+    owners: Sequence[str],
+    specs: bool = False,
+) -> Application:
+    """A program with its arrays: those of the call, which may be specs, and captured ones."""
+    captured = [*program.trace.arrays.values()]
+    types = [p.type for p in program.module.main.params]
+    blank = frozenset(i for i, x in enumerate(leaves) if specs and isinstance(x, Spec))
+    arrays = [
+        np.empty(0) if i in blank else as_array(x, t, n)
+        for i, (x, t, n) in enumerate(zip(leaves, types, names, strict=False))
+    ]
+    return Application(
+        program,
+        (*arrays, *(c.array for c in captured)),
+        (*names, *(c.path for c in captured)),
+        (*owners, *("" for _ in captured)),
+        blank,
+    )

@@ -21,7 +21,7 @@ from dlvm.dsl.trace.facing import entry, faced, facing_users, public_of
 from dlvm.dsl.trace.openness import check_dynamic, without
 from dlvm.dsl.trace.operands import here, staged
 from dlvm.dsl.trace.scopes import current, is_array
-from dlvm.dsl.trace.specs import Arguments, Parameters, as_array, check_function, given
+from dlvm.dsl.trace.specs import Arguments, Parameters, check_function, given
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call_function, write_function
 from dlvm.dsl.trace.trees import Spec as Tree
@@ -29,7 +29,7 @@ from dlvm.dsl.trace.trees import flatten, unflatten
 from dlvm.dsl.words.methods import Methods, WeakMethod
 from dlvm.ir import Module, TensorType
 
-from .application import Application
+from .application import Application, application
 from .carrying import carried, deeply_copied
 from .recursion import called_with, generalised, identity, opened, settled
 from .source import Source
@@ -312,21 +312,15 @@ class StagedFunction(Generic[P, R]):
         return self._programs.traced(*self._read(args, kwargs)).module
 
     @facing_users
-    def applied(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Application:
-        """The traced module with the arrays of this call and their names."""
+    def applied(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], specs: bool = False
+    ) -> Application:
+        """The traced module with the arrays of this call, which may be ``specs``, and names."""
         arguments, tree, leaves = self._read(tuple(args), dict(kwargs))
         program = self._programs.traced(arguments, tree, leaves)
-        captured = [*program.trace.arrays.values()]
         names = arguments.leaf_labels(tree)
-        types_ = [p.type for p in program.module.main.params]
-        arrays = [as_array(x, t, n) for x, t, n in zip(leaves, types_, names, strict=False)]
         owners = [name for name, _ in arguments.leaf_names(tree)]
-        return Application(
-            program,
-            (*arrays, *(c.array for c in captured)),
-            (*names, *(c.path for c in captured)),
-            (*owners, *("" for _ in captured)),
-        )
+        return application(program, leaves, names, owners, specs)
 
     @facing_users
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:

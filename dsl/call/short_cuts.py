@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dlvm.base.errors import UserError
-from dlvm.compile import Interpreted
+from dlvm.compile import Foreign, Interpreted
 from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Arguments, Parameters
@@ -35,9 +35,9 @@ Shortened: TypeAlias = "dict[Form, tuple[tuple[Compiled, Call], ...]]"
 PLAIN = {np.ndarray, float, int, bool}
 
 
-def entered(executable: Executable | Interpreted) -> Call | None:
+def entered(executable: Executable | Interpreted | Foreign) -> Call | None:
     """A function that calls a program on arrays through its C entry; None if it has none."""
-    if isinstance(executable, Interpreted) or (enter := executable.entry()) is None:
+    if isinstance(executable, Interpreted | Foreign) or (enter := executable.entry()) is None:
         return None
     from dlvm.gen.loops.status import CallFailed
 
@@ -63,7 +63,11 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     """
     executable, tree = compiled.road.executable, compiled.program.tree
     kinds: list[Any] = [*map(type, leaves)]
-    if isinstance(executable, Interpreted) or not PLAIN.issuperset(kinds) or compiled.doubts:
+    if (
+        isinstance(executable, Interpreted | Foreign)
+        or not PLAIN.issuperset(kinds)
+        or compiled.doubts
+    ):
         return None
     kinds += [np.ndarray] * len(compiled.state.captured)
     captured = None if compiled.state.is_empty else compiled.state.watch

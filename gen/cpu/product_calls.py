@@ -26,11 +26,15 @@ from dlvm.gen.loops.statements import (
     Store,
     statements,
 )
+from dlvm.gen.products.macro_kernel import Plan
 from dlvm.gen.products.objects import Generic, use
 from dlvm.gen.products.panels import POINTERS, WORDS
+from dlvm.gen.products.rooms import room
 from dlvm.gen.runtime.interrupts import return_if_halted
 from dlvm.gen.text.module import FunctionWriter
+from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.target import Target
 
 from .access import Address
 
@@ -53,12 +57,22 @@ def product(e: Emitter, s: Product) -> None:
         _tile(e, s, name, outer, {} if sums is None else sums.instead)
         values["finish"], values["environment"] = f"@{name}", _environment(e, outer)
     words = [("ptr" if name in POINTERS else "i64", values[name]) for name in WORDS]
-    generic = Generic(
-        s.x.buffer.dtype, s.x.transposed, s.y.transposed, s.tile.size // s.width, s.width
-    )
-    function = use(e.w.text, generic, e.target)
+    function = use(e.w.text, generic_of(s), e.target)
     e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
     return_if_halted(e.w.text, e.w)
+
+
+def generic_of(s: Product) -> Generic:
+    """The object that computes a product."""
+    height = s.tile.size // s.width
+    return Generic(s.x.buffer.dtype, s.x.transposed, s.y.transposed, height, s.width)
+
+
+def room_of(s: Product, shared: frozenset[str], target: Target) -> Dim:
+    """Bytes that a product takes for copies, at most; ``shared`` as its kernel is promised."""
+    plan = Plan.of(s.x.buffer.dtype, s.x.transposed, s.y.transposed, target)
+    tiled = place_of_sums(s, shared) is None
+    return room(plan, (s.tile.size // s.width, s.width), s.m, s.n, s.k, tiled)
 
 
 def _address(e: Emitter, side: Operand) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from dlvm.gen.llvm.binding import object_code
 from dlvm.gen.runtime.call_words import THREADS
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import FunctionWriter, Text, declaration
+from dlvm.gen.text.module import FunctionWriter, Part, Text, declaration
 from dlvm.ir import DType
 from dlvm.target import Target
 
@@ -79,7 +79,7 @@ def use(text: Text, generic: Generic, target: Target) -> str:
     name, alone = generic.name, replace(target, threads=1)
     text.declarations[name] = f"declare void @{name}(ptr, ptr)"
     for piece in pieces(generic):
-        text.objects[piece.name] = partial(_made, piece, alone)
+        text.objects[piece.name] = Part(partial(code, piece, alone), partial(_made, piece, alone))
     return name
 
 

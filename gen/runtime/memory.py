@@ -9,6 +9,8 @@ turns, as copies of products are, needs no more than is in use at once.
 from __future__ import annotations
 
 from dlvm.gen.text.module import FunctionWriter, Text
+from dlvm.ir import Dim
+from dlvm.ir.dims import floordiv
 
 from .call_words import PRINTER, SIGNALS, SINCE
 
@@ -77,6 +79,11 @@ drop:
 done:
   ret void
 }}"""
+
+
+def block(size: Dim) -> Dim:
+    """What so many bytes take of a region."""
+    return floordiv(size + (2 * HEAD - 1), HEAD) * HEAD
 
 
 def include_memory(text: Text) -> None:

@@ -29,6 +29,14 @@ def attributes(target: Target) -> str:
     return f'nounwind "target-cpu"="{target.cpu}" "target-features"="{target.features}" {width}'
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A module of its own: what gives its text, and its machine code."""
+
+    text: Callable[[], str]
+    code: Callable[[], bytes]
+
+
 @dataclass(slots=True)
 class Text:
     """A module in pieces, each under its name, so that what several functions need stands once."""
@@ -43,8 +51,8 @@ class Text:
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
-    objects: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
-    """What gives the machine code of a function that is declared here only, by its name."""
+    objects: dict[str, Part] = field(default_factory=dict[str, "Part"])
+    """Modules of functions that are only declared here, by the names of these."""
 
     @staticmethod
     def of(target: Target, hides_masks: bool = False) -> Text:
@@ -87,7 +95,11 @@ class Text:
 
     def others(self) -> list[bytes]:
         """The object files that this module is linked with."""
-        return [make() for make in self.objects.values()]
+        return [part.code() for part in self.objects.values()]
+
+    def sources(self) -> list[str]:
+        """The text of the modules that this one is linked with."""
+        return [part.text() for part in self.objects.values()]
 
     def __str__(self) -> str:
         pieces = (self.globals, self.declarations, self.functions)

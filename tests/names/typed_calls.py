@@ -27,6 +27,36 @@ OPTIONS = (
         "X",
     ),
     Script(
+        "dlvm.aot(lambda x: x * 2, X, growing=-1)",
+        "write (growing=.*)",
+        "len(dlvm.aot(lambda x: x * 2, X, {0}).files) >= 4",
+        "True",
+    ),
+    Script(
+        "dlvm.aot(lambda x: x * 2, X, name='int')",
+        "write (name=.*)",
+        "dlvm.aot(lambda x: x * 2, X, {0}).description['name']",
+        "'net'",
+    ),
+    Script(
+        "f = dlvm.function(lambda x: x * 2, target='aarch64-linux-gnu')\nf(X)",
+        "files that run there: (dlvm.aot.*)",
+        "f, x = lambda x: x * 2, X\n{0}.description['target']",
+        "'aarch64-linux-gnu'",
+    ),
+    Script(
+        "def f(x):\n    grown = lambda v: dlvm.while_loop("
+        "lambda v: (v < 9.0).all(), lambda v: v * v + 1.0, v).sum()\n"
+        "    return dlvm.grad(grown)(x)\n"
+        "dlvm.aot(f, X)",
+        "for it: (growing=.*)",
+        "def f(x):\n    grown = lambda v: dlvm.while_loop("
+        "lambda v: (v < 9.0).all(), lambda v: v * v + 1.0, v).sum()\n"
+        "    return dlvm.grad(grown)(x)\n"
+        "dlvm.aot(f, X, {0}).description['scratch_bytes'] > 1 << 20",
+        "True",
+    ),
+    Script(
         "dlvm.function(lambda x: x, debug=5)",
         "such as (.*)",
         "dlvm.function(lambda x: x, {0})(X)",

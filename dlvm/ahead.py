@@ -1,0 +1,110 @@
+"""``aot``: a function as files for another processor, with nothing of dlvm or Python in them.
+
+The function is traced, differentiated, optimised and scheduled as for a call, then written as one
+object with a C header, its captured arrays, what its state starts from, and a description in JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlvm.base.errors import ArgumentError, UserError
+from dlvm.compile import Road
+from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.specs import check_function
+from dlvm.target import Target
+from dlvm.targets import named
+
+if TYPE_CHECKING:
+    from dlvm.gen.aot.bundle import Bundle
+
+__all__ = ["aot"]
+
+
+@facing_users
+def aot(
+    f: Callable[..., Any],
+    *args: Any,
+    target: str = "host",
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    state: Sequence[str] = (),
+    size: bool = False,
+    growing: int | None = None,
+    weights: str = "bin",
+) -> Bundle:
+    """Write a function, a gradient or a training step as files that any language can link.
+
+    ``args`` are arrays or ``dlvm.spec(...)``, as for ``f.compile``; ``target`` is a name of the
+    table in docs/ahead-of-time.md, ``out`` the folder (without it the files stay in memory, in
+    ``.files``) and ``name`` what the C function is called. Donated arguments are state, overwritten
+    in place; captured arrays are weights, or state where ``state`` names them. ``size=True`` asks
+    for the smallest code, ``growing`` is how many bytes a call may take for the tape of a
+    ``while_loop`` or for functions that call themselves, and ``weights="c"`` writes the weights as
+    a C array.
+    """
+    from dlvm.gen.aot.bundle import Wishes, export
+    from dlvm.gen.build import made
+    from dlvm.gen.schedule.text import Schedule
+
+    check_function(f, "aot")
+    staged: StagedFunction[..., Any] = f if is_staged(f) else StagedFunction(f)
+    called = _c_name(name or staged.label, name is not None)
+    _check_options(growing, weights)
+    found = staged.applied(args, {}, specs=True)
+    road = Road(found.module, staged.source.options)
+    code = made(road.kernels, alone(target), plans=Schedule.plain() if size else None)
+    wishes = Wishes(called, target, tuple(state), size, growing, weights)
+    captured = len(found.program.trace.arrays)
+    arrays = [None if i in found.blank else a for i, a in enumerate(found.arrays)]
+    bundle = export(
+        code, found.module, found.labels, arrays, captured, found.results, wishes, version()
+    )
+    if out is not None:
+        bundle.write(Path(out))
+    return bundle
+
+
+def alone(name: str) -> Target:
+    """A processor by its name, for code that runs without a process around it."""
+    return replace(named(name), os="none", threads=1, adaptive=False)
+
+
+def version() -> str:
+    """That of dlvm, which files name."""
+    return getattr(sys.modules["dlvm"], "__version__", "")
+
+
+def _check_options(growing: Any, weights: Any) -> None:
+    if growing is not None and not (isinstance(growing, int) and growing >= 0):
+        raise ArgumentError(
+            f"aot: growing={growing!r}: expected a number of bytes",
+            origin=user_origin(),
+            remedy="write growing=1 << 20",
+        )
+    if weights not in ("bin", "c"):
+        raise ArgumentError(
+            f"aot: weights={weights!r}: expected 'bin' or 'c'",
+            origin=user_origin(),
+            remedy="leave it out for a file that is read at run time",
+        )
+
+
+def _c_name(name: str, given: bool) -> str:
+    """A name that C takes: the one that is given, or one made of the name of the function."""
+    from dlvm.gen.aot.layout import KEYWORDS
+
+    plain = name if given else re.sub(r"\W+", "_", name).strip("_") or "f"
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", plain) or plain in KEYWORDS:
+        raise UserError(
+            f"aot: {name!r} is no name in C", origin=user_origin(), remedy='write name="net"'
+        )
+    return plain

@@ -1,0 +1,202 @@
+"""The files of a function: ``NAME.o``, ``NAME.h``, weights, state and a description.
+
+``export`` makes them in memory, ``write`` puts them into a folder: each file is whole or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlvm.base.errors import UserError
+from dlvm.gen.build import Made
+from dlvm.gen.text.module import Text
+from dlvm.ir import Array, Dim, Module, TensorType
+
+from .archive import archive
+from .entry import emit_entry, emit_messages, emit_scratch, messages
+from .header import c_type, header
+from .joined import joined
+from .layout import Layout, Slot, image, layout
+from .rooms import region, start_of_region, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a function is to be written: see ``dlvm.aot``."""
+
+    name: str
+    target: str
+    state: tuple[str, ...] = ()
+    small: bool = False
+    growing: int | None = None
+    weights: str = "bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Files by name, and what the description holds."""
+
+    files: Mapping[str, bytes]
+    description: Mapping[str, Any]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write the files; each replaces an older one in one step."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written: list[Path] = []
+        for name, content in self.files.items():
+            part = folder / f".{name}.{os.getpid()}"
+            part.write_bytes(content)
+            part.replace(folder / name)
+            written.append(folder / name)
+        return written
+
+
+def export(
+    made: Made,
+    module: Module,
+    labels: Sequence[str],
+    arrays: Sequence[Array | None],
+    captured: int,
+    results: Sequence[str],
+    wishes: Wishes,
+    version: str,
+) -> Bundle:
+    """All files of a program; ``labels`` and ``arrays`` are of parameters, captured ones last."""
+    _refuse(made)
+    name = wishes.name
+    plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state)
+    taken = region(made.program, made.target, wishes.growing)
+    scratch = whole(made.arena.bytes, taken)
+    told = messages(module)
+    text = Text.of(made.target)
+    text.include(made.text)
+    emit_entry(text, plan, made.program.symbols, start_of_region(made.arena.bytes), taken)
+    exports = [name, f"{name}_error"]
+    emit_messages(text, name, told)
+    if not isinstance(scratch, int):
+        emit_scratch(text, plan, scratch)
+        exports.append(f"{name}_scratch_bytes")
+    modules = [str(text), *text.sources()]
+    object_ = joined(modules, exports, made.target, wishes.small)
+    signature = f"{module.main.name}, from dlvm"
+    top = header(plan, scratch, object_.stack, wishes.target, version, signature)
+    files = {f"{name}.o": object_.code, f"{name}.a": archive(f"{name}.o", object_.code, exports)}
+    files |= {f"{name}.h": top.encode()}
+    weights = image((w.array, w.offset) for w in plan.weights)
+    if wishes.weights == "c":
+        files[f"{name}.weights.c"] = _c_array(f"{name}_weights", weights)
+    else:
+        files[f"{name}.weights.bin"] = weights
+    if plan.states:
+        files[f"{name}.state.bin"] = _state(plan)
+    said = describe(made, plan, scratch, object_.stack, told, wishes, version)
+    files[f"{name}.json"] = (json.dumps(said, indent=1) + "\n").encode()
+    return Bundle(files, said)
+
+
+def _refuse(made: Made) -> None:
+    """What needs Python while it runs can't be written."""
+    if made.interface.prints:
+        label = made.interface.prints[0][0]
+        raise UserError(
+            f"{made.program.name}: print and tap call Python, found {label!r}",
+            remedy="take them out of the function that is written",
+        )
+    if made.interface.calls:
+        raise UserError(
+            f"{made.program.name}: an operation from outside dlvm runs as Python code, found "
+            f"{made.interface.calls[0][0].name}",
+            remedy="give the operation a lowering, or take it out of the function that is written",
+        )
+
+
+def describe(
+    made: Made,
+    plan: Layout,
+    scratch: Dim,
+    stack: int,
+    told: Mapping[int, str],
+    wishes: Wishes,
+    version: str,
+) -> dict[str, Any]:
+    """What a program in any language needs to know to call the function."""
+    target = made.target
+    starts = {slot.name: at for slot, at in plan.states}
+    fixed = isinstance(scratch, int)
+    return {
+        "name": plan.name,
+        "made_by": f"dlvm {version}",
+        "target": wishes.target,
+        "triple": target.triple,
+        "cpu": target.cpu,
+        "features": target.features,
+        "arguments": [
+            _argument(a) | ({"start": starts[a.name]} if a.name in starts else {})
+            for a in plan.arguments
+        ],
+        "results": [_slot(r) for r in plan.results],
+        "sizes": [{"name": n, "symbol": s} for n, s in plan.sizes],
+        "weights": {
+            "bytes": plan.weight_bytes,
+            "arrays": [_array(w.label, w.array, w.offset) for w in plan.weights],
+        },
+        "state_bytes": len(_state(plan)),
+        "scratch_bytes": scratch if fixed else None,
+        "stack_bytes": stack,
+        "errors": {str(code): words for code, words in told.items()},
+    }
+
+
+def _argument(slot: Slot) -> dict[str, Any]:
+    role, by = "state" if slot.state else "argument", "value" if slot.by_value else "pointer"
+    return _slot(slot) | {"role": role, "by": by}
+
+
+def _slot(slot: Slot) -> dict[str, Any]:
+    t = slot.type
+    known = all(isinstance(d, int) for d in t.shape)
+    return {
+        "name": slot.name,
+        "label": slot.label,
+        "dtype": t.dtype.name,
+        "c_type": c_type(t.dtype),
+        "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
+        "bytes": _bytes(t) if known else None,
+    }
+
+
+def _bytes(t: TensorType) -> int:
+    size = t.size
+    assert isinstance(size, int)
+    return size * t.dtype.bytes
+
+
+def _array(label: str, array: Array, offset: int) -> dict[str, Any]:
+    return {
+        "label": label,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "offset": offset,
+    }
+
+
+def _state(plan: Layout) -> bytes:
+    return image((slot.start, at) for slot, at in plan.states if slot.start is not None)
+
+
+def _c_array(name: str, data: bytes) -> bytes:
+    """The same bytes as a constant array, for a program without files."""
+    rows = [",".join(map(str, data[i : i + 24])) for i in range(0, len(data), 24)]
+    body = ",\n".join(rows) or "0"
+    return (
+        "#include <stdint.h>\n"
+        "#ifdef __cplusplus\nextern\n#endif\n"
+        f"const uint8_t {name}[{max(1, len(data))}]\n"
+        "#ifdef __GNUC__\n__attribute__((aligned(64)))\n#endif\n"
+        f"= {{\n{body}\n}};\n"
+    ).encode()
