@@ -40,6 +40,8 @@ class Text:
     """The target's name, on which the control register of its floating-point mode depends."""
     os: str = "linux"
     """What there is around the code: "none" is no thread, no signal and no allocator."""
+    fma: bool = True
+    """Whether the processor multiplies and adds with one rounding; else nothing asks for that."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -49,7 +51,7 @@ class Text:
     @staticmethod
     def of(target: Target, hides_masks: bool = False) -> Text:
         """An empty module for a target."""
-        return Text(attributes(target), hides_masks, target.triple, target.os)
+        return Text(attributes(target), hides_masks, target.triple, target.os, fma=target.fma)
 
     @property
     def scales(self) -> bool:
