@@ -34,7 +34,8 @@ class Target:
 
     ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
     cores may be used, and ``adaptive`` whether a call may use fewer where that is faster.
-    ``fma`` says whether the processor computes ``x*y + z`` with one rounding.
+    ``fma`` says whether the processor computes ``x*y + z`` with one rounding, and ``doubles``
+    whether it computes f64, which else are functions of a library of C.
     ``measured`` is how fast the machine was found to be, where that was measured.
     ``os`` is "linux" where code runs in a process with threads, signals and an allocator, and
     "none" where it may call nothing; addresses have ``word`` bits.
@@ -48,6 +49,7 @@ class Target:
     threads: int
     adaptive: bool = field(default=False, repr=False)
     fma: bool = True
+    doubles: bool = True
     measured: Machine | None = None
     os: str = "linux"
     word: int = 64

@@ -70,7 +70,7 @@ def _reduced(v: Lanes, x: str, y: str) -> str:
     Without fma what is huge is scaled down, so that the rounded products stay finite. There y is
     above 2**-124 and loses no digit, as the quotient is finite.
     """
-    if v.w.text.fma:
+    if v.w.text.fuses("double"):
         return _stepped(v, x, y)
     huge, one = v.is_("ogt", x, v.number(HUGE)), v.number(1.0)
     down, up = (v.select(huge, v.number(s), one) for s in (DOWN, 1 / DOWN))

@@ -100,7 +100,7 @@ def multiply_add(w: FunctionWriter, element: str, lanes: int, x: str, y: str, z:
     Where a processor has no such instruction LLVM would call a function of C for each element.
     """
     kind = vector(element, lanes)
-    if w.text.fma:
+    if w.text.fuses(element):
         return w.call(kind, f"llvm.fma.{suffix(element, lanes)}", (kind, x), (kind, y), (kind, z))
     return w.value(f"fadd {kind} {w.value(f'fmul {kind} {x}, {y}')}, {z}")
 
@@ -307,7 +307,7 @@ class Lanes:
         number. Of smaller products it may be off by twice that number.
         """
         product = self.mul(x, y)
-        if self.w.text.fma:
+        if self.w.text.fuses(self._element):
             return product, self.fma(x, y, self.neg(product))
         (a, b), (c, d) = self._cut(x), self._rounded(y)
         lost = self.add(self.sub(self.mul(a, c), product), self.mul(a, d))
@@ -339,7 +339,7 @@ class Lanes:
 
         Then z plus the rounded product is exact (Sterbenz 1974), and so is adding what that lost.
         """
-        if self.w.text.fma:
+        if self.w.text.fuses(self._element):
             return self.fma(x, y, z)
         product, lost = self.two_product(x, y)
         return self.add(self.add(z, product), lost)
