@@ -249,10 +249,52 @@ def _roundings(letter: str, type_: str, bits: int, digits: int) -> dict[str, str
     }
 
 
+ARM = {
+    "__aeabi_l2d": ("__floatdidf", "i64", "double"),
+    "__aeabi_ul2d": ("__floatundidf", "i64", "double"),
+    "__aeabi_l2f": ("__floatdisf", "i64", "float"),
+    "__aeabi_ul2f": ("__floatundisf", "i64", "float"),
+    "__aeabi_d2lz": ("__fixdfdi", "double", "i64"),
+    "__aeabi_d2ulz": ("__fixunsdfdi", "double", "i64"),
+    "__aeabi_f2lz": ("__fixsfdi", "float", "i64"),
+    "__aeabi_f2ulz": ("__fixunssfdi", "float", "i64"),
+}
+"""Names of its own; there floats are passed as integers, as on processors that have none."""
+
+
+def _on_arm(name: str, other: str, given: str, result: str) -> str:
+    return f"""define internal arm_aapcscc {result} @{name}({given} %x) nounwind {{
+entry:
+  %out = call {result} @{other}({given} %x)
+  ret {result} %out
+}}
+"""
+
+
+def _divide_on_arm(name: str, divide: str) -> str:
+    """A quotient with its remainder."""
+    return f"""define internal arm_aapcscc {{ i64, i64 }} @{name}(i64 %n, i64 %d) nounwind {{
+entry:
+  %q = call i64 @{divide}(i64 %n, i64 %d)
+  %whole = mul i64 %q, %d
+  %rest = sub i64 %n, %whole
+  %first = insertvalue {{ i64, i64 }} poison, i64 %q, 0
+  %both = insertvalue {{ i64, i64 }} %first, i64 %rest, 1
+  ret {{ i64, i64 }} %both
+}}
+"""
+
+
+def _arm() -> dict[str, str]:
+    pairs = {"__aeabi_ldivmod": "__divdi3", "__aeabi_uldivmod": "__udivdi3"}
+    found = {name: _divide_on_arm(name, divide) for name, divide in pairs.items()}
+    return found | {name: _on_arm(name, *facts) for name, facts in ARM.items()}
+
+
 @cache
 def functions(triple: str) -> dict[str, str]:
     """The code of each, by the name that LLVM calls on a target."""
-    return {
+    return (_arm() if triple.startswith(("arm", "thumb")) else {}) | {
         "__udivdi3": DIVIDE,
         "__umoddi3": _remainder("__umoddi3", "__udivdi3"),
         "__divdi3": SIGNED_DIVIDE,

@@ -18,16 +18,17 @@ import pytest
 import dlvm
 from dlvm.compile import Options, Road
 from dlvm.gen.build import made
-from dlvm.gen.llvm.binding import object_code
+from dlvm.gen.llvm.binding import assembly, object_code
 from dlvm.gen.llvm.undefined import undefined
 from dlvm.gen.products.objects import code
 from dlvm.targets import TARGETS, named
 
 ALLOWED = {"memcpy", "memset", "memmove"}
 DOUBLES = {
-    *(f"__{op}df3" for op in ("add", "sub", "mul", "div")),
-    *(f"__{relation}df2" for relation in ("eq", "ne", "lt", "le", "gt", "ge", "unord")),
-    *("__extendsfdf2", "__truncdfsf2", "__floatsidf", "__floatunsidf", "__fixdfsi", "sqrt"),
+    *(f"__aeabi_{name}" for name in ("dadd", "dsub", "dmul", "ddiv")),
+    *(f"__aeabi_dcmp{relation}" for relation in ("eq", "lt", "le", "gt", "ge", "un")),
+    *(f"__aeabi_{name}" for name in ("f2d", "d2f", "i2d", "ui2d", "d2iz")),
+    "sqrt",
 }
 """Arithmetic in f64 on a processor that has none, from the library of every compiler of C."""
 ROW = (5, 33)
@@ -90,6 +91,21 @@ def test_what_is_not_there_is_found(target):
     text = "declare i32 @there(i32)\ndefine i32 @here(i32 %x) { %y = call i32 @there(i32 %x)\n"
     found = object_code(text + "  ret i32 %y\n}\n", named(target), jit=False)
     assert undefined(found) & {"there", "here"} == {"there"}
+
+
+PLAIN = "define float @f(float %x) {\n  ret float %x\n}\n"
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if "linux" in TARGETS[t].triple])
+def test_objects_for_linux_ask_for_no_executable_stack(target):
+    assert b".note.GNU-stack" in object_code(PLAIN, named(target), jit=False)
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.startswith("thumb")])
+def test_arm_passes_floats_in_registers_of_floats_and_says_so(target):
+    code = assembly(PLAIN, named(target))
+    assert ".eabi_attribute\t28, 1" in code
+    assert "vmov" not in code
 
 
 if __name__ == "__main__":
