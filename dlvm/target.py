@@ -34,6 +34,8 @@ class Target:
 
     ``vector_bits`` and ``registers`` describe the vector registers, ``threads`` how many
     cores may be used, and ``adaptive`` whether a call may use fewer where that is faster.
+    ``fma`` says whether the processor computes ``x*y + z`` with one rounding, and ``doubles``
+    whether it computes f64, which else are functions of a library of C.
     ``measured`` is how fast the machine was found to be, where that was measured.
     ``os`` is "linux" where code runs in a process with threads, signals and an allocator, and
     "none" where it may call nothing; addresses have ``word`` bits.
@@ -46,6 +48,8 @@ class Target:
     registers: int
     threads: int
     adaptive: bool = field(default=False, repr=False)
+    fma: bool = True
+    doubles: bool = True
     measured: Machine | None = None
     os: str = "linux"
     word: int = 64
@@ -93,6 +97,7 @@ def _host() -> Target:
         vector_bits=bits,
         registers=registers,
         threads=cores(),
+        fma=_has_fma(binding.get_process_triple(), enabled),
     )
 
 
@@ -100,6 +105,11 @@ def cores() -> int:
     """The number of cores that this process may use."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return found or 1
+
+
+def _has_fma(triple: str, enabled: dict[str, bool]) -> bool:
+    """Whether a host fuses multiplication and addition; of 64-bit processors only x86 may not."""
+    return not triple.startswith(("x86_64", "i686")) or enabled.get("fma", False)
 
 
 def _vectors(triple: str, enabled: dict[str, bool]) -> tuple[int, int]:

@@ -25,18 +25,20 @@ def _small(triple: str, cpu: str, features: str, bits: int, registers: int) -> T
     return replace(_alone(triple, cpu, features, bits, registers), word=32)
 
 
-X86, RISCV, ARM = "x86_64-linux-gnu", "riscv64-linux-gnu", "thumbv7em-none-eabihf"
+X86, RISCV = "x86_64-unknown-linux-gnu", "riscv64-unknown-linux-gnu"
+ARM = "thumbv7em-unknown-none-gnueabihf"
+WASM = "wasm32-unknown-unknown"
 SCALAR = "+m,+a,+f,+d,+c"
 
 TARGETS: dict[str, Target] = {
-    "x86-64-v2": _alone(X86, "x86-64-v2", V2, 128, 16),
+    "x86-64-v2": replace(_alone(X86, "x86-64-v2", V2, 128, 16), fma=False),
     "x86-64-v3": _alone(X86, "x86-64-v3", V3, 256, 16),
     "x86-64-v4": _alone(X86, "x86-64-v4", V4, 512, 32),
-    "aarch64-linux-gnu": _alone("aarch64-linux-gnu", "cortex-a72", "+neon", 128, 32),
+    "aarch64-linux-gnu": _alone("aarch64-unknown-linux-gnu", "cortex-a72", "+neon", 128, 32),
     "riscv64-linux-gnu": _alone(RISCV, "generic-rv64", SCALAR, 64, 32),
     "riscv64-linux-gnu+v": _alone(RISCV, "generic-rv64", f"{SCALAR},+v,+zvl128b", 128, 32),
-    "wasm32": _small("wasm32-unknown-unknown", "generic", "+simd128,+bulk-memory", 128, 16),
-    "thumbv7em-none-eabihf": _small(ARM, "cortex-m4", "", 32, 32),
+    "wasm32": replace(_small(WASM, "generic", "+simd128,+bulk-memory", 128, 16), fma=False),
+    "thumbv7em-none-eabihf": replace(_small(ARM, "cortex-m4", "", 32, 32), doubles=False),
     "thumbv7em-none-eabihf+m7": _small(ARM, "cortex-m7", "", 32, 32),
 }
 """What ``target=`` names; vectors of RISC-V and the Cortex-M7 are written after a +."""

@@ -87,7 +87,9 @@ class _Sorting:
         return self.w.value(f"select i1 {condition}, {type_} {x}, {type_} {y}")
 
     def bound(self, run: str, levels: str) -> str:
-        """Where a run starts: ``run * n >> levels``, which may need more than 64 bits."""
+        """Where a run starts: ``run * n >> levels``, which needs twice the bits of an address."""
+        if self.w.text.word == 32:
+            return self.do("lshr", self.do("mul", run, "%n"), levels)
         x, n, by = (self.w.value(f"zext i64 {v} to i128") for v in (run, "%n", levels))
         product = self.w.value(f"mul i128 {x}, {n}")
         return self.w.value(f"trunc i128 {self.w.value(f'lshr i128 {product}, {by}')} to i64")

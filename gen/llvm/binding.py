@@ -17,6 +17,7 @@ from dlvm.base.locks import Order, held_at_fork
 from dlvm.target import Target
 
 from . import half_conversions as halves
+from . import substitutes
 from .cache import remembered, source
 from .disk import digest
 
@@ -94,19 +95,30 @@ def version() -> str:
     return llvmlite.__version__
 
 
+def _recipe() -> bytes | None:
+    """The files that say how code is made of text, or None where they are not there."""
+    files = ("binding.py", "substitutes.py", "half_conversions.py", "undefined.py")
+    texts = [source("dlvm.gen.llvm", file) for file in files]
+    return None if None in texts else b"".join(text or b"" for text in texts)
+
+
 def object_code(text: str, target: Target, *, jit: bool = True, level: int = 2) -> bytes:
     """The machine code of a module, as an object file; made once for all processes.
 
-    Its text may hold no address of this process.
+    Its text may hold no address of this process. For a file LLVM calls no function for what a
+    processor lacks, as ``substitutes`` brings it along.
     """
-    recipe = source(
-        "dlvm.gen.llvm", "binding.py"
-    )  # how code is made of text stands in this file alone
+    recipe = _recipe()
     facts = (text, target.triple, target.cpu, target.features, str(jit), str(level), version())
     key = None if recipe is None else digest("object", recipe, *facts)
 
     def make() -> bytes:
-        return machine(target, jit=jit, level=level).emit_object(prepare(text, target))
+        found = machine(target, jit=jit, level=level).emit_object(prepare(text, target))
+        names = set[str]() if jit else substitutes.missing(found, target.triple)
+        if not names:
+            return found
+        more = f"{text}\n{substitutes.module(names, target.triple)}"
+        return machine(target, jit=jit, level=level).emit_object(prepare(more, target))
 
     return remembered(key, make)
 

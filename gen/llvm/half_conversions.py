@@ -10,11 +10,7 @@ WIDEN, NARROW = "__extendhfsf2", "__truncsfhf2"
 OWN = {WIDEN: "dlvm.half.widen", NARROW: "dlvm.half.narrow"}
 """What they are called here, for LLVM not to know them."""
 
-FUNCTIONS = f"""
-define float @{OWN[WIDEN]}(half %x) nounwind {{
-entry:
-  %bits = bitcast half %x to i16
-  %all = zext i16 %bits to i32
+WIDENED = f"""  %all = zext i16 %bits to i32
   %sign = and i32 %all, {0x8000}
   %size = and i32 %all, {0x7FFF}
   %moved = shl i32 %size, 13
@@ -33,12 +29,10 @@ entry:
   %high = shl i32 %sign, 16
   %signed = or i32 %found, %high
   %out = bitcast i32 %signed to float
-  ret float %out
-}}
+  ret float %out"""
+"""From ``%bits`` to the end."""
 
-define half @{OWN[NARROW]}(float %x) nounwind {{
-entry:
-  %all = bitcast float %x to i32
+NARROWED = f"""  %all = bitcast float %x to i32
   %high = lshr i32 %all, 16
   %sign = and i32 %high, {0x8000}
   %size = and i32 %all, {0x7FFFFFFF}
@@ -60,8 +54,39 @@ entry:
   %is.nan = icmp ugt i32 %size, {0x7F800000}
   %found = select i1 %is.nan, i32 %quiet, i32 %bounded
   %signed = or i32 %found, %sign
-  %short = trunc i32 %signed to i16
-  %out = bitcast i16 %short to half
-  ret half %out
-}}
-"""
+  %short = trunc i32 %signed to i16"""
+"""From ``%x`` to the bits ``%short``."""
+
+
+def widen(name: str, linkage: str = "") -> str:
+    """The function from f16 to f32."""
+    first = "  %bits = bitcast half %x to i16"
+    return _define(f"{linkage}float @{name}(half %x)", first, WIDENED)
+
+
+def narrow(name: str, linkage: str = "") -> str:
+    """The function from f32 to f16."""
+    last = "  %out = bitcast i16 %short to half\n  ret half %out"
+    return _define(f"{linkage}half @{name}(float %x)", NARROWED, last)
+
+
+def _define(head: str, *lines: str) -> str:
+    return "\n".join([f"define {head} nounwind {{", "entry:", *lines, "}"]) + "\n"
+
+
+FUNCTIONS = widen(OWN[WIDEN]) + narrow(OWN[NARROW])
+
+
+def for_linking(triple: str) -> dict[str, str]:
+    """The code of both for an object, by LLVM's names, seen by that object alone.
+
+    For WebAssembly LLVM passes the halves of these as integers, while it passes a ``half`` as f32.
+    """
+    if triple.startswith("wasm"):
+        return {
+            WIDEN: _define(f"internal float @{WIDEN}(i16 zeroext %bits)", WIDENED),
+            NARROW: _define(
+                f"internal zeroext i16 @{NARROW}(float %x)", NARROWED, "  ret i16 %short"
+            ),
+        }
+    return {WIDEN: widen(WIDEN, "internal "), NARROW: narrow(NARROW, "internal ")}

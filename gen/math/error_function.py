@@ -64,7 +64,7 @@ def _ratio(v: Lanes, x: str) -> tuple[str, str]:
     four = v.number(4.0)
     over, under = v.sub(x, four), v.add(x, four)
     u = v.div(over, under)
-    return u, v.div(v.fma(v.neg(u), under, over), under)
+    return u, v.div(v.cancelled(v.neg(u), under, over), under)
 
 
 def erfinv(v: Lanes, x: str) -> str:

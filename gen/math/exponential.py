@@ -1,7 +1,7 @@
 """The exponential and what is made of it, as polynomials in any number of lanes.
 
 Each is right for NaN, infinities, zeros of either sign and denormal numbers. The arithmetic is
-exactly the one written here on every target: LLVM may neither reorder nor contract it.
+exactly the one written here: LLVM may neither reorder nor contract it.
 """
 
 from __future__ import annotations

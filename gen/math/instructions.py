@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from math import nan
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.text.lanes import Lanes, Val, llvm_type, number, splat_text, suffix, vector
+from dlvm.gen.text.lanes import (
+    Lanes,
+    Val,
+    llvm_type,
+    multiply_add,
+    number,
+    splat_text,
+    suffix,
+    vector,
+)
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
@@ -45,7 +54,8 @@ class LlvmScalars:
             case "select":
                 text = self._do("select", *xs)
             case "fma":
-                text = self._intrinsic("fma", *xs)
+                x, y, z = xs
+                text = multiply_add(self.w, llvm_type(x.dtype), lanes, x.text, y.text, z.text)
             case _ if len(xs) == 1:
                 text = self._unary(word, xs[0])
             case _:

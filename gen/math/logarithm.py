@@ -99,8 +99,7 @@ def _multiple(v: Lanes, x: str, step: Split, factor: Split) -> str:
     else:
         rest = _rest_f64(v, f)
     high = v.number(factor.high)
-    main = v.mul(f, high)
-    low = v.fma(f, high, v.neg(main))
+    main, low = v.two_product(f, high)
     low = v.fma(f, v.number(factor.low), v.fma(rest, high, low))
     low = v.fma(e, v.number(step.low), low)
     start = v.mul(e, v.number(step.high))
@@ -121,8 +120,8 @@ def pow(v: Lanes, x: str, y: str) -> str:
     size, zero, one = v.call("fabs", x), v.number(0.0), v.number(1.0)
     infinity = v.number(math.inf)
     high, low = _log_twice(v, size)
-    product = v.mul(y, high)
-    lost = v.fma(y, low, v.fma(y, high, v.neg(product)))
+    product, lost = v.two_product(y, high)
+    lost = v.fma(y, low, lost)
     product = v.select(v.is_("oeq", size, zero), v.mul(y, v.number(-math.inf)), product)
     product = v.select(v.is_("ueq", size, infinity), v.mul(y, size), product)
     finite = v.is_("olt", v.call("fabs", product), v.number(2.0**11))
@@ -149,8 +148,8 @@ def _log_twice(v: Lanes, x: str) -> tuple[str, str]:
     e, f = _parts(v, x)
     bits = v.dtype.bits
     s, s_low = _ratio(v, f)
-    z = v.mul(s, s)
-    z_low = v.fma(v.add(s, s), s_low, v.fma(s, s, v.neg(z)))
+    z, z_low = v.two_product(s, s)
+    z_low = v.fma(v.add(s, s), s_low, z_low)
     thirds = TWO_THIRDS[bits]
     far = v.mul(z, v.estrin(z, LOG_FAR[bits]))
     c, c_low = v.fast_two_sum(v.number(thirds.high), far)
@@ -174,5 +173,5 @@ def _ratio(v: Lanes, f: str) -> tuple[str, str]:
     under = v.add(two, f)
     under_low = v.sub(f, v.sub(under, two))
     s = v.div(f, under)
-    rest = v.fma(v.neg(s), under_low, v.fma(v.neg(s), under, f))
+    rest = v.fma(v.neg(s), under_low, v.cancelled(v.neg(s), under, f))
     return s, v.div(rest, under)

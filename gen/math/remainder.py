@@ -16,6 +16,7 @@ from dlvm.ir import F64
 SCALE = 2.0**1000
 """Large enough to bring every quotient that overflows back into range, small enough to keep
 the divisor finite: where x / y overflows, y is below 1."""
+HUGE, DOWN = 2.0**900, 2.0**-200
 
 
 def fmod(v: Lanes, x: str, y: str) -> str:
@@ -64,7 +65,20 @@ def _without_overflow(v: Lanes, x: str, y: str) -> str:
 
 
 def _reduced(v: Lanes, x: str, y: str) -> str:
-    """Steps until what is left is smaller than y in every lane."""
+    """Steps until what is left is smaller than y in every lane.
+
+    Without fma what is huge is scaled down, so that the rounded products stay finite. There y is
+    above 2**-124 and loses no digit, as the quotient is finite.
+    """
+    if v.w.text.fuses("double"):
+        return _stepped(v, x, y)
+    huge, one = v.is_("ogt", x, v.number(HUGE)), v.number(1.0)
+    down, up = (v.select(huge, v.number(s), one) for s in (DOWN, 1 / DOWN))
+    return v.mul(_stepped(v, v.mul(x, down), v.mul(y, down)), up)
+
+
+def _stepped(v: Lanes, x: str, y: str) -> str:
+    """The loop."""
     w = v.w
     before, body, end = w.name("before"), w.name("body"), w.name("end")
     w.jump(before)
@@ -88,11 +102,11 @@ def _step(v: Lanes, x: str, y: str) -> str:
     taken: of either the rest is a whole number of units that 53 bits hold.
     """
     q = v.call("trunc", v.div(x, y))
-    rest = v.fma(v.neg(q), y, x)
+    rest = v.cancelled(v.neg(q), y, x)
     previous = v.float(v.whole_do("sub", v.bits(q), v.whole(1)))
     dense = v.is_("olt", q, v.number(2.0**v.mantissa))
     below = v.select(dense, v.sub(q, v.number(1.0)), previous)
-    rest = v.select(v.is_("olt", rest, v.number(0.0)), v.fma(v.neg(below), y, x), rest)
+    rest = v.select(v.is_("olt", rest, v.number(0.0)), v.cancelled(v.neg(below), y, x), rest)
     return v.select(v.is_("olt", x, y), x, rest)  # 0 times an infinite y is no number
 
 

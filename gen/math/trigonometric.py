@@ -1,9 +1,9 @@
 """Sine, cosine and tangent, for arguments of any size, in any number of lanes.
 
 An argument is brought to ``r = x - q*pi/2`` with |r| <= pi/4. While q has few bits, pi/2 in
-three parts does it (Cody and Waite 1980), and as each product is fused with its difference the
-first step is exact. Where any lane is larger, a function of its own multiplies x by 2/pi in
-pieces and drops from each exact product what is a multiple of 4 (after Payne and Hanek 1983).
+three parts does it (Cody and Waite 1980), and the first step is exact. Where any lane is larger, a
+function of its own multiplies x by 2/pi in pieces and drops from each exact product what is a
+multiple of 4 (after Payne and Hanek 1983).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _less(v: Lanes, x: str, whole: str) -> tuple[str, str]:
     n = v.neg(whole)
     first, second, third = (v.number(part) for part in HALF_PI_PARTS[v.dtype.bits])
     middle, lost = v.two_product(n, second)
-    r, error = v.two_sum(v.fma(n, first, x), middle)
+    r, error = v.two_sum(v.cancelled(n, first, x), middle)
     return r, v.fma(n, third, v.add(error, lost))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from dlvm.gen.text.lanes import llvm_type, splat_text, suffix, vector
+from dlvm.gen.text.lanes import llvm_type, multiply_add, splat_text, suffix, vector
 from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import BF16, F16, DType
 from dlvm.target import Target
@@ -108,10 +108,9 @@ class Vectors:
         return splat_text(self.w, self.element, x, self.lanes)
 
     def multiply_add(self, x: str, y: str, z: str) -> str:
-        """x*y + z: rounded once, or modulo 2**bits."""
+        """x*y + z: rounded once where the processor can, or modulo 2**bits."""
         if self.dtype.is_float:
-            operands = ((self.type, t) for t in (x, y, z))
-            return self.w.call(self.type, f"llvm.fma.{suffix(self.element, self.lanes)}", *operands)
+            return multiply_add(self.w, self.element, self.lanes, x, y, z)
         product = self.w.value(f"mul {self.type} {x}, {y}")
         return self.w.value(f"add {self.type} {product}, {z}")
 

@@ -94,6 +94,17 @@ def splat_text(
     return w.value(f"shufflevector {wide} {one}, {wide} poison, {mask} zeroinitializer", into)
 
 
+def multiply_add(w: FunctionWriter, element: str, lanes: int, x: str, y: str, z: str) -> str:
+    """``x*y + z`` of floats, the only place that asks LLVM for it.
+
+    Where a processor has no such instruction LLVM would call a function of C for each element.
+    """
+    kind = vector(element, lanes)
+    if w.text.fuses(element):
+        return w.call(kind, f"llvm.fma.{suffix(element, lanes)}", (kind, x), (kind, y), (kind, z))
+    return w.value(f"fadd {kind} {w.value(f'fmul {kind} {x}, {y}')}, {z}")
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """Integers in lanes, in both of their forms."""
@@ -162,8 +173,8 @@ class Lanes:
         return self.call("copysign", x, sign)
 
     def fma(self, x: str, y: str, z: str) -> str:
-        """x*y + z, rounded once."""
-        return self.call("fma", x, y, z)
+        """x*y + z: rounded once, or twice where the processor has no instruction for that."""
+        return multiply_add(self.w, self._element, self.lanes, x, y, z)
 
     def is_(self, relation: str, x: str, y: str) -> str:
         """A comparison by LLVM's name for it."""
@@ -289,9 +300,49 @@ class Lanes:
         return total, self.sub(y, self.sub(total, x))
 
     def two_product(self, x: str, y: str) -> tuple[str, str]:
-        """x * y and what its rounding lost."""
+        """x * y and what its rounding lost, exactly.
+
+        That supposes that neither y nor x * y is within a factor of 1 + 2**-11 of overflow, and
+        that the last bit of x times the last bit of y is no smaller than the smallest denormal
+        number. Of smaller products it may be off by twice that number.
+        """
         product = self.mul(x, y)
-        return product, self.fma(x, y, self.neg(product))
+        if self.w.text.fuses(self._element):
+            return product, self.fma(x, y, self.neg(product))
+        (a, b), (c, d) = self._cut(x), self._rounded(y)
+        lost = self.add(self.sub(self.mul(a, c), product), self.mul(a, d))
+        return product, self.add(self.add(lost, self.mul(b, c)), self.mul(b, d))
+
+    def _cut(self, x: str) -> tuple[str, str]:
+        """x as its high half of the bits and the rest.
+
+        In f64 the halves have 26 and 27 bits; those of ``_rounded`` 26 and, with a sign, 26. So
+        products of the ones with the others are exact (as in Dekker 1971, whose splitting by a
+        multiplication overflows early).
+        """
+        high = self._high(self.bits(x))
+        return high, self.sub(x, high)
+
+    def _rounded(self, x: str) -> tuple[str, str]:
+        """x rounded to the high half of its bits, and the rest; the largest x gives infinity."""
+        half = self.whole(1 << self.mantissa // 2)
+        high = self._high(self.whole_do("add", self.bits(x), half))
+        return high, self.sub(x, high)
+
+    def _high(self, bits: str) -> str:
+        """The float whose low half of the bits is cleared."""
+        cleared = self.whole(-(2 << self.mantissa // 2))
+        return self.float(self.whole_do("and", bits, cleared))
+
+    def cancelled(self, x: str, y: str, z: str) -> str:
+        """x*y + z, exactly, where z is within a factor of two of -x*y and the result has room.
+
+        Then z plus the rounded product is exact (Sterbenz 1974), and so is adding what that lost.
+        """
+        if self.w.text.fuses(self._element):
+            return self.fma(x, y, z)
+        product, lost = self.two_product(x, y)
+        return self.add(self.add(z, product), lost)
 
     def horner(self, x: str, coefficients: Sequence[float]) -> str:
         """A polynomial, lowest coefficient first, with few registers."""

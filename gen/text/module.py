@@ -48,6 +48,12 @@ class Text:
     """The target's name, on which the control register of its floating-point mode depends."""
     os: str = "linux"
     """What there is around the code: "none" is no thread, no signal and no allocator."""
+    word: int = 64
+    """The bits of an address, which no size needs more of."""
+    doubles: bool = True
+    """Whether the processor computes f64."""
+    fma: bool = True
+    """Whether the processor multiplies and adds with one rounding; else nothing asks for that."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -57,7 +63,19 @@ class Text:
     @staticmethod
     def of(target: Target, hides_masks: bool = False) -> Text:
         """An empty module for a target."""
-        return Text(attributes(target), hides_masks, target.triple, target.os)
+        return Text(
+            attributes(target),
+            hides_masks,
+            target.triple,
+            target.os,
+            target.word,
+            target.doubles,
+            target.fma,
+        )
+
+    def fuses(self, element: str) -> bool:
+        """Whether the processor multiplies and adds elements of an LLVM type with one rounding."""
+        return self.fma and (self.doubles or element == "float")
 
     @property
     def scales(self) -> bool:

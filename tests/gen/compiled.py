@@ -1,7 +1,7 @@
 """Kernels from IR text, run by the interpreter of the IR, that of loops, and as machine code."""
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -33,6 +33,16 @@ def kernel(text, family="loops", tree=(4096, 32)):
 
 USUAL = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 256, 16, 2)
 """What grains are computed for, so that loops have one text wherever tests run."""
+
+
+HOST = Target.host()
+WITHOUT_FMA = (
+    Target(HOST.triple, "x86-64-v2", "", 128, 16, 2, fma=False)
+    if HOST.triple.startswith("x86_64")
+    else replace(HOST, fma=False)
+)
+"""A processor whose code the host runs, and that rounds twice where it multiplies and adds."""
+TARGETS = {"fma": HOST, "no fma": WITHOUT_FMA}
 
 
 @dataclass(frozen=True)

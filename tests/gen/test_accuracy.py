@@ -7,15 +7,17 @@ from dlvm.ir import BF16, F16, F32, F64, TensorType, splat
 from dlvm.ops import Erf
 from tests.accuracy import ROUNDED_ONCE, errors, errors_of_the_reference, measured
 from tests.exactly import exactly
+from tests.gen.compiled import TARGETS
 
 COUNT = {F16: 0, BF16: 0, F32: 4000, F64: 25}
 CASES = [(cls, dtype) for dtype in COUNT for cls in measured()]
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("cls", "dtype"), CASES, ids=lambda v: getattr(v, "name", str(v)))
-def test_the_stated_error_holds(cls, dtype):
+def test_the_stated_error_holds(cls, dtype, target):
     limit = ROUNDED_ONCE if dtype.bits == 16 else cls.ulp
-    assert errors(cls, dtype, COUNT[dtype]) <= limit
+    assert errors(cls, dtype, COUNT[dtype], TARGETS[target]) <= limit
 
 
 @pytest.mark.parametrize("cls", [c for c in measured() if not c.typed], ids=lambda c: c.name)

@@ -17,7 +17,7 @@ from dlvm.ir import F64, NUMBERS, Array, DType, Module
 from dlvm.ops import Elementwise
 from tests.special import combinations, kinds, special_values
 
-from .compiled import Compiled, interpret
+from .compiled import TARGETS, Compiled, interpret
 from .math.test_instructions import all_of
 from .values import same_bits
 
@@ -39,13 +39,16 @@ def in_tails(code: Compiled, arrays: tuple[Array, ...], size: int = 3) -> list[A
     return [np.concatenate(column) for column in zip(*made, strict=True)]
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_special_values_are_what_the_reference_says(dtype: DType):
+CASES = [(dtype, name) for dtype in NUMBERS for name in TARGETS if dtype.is_float or name == "fma"]
+
+
+@pytest.mark.parametrize(("dtype", "target"), CASES, ids=str)
+def test_special_values_are_what_the_reference_says(dtype: DType, target: str):
     op, arrays = all_of(dtype), inputs(dtype)
     with np.errstate(all="ignore"):
         expected = Module((op.body,)).run("f", *arrays)
         wide = exact(dtype, arrays)
-    code = Compiled(op)
+    code = Compiled(op, target=TARGETS[target])
     ways = {
         "vectors": code(*arrays)[0],
         "tails": in_tails(code, arrays),
