@@ -34,7 +34,7 @@ def sum_of_broadcast_products(op: Sum) -> Value | None:
     """sum_k x[i, k] y[k, j] is a product of matrices, however it is written."""
     factors = _factors(op.x)
     kept = [i for i in range(op.x.type.rank) if i not in op.axes]
-    if len(factors) < 2 or len(kept) != 2 or not op.axes:
+    if len(kept) != 2:
         return None
     row, column = kept
     sides: tuple[list[Broadcast], list[Broadcast]] = ([], [])

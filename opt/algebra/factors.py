@@ -197,14 +197,8 @@ def matrix_product(x: Value, y: Value) -> Value:
 
 def inside(i: Value) -> Value:
     """Whole numbers with negative ones moved outside, as indices would count them from the end."""
-    if i.dtype.kind == "u" or _counts(i):
-        return i
     outside = splat(i.dtype.highest, i.type)
     return Select(Less(i, splat(0, i.type)), outside, i)
-
-
-def _counts(i: Value) -> bool:
-    return isinstance(i, Iota)
 
 
 def kronecker_times(a: Value, b: Value, x: Value) -> Value:

@@ -9,6 +9,7 @@ from dlvm.ops import (
     Gather,
     Matmul,
     Mul,
+    Neg,
     Reshape,
     Slice,
     Sum,
@@ -144,8 +145,8 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
 @rewrite(
     Sum,
     example=(
-        lambda p, q, b, c: Sum(Mul(Matmul(p, q), Matmul(b, c)), (0, 1)),
-        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Matmul(p, q)), (0, 1)),
+        lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
+        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
     ),
     given=("n[8,1]", "n[1,N]", "n[8,8]", "n[8,N]"),
     law_class=ROUNDING,
@@ -163,8 +164,8 @@ def sum_against_product(op: Sum) -> Value | None:
 @rewrite(
     Sum,
     example=(
-        lambda p, q, b, c: Sum(Mul(Matmul(p, q), Matmul(b, c)), (0, 1)),
-        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Matmul(p, q)), (0, 1)),
+        lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
+        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
     ),
     given=("n[M,1]", "n[1,8]", "n[M,8]", "n[8,8]"),
     law_class=ROUNDING,
@@ -180,11 +181,9 @@ def sum_against_product_turned(op: Sum) -> Value | None:
 
 
 def _against(op: Sum) -> tuple[Value, Value, Value] | None:
-    """A, B and C of the sum of all elements of ``A * B C``, or of ``B C * A``."""
+    """A, B and C of the sum of all elements of ``A * B C``, or of ``B C * A``, batches included."""
     match op.x:
-        case Mul(a, Matmul(b, c)) if op.axes == (0, 1):
-            return a, b, c
-        case Mul(Matmul(b, c), a) if op.axes == (0, 1):
+        case Mul(a, Matmul(b, c)) | Mul(Matmul(b, c), a) if not op.shape:
             return a, b, c
         case _:
             return None

@@ -112,12 +112,10 @@ def _special(value: Value) -> Factor | None:
 
 
 def _window_of_identity(value: Value) -> Factor | None:
-    """Some rows of the identity in a row, which pick these."""
+    """Some rows of the identity, which pick these; the one may be in a column that is cut off."""
     match value:
-        case Slice(eye, (start, 0), (size, columns), (step, 1)) if structure.is_identity(eye):
-            if columns != eye.shape[1]:
-                return None
-            places = Slice(Iota(columns), (start,), (size,), (step,))
+        case Slice(eye, (start, 0), (size, _), (step, 1)) if structure.is_identity(eye):
+            places = Slice(Iota(eye.shape[0]), (start,), (size,), (step,))
             return Factor(value, kind="picking", parts=(places,))
         case _:
             return None

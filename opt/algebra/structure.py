@@ -107,7 +107,7 @@ def matrix_of_rows(value: Value) -> Value:
 
 def places_of(value: Value) -> Value | None:
     """The place of the one in every row of a matrix that has a single one in each."""
-    return None if value.type.rank != 2 or is_identity(value) else one_hot_of(matrix_of_rows(value))
+    return None if value.type.rank != 2 else one_hot_of(matrix_of_rows(value))
 
 
 def kronecker_of(value: Value) -> tuple[Value, Value] | None:

@@ -19,15 +19,13 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         COST: ("if _open(product, value", "product.opened <= MOST"),
         SAME: ("factor = Factor(value, turned)",),
     },
-    "_against": {
-        SAME: ("case Mul(y, x) if op.axes",),
-        LESS: ("(x, y) if not isinstance(y, Matmul) else (y, x)",),
-    },
     "_along": {
         IMPLIED: ("if not isinstance(value, Broadcast):",),
         LESS: ("range(rank - 3)",),
     },
-    "_built": {COST: ("fewest = min(",)},
+    "_built": {
+        COST: ("fewest = min(", "kind not in ('dense', 'diagonal')", "in ('dense', 'symmetric')"),
+    },
     "_divisor": {
         LESS: ("type(2 / float(found))",),
         SAME: (
@@ -36,6 +34,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "finite = np.isfinite(op.dtype.numpy.type(1 / float(found)))",
         ),
     },
+    "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
     "_is_turned_vector": {
         LESS: (
             "len(before) != len(after)",
@@ -46,34 +45,38 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "len(after) >= 3",
             "(before[-3:] ==",
             "(after[-2], after[-2])",
-            "1 in before[2:]",
             "(before[2:] ==",
         ),
         IMPLIED: ("both = before[:-2] == after[:-2]", "(after[1], after[-2])"),
     },
     "kronecker_of": {
         LESS: ("((1, 4), (0, 2)):", "((1, 3), (0, 3)):", "((1, 3), (1, 2)):"),
-        IMPLIED: (
-            "== ((2, 3), (0, 2)):",
-            "isinstance(value, Permute):",
-            "if is_transpose(value) and value.type.rank == 2:",
-        ),
+        IMPLIED: ("== ((2, 3), (0, 2)):",),
     },
     "kronecker_times": {IMPLIED: ("x.shape[1])",)},
     "_open": {
-        COST: ("product.opened += 2", "return _take_apart(product, value, turned, opened)"),
+        COST: ("product.opened += 2",),
         SAME: ("is_identity(value): return False",),
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
-    "places_of": {COST: ("i = structure.one_hot_of(structure.matrix_of_rows(x))",)},
-    "_picked": {
-        LESS: ("axis == last == len(axes)",),
-        IMPLIED: ("case [Broadcast(i, _, axes), Broadcast(Iota(), _, [axis])]:",),
+    "_opaque": {COST: ("return len(factors) == 1", "kind != 'dense'")},
+    "_picked": {IMPLIED: ("case [Broadcast(i, _, axes), Broadcast(Iota(), _, [axis])]:",)},
+    "_special": {
+        COST: (
+            "if f.kind == kind or turned in",
+            "in (left, right) if turned in",
+            "in (left, right) if f.kind == kind]",
+            "return times(*factors).matrix()",
+        ),
     },
+    "_special_times": {IMPLIED: ("y.shape[1]))",)},
     "_take_apart": {
         COST: (
             "if 1 not in (rows, rows)",
             "if 1 not in (columns, columns)",
+            "if 1 in (rows, columns)",
+            "if 2 not in (rows, columns)",
+            "axes) if len(axes) < 2",
             "case Assume(x):",
             "isinstance(x, Op) or not isinstance(x, Assume)",
             "case Assume(x) if isinstance(x, Op):",
@@ -89,14 +92,18 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(structure.along_rows(scale), structure.along_rows(scale))",
         ),
     },
-    "_scaled": {
+    "_terms": {
         COST: (
-            "if not x.diagonal:",
-            "if not y.diagonal:",
-            "if not x.diagonal or not y.diagonal:",
+            "if len(plain) == len(every):",
+            "if len(every) < 2 and len(plain)",
+            "if len(every) < 2:",
+            "if _opaque(term[1])] pass",
+            "case Add(y, x):",
+            "len(every) <= MOST:",
         ),
     },
     "_turned": {IMPLIED: ("return (inner, swapped)",)},
+    "_window_of_identity": {IMPLIED: ("Iota(eye.shape[1])",)},
     "_whole": {
         COST: ("step > 1 for", "window.starts == window.x.shape"),
         NEVER: ("step >= 0",),
@@ -104,6 +111,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "accumulate_in_place": {
         SAME: ("case Add(a, ScatterAdd(zero, i, u, axis, batch, mode)):", "batch, mode), a):")
     },
+    "apart": {COST: ("_add(product, value, True, opened)",)},
     "diagonal_of": {
         LESS: (
             "vector = along_columns(d)",
@@ -121,13 +129,11 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "divide_by_power_of_two": {
         IMPLIED: ("type(2 / divisor)", "return op.x * splat(1 / divisor, op.type)"),
     },
-    "Factor.matrix": {SAME: ("if 1 in (",)},
     "broadcast_along_ones": {SAME: ("if all((d == 1 for d in added))",)},
     "matrix_of_rows": {
         IMPLIED: ("if x.shape[-1:] == value.shape[-1:]:", "x.shape[-1:] == value.shape[1:]:"),
     },
     "one_hot_of": {SAME: ("case Cast(Equal(b, a)):",)},
-    "diagonal_of_transpose": {LESS: ("range(rank - 3)",)},
     "multiplied": {COST: ("(*x.shape[:-1], y.shape[-2])", "(*x.shape[:-1], y.shape[1])")},
     "number_behind_product": {COST: ("if (found := _number_and_rest(x)) is None:",)},
     "one_factor_for_all": {SAME: ("axes)) if axes ==", "if rank >= 2 and axes")},
@@ -140,6 +146,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "pass",
         ),
     },
+    "product_over_nothing": {LESS: ("op.x.shape[1] == 0",)},
     "product_of_vectors": {SAME: ("flat, compute = ((*op.shape[:2],",)},
     "rows_of_formula": {
         COST: ("op.mode == 'drop':",),
@@ -156,21 +163,21 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "select_same": {SAME: ("return op.y if op.x is op.y",)},
     "slice_of_everything": {NEVER: ("step >= 0",)},
     "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
-    "multiply_floats_by_zero": {SAME: ("_zero_factor(op) * -1",)},
-    "product_of_floats_with_zero": {SAME: ("_zero_operand(op) * -1",)},
-    "sum_against_product": {SAME: ("return ways[1] if ways",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},
-    "transpose_of_product": {
-        IMPLIED: ("if op.perm != (*range(rank - 2)", "if rank < 2 and"),
-        LESS: ("(*range(rank - 3)",),
+    "times": {
+        COST: (
+            "kind='diagonal') if y.diagonal:",
+            "kind='diagonal') if x.diagonal:",
+            "if x.diagonal and y.diagonal:",
+            "if not x.kind == 'dense' != y.kind:",
+            "if x.kind != 'dense' != y.kind:",
+        ),
     },
-    "transpose_of_symmetric": {
-        IMPLIED: ("turned = are_transposes(op, op.x)", "turned = op.type.rank >= 1"),
-    },
+    "turned_about": {COST: ("if 1 in (columns, columns)", "if 1 in (rows, rows)")},
     "update_of_everything": {NEVER: ("step >= 0",)},
     "window_of_formula": {IMPLIED: ("pass",)},
-    "window_of_pieces": {LESS: ("1 < len(found)",), IMPLIED: ("0 <= len(found)",)},
+    "window_of_pieces": {LESS: ("1 < len(found)",)},
 }
 
 

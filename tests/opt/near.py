@@ -3,7 +3,8 @@
 A proof on the examples of a law says nothing about its conditions: a law that forgets one applies
 to something that its examples do not hold. Here every law is tried on every operation of its class
 in a table of near ones, and on the examples of all other laws. Most it must refuse; where it
-applies, both sides are compared as in ``test_rules``.
+applies, both sides are compared as in ``test_rules``. The same is asked of batches of matrices, for
+which most of these operations can be built as they are.
 """
 
 from __future__ import annotations
@@ -79,10 +80,39 @@ def near() -> tuple[Near, ...]:
 
 
 @cache
-def built(reals: bool, keeps: bool) -> dict[type[Op], list[Built]]:
+def in_batches() -> tuple[Near, ...]:
+    """Those that can be built as well of two matrices each, or two vectors, in a batch."""
+    given = (
+        (one, tuple(_in_a_batch(t, rank) for t in one.given)) for one in near() for rank in (1, 2)
+    )
+    wider = (
+        Near(f"batches: {one.name}", types, one.make) for one, types in given if types != one.given
+    )
+    return tuple(one for one in wider if _can_be_built(one))
+
+
+def _in_a_batch(text: str, rank: int) -> str:
+    """The type with one more axis, if it has ``rank`` axes."""
+    kind, axes = text[0], [axis for axis in text[2:-1].split(",") if axis]
+    return f"{kind}[{','.join(('2', *axes))}]" if len(axes) >= rank else text
+
+
+def _can_be_built(one: Near) -> bool:
+    """Whether an operation has a meaning for its parameters, in all element types and sizes."""
+    try:
+        for dtypes in _dtypes(one, False, False):
+            for sizes in SIZES:
+                _built(one, dtypes, sizes, symbolic=bool(sizes))
+    except Exception:  # however the functions that build it refuse other shapes
+        return False
+    return True
+
+
+@cache
+def built(reals: bool, keeps: bool, batches: bool = False) -> dict[type[Op], list[Built]]:
     """Every operation, by its class; sizes that are open differ, and known ones are alike."""
     found: dict[type[Op], list[Built]] = defaultdict(list)
-    for one in near():
+    for one in in_batches() if batches else near():
         for dtypes in _dtypes(one, reals, keeps):
             for sizes in SIZES:
                 made = _built(one, dtypes, sizes, symbolic=bool(sizes))
@@ -114,9 +144,9 @@ def _built(one: Near, dtypes: dict[str, DType], sizes: dict[str, int], symbolic:
     return Built(one.name, tuple(params), letters, before, left)
 
 
-def holds_nearby(rule: Rule) -> None:
+def holds_nearby(rule: Rule, batches: bool = False) -> None:
     """A law keeps the meaning of everything it applies to among the operations near to it."""
-    for one in operations(rule):
+    for one in operations(rule, batches):
         with Builder() as after:
             right = rule.apply(one.left)
         if right is None or right is one.left:
@@ -137,9 +167,9 @@ def holds_nearby(rule: Rule) -> None:
                     raise Broken(f"{rule.name} claims a symmetry: {one.name}")
 
 
-def operations(rule: Rule) -> list[Built]:
+def operations(rule: Rule, batches: bool = False) -> list[Built]:
     """Those that a law is tried on; built here before a mistake is made in what builds them."""
-    found = built(rule.law_class == FAST, rule.keeps)[rule.root]
+    found = built(rule.law_class == FAST, rule.keeps, batches)[rule.root]
     for one in found:
         _answers(one, rule.law_class, rule.keeps)
     return found

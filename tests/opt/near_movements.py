@@ -14,6 +14,7 @@ from dlvm.ops import (
     Broadcast,
     Cast,
     Concat,
+    Constant,
     Diagonal,
     Div,
     Gather,
@@ -70,6 +71,9 @@ ELEMENTS: list[Group] = [
             "with signs": lambda x, y: Add(Neg(x), Neg(y)),
             "magnitude": lambda x, y: Abs(Mul(x, y)),
             "magnitude of one": lambda x, y: Abs(x),
+            "magnitude of a negative zero": lambda x, y: Abs(
+                Constant(np.array([-0.0, 2.0], x.dtype.numpy))
+            ),
             "another type": lambda x, y: Cast(x, F64 if x.dtype != F64 else I64),
             "sum of rows": lambda x, y: Sum(x, (0,)),
             "largest of rows": lambda x, y: Max(x, (0,)),

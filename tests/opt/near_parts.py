@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
-from dlvm.ir import splat, zeros
-from dlvm.ops import Add, Diagonal, LessEqual, Matmul, Mul, Permute, Select, Sub, Sum, transposed
+from collections.abc import Callable
+from functools import reduce
+
+from dlvm.ir import Value, splat, zeros
+from dlvm.ops import (
+    Add,
+    Broadcast,
+    Diagonal,
+    LessEqual,
+    Matmul,
+    Mul,
+    Neg,
+    Permute,
+    Reshape,
+    Select,
+    Sub,
+    Sum,
+    transposed,
+)
 from dlvm.opt.algebra.examples import triangle
 
-from .near_products import Group, columns, counted, rows
+from .near_products import Group, columns, counted, eye, rows
+
+TERMS = 17
+"""More than a law takes apart of one sum."""
+FACTORS = 7
+"""With two more, more than a law looks at in one product of elements."""
+DOUBLED = 40
+"""Times that a sum or a product is of twice the one before: nothing may look at all its parts."""
+
+
+def _in(x: Value, *axes: int) -> Value:
+    """A matrix or a vector along some of three axes."""
+    return Broadcast(x, (2, 3, 4), axes)
+
+
+def _doubled(make: Callable[[Value, Value], Value], x: Value) -> Value:
+    """A sum or product of a value with itself, and of that with itself, and so on."""
+    for _ in range(DOUBLED):
+        x = make(x, x)
+    return x
+
+
+def _through_a_row(make: Callable[[Value], Value], x: Value) -> Value:
+    """An operation on the elements of a matrix in a row."""
+    return Reshape(make(Reshape(x, (x.type.size,))), x.shape)
+
 
 PARTS: list[Group] = [
     (
@@ -26,6 +68,9 @@ PARTS: list[Group] = [
             "against no product": lambda a, b, c, d: Sum(Mul(a, Mul(b, c)), (0, 1)),
             "a sum of a product and more": lambda a, b, c, d: Sum(Add(Matmul(a, b), c), (0, 1)),
             "against one last": lambda a, b, c, d: Sum(Mul(c, Matmul(a, b)), (0, 1)),
+            "rows against one last": lambda a, b, c, d: Sum(Mul(c, Matmul(a, b)), (0,)),
+            "columns against one last": lambda a, b, c, d: Sum(Mul(c, Matmul(a, b)), (1,)),
+            "columns against one first": lambda a, b, c, d: Sum(Mul(Matmul(a, b), c), (1,)),
             "against one first": lambda a, b, c, d: Sum(Mul(Matmul(a, b), c), (0, 1)),
             "a diagonal of both sides": lambda a, b, c, d: Diagonal(
                 Matmul(triangle(a, True), triangle(b, False))
@@ -83,6 +128,60 @@ PARTS: list[Group] = [
             "transposes": lambda a, b: transposed(Matmul(transposed(a), transposed(b))),
             "transposes of symmetric ones": lambda a, b: transposed(Add(a, transposed(a))),
             "against": lambda a, b: Sum(Mul(Matmul(a, b), a), (0, 1, 2)),
+            "against, over batches and rows": lambda a, b: Sum(Mul(Matmul(a, b), a), (0, 1)),
+            "last against, over batches and columns": lambda a, b: Sum(
+                Mul(a, Matmul(a, b)), (0, 2)
+            ),
+            "identities in a sum": lambda a, b: Matmul(Add(eye(a), b), eye(a)),
+        },
+    ),
+    (
+        ("n[N,N]", "n[N,1]", "n[1,N]"),
+        {
+            "a turned sum": lambda a, u, v: Matmul(transposed(Add(a, Matmul(u, v))), a),
+            "a sum in order": lambda a, u, v: Matmul(
+                Add(Permute(a, (0, 1)), Matmul(u, v)), transposed(a)
+            ),
+            "a flat sum subtracted": lambda a, u, v: Matmul(
+                Neg(_through_a_row(Neg, Add(a, Matmul(u, v)))), a
+            ),
+            "a flat sum turned": lambda a, u, v: Matmul(
+                transposed(_through_a_row(Neg, Add(a, Matmul(u, v)))), a
+            ),
+            "a sum of many": lambda a, u, v: Matmul(
+                reduce(Sub, (a,) * TERMS, Matmul(u, v)), transposed(a)
+            ),
+            "a sum of more than can be looked at": lambda a, u, v: Matmul(
+                _doubled(Add, a), transposed(a)
+            ),
+            "a turned sum of many": lambda a, u, v: Matmul(
+                transposed(reduce(Add, (a,) * TERMS, Matmul(u, v))), a
+            ),
+        },
+    ),
+    (
+        ("n[2,3]", "n[3,4]", "n[2,4]", "n[4]"),
+        {
+            "a triangle of factors": lambda a, b, c, d: Sum(
+                reduce(Mul, (_in(a, 0, 1), _in(b, 1, 2), _in(c, 0, 2))), (1,)
+            ),
+            "no columns": lambda a, b, c, d: Sum(Mul(_in(a, 0, 1), _in(a, 0, 1)), (1,)),
+            "no rows": lambda a, b, c, d: Sum(Mul(_in(b, 1, 2), _in(b, 1, 2)), (1,)),
+            "one factor repeated": lambda a, b, c, d: Sum(_in(a, 0, 1), (1,)),
+            "no factor of the sum": lambda a, b, c, d: Sum(Mul(_in(c, 0, 2), _in(d, 2)), (1,)),
+            "two matrices over nothing": lambda a, b, c, d: Sum(
+                Mul(Broadcast(d, (4, 4), (0,)), Broadcast(d, (4, 4), (1,))), ()
+            ),
+            "many factors": lambda a, b, c, d: Sum(
+                reduce(Mul, (_in(b, 1, 2),) * FACTORS, Mul(_in(b, 1, 2), _in(a, 0, 1))), (1,)
+            ),
+            "more factors than can be looked at": lambda a, b, c, d: Sum(
+                Mul(_doubled(Mul, _in(b, 1, 2)), _in(a, 0, 1)), (1,)
+            ),
+            "separate": lambda a, b, c, d: Sum(Mul(_in(a, 0, 1), _in(d, 2)), (0, 2)),
+            "separate, and nothing left": lambda a, b, c, d: Sum(
+                Mul(_in(a, 0, 1), _in(d, 2)), (0, 1, 2)
+            ),
         },
     ),
     (

@@ -24,6 +24,7 @@ from dlvm.ops import (
     Permute,
     Reshape,
     Select,
+    Slice,
     Sub,
     Sum,
     transposed,
@@ -210,6 +211,11 @@ SHAPES: list[Group] = [
     ),
     (("n[M,N]", "n[M,K]"), {"no transpose": lambda x, a: Matmul(_swapped(x), a)}),
     (("n[1,M,N]", "n[1,M,K]"), {"no transpose": lambda x, a: Matmul(_swapped(x), a)}),
+    (("n[1,1,1,M,N]", "n[1,1,1,M,K]"), {"no transpose": lambda x, a: Matmul(_swapped(x), a)}),
+    (
+        ("n[1,6]", "n[3,K]"),
+        {"a row made a matrix": lambda x, a: Matmul(Reshape(x, (2, 3)), a)},
+    ),
     (("n[M,1,N]", "n[M,1,K]"), {"a row turned": lambda x, a: Matmul(_swapped(x), a)}),
     (("n[M,N,1]", "n[M,N,K]"), {"a column turned": lambda x, a: Matmul(_swapped(x), a)}),
     (
@@ -298,6 +304,16 @@ PICKING: list[Group] = [
         },
     ),
     (
+        ("n[2,3]", "n[4,5]", "n[4,4]", "n[15,1]", "n[12,1]"),
+        {
+            "kron of other sizes and one column": lambda a, b, c, x, y: Matmul(kron(a, b), x),
+            "kron of the identity and one column": lambda a, b, c, x, y: Matmul(kron(a, eye(c)), y),
+            "kron behind the identity and one column": lambda a, b, c, x, y: Matmul(
+                kron(eye(c), Slice(a, (0, 0), (2, 3), (1, 1))), y
+            ),
+        },
+    ),
+    (
         ("n[2,2]", "n[2,2]", "n[2,4,3]"),
         {
             "kron in a batch": lambda a, b, x: Matmul(
@@ -334,10 +350,10 @@ PICKING: list[Group] = [
                 Gather(triangle(splat(1, w.type.with_shape((8, 8))), True), i, 0, mode="clip"), w
             ),
             "columns of the identity": lambda i, w, g: Matmul(
-                transposed(Gather(eye(splat(1, w.type.with_shape((8, 8)))), i, 1, mode="clip")), w
+                transposed(Gather(_eight(w), i, 1, mode="clip")), w
             ),
             "dropped rows of the identity": lambda i, w, g: Matmul(
-                Gather(eye(splat(1, w.type.with_shape((8, 8)))), i, 0, mode="drop"), w
+                Gather(_eight(w), i, 0, mode="drop"), w
             ),
         },
     ),
@@ -352,10 +368,24 @@ PICKING: list[Group] = [
             "places that are no whole numbers": lambda i, w: Matmul(
                 _hot(Cast(i, F64), w, (0,), (1,), False, narrow=True), w
             ),
-            "columns picked": lambda i, w: Matmul(
-                Gather(eye(splat(1, w.type.with_shape((8, 8)))), i, 1, mode="clip"), w
+            "columns picked": lambda i, w: Matmul(Gather(_eight(w), i, 1, mode="clip"), w),
+            "places in order": lambda i, w: Matmul(one_hot(Iota(3), w), w),
+            "places in order and turned": lambda i, w: Matmul(
+                transposed(one_hot(Iota(8), w, 3)), w
             ),
-            "places alone": lambda i, w: Matmul(eye(splat(1, w.type.with_shape((8, 8)))), w),
+            "a window of a matrix": lambda i, w: Matmul(
+                Slice(Matmul(w, transposed(w)), (1, 0), (3, 8), (2, 1)), w
+            ),
+            "a window of the identity, some columns": lambda i, w: Matmul(
+                Slice(_eight(w), (1, 0), (3, 4), (2, 1)), Slice(w, (1, 0), (4, w.shape[1]), (2, 1))
+            ),
+            "a window of the identity from a column": lambda i, w: Matmul(
+                Slice(_eight(w), (1, 1), (3, 4), (2, 1)), Slice(w, (1, 0), (4, w.shape[1]), (2, 1))
+            ),
+            "a window of the identity, turned": lambda i, w: Matmul(
+                transposed(Slice(_eight(w), (7, 0), (8, 5), (-1, 1))), w
+            ),
+            "places alone": lambda i, w: Matmul(_eight(w), w),
         },
     ),
     (
@@ -385,6 +415,11 @@ PICKING: list[Group] = [
 ]
 
 
+def _eight(like: Value) -> Value:
+    """The identity of eight rows."""
+    return eye(splat(1, like.type.with_shape((8, 8))))
+
+
 def _hot(
     i: Value, like: Value, of: tuple[int], places: tuple[int], first: bool, narrow: bool = False
 ) -> Value:
@@ -410,6 +445,7 @@ def groups() -> Iterator[Group]:
         "rows",
         "columns",
         "a number",
+        "the identity",
     ):
         yield ("n[B,N,N]", "n[B,N]", "n[B,N]"), both_sides(SQUARE[name])
     for name in ("columns scaled", "an outer product", "columns", "rows"):
