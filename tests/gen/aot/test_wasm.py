@@ -184,7 +184,8 @@ def test_copies_and_fills_are_supplied(tmp_path: Path):
         made,
         "(() => { e.memory.grow(1); const p = e.__heap_base.value;"
         "const m = new Uint8Array(e.memory.buffer, p, 8); m.set([1, 2, 3, 4, 5, 6, 7, 8]);"
-        "const r = [e.move(p + 1, p, 4) - p, ...m]; r.push(e.copy(p + 6, p, 2) - p, ...m); r.push(e.fill(p, 9, 3) - p, ...m); return r })()",
+        "const r = [e.move(p + 1, p, 4) - p, ...m]; r.push(e.copy(p + 6, p, 2) - p, ...m);"
+        "r.push(e.fill(p, 9, 3) - p, ...m); return r })()",
         tmp_path,
     )
     assert found == [
