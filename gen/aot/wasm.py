@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import ArgumentError, CompilerError
 
 from . import memory, wasm_object
 from .wasm_format import (
@@ -33,7 +33,7 @@ STACK = 1 << 20
 PAGE = 1 << 16
 ALIGNMENT = 64
 """Of the heap base: a cache line, as arrays of dlvm's have."""
-POINTER, HEAP = "__stack_pointer", "__heap_base"
+MEMORY, POINTER, HEAP = "memory", "__stack_pointer", "__heap_base"
 _FUNCTION, _TABLE, _MEMORY, _GLOBAL = 0, 1, 2, 3
 """Kinds of exports."""
 
@@ -44,6 +44,11 @@ def module(object_bytes: bytes, exports: Sequence[str], *, stack: int = STACK) -
     It exports ``memory`` as well, and the globals ``__stack_pointer`` and ``__heap_base``, the
     first address that neither the stack of ``stack`` bytes nor data take.
     """
+    if taken := {MEMORY, POINTER, HEAP}.intersection(exports):
+        raise ArgumentError(
+            f"a WebAssembly module exports something of its own as {', '.join(sorted(taken))}; "
+            "give the function another name"
+        )
     found = wasm_object.read(object_bytes)
     _refuse_undefined(found.symbols)
     return _Linked(found, _aligned(stack, 16)).module(exports)
@@ -216,8 +221,8 @@ class _Linked:
                 f"the object file for WebAssembly defines no function {', '.join(lacking)}; "
                 f"it defines {', '.join(sorted(own)) or 'none'}"
             )
-        entries = [(name, _FUNCTION, self.function(own[name])) for name in names]
-        entries += [("memory", _MEMORY, 0), (POINTER, _GLOBAL, 0), (HEAP, _GLOBAL, 1)]
+        entries = [(name, _FUNCTION, self.function(own[name])) for name in dict.fromkeys(names)]
+        entries += [(MEMORY, _MEMORY, 0), (POINTER, _GLOBAL, 0), (HEAP, _GLOBAL, 1)]
         return vector(sized(n.encode()) + bytes((kind,)) + unsigned(i) for n, kind, i in entries)
 
 

@@ -29,19 +29,25 @@ def object_of(text: str, features: str = FEATURES, *, reloc: str = "static") -> 
 
 
 def node(script: str, *arguments: str) -> Any:
-    """What a module of JavaScript prints as JSON; skipped where there is no Node."""
+    """What a module of JavaScript prints as JSON."""
+    return json.loads(node_prints("--input-type=module", None, "-e", script, "--", *arguments))
+
+
+def node_prints(first: str, folder: Path | None, *arguments: str) -> str:
+    """What Node prints; a test is skipped where there is no Node."""
     found = shutil.which("node")
     if found is None:
         pytest.skip("no node is on PATH: WebAssembly modules were made and not run")
     done = subprocess.run(
-        [found, "--input-type=module", "-e", script, "--", *arguments],
+        [found, first, *arguments],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def run(module: bytes, expression: str, folder: Path) -> Any:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dlvm.gen import aot
 from dlvm.gen.aot.wasm import module
 
-from .objects import node, object_of
+from .objects import node, node_prints, object_of
 
 LOADER = Path(aot.__file__).with_name("loader.js")
+PAGE = Path(__file__).parents[3] / "docs" / "webassembly.md"
 AFFINE = """
 ; result0 = scale * x + bias[i], total += sum x; status 7 where scale is 0
 define i32 @affine(ptr %x, ptr %scale, ptr %total, ptr %result0, ptr %weights, ptr %scratch) {
@@ -210,3 +214,14 @@ def test_a_trap_does_not_cost_the_stack(tmp_path: Path):
     return [new Set(found).size, found[0], f.call({ x: 5 }).result0[0]];"""
     found = loaded(text, of_kind("i32", []), code, tmp_path)
     assert found == [1, "divide by zero", 2]
+
+
+def test_the_blocks_of_the_page_on_webassembly_run_and_print_what_it_shows(tmp_path: Path):
+    blocks = dict(re.findall(r"(?s)```(\w*)\n(.*?)```", PAGE.read_text("utf8")))
+    assert json.loads(blocks["json"]) == DESCRIPTION
+    (tmp_path / "affine.json").write_text(blocks["json"])
+    (tmp_path / "affine.wasm").write_bytes(module(object_of(AFFINE), ["affine"]))
+    (tmp_path / "affine.weights").write_bytes(np.array([10, 20, 30], np.float32).tobytes())
+    (tmp_path / "run.mjs").write_text(blocks["js"].replace("./loader.js", "./loader.mjs"))
+    shutil.copy(LOADER, tmp_path / "loader.mjs")
+    assert node_prints("run.mjs", tmp_path) == blocks[""]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import ArgumentError, CompilerError
 from dlvm.gen.aot.wasm import module
 
 from .objects import object_of, run
@@ -230,6 +230,14 @@ def test_only_the_named_functions_are_exported_and_nothing_is_imported(tmp_path:
     assert found == [[*NAMES, "memory", "__stack_pointer", "__heap_base"], [], 1]
 
 
+def test_names_of_the_modules_own_are_refused_and_repeated_ones_are_one_export(tmp_path: Path):
+    made = module(EVERYTHING, ["pick", "pick"])
+    assert run(made, "Object.keys(e).length", tmp_path) == 4
+    text = "define i32 @memory() { ret i32 1 }"
+    with pytest.raises(ArgumentError, match="its own as memory; give the function another name"):
+        module(object_of(text), ["memory"])
+
+
 def test_undefined_names_are_told():
     text = """
     declare float @fmaf(float, float, float)
@@ -289,3 +297,23 @@ def test_a_mutated_object_is_a_module_or_one_error(changes: list[tuple[int, int]
         assert error.message.startswith("the object file for WebAssembly ")
     else:
         assert made[:8] == EVERYTHING[:8]
+
+
+def test_data_for_debuggers_are_left_out(tmp_path: Path):
+    text = """
+    define i32 @one() !dbg !3 { ret i32 1, !dbg !6 }
+    !llvm.dbg.cu = !{!0}
+    !llvm.module.flags = !{!2}
+    !0 = distinct !DICompileUnit(language: DW_LANG_C99, file: !1, emissionKind: FullDebug)
+    !1 = !DIFile(filename: "a.py", directory: "/")
+    !2 = !{i32 2, !"Debug Info Version", i32 3}
+    !3 = distinct !DISubprogram(name: "one", file: !1, line: 1, type: !4, unit: !0,
+                                spFlags: DISPFlagDefinition)
+    !4 = !DISubroutineType(types: !5)
+    !5 = !{null}
+    !6 = !DILocation(line: 1, scope: !3)
+    """
+    content = object_of(text)
+    made = module(content, ["one"])
+    assert b"reloc..debug_info" in content and b".debug" not in made
+    assert run(made, "e.one()", tmp_path) == 1
