@@ -19,7 +19,8 @@ The folders stand in the order in which they may import one another, the first n
   become;
 - ``cpu``: kernels and programs as LLVM functions for a CPU;
 - ``gpu``: kernels as PTX for NVIDIA GPUs;
-- ``call``: from a call in Python to machine code and back.
+- ``call``: from a call in Python to machine code and back;
+- ``aot``: from object files to what runs without Python: WebAssembly modules and web pages.
 
 ``build`` is the whole way on one page, ``warm`` the way of a program that the disk has already.
 """

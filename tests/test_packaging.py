@@ -81,6 +81,8 @@ def test_the_wheel_holds_every_module_and_nothing_else_at_the_top(wheel: Path):
     assert {n.partition("/")[0] for n in names} == {"dlvm", "dlvm_compiler-0.1.0.dist-info"}
     assert {n for n in names if n.endswith(".py")} == modules()
     assert "dlvm/py.typed" in names
+    packaged = {f"dlvm/gen/aot/{name}" for name in ("loader.js", "page.js", "page.html")}
+    assert packaged <= set(names)
 
 
 def test_the_wheel_works_outside_the_tree(wheel: Path, tmp_path: Path):

@@ -23,6 +23,10 @@ from .header import c_type, header
 from .joined import joined
 from .layout import Layout, Slot, image, layout
 from .rooms import region, start_of_region, whole
+from .wasm import module
+
+LOADER = Path(__file__).parent / "loader.js"
+"""What runs a module in a page or in Node; it goes along with the module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Bundle:
 
 def export(
     made: Made,
-    module: Module,
+    traced: Module,
     labels: Sequence[str],
     arrays: Sequence[Array | None],
     captured: int,
@@ -72,7 +76,7 @@ def export(
     plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state)
     taken = region(made.program, made.target, wishes.growing)
     scratch = whole(made.arena.bytes, taken)
-    told = messages(module)
+    told = messages(traced)
     text = Text.of(made.target)
     text.include(made.text)
     emit_entry(text, plan, made.program.symbols, start_of_region(made.arena.bytes), taken)
@@ -83,7 +87,7 @@ def export(
         exports.append(f"{name}_scratch_bytes")
     modules = [str(text), *text.sources()]
     object_ = joined(modules, exports, made.target, wishes.small)
-    signature = f"{module.main.name}, from dlvm"
+    signature = f"{traced.main.name}, from dlvm"
     top = header(plan, scratch, object_.stack, wishes.target, version, signature)
     files = {f"{name}.o": object_.code, f"{name}.a": archive(f"{name}.o", object_.code, exports)}
     files |= {f"{name}.h": top.encode()}
@@ -92,6 +96,9 @@ def export(
         files[f"{name}.weights.c"] = _c_array(f"{name}_weights", weights)
     else:
         files[f"{name}.weights.bin"] = weights
+    if made.target.triple.startswith("wasm"):
+        code = module(object_.code, exports)
+        files |= {f"{name}.wasm": code, "loader.js": LOADER.read_bytes()}
     if plan.states:
         files[f"{name}.state.bin"] = _state(plan)
     said = describe(made, plan, scratch, object_.stack, told, wishes, version)
@@ -139,14 +146,12 @@ def describe(
             _argument(a) | ({"start": starts[a.name]} if a.name in starts else {})
             for a in plan.arguments
         ],
-        "results": [_slot(r) for r in plan.results],
+        "results": _results(made, plan),
         "sizes": [{"name": n, "symbol": s} for n, s in plan.sizes],
-        "weights": {
-            "bytes": plan.weight_bytes,
-            "arrays": [_array(w.label, w.array, w.offset) for w in plan.weights],
-        },
+        "weights": plan.weight_bytes,
+        "weight_arrays": [_array(w.label, w.array, w.offset) for w in plan.weights],
         "state_bytes": len(_state(plan)),
-        "scratch_bytes": scratch if fixed else None,
+        "scratch": scratch if fixed else None,
         "stack_bytes": stack,
         "errors": {str(code): words for code, words in told.items()},
     }
@@ -168,6 +173,16 @@ def _slot(slot: Slot) -> dict[str, Any]:
         "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
         "bytes": _bytes(t) if known else None,
     }
+
+
+def _results(made: Made, plan: Layout) -> list[dict[str, Any]]:
+    """Every result in order; what is written over an argument says over which."""
+    fresh = {slot.index: _slot(slot) for slot in plan.results}
+    names = {slot.index: slot for slot in plan.arguments}
+    return [
+        fresh[j] if over is None else _slot(names[over]) | {"into": names[over].name}
+        for j, over in enumerate(plan.overwritten)
+    ]
 
 
 def _bytes(t: TensorType) -> int:

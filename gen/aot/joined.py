@@ -13,6 +13,7 @@ from pathlib import Path
 from dlvm.base.errors import CompilerError
 from dlvm.gen.build import Made
 from dlvm.gen.cpu.driver import ENTRY
+from dlvm.gen.llvm import substitutes
 from dlvm.target import Target
 
 from . import worker
@@ -44,6 +45,18 @@ def joined(
     assembly: bool = False,
 ) -> Joined:
     """One object for a target; of all functions only the exports can be seen."""
+    found = _run(modules, exports, target, small, assembly)
+    names = set[str]() if assembly else substitutes.missing(found.code, target.triple)
+    if names:
+        more = [*modules, substitutes.module(names, target.triple)]
+        found = _run(more, exports, target, small, assembly)
+    return found
+
+
+def _run(
+    modules: Sequence[str], exports: Sequence[str], target: Target, small: bool, assembly: bool
+) -> Joined:
+    """LLVM in a process of its own."""
     job = {
         "modules": [_attributed(text, small) for text in modules],
         "exports": list(exports),

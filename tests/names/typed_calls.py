@@ -53,7 +53,7 @@ OPTIONS = (
         "def f(x):\n    grown = lambda v: dlvm.while_loop("
         "lambda v: (v < 9.0).all(), lambda v: v * v + 1.0, v).sum()\n"
         "    return dlvm.grad(grown)(x)\n"
-        "dlvm.aot(f, X, {0}).description['scratch_bytes'] > 1 << 20",
+        "dlvm.aot(f, X, {0}).description['scratch'] > 1 << 20",
         "True",
     ),
     Script(

@@ -48,7 +48,7 @@ class Loaded:
             places[argument["name"]] = place, x
             kept.append((place, argument["role"] == "state"))
             given.append(ctypes.c_void_p(place.address))
-        for result in self.said["results"]:
+        for result in (r for r in self.said["results"] if "into" not in r):
             shape = tuple(d if isinstance(d, int) else known[d] for d in result["shape"])
             blank = np.zeros(shape, dtype(result))
             place = Place(bytes([FILL]) * blank.nbytes, misaligned * blank.itemsize)
@@ -68,8 +68,8 @@ class Loaded:
 
     def scratch(self, sizes):
         """How much of it a call needs."""
-        if self.said["scratch_bytes"] is not None:
-            return self.said["scratch_bytes"]
+        if self.said["scratch"] is not None:
+            return self.said["scratch"]
         at = self.library.address(f"{self.said['name']}_scratch_bytes")
         values = list(sizes.values())
         return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(values))(at)(*values)

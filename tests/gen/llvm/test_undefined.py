@@ -20,7 +20,6 @@ from dlvm.compile import Options, Road
 from dlvm.gen.build import made
 from dlvm.gen.llvm.binding import assembly, object_code
 from dlvm.gen.llvm.undefined import undefined
-from dlvm.gen.products.objects import code
 from dlvm.targets import TARGETS, named
 
 ALLOWED = {"memcpy", "memset", "memmove"}
@@ -70,7 +69,7 @@ def objects(target: str) -> Iterator[tuple[str, bytes]]:
     for name, (function, given) in programs().items():
         road = Road(dlvm.function(function).trace(*given), Options())
         found = made(road.kernels, chosen)
-        pieces = [code(*make.args) for make in found.text.objects.values()]  # type: ignore[attr-defined]
+        pieces = found.text.sources()
         for text in (found.llvm, *pieces):
             yield name, object_code(text, chosen, jit=False)
 
