@@ -17,6 +17,7 @@ import os, random, signal, sys, time
 import numpy as np
 import dlvm
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's jobs may ignore it
 path, kills, rng = sys.argv[1], int(sys.argv[2]), random.Random(0)
 
 
