@@ -83,7 +83,7 @@ def test_programs_give_the_same_everywhere(target: str, tmp_path: Path):
         assert status == 0 and apart <= (0 if exact(program, target) else 16), program.name
 
 
-@pytest.mark.parametrize("program", programs(), ids=lambda p: p.name)
+@pytest.mark.parametrize("program", list(programs()), ids=lambda p: p.name)
 def test_programs_give_the_same_here(program: Program):
     bundle = program.bundle("host")
     found = Loaded(bundle, "host")(*program.arrays, misaligned=1)
