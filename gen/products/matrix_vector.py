@@ -25,8 +25,8 @@ COPIED_FROM = 24
 """Rows of x from which on it is better to copy y."""
 ROWS = 8
 """Rows of y that are read at once."""
-BROAD = 1024
-"""Columns that are summed at once."""
+BROAD, NARROW_BROAD = 1024, 64
+"""Columns that are summed at once, and as many where the stack is small."""
 SIGNATURE = (
     "ptr noalias %x, i64 %x.step, i64 %x.near, ptr noalias %y, i64 %y.step, "
     "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near"
@@ -45,6 +45,11 @@ class Side:
         return v.at(self.start, v.w.value(f"mul i64 {i}, {self.step}"))
 
 
+def broad(text: Text) -> int:
+    """How many columns are summed at once: their sums lie on the stack."""
+    return NARROW_BROAD if text.word == 32 else BROAD
+
+
 def thin_name(dtype: DType, across: bool) -> str:
     """That of one of the two functions."""
     return f"dlvm.thin.{sum_type(dtype)}.{'across' if across else 'along'}"
@@ -59,9 +64,9 @@ def write_thin(text: Text, dtype: DType, lanes: int) -> None:
 
 
 def _along(v: Vectors) -> None:
-    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``BROAD`` columns."""
+    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad(w.text)`` columns."""
     w, lanes = v.w, v.lanes
-    sums = Side(w.array(f"[{COPIED_FROM * (BROAD + lanes)} x {v.element}]"), str(BROAD + lanes))
+    sums = Side(w.array(f"[{COPIED_FROM * (broad(w.text) + lanes)} x {v.element}]"), str(broad(w.text) + lanes))
     numbers = w.array(f"[{COPIED_FROM * ROWS} x {v.element}]")
     whole = w.value(f"and i64 %cols, {-lanes}")
     mask = v.mask(0, w.value(f"sub i64 %cols, {whole}"))

@@ -26,7 +26,7 @@ from dlvm.ir import DType
 from dlvm.target import Target
 
 from .macro_kernel import Plan, write_bands
-from .matrix_vector import BROAD, COPIED_FROM, SIGNATURE, thin_name, write_thin
+from .matrix_vector import COPIED_FROM, SIGNATURE, broad, thin_name, write_thin
 from .micro_kernel import NARROW
 from .panels import WORDS, Panels
 
@@ -195,8 +195,8 @@ class _Product(Panels):
         x, y = ("x", "y") if row else ("y", "x")
         steps = f"i64 1, i64 %{x}.step" if along else f"i64 %{x}.step, i64 1"
         v = plan.vectors(w)
-        with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, BROAD) as c:
-            count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(BROAD))
+        with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, broad(self.text)) as c:
+            count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(broad(self.text)))
             far = w.value(f"mul i64 {c.index}, %{y}.step") if across else c.index
             sides = f"ptr %{x}, {steps}, ptr {v.at(f'%{y}', far)}, i64 %{y}.step"
             start = c.index if row else w.value(f"mul i64 {c.index}, %out.step")

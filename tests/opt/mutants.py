@@ -170,7 +170,7 @@ def _limited(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, stop)
     most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, most[1]))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again, as callbacks swallow it
     try:
         yield
     finally:
