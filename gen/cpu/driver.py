@@ -104,7 +104,7 @@ class Driver:
         self.bases: dict[Storage, str] = {}
         for i, name in enumerate(program.symbols):
             self.offsets.scopes[0].names[name] = self.entry(i, "symbols", "i64")
-        self.rooms: dict[str, tuple[str, int]] = {}
+        self.rooms: dict[str, int] = {}
 
     def open(self) -> None:
         """Where the call starts: how far down the stack it may go."""
@@ -131,8 +131,8 @@ class Driver:
         self.w.jump("leave")
         self.w.label("leave")
         close()
-        for name, (type_, count) in self.rooms.items():
-            self.w.head.insert(0, f"  %{name} = alloca [{count} x {type_}], align 16")
+        for name, count in self.rooms.items():
+            self.w.head.insert(0, f"  %{name} = alloca [{count} x i64], align 16")
         return self.w.function(header)
 
     def another(self) -> Driver:
@@ -257,11 +257,10 @@ class Driver:
         self.w.do(f"call void @{symbol_of(step.callee)}({given})")
 
     def table(self, name: str, type_: str, values: Sequence[str]) -> str:
-        """Values in a row, in room on the stack that each row of that name uses again."""
-        count = max(self.rooms.get(name, (type_, 1))[1], len(values))
-        self.rooms[name] = type_, count
+        """Values in a row, each in a word, on the stack; each row of that name uses it again."""
+        self.rooms[name] = max(self.rooms.get(name, 1), len(values))
         for i, value in enumerate(values):
-            at = self.w.value(f"getelementptr {type_}, ptr %{name}, i64 {i}")
+            at = self.w.value(f"getelementptr i64, ptr %{name}, i64 {i}")
             self.w.do(f"store {type_} {value}, ptr {at}")
         return f"%{name}"
 

@@ -64,9 +64,10 @@ def write_thin(text: Text, dtype: DType, lanes: int) -> None:
 
 
 def _along(v: Vectors) -> None:
-    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad(w.text)`` columns."""
+    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad`` columns."""
     w, lanes = v.w, v.lanes
-    sums = Side(w.array(f"[{COPIED_FROM * (broad(w.text) + lanes)} x {v.element}]"), str(broad(w.text) + lanes))
+    row = broad(w.text) + lanes
+    sums = Side(w.array(f"[{COPIED_FROM * row} x {v.element}]"), str(row))
     numbers = w.array(f"[{COPIED_FROM * ROWS} x {v.element}]")
     whole = w.value(f"and i64 %cols, {-lanes}")
     mask = v.mask(0, w.value(f"sub i64 %cols, {whole}"))

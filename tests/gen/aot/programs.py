@@ -11,6 +11,13 @@ import numpy as np
 
 import dlvm
 from dlvm import nn
+from dlvm.ahead import alone
+from dlvm.compile import Options, Road
+from dlvm.gen.aot.bundle import Wishes, export
+from dlvm.gen.build import made
+from dlvm.ops.flow.effects import Outgoing
+from dlvm.testing import random_program
+from dlvm.testing.drawing.random_programs import TRACED
 
 rng = np.random.default_rng(7)
 
@@ -110,6 +117,12 @@ def grown(x):
     return dlvm.grad(more)(x)
 
 
+@dlvm.function
+def deeper(n, x, y):
+    """A function that calls itself, with several arguments and results."""
+    return dlvm.cond(n > 0, lambda x, y: deeper(n - 1, y + 1, x * 2), lambda x, y: (x, y), x, y)
+
+
 def random(seed):
     key = dlvm.random.key(seed)
     return dlvm.random.normal(key, (37,)), dlvm.random.uniform(dlvm.random.fold_in(key, 1), (5, 3))
@@ -173,8 +186,59 @@ def programs() -> Iterator[Program]:
     yield Program("recurrent", recurrent, (f32(13, 4), f32(4, 4)))
     yield Program("choice", lambda x, up: dlvm.cond(up, dlvm.exp, dlvm.negative, x), (f32(8), True))
     yield Program("random", random, (7,))
-    yield Program("grown", grown, (f64(3),), options=(("growing", 1 << 16),))
+    told = (("growing", 1 << 16),)
+    yield Program("deeper", lambda n, x, y: deeper(n, x, y), (4, f32(5), f32(5)), options=told)
+    yield Program("grown", grown, (f64(3),), options=told)
     yield Program("conv", lambda x, k: nn.conv(x, k), (f32(2, 12, 12, 3), f32(3, 3, 3, 4)))
     yield Program("scalars", lambda a, b, n: (a * b + n, n // 2), (1.5, np.float32(2.25), 7))
     yield Program("empty", lambda x: (x.sum(axis=0), x * 2), (f32(0, 5),))
     yield Program("images", lambda x: nn.max_pool(x, 2).mean(axis=(1, 2)), (f32(3, 10, 10, 2),))
+
+
+SILENT = tuple(c for c in TRACED if not issubclass(c, Outgoing))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random program: a module of its own, which no function of Python made."""
+
+    seed: int
+
+    @property
+    def name(self):
+        return f"drawn_{self.seed}"
+
+    @property
+    def drawn(self):
+        return random_program(self.seed, classes=SILENT, symbolic=False)
+
+    @property
+    def arrays(self):
+        return self.drawn.arrays
+
+    def bundle(self, target):
+        """The files for a processor."""
+        module = self.drawn.module
+        code = made(Road(module, Options()).kernels, alone(target))
+        labels = [p.name for p in module.main.params]
+        results = [f"r{i}" for i, _ in enumerate(module.main.results)]
+        wishes = Wishes(f"p_{self.name}", target, growing=1 << 16)
+        return export(code, module, labels, self.arrays, 0, results, wishes, "")
+
+    def expected(self):
+        """The results of machine code in this process."""
+        return list(Road(self.drawn.module, Options()).executable.run(self.arrays))
+
+
+def random_programs(count: int, first: int = 0) -> list[Drawn]:
+    """So many that run to their end."""
+    found: list[Drawn] = []
+    while len(found) < count:
+        drawn = Drawn(first)
+        first += 1
+        try:
+            drawn.expected()
+        except dlvm.UserError:
+            continue
+        found.append(drawn)
+    return found

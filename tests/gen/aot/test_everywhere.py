@@ -23,7 +23,7 @@ from .elsewhere import RUNNERS, outcomes
 from .programs import Program, programs
 from .running import Loaded
 
-SOME = ("train", "ordered", "special32", "int8", "halves", "grown", "random")
+SOME = ("train", "ordered", "special32", "int8", "halves", "grown", "deeper", "random")
 EXACT = {"thumbv7em-none-eabihf": ("special64", "product64", "random")}
 """Programs that compute in f64 on a processor that has none."""
 OLD_QEMU = {"riscv64-linux-gnu+v": ("special32", "special64")}
