@@ -431,6 +431,29 @@ def _hot(
     return Cast(Equal(b, a) if first else Equal(a, b), like.dtype)
 
 
+BATCHED: list[Group] = [
+    (
+        ("n[N]", "n[B,N,N]"),
+        {
+            "scaled alike by rows": lambda u, a: Matmul(Mul(Broadcast(u, a.shape, (1,)), a), a),
+            "scaled alike by columns": lambda u, a: Matmul(Mul(Broadcast(u, a.shape, (2,)), a), a),
+        },
+    ),
+    (
+        ("n[B,N,N]", "i[B]"),
+        {"rows of identities": lambda z, i: Matmul(Gather(eye(z), i, 0, mode="clip"), z)},
+    ),
+    (
+        ("n[B,2,3,1,K]", "n[B,2,3,K,1]"),
+        {"many products of vectors": Matmul},
+    ),
+    (
+        ("i[8]", "n[8,N]"),
+        {"places against rows": lambda i, w: Matmul(_hot(i, w, (0,), (0,), False), w)},
+    ),
+]
+
+
 def groups() -> Iterator[Group]:
     """All of products."""
     for makes in SQUARE.values():
@@ -454,3 +477,4 @@ def groups() -> Iterator[Group]:
     yield ("n[N,N]", "n[1,N]", "n[N,1]"), VECTORS
     yield from SHAPES
     yield from PICKING
+    yield from BATCHED
