@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from dlvm.target import Target
 from dlvm.targets import named
 
 if TYPE_CHECKING:
-    from dlvm.gen.aot.bundle import Bundle
+    from dlvm.gen.aot.bundle import Bundle, Wishes
 
 __all__ = ["aot"]
 
@@ -40,6 +40,8 @@ def aot(
     size: bool = False,
     growing: int | None = None,
     weights: str = "bin",
+    shared: bool = False,
+    page: bool = False,
 ) -> Bundle:
     """Write a function, a gradient or a training step as files that any language can link.
 
@@ -49,28 +51,37 @@ def aot(
     in place; captured arrays are weights, or state where ``state`` names them. ``size=True`` asks
     for the smallest code, ``growing`` is how many bytes a call may take for the tape of a
     ``while_loop`` or for functions that call themselves, and ``weights="c"`` writes the weights as
-    a C array.
+    a C array. ``shared=True`` adds a shared library where a linker is found, and ``page=True`` with
+    ``target="wasm32"`` one web page that runs the function.
     """
-    from dlvm.gen.aot.bundle import Wishes, export
-    from dlvm.gen.build import made
-    from dlvm.gen.schedule.text import Schedule
+    from dlvm.gen.aot.bundle import Wishes
 
+    given = Wishes(name or "", target, tuple(state), size, growing, weights, shared, page)
     check_function(f, "aot")
-    staged: StagedFunction[..., Any] = f if is_staged(f) else StagedFunction(f)
-    called = _c_name(name or staged.label, name is not None)
-    _check_options(growing, weights)
-    found = staged.applied(args, {}, specs=True)
-    road = Road(found.module, staged.source.options)
-    code = made(road.kernels, alone(target), plans=Schedule.plain() if size else None)
-    wishes = Wishes(called, target, tuple(state), size, growing, weights)
-    captured = len(found.program.trace.arrays)
-    arrays = [None if i in found.blank else a for i, a in enumerate(found.arrays)]
-    bundle = export(
-        code, found.module, found.labels, arrays, captured, found.results, wishes, version()
-    )
+    bundle = written(f if is_staged(f) else StagedFunction(f), args, {}, given)
     if out is not None:
         bundle.write(Path(out))
     return bundle
+
+
+def written(
+    staged: StagedFunction[..., Any], args: Sequence[Any], named_: Mapping[str, Any], wishes: Wishes
+) -> Bundle:
+    """The files of a staged function for such arguments."""
+    from dlvm.gen.aot.bundle import export
+    from dlvm.gen.build import made
+    from dlvm.gen.schedule.text import Schedule
+
+    _check_options(wishes)
+    called = _c_name(wishes.name or staged.label, bool(wishes.name))
+    found = staged.applied(args, named_, specs=True)
+    road = Road(found.module, staged.source.options)
+    plans = Schedule.plain() if wishes.small else None
+    code = made(road.kernels, alone(wishes.target), plans=plans)
+    captured = len(found.program.trace.arrays)
+    arrays = [None if i in found.blank else a for i, a in enumerate(found.arrays)]
+    own = replace(wishes, name=called)
+    return export(code, found.module, found.labels, arrays, captured, found.results, own, version())
 
 
 def alone(name: str) -> Target:
@@ -83,18 +94,25 @@ def version() -> str:
     return getattr(sys.modules["dlvm"], "__version__", "")
 
 
-def _check_options(growing: Any, weights: Any) -> None:
+def _check_options(wishes: Wishes) -> None:
+    growing: Any = wishes.growing
     if growing is not None and not (isinstance(growing, int) and growing >= 0):
         raise ArgumentError(
             f"aot: growing={growing!r}: expected a number of bytes",
             origin=user_origin(),
             remedy="write growing=1 << 20",
         )
-    if weights not in ("bin", "c"):
+    if wishes.weights not in ("bin", "c"):
         raise ArgumentError(
-            f"aot: weights={weights!r}: expected 'bin' or 'c'",
+            f"aot: weights={wishes.weights!r}: expected 'bin' or 'c'",
             origin=user_origin(),
             remedy="leave it out for a file that is read at run time",
+        )
+    if wishes.page and not named(wishes.target).triple.startswith("wasm"):
+        raise ArgumentError(
+            f"aot: page=True for the target {wishes.target!r}: a page runs WebAssembly",
+            origin=user_origin(),
+            remedy='write target="wasm32"',
         )
 
 

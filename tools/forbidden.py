@@ -40,6 +40,7 @@ METHODS = {
 ALLOWED: dict[tuple[str, str], str] = {
     ("dlvm/base/floating.py", "ctypes"): "the floating-point mode of the C library",
     ("dlvm/cli/doctor.py", "subprocess"): "asks tools that it names for their versions",
+    ("gen/aot/linking.py", "subprocess"): "a linker that the user asks for",
     ("gen/aot/joined.py", "subprocess"): "LLVM in a process of its own, as it may abort",
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",
     ("dlvm/cli/naming.py", "np.load()"): "arguments that the user names; allow_pickle=False",

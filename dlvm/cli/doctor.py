@@ -42,7 +42,16 @@ def run(options: argparse.Namespace) -> int:
     facts: dict[str, Any] = {}
     if options.measure or options.forget:
         _keep(options.measure, problems)
-    for section in (_versions, _processor, _machine, _graphics, _cache, _variables, _trial):
+    for section in (
+        _versions,
+        _processor,
+        _machine,
+        _graphics,
+        _elsewhere,
+        _cache,
+        _variables,
+        _trial,
+    ):
         _collect(section, facts, problems)
     if options.json:
         print_json({**facts, "problems": problems})
@@ -121,6 +130,18 @@ def _graphics(problems: list[str]) -> dict[str, Any]:
         "ptxas": _version_of("ptxas") or "not found (only needed to check PTX)",
         "CUDA driver": ctypes.util.find_library("cuda") or "not found",
         "graphics": _graphics_processors() or "none",
+    }
+
+
+def _elsewhere(problems: list[str]) -> dict[str, Any]:
+    """What links and runs what ``dlvm aot`` writes."""
+    from dlvm.gen.aot.linking import OWN
+
+    linkers = (*OWN, "ld.lld", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")
+    runners = ("qemu-aarch64", "qemu-riscv64", "qemu-system-arm", "node", "chromium")
+    return {
+        "linkers": ", ".join(filter(shutil.which, linkers)) or "none (objects need none)",
+        "runners": ", ".join(filter(shutil.which, runners)) or "none",
     }
 
 

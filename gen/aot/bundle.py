@@ -22,6 +22,8 @@ from .entry import emit_entry, emit_messages, emit_scratch, messages
 from .header import c_type, header
 from .joined import joined
 from .layout import Layout, Slot, image, layout
+from .linking import shared
+from .page import page
 from .rooms import region, start_of_region, whole
 from .wasm import module
 
@@ -39,6 +41,8 @@ class Wishes:
     small: bool = False
     growing: int | None = None
     weights: str = "bin"
+    shared: bool = False
+    page: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,17 @@ def export(
         files[f"{name}.weights.c"] = _c_array(f"{name}_weights", weights)
     else:
         files[f"{name}.weights.bin"] = weights
-    if made.target.triple.startswith("wasm"):
-        code = module(object_.code, exports)
-        files |= {f"{name}.wasm": code, "loader.js": LOADER.read_bytes()}
+    if wishes.shared:
+        files[f"{name}.so"] = shared(object_.code, made.target)
     if plan.states:
         files[f"{name}.state.bin"] = _state(plan)
     said = describe(made, plan, scratch, object_.stack, told, wishes, version)
+    if made.target.triple.startswith("wasm"):
+        code = module(object_.code, exports)
+        files |= {f"{name}.wasm": code, "loader.js": LOADER.read_bytes()}
+        if wishes.page:
+            starts = {a.name: a.start for a in plan.arguments if a.start is not None}
+            files[f"{name}.html"] = page(code, said, weights, values=starts).encode()
     files[f"{name}.json"] = (json.dumps(said, indent=1) + "\n").encode()
     return Bundle(files, said)
 

@@ -33,6 +33,12 @@ OPTIONS = (
         "True",
     ),
     Script(
+        "dlvm.aot(lambda x: x * 2, X, page=True)",
+        "write (target=.*)",
+        "'net.html' in dlvm.aot(lambda x: x * 2, X, name='net', page=True, {0}).files",
+        "True",
+    ),
+    Script(
         "dlvm.aot(lambda x: x * 2, X, name='int')",
         "write (name=.*)",
         "dlvm.aot(lambda x: x * 2, X, {0}).description['name']",
