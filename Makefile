@@ -14,16 +14,24 @@
 #   make planted  faults planted in some twenty rules: how long until found, named and reduced
 #   make mutants  laws with one mistake each: do their proofs notice? (SECONDS=600 SEED=1)
 #   make algebra  2,000 random programs of linear algebra, optimised and not (PROGRAMS=... SEED=0)
+#   make aot     written functions under every processor: bits, sizes, times (installs qemu and compilers)
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
+.PHONY: aot quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
+
+AOT_TOOLS := qemu-user qemu-system-arm gcc g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-none-eabi libnewlib-arm-none-eabi nodejs chromium
+
+aot: .venv/test.stamp
+	-command -v apt-get >/dev/null && apt-get install -qq -y --no-install-recommends $(AOT_TOOLS) >/dev/null
+	$(BIN)/python -m tests.gen.aot.test_everywhere
 
 quick: .venv/test.stamp
 	$(BIN)/python -m tests.quick

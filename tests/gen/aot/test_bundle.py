@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dlvm
 from dlvm import nn
+from dlvm.gen.llvm.undefined import undefined
+from dlvm.targets import TARGETS, named, register
 
 from .running import Failed, Loaded
 
@@ -75,3 +82,93 @@ def test_a_failed_call_says_where():
         Failed, match=r"test_bundle.py:\d+: an index is out of range: return x\[i\]"
     ):
         loaded(x, 5)
+
+
+def test_captured_arrays_are_state_where_they_are_named():
+    total = np.zeros(3, np.float32)
+
+    def shifted(x):
+        return x + total
+
+    loaded = Loaded(dlvm.aot(shifted, f32(3), state=("total",)), "host")
+    assert [(a["name"], a["role"]) for a in loaded.said["arguments"]] == [
+        ("x", "argument"),
+        ("total", "state"),
+    ]
+    assert loaded.said["weights"] == 0
+    x, own = f32(3), f32(3)
+    assert (loaded(x, own)["result"] == x + own).all()
+    with pytest.raises(dlvm.UserError, match=r"captures total, found 'sum'"):
+        dlvm.aot(shifted, f32(3), state=("sum",))
+
+
+def test_what_calls_python_is_refused_by_name():
+    def told(x):
+        dlvm.print("seen", x)
+        return x
+
+    with pytest.raises(dlvm.UserError, match="print and tap call Python"):
+        dlvm.aot(told, f32(3))
+
+
+def test_what_grows_ends_with_a_status_where_it_is_out_of_room():
+    def grown(x):
+        def more(state):
+            v, count = state
+            return dlvm.sin(v) + 0.1, count + 1
+
+        return dlvm.while_loop(lambda s: s[1] < 30, more, (x, 0))[0].sum()
+
+    gradient = dlvm.grad(grown)
+    x = np.zeros(64)
+    with pytest.raises(dlvm.UserError, match="the tape of a while_loop"):
+        dlvm.aot(gradient, x)
+    enough = Loaded(dlvm.aot(gradient, x, growing=1 << 18), "host")
+    assert (enough(x)["result"] == gradient(x)).all()
+    little = Loaded(dlvm.aot(gradient, x, growing=1 << 11), "host")
+    with pytest.raises(Failed, match="used up"):
+        little(x)
+
+
+def test_several_threads_call_at_once():
+    inputs = [f32(32, 64) for _ in range(24)]
+    loaded = Loaded(dlvm.aot(mlp, inputs[0]), "host")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(loaded, inputs))
+    for x, got in zip(inputs, found, strict=True):
+        assert got["result"].tobytes() == np.asarray(dlvm.function(mlp)(x)).tobytes()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [False, True])
+def test_objects_call_nothing_but_copies(target: str, size: bool):
+    staged = dlvm.function(step, donate=("w", "b"))
+    given = f32(8, 3), f32(3), f32(16, 8), f32(16, 3), np.float32(0.1)
+    bundle = dlvm.aot(staged, *given, target=target, size=size)
+    assert undefined(bundle.files["step.o"]) <= {"memcpy", "memset", "memmove"} | KNOWN
+    assert bundle.description["target"] == target
+
+
+KNOWN = {"__stack_pointer", "__linear_memory", "__indirect_function_table"}
+"""What every module for WebAssembly is given."""
+
+
+def test_another_processor_is_one_record():
+    small = replace(named("x86-64-v3"), cpu="haswell")
+    try:
+        register("haswell", small)
+        bundle = dlvm.aot(mlp, f32(1, 64), target="haswell")
+        assert bundle.description["cpu"] == "haswell"
+        with pytest.raises(dlvm.UserError, match="under another name"):
+            register("haswell", named("x86-64-v2"))
+    finally:
+        TARGETS.pop("haswell", None)
+
+
+def test_files_are_whole_and_weights_may_be_c(tmp_path):
+    written = dlvm.aot(mlp, f32(1, 64), out=tmp_path, weights="c")
+    assert {p.name for p in tmp_path.iterdir()} == {*written.files}
+    text = (tmp_path / "mlp.weights.c").read_text("utf8")
+    numbers = re.findall(r"\d+", text.partition("= {")[2])
+    assert bytes(map(int, numbers))[: W1.nbytes] == W1.tobytes()
+    assert json.loads((tmp_path / "mlp.json").read_text("utf8"))["weights"] == len(numbers)
