@@ -27,7 +27,7 @@ test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
 
 AOT_TOOLS := qemu-user qemu-system-arm gcc g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-none-eabi libnewlib-arm-none-eabi nodejs chromium
+	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-none-eabi libnewlib-arm-none-eabi nodejs chromium valgrind
 
 aot: .venv/test.stamp
 	-command -v apt-get >/dev/null && apt-get install -qq -y --no-install-recommends $(AOT_TOOLS) >/dev/null

@@ -10,20 +10,30 @@ from pathlib import Path
 
 import pytest
 
+import dlvm
 from dlvm.gen.aot.linking import OWN, linkers
 from dlvm.targets import named
+
+from .browser import after
+from .test_everywhere import host_runs
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "ahead"
 STORED = "0.020682 0.086318 0.003203 0.011317 0.172873 0.064528 0.040721 0.537113 0.054425 0.008821"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 
 
+def example(name):
+    """A script of the folder, imported."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The files that the example writes."""
-    spec = importlib.util.spec_from_file_location("make", EXAMPLES / "make.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = example("make")
     out = tmp_path_factory.mktemp("ahead")
     made.main(out, shared=any(map(shutil.which, linkers(named("host")))))
     return out
@@ -85,3 +95,41 @@ def test_sanitizers_find_nothing(folder):
     built = [tool(*OWN), *flags, "-I.", EXAMPLES / "main.c", "classify.o", "-o", "checked"]
     printed(built, folder)
     assert near(printed(["./checked"], folder))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A network that was trained here, as files, and the digits that Python sees."""
+    pytest.importorskip("sklearn")
+    out = tmp_path_factory.mktemp("digits")
+    return out, example("digits").main(out)
+
+
+def test_digits_trained_in_python_are_recognised_in_c(digits):
+    folder, seen = digits
+    compiler = tool(*OWN)
+    printed([compiler, *STRICT, "-I.", EXAMPLES / "digits.c", "digits.o", "-o", "digits"], folder)
+    assert list(map(int, printed(["./digits"], folder).split())) == seen
+
+
+def test_digits_trained_in_python_are_recognised_in_a_page(digits, tmp_path):
+    folder, seen = digits
+    page = (folder / "web" / "digits.html").read_text("utf8")
+    drawn = (
+        "const c = '#argument-x canvas', first = text('.best span');"
+        "point(c, 'pointerdown', .5, .1); point(c, 'pointermove', .5, .9);"
+        "return [first, text('.best span'), text('.bar b').map(Number)]"
+    )
+    first, after_a_stroke, shares = after(page, drawn, tmp_path)
+    assert first == [str(seen[0])]
+    assert len(after_a_stroke) == 1 and abs(sum(shares) - 1) < 0.01
+
+
+def test_valgrind_finds_nothing(tmp_path):
+    if not host_runs("x86-64-v3"):
+        pytest.skip("this processor has no AVX2")
+    compiler, checker = tool(*OWN), tool("valgrind")
+    made = example("make")
+    dlvm.aot(made.classify, dlvm.spec("f32[1,64]"), target="x86-64-v3", out=tmp_path)
+    printed([compiler, "-g", "-I.", EXAMPLES / "main.c", "classify.o", "-o", "c"], tmp_path)
+    assert near(printed([checker, "-q", "--error-exitcode=9", "./c"], tmp_path))
