@@ -69,7 +69,6 @@ def written(
 ) -> Bundle:
     """The files of a staged function for such arguments."""
     from dlvm.gen.aot.bundle import export
-    from dlvm.gen.build import made
     from dlvm.gen.schedule.text import Schedule
 
     _check_options(wishes)
@@ -77,7 +76,7 @@ def written(
     found = staged.applied(args, named_, specs=True)
     road = Road(found.module, staged.source.options)
     plans = Schedule.plain() if wishes.small else None
-    code = made(road.kernels, alone(wishes.target), plans=plans)
+    code = road.made(alone(wishes.target), plans)
     captured = len(found.program.trace.arrays)
     arrays = [None if i in found.blank else a for i, a in enumerate(found.arrays)]
     own = replace(wishes, name=called)

@@ -29,7 +29,9 @@ from dlvm.trust import guard
 
 if TYPE_CHECKING:
     from dlvm.ad.linear import Point
+    from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
+    from dlvm.gen.program.control import Plans
     from dlvm.gen.program.report import Report
     from dlvm.passes import Pass, Watch
     from dlvm.target import Target
@@ -160,11 +162,16 @@ class Road:
     def _foreign(self) -> Foreign:
         """Code for another processor."""
         from dlvm.gen.aot.joined import assembly_of
+
+        code = self.made(self.options.machine())
+        return Foreign(code.texts(assembly_of), code.report(), self.options.target)
+
+    def made(self, target: Target, plans: Plans | None = None) -> Made:
+        """The code for a target, neither loaded nor written."""
         from dlvm.gen.build import made
 
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-            code = made(self.kernels, self.options.machine(), schedule=self.options.schedule)
-        return Foreign(code.texts(assembly_of), code.report(), self.options.target)
+            return made(self.kernels, target, schedule=self.options.schedule, plans=plans)
 
     @property
     def report(self) -> Report:

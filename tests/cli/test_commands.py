@@ -410,3 +410,14 @@ def test_show_prints_laws_and_properties(run, tmp_path):
     assert "cheapest_order at model.py:6, saves 516,096 flops" in laws
     assert "transpose_of_symmetric" in laws and 'dlvm.assume(b, "diagonal") would save' in laws
     assert "psd, symmetric" in run("show", "--show-properties", f"{file}:f", *types)
+
+
+def test_aot_writes_files_for_another_processor(run, script):
+    given = ("model.py:gradient", "{'w': 'f32[5,3]'}", "f32[4,5]")
+    said = run("aot", *given, "--target", "aarch64-linux-gnu", "--out", "built", "--name", "slope")
+    written = {p.name for p in (script / "built").iterdir()}
+    assert written == {f"slope.{e}" for e in ("o", "a", "h", "weights.bin", "json")}
+    assert all(name in said for name in written) and "scratch" in said
+    found = json.loads(run("aot", *given, "--target", "wasm32", "--page", "--json", "--out", "web"))
+    assert found["target"] == "wasm32" and (script / "web" / f"{found['name']}.html").exists()
+    assert "a page runs WebAssembly" in run("aot", *given, "--page", code=WRONG)

@@ -14,7 +14,6 @@ from dlvm import nn
 from dlvm.ahead import alone
 from dlvm.compile import Options, Road
 from dlvm.gen.aot.bundle import Wishes, export
-from dlvm.gen.build import made
 from dlvm.ops.flow.effects import Outgoing
 from dlvm.testing import random_program
 from dlvm.testing.drawing.random_programs import TRACED
@@ -219,7 +218,7 @@ class Drawn:
     def bundle(self, target):
         """The files for a processor."""
         module = self.drawn.module
-        code = made(Road(module, Options()).kernels, alone(target))
+        code = Road(module, Options()).made(alone(target))
         labels = [p.name for p in module.main.params]
         results = [f"r{i}" for i, _ in enumerate(module.main.results)]
         wishes = Wishes(f"p_{self.name}", target, growing=1 << 16)
