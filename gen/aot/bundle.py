@@ -91,7 +91,7 @@ def export(
         exports.append(f"{name}_scratch_bytes")
     modules = [str(text), *text.sources()]
     object_ = joined(modules, exports, made.target, wishes.small)
-    signature = f"{traced.main.name}, from dlvm"
+    signature = f"{traced.main.name}({', '.join(a.label for a in plan.arguments)}), as in Python."
     top = header(plan, scratch, object_.stack, wishes.target, version, signature)
     files = {f"{name}.o": object_.code, f"{name}.a": archive(f"{name}.o", object_.code, exports)}
     files |= {f"{name}.h": top.encode()}
