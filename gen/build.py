@@ -71,6 +71,7 @@ class Made:
             target=str(self.target),
             activation_bytes=activation_bytes(self.program),
             estimates={k.name: self.times.kernel(k) for k in kernels},
+            launches=len(self.program.launches()),
         )
 
     def texts(self, asm: Callable[[Made], str] | None = None) -> Texts:

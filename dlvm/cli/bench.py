@@ -66,6 +66,7 @@ def _work(call: Call, seconds: float, budget: float) -> dict[str, Any]:
         "peak_bytes": report.peak_bytes,
         "activation_bytes": report.activation_bytes,
         "kernels": report.kernels,
+        "launches": report.launches,
         "estimates": {k: t for k, t in report.estimates.items() if isinstance(t, int)},
         "compile_seconds": sum(report.seconds.values()),
         "copy_seconds": _copy(moved, budget) if 2 <= moved <= 2 * LARGEST else None,

@@ -25,7 +25,9 @@ from .times import entering, total
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
+    """``kernels`` are distinct ones, ``launches`` the places that run one.
+
+    ``flops`` is what the loop interpreter counts, ``peak_bytes`` the size of the arena.
 
     ``activation_bytes`` is the most that one activation of a function that is entered leases beside
     it, at the sizes that the program enters it with: a recursion takes as much for each call that
@@ -43,6 +45,7 @@ class Report:
     target: str
     activation_bytes: Dim = 0
     estimates: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    launches: int = 0
 
     def at(self, **sizes: int) -> Report:
         """The same for known sizes."""

@@ -257,7 +257,11 @@ class Program:
 
     def kernels(self) -> list[LoopKernel]:
         """The kernels in order of their first launch, each once."""
-        return list(dict.fromkeys(s.kernel for s in self.walk() if isinstance(s, Launch)))
+        return list(dict.fromkeys(s.kernel for s in self.launches()))
+
+    def launches(self) -> list[Launch]:
+        """The places that run a kernel, in order."""
+        return [step for step in self.walk() if isinstance(step, Launch)]
 
 
 def blocks(step: Step) -> tuple[tuple[Step, ...], ...]:

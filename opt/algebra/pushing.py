@@ -7,7 +7,7 @@ joined pieces; parts of parts are composed by laws of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dlvm.ir import Dim, Op, Value, rewrite
 from dlvm.ir.dims import at_least
@@ -139,7 +139,10 @@ def window_of_sums(op: Slice) -> Value | None:
 
 @rewrite(
     Slice,
-    example=lambda x, y: Slice(Concat((x, y, x), 1), (0, 1), (2, 2), (1, 1)),
+    example=(
+        lambda x, y: Slice(Concat((x, y, x), 1), (0, 1), (2, 2), (1, 1)),
+        lambda x, y: Slice(Concat((x, y), 1), (1, 0), (1, 3), (1, 1)),
+    ),
     given=("n[2,2]", "n[2,1]"),
     weighed=True,
 )
@@ -156,7 +159,7 @@ def window_of_pieces(op: Slice) -> Value | None:
                         return None
                     found.append(part)
                 at = end
-            return Concat(tuple(found), axis) if 0 < len(found) < len(pieces) else None
+            return Concat(tuple(found), axis) if found else None
         case _:
             return None
 
@@ -169,7 +172,34 @@ def _touched(op: Slice, piece: Value, axis: int, bounds: tuple[object, ...]) -> 
     start, stop = max(low, at) - at, min(high, end) - at
     starts, sizes = list(op.starts), list(op.sizes)
     starts[axis], sizes[axis] = start, stop - start
-    return Slice(piece, tuple(starts), tuple(sizes), op.steps)
+    part = Slice(piece, tuple(starts), tuple(sizes), op.steps)
+    return window_between_ones(part) or part
+
+
+@rewrite(
+    Slice,
+    example=(
+        lambda x: Slice(Reshape(x, (2, 1, 3)), (1, 0, 0), (1, 1, 2), (1, 1, 2)),
+        lambda x: Slice(Reshape(x, (1, 2, 3)), (0, 0, 1), (1, 2, 2), (1, 1, 1)),
+    ),
+    given=("n[2,3]",),
+)
+def window_between_ones(op: Slice) -> Value | None:
+    """A window of a tensor that got or lost axes of size 1 is the window without these axes."""
+    x = op.x
+    if not isinstance(x, Reshape) or _long(x.shape) != _long(x.x.shape):
+        return None
+    if any(op.sizes[i] != 1 for i, n in enumerate(x.shape) if n == 1):
+        return None
+    numbers = zip(x.shape, op.starts, op.sizes, op.steps, strict=True)
+    found = iter((start, size, step) for n, start, size, step in numbers if n != 1)
+    parts = [(0, 1, 1) if n == 1 else next(found) for n in x.x.shape]
+    starts, sizes, steps = zip(*parts, strict=True) if parts else ((), (), ())
+    return Reshape(Slice(x.x, starts, sizes, steps), op.shape)
+
+
+def _long(shape: Sequence[Dim]) -> list[Dim]:
+    return [n for n in shape if n != 1]
 
 
 @rewrite(Diagonal, example=lambda x: Diagonal(Reshape(x, (1, *x.shape))), given=("n[N,N]",))

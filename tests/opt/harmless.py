@@ -171,8 +171,10 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "turned_about": {COST: ("if 1 in (columns, columns)", "if 1 in (rows, rows)")},
     "update_of_everything": {NEVER: ("step >= 0",)},
+    "window_between_ones": {
+        SAME: ("parts = [(0, 1, 2) if n == 1",),
+    },
     "window_of_formula": {IMPLIED: ("pass",)},
-    "window_of_pieces": {LESS: ("1 < len(found)",)},
 }
 
 

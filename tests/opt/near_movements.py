@@ -132,6 +132,13 @@ def _kept(c: Value, d: Value, x: Value, y: Value, a: float = 0, b: float = 0) ->
     return Add(Select(c, x, splat(a, x.type)), Select(d, y, splat(b, y.type)))
 
 
+def _over(
+    first: tuple[int, int], steps: tuple[int, int], then: tuple[int, int], more: tuple[int, int]
+) -> Callable[[Value, Value, Value], Value]:
+    """A window of a tensor replaced, and then one of as many elements."""
+    return lambda x, y, z: Update(Update(x, y, first, steps), Abs(y), then, more)
+
+
 WINDOWS: list[Group] = [
     (
         ("n[4,6]", "n[2,3]", "n[4,6]"),
@@ -184,6 +191,51 @@ WINDOWS: list[Group] = [
             ),
             "part of what was written": lambda x, y, z: Slice(
                 Update(x, y, (1, 0), (1, 2)), (1, 0), (1, 3), (1, 2)
+            ),
+            **{
+                f"written over at {first} by {steps}, then at {then} by {more}": _over(
+                    first, steps, then, more
+                )
+                for first, steps, then, more in (
+                    ((1, 0), (1, 2), (1, 0), (1, 2)),
+                    ((1, 0), (1, 1), (1, 0), (1, 2)),
+                    ((1, 0), (1, 2), (1, 0), (1, 1)),
+                    ((0, 0), (1, 1), (1, 0), (1, 1)),
+                    ((1, 0), (1, 1), (0, 0), (1, 1)),
+                    ((1, 2), (1, 1), (1, 0), (1, 1)),
+                    ((1, 0), (1, 1), (1, 2), (1, 1)),
+                )
+            },
+            "written over by more": lambda x, y, z: Update(
+                Update(x, Slice(y, (1, 1), (1, 2), (1, 1)), (2, 2), (1, 1)), y, (1, 1), (1, 1)
+            ),
+            "written over by less": lambda x, y, z: Update(
+                Update(x, y, (1, 1), (1, 1)), Slice(y, (1, 1), (1, 2), (1, 1)), (2, 2), (1, 1)
+            ),
+            "written beside less": lambda x, y, z: Update(
+                Update(x, Slice(y, (1, 1), (1, 1), (1, 1)), (3, 4), (1, 1)), y, (0, 0), (1, 1)
+            ),
+            "between ones": lambda x, y, z: Slice(
+                Reshape(x, (4, 1, 6)), (3, 0, 1), (2, 1, 3), (-2, 1, 2)
+            ),
+            "none between ones": lambda x, y, z: Slice(
+                Reshape(x, (4, 1, 6)), (3, 0, 1), (2, 0, 3), (-2, 1, 2)
+            ),
+            "without ones": lambda x, y, z: Slice(
+                Reshape(Slice(x, (1, 0), (1, 6), (1, 1)), (6,)), (2,), (3,), (1,)
+            ),
+            "of reshaped": lambda x, y, z: Slice(Reshape(x, (6, 4)), (1, 2), (3, 2), (2, 1)),
+            "of pieces between ones": lambda x, y, z: Slice(
+                Concat((Reshape(x, (1, 4, 6)), Reshape(z, (1, 4, 6))), 0),
+                (0, 1, 2),
+                (2, 3, 2),
+                (1, 1, 2),
+            ),
+            "of rows between ones": lambda x, y, z: Slice(
+                Concat((Reshape(x, (4, 6, 1)), Reshape(z, (4, 6, 1))), 0),
+                (2, 1, 0),
+                (5, 3, 1),
+                (1, 1, 1),
             ),
             "padded": lambda x, y, z: Pad(x, (1, 0), (0, 2)),
             "padded by nothing": lambda x, y, z: Pad(x, (0, 0), (0, 0)),

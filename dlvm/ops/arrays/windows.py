@@ -128,6 +128,35 @@ def update_of_everything(op: Update) -> Value | None:
     return op.y if forwards and op.y.shape == op.x.shape else None
 
 
+@rewrite(
+    Update,
+    example=(
+        lambda x, y, z: Update(Update(x, y, (1, 0), (1, 2)), z, (1, 0), (1, 2)),
+        lambda x, y, z: Update(
+            Update(x, Slice(y, (1, 1), (2, 1), (1, 1)), (2, 1), (1, 1)), z, (1, 0), (1, 1)
+        ),
+    ),
+    given=("n[5,6]", "n[3,2]", "n[3,2]"),
+)
+def update_twice(op: Update) -> Value | None:
+    """What is replaced inside of a window that is replaced afterwards is never seen."""
+    match op.x:
+        case Update(x, y, starts, steps) if _covers(op, starts, y.shape, steps):
+            return Update(x, op.y, op.starts, op.steps)
+        case _:
+            return None
+
+
+def _covers(op: Update, starts: Any, sizes: Any, steps: tuple[int, ...]) -> bool:
+    """Whether an update replaces all of a window."""
+    if (op.starts, op.y.shape, op.steps) == (starts, sizes, steps):
+        return True
+    if {*op.steps, *steps} != {1}:
+        return False
+    axes = zip(op.starts, op.y.shape, starts, sizes, strict=True)
+    return all(at_least(b, a) and at_least(a + n, b + m) for a, n, b, m in axes)
+
+
 class Pad(Movement):
     """``x`` with ``low`` zeros before and ``high`` zeros behind along each axis."""
 

@@ -34,6 +34,15 @@ def test_flops_are_what_is_counted(name: str):
         assert evaluate(total, sizes) == run_steps(case.module, *arrays).flops
 
 
+def test_places_that_run_one_kernel_are_each_counted():
+    def f(a: Any, b: Any, c: Any) -> Any:
+        return a @ b, a @ c
+
+    report = dlvm.function(f).compile(*(np.ones((32, 32), np.float32) for _ in range(3))).report
+    assert (report.kernels, report.launches) == (1, 2)
+    assert report.to_dict()["launches"] == 2
+
+
 LONG = """dlvm 1
 func @f(%x: f32[2,N]) -> f32[2] {
   %0 = logsumexp %x axes=(1) : f32[2]
