@@ -40,6 +40,7 @@ from dlvm.ops import (
     Sort,
     Update,
     overwriter,
+    reads_in_place,
 )
 
 from .elements import Pull
@@ -54,6 +55,8 @@ from .transposing import tiles, turned
 
 SHORT = 64
 """Rows that are shorter are worth being joined."""
+OVERWRITING = ("scatter", "product")
+"""Families whose results may be written over an operand."""
 FEW, CHUNKS = 16, 4
 """Up to FEW rows are each shared among threads, unless a row has CHUNKS chunks or fewer."""
 
@@ -73,11 +76,13 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
 
 
 def target_of(kernel: Kernel, result: Value) -> Param | None:
-    """The parameter that a result is written over: one that the kernel reads nowhere else."""
-    over = overwriter(result) if kernel.family == "scatter" else None
+    """The parameter that a result is written over: one that is read nowhere else, or in place."""
+    over = overwriter(result) if kernel.family in OVERWRITING else None
     if over is None or not isinstance(over.x, Param):
         return None
     reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
+    if reads > 1 and len(kernel.body.results) == 1 and isinstance(over, Update):
+        return over.x if reads_in_place(over, lambda value: not isinstance(value, Param)) else None
     return over.x if reads == 1 else None
 
 
@@ -117,8 +122,10 @@ class _Lowering:
 
     def results(self) -> None:
         """Everything that is not in place first, as it may read what will be overwritten."""
-        writing = self.kernel.family == "scatter"
+        writing = self.kernel.family in OVERWRITING
         over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
+        if over and self.kernel.family == "product" and self._window_of_product():
+            return
         beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
         if fresh and not (
@@ -134,6 +141,12 @@ class _Lowering:
                 self._nests(fresh)
         for value, buffer in over.items():
             self._overwrite(value, buffer)
+
+    def _window_of_product(self) -> bool:
+        """Where a product replaces a window of an operand, its tiles are written there."""
+        ((value, buffer),) = self.targets
+        alone = target_of(self.kernel, value) is not None and self.shaped
+        return alone and product_kernel(self.pull, self.body, [(value, buffer)])
 
     # -- element-wise kernels and reductions -----------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Function, Op, Value
+from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
@@ -104,8 +104,8 @@ class Partition:
                 repeatable = op.value.size == 1
             case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
                 repeatable = True
-            case Reshape():
-                repeatable = not leaves
+            case Reshape(x):
+                repeatable = not leaves or (x in self.through and longer(x) == longer(op))
             case Elementwise():
                 repeatable = not leaves and op.results == (op,)
             case _:
@@ -130,7 +130,12 @@ class Partition:
         return Operand(value, self.homes(found.leaves), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
-        """Whether a value is a broadcast of something in memory, or one number throughout."""
+        """Whether a value is a broadcast or window of something in memory, or one number.
+
+        The elements of a row of it lie beside one another.
+        """
+        if isinstance(value, Slice):
+            return value.x not in self.through and value.steps[-1:] == (1,)
         if not isinstance(value, Broadcast):
             return False
         source = self.through.get(value.x)
@@ -324,6 +329,11 @@ def _preference(group: Group) -> tuple[bool, int]:
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
+
+
+def longer(x: Value) -> list[Dim]:
+    """The sizes of a tensor but for those that are 1."""
+    return [n for n in x.type.shape if n != 1]
 
 
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,11 @@ class Update(Window):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         inside = Slice(dy[0], self.starts, self.y.shape, self.steps)  # read before dy is cleared
         return Update(dy[0], zeros(self.y.type), self.starts, self.steps), inside
+
+
+def in_whole(op: Slice | Update, index: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The index in the whole of an element of a window."""
+    return tuple(b + i * s for b, i, s in zip(op.starts, index, op.steps, strict=True))
 
 
 @rewrite(Update, example=lambda x, y: Update(x, y, (0, 0), (1, 1)), given=("n[M,N]", "n[M,N]"))
