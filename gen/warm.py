@@ -160,9 +160,7 @@ def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:
     sizes = {name: _dim(figures[name]) for name in names}
     estimates = {name: _dim(written) for name, written in figures["estimates"].items()}
     kernels, launches, target = (figures[name] for name in ("kernels", "launches", "target"))
-    return Report(
-        seconds, kernels, **sizes, estimates=estimates, target=target, launches=launches
-    )
+    return Report(seconds, kernels, **sizes, estimates=estimates, target=target, launches=launches)
 
 
 def _dim(written: int | str) -> Dim:

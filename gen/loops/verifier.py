@@ -27,6 +27,7 @@ from dlvm.ir.dims import (
 )
 
 from .digits import distinct, slope
+from .index import step_of
 from .proofs import Facts
 from .statements import (
     Barrier,
@@ -53,7 +54,6 @@ from .statements import (
     scalars,
 )
 from .text import line_of
-from .index import step_of
 from .views import View, apart_in_rows, matrix, outside
 
 

@@ -124,15 +124,11 @@ class _Lowering:
         """Everything that is not in place first, as it may read what will be overwritten."""
         writing = self.kernel.family in OVERWRITING
         over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
-        if over and self.kernel.family == "product" and self._window_of_product():
+        if over and self.targets[0][1].role == "inout" and self._product(self.targets):
             return
         beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
-        if fresh and not (
-            self.kernel.family == "product"
-            and self.shaped
-            and product_kernel(self.pull, self.body, fresh)
-        ):
+        if fresh and not self._product(fresh):
             if running := scans(self.body):
                 self._running(running, fresh)
             elif self.kernel.family == "ordering":
@@ -142,11 +138,10 @@ class _Lowering:
         for value, buffer in over.items():
             self._overwrite(value, buffer)
 
-    def _window_of_product(self) -> bool:
-        """Where a product replaces a window of an operand, its tiles are written there."""
-        ((value, buffer),) = self.targets
-        alone = target_of(self.kernel, value) is not None and self.shaped
-        return alone and product_kernel(self.pull, self.body, [(value, buffer)])
+    def _product(self, targets: Sequence[Target]) -> bool:
+        """Write the loops of a product with all of these results, if it is one."""
+        product = self.kernel.family == "product" and self.shaped
+        return product and product_kernel(self.pull, self.body, targets)
 
     # -- element-wise kernels and reductions -----------------------------------------------
 

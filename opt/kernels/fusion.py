@@ -206,6 +206,8 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
         product = producer.family == "product" and isinstance(op, Update)
+        if product and op.x not in groups.keys(producer):
+            continue  # its operands would be kept until the update, whose turn may come late
         fits = len(producer.members) + len(group.members) <= most
         both = (*producer.members, *group.members)
         if (

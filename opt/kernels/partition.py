@@ -32,6 +32,7 @@ from dlvm.ops import (
     Unpatch,
     Update,
 )
+from dlvm.ops.arrays.windows import start_of_adjacent
 from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
@@ -56,11 +57,13 @@ class Through:
 class Partition:
     """The groups of one body, in the making.
 
-    ``home`` is who computes a value, ``through`` how one is read that nobody computes;
-    ``stored`` says which operands of which operations are read from memory all the same, and
-    who has written them there, ``written`` who has done so for everybody.
+    ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
+    is what programs take views of; ``stored`` says which operands of which operations are read
+    from memory all the same, and who has written them there, ``written`` who has done so for
+    everybody.
     """
 
+    viewed: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -105,7 +108,8 @@ class Partition:
             case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
                 repeatable = True
             case Reshape(x):
-                repeatable = not leaves or (x in self.through and longer(x) == longer(op))
+                view = isinstance(x, Slice) and x.x not in self.viewed
+                repeatable = not leaves or (view and longer(x) == longer(op))
             case Elementwise():
                 repeatable = not leaves and op.results == (op,)
             case _:
@@ -339,8 +343,9 @@ def longer(x: Value) -> list[Dim]:
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
     """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
 
-    Permutations, slices and broadcasts give each axis a stride or none. The leaf's last axis,
-    where neighbours are neighbours in memory, must be that of a row or of a column.
+    Permutations, slices and broadcasts give each axis a stride or none, as do reshapes that only
+    add or take away axes of size 1. The last axis of the leaf, where neighbours are neighbours in
+    memory, must be that of a row or of a column.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
@@ -354,6 +359,9 @@ def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
                 steps = _times(steps, axes, strides)
             case Broadcast(y, _, where):
                 source = [where.index(a) if a in where else None for a in range(x.type.rank)]
+            case Reshape(y) if longer(x) == longer(y):
+                long = iter(i for i, n in enumerate(y.type.shape) if n != 1)
+                source = [None if n == 1 else next(long) for n in x.type.shape]
             case _:
                 return False
         axes = [None if a is None else source[a] for a in axes]
@@ -367,9 +375,21 @@ def _times(steps: list[int], axes: list[int | None], strides: Sequence[int]) -> 
     return [s if a is None else s * strides[a] for s, a in pairs]
 
 
+def viewed(fn: Function) -> set[Value]:
+    """What is only used by windows of it that lie in one piece, which are views in any shape."""
+    found = set[Value]()
+    others = set(fn.results)
+    for op in fn.ops:
+        if isinstance(op, Slice) and start_of_adjacent(op) is not None:
+            found.add(op.x)
+        else:
+            others.update(op.operands)
+    return found - others
+
+
 def partition(fn: Function) -> Partition:
     """The groups of a body."""
-    found = Partition()
+    found = Partition(viewed=viewed(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:
