@@ -8,7 +8,7 @@ its memory is an error here, whatever was proven.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,7 @@ from .statements import (
     Body,
     Check,
     Define,
+    Fill,
     Inside,
     Let,
     Load,
@@ -68,6 +69,10 @@ def run_kernel(
     """Run a kernel on C-contiguous arrays, one for each buffer; it writes those that are out."""
     with np.errstate(all="ignore"):
         _Run(kernel, arrays, dict(symbols), status, counts).body(kernel.body)
+
+
+PIECE = 24
+"""Rows and columns of the pieces that fill an operand."""
 
 
 class _Run:
@@ -114,7 +119,7 @@ class _Run:
                 self.sort(s)
             case Check():
                 self.check(s)
-            case Barrier():
+            case Barrier() | Fill():
                 return
 
     # -- loops -----------------------------------------------------------------------------
@@ -151,7 +156,7 @@ class _Run:
 
     def product(self, s: Product) -> None:
         m, n, k = int(self.dim(s.m)), int(self.dim(s.n)), int(self.dim(s.k))
-        x, y = self.matrix(s.x, m, k), self.matrix(s.y, k, n)
+        x, y = self.operand(s, s.x, m, k), self.operand(s, s.y, k, n)
         total = np.zeros((m, n), s.tile.dtype.numpy)
         for i in range(k):
             total = multiply_add(x[:, i : i + 1], y[i : i + 1], total)
@@ -176,7 +181,32 @@ class _Run:
         memory.reshape(-1, s.width)[: part.shape[0], : part.shape[1]] = part
         self.memory[s.tile.name] = memory, lanes
         self.index.update(zip(s.spot, (row, col, *part.shape), strict=True))
-        self.body(s.body)
+        self.body(s.finish)
+
+    def operand(self, s: Product, x: Operand, rows: int, cols: int) -> Array:
+        """A matrix, from memory or computed."""
+        fill = s.fill(x)
+        if fill is None:
+            return self.matrix(x, rows, cols)
+        found = self.filled(fill, *((cols, rows) if x.transposed else (rows, cols)))
+        return found.T if x.transposed else found
+
+    def filled(self, s: Fill, far: int, near: int) -> Array:
+        """All of a matrix, in several pieces."""
+        whole = np.zeros((far, near), s.piece.dtype.numpy)
+        units, some = near // s.unit, max(1, PIECE // s.unit)
+        for row in range(0, far, PIECE):
+            for unit in range(0, units, some):
+                rows, here = min(PIECE, far - row), min(some, units - unit)
+                memory, _ = self.blank(replace(s.piece, size=rows * here * s.unit))
+                self.memory[s.piece.name] = memory, np.zeros((), np.int64)
+                spot = row, unit, rows, here, here * s.unit
+                self.index.update(zip(s.spot, spot, strict=True))
+                self.body(s.body)
+                whole[row : row + rows, unit * s.unit :][:, : here * s.unit] = memory.reshape(
+                    rows, -1
+                )
+        return whole
 
     # -- order -----------------------------------------------------------------------------
 
