@@ -19,6 +19,8 @@ from dlvm.ops import Permute, Reshape
 
 from .elements import Pull
 
+FEW = 12
+"""Elements of a unit that are written one by one, without vectors."""
 LONGEST = 256
 """Elements of a unit, at most."""
 
@@ -84,7 +86,11 @@ class _Matrix:
                     whole = nest.named("whole", floordiv(first + u, parts), product(outer) - 1)
                     part = nest.named("part", mod(first + u, parts), parts - 1)
                     across = self._digits(pull, whole, outer)
-                    with nest.loop("parallel", size, "c") as c:
+                    for c in range(size) if size <= FEW else ():
+                        index = (*batch, *down, *across, *split(part * size + c, inner))
+                        x = pull.element(self.value, At(index))
+                        nest.store(piece, r * step + u * size + c, x)
+                    with nest.loop("parallel", size if size > FEW else 0, "c") as c:
                         index = (*batch, *down, *across, *split(part * size + c, inner))
                         x = pull.element(self.value, At(index))
                         nest.store(piece, r * step + u * size + c, x)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
-from dlvm.gen.loops.statements import Buffer, Fill, Load, Local, Operand, Product
+from dlvm.gen.loops.statements import Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
-from dlvm.ir.dims import symbol
+from dlvm.ir.dims import symbol, symbols
 from dlvm.ops import Matmul, Reduction, Update
 from dlvm.ops.arrays.windows import in_whole
 
@@ -70,9 +70,12 @@ def _matrix(pull: Pull, x: Value, batch: Index) -> Operand | None:
     nest = pull.nest
     names = [nest.fresh(f"%{hint}") for hint in ("i", "j")]
     i, j = map(symbol, names)
-    with nest.scope(*names, closed=True):
+    with nest.scope(*names, closed=True) as inside:
         element = pull.element(x, At((*batch, i, j)))
+    read = {s.name for s in inside if isinstance(s, Bind)}
     if not (isinstance(element, Load) and isinstance(element.memory, Buffer)):
+        return None
+    if not read.isdisjoint(symbols(element.offset)):  # rows that are picked
         return None
     view = view_of(element.memory, element.offset, dict(zip(names, x.shape[-2:], strict=True)))
     if view is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from dlvm.gen.loops.status import OUT_OF_MEMORY
 from dlvm.gen.runtime.call_words import HALT
@@ -23,17 +24,36 @@ from .micro_kernel import NARROW, Vectors
 from .packing import copy_function
 
 SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
-WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
+FILLS = ("x.fill", "x.unit", "y.fill", "y.unit")
+WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context", *FILLS)
 """Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
 lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
-is null, and the environment that it is given; the context of the call."""
-POINTERS = ("x", "y", "out", "finish", "environment", "context")
+is null, and the environment that it is given; the context of the call; the functions that compute
+pieces of operands which are not in memory, in the same environment, and the elements of a unit."""
+POINTERS = ("x", "y", "out", "finish", "environment", "context", "x.fill", "y.fill")
+SOME = 8
+"""Rows of an operand that are computed at once, at least."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
 STACK_BYTES = 1 << 14
 """Bytes of copies and tiles that lie on the stack."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of an operand: its first row and column, and how many there are of both."""
+
+    side: str
+    spot: tuple[str, str]
+    sizes: tuple[str, str]
+    transposed: bool
+
+    @property
+    def both(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Where it is and how large."""
+        return self.spot, self.sizes
 
 
 class Panels:
@@ -82,7 +102,8 @@ class Panels:
         if not plan.converts:
             x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
             y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
-        return x, y
+        filled = plan.filled
+        return "true" if filled[0] else x, "true" if filled[1] else y
 
     def large(self, w: FunctionWriter, size: str, users: str) -> str:
         """Whether an operand is better copied: many use it, and the first cache is too small."""
@@ -138,11 +159,11 @@ class Panels:
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step")
+        self.words(w, "m", "n", "k", "x", "x.step", "environment", "context", *self.fills("x"))
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {plan.depth}, i64 {depth}")
+        step = w.value(f"select i1 {copied}, i64 {self.deep(w)}, i64 {depth}")
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         with w.loop("0", depth, step) as p:
@@ -162,7 +183,7 @@ class Panels:
     def panel(self) -> None:
         """One panel of k of one block of columns; x lies copied at ``strips``, if it is copied."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, *SIDES, "finish", "environment", "context")
+        self.words(w, *SIDES, "finish", "environment", "context", *self.fills("y"))
         v = plan.vectors(w)
         _, y_copied = self.copied(w)
         tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
@@ -177,11 +198,8 @@ class Panels:
         ask_in_kernel(self.text, w, work)
         source = self.start(w, v, "y", "%p", "%col", plan.y_transposed)
         with w.when(w.value(f"and i1 %new, {y_copied}")):
-            to = f"ptr %panel, i64 {plan.strip}, i64 {strip}"
-            sizes = "i64 %y.step, i64 %depth, i64 %cols"
-            width, turned = plan.strip, plan.y_transposed
-            copy = copy_function(self.text, plan.stored, plan.lanes, width, columns=turned)
-            w.do(f"call void @{copy}(ptr {source}, {sizes}, {to})")
+            piece = Piece("y", ("%p", "%col"), ("%depth", "%cols"), plan.y_transposed)
+            self.copy(w, piece, plan.strip, "%panel", str(plan.strip), strip)
         y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
         first = w.value("icmp eq i64 %p, 0")
         ends = w.value(f"icmp eq i64 {w.value('add i64 %p, %depth')}, %k")
@@ -204,7 +222,8 @@ class Panels:
     def copied_panels(self) -> None:
         """Rows as many as stay near, in them panels of k: each of x is copied once."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, "k", "x", "x.step", "out", "out.step", "context")
+        names = "k", "x", "x.step", "out", "out.step", "environment", "context"
+        self.words(w, *names, *self.fills("x"))
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
         blocks = self.ceiling(w, all_, str(plan.height))
@@ -212,15 +231,16 @@ class Panels:
         strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        size = self.x_size(w, down, self.least(w, depth, str(plan.depth)))
+        deep = self.deep(w)
+        size = self.x_size(w, down, self.least(w, depth, deep))
         across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
             self.room(w, [self.panel_size(w, across), size]) as (panel, room),
             w.loop("%rows.start", "%rows.end", down) as r,
-            w.loop("0", depth, plan.depth) as p,
+            w.loop("0", depth, deep) as p,
         ):
             rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
-            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), str(plan.depth))
+            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), deep)
             going = w.value(f"xor i1 {halted(self.text, w)}, true")
             with w.when(going):
                 self.copy_x(w, r.index, p.index, rows, left, room)
@@ -288,13 +308,85 @@ class Panels:
     def copy_x(self, w: FunctionWriter, top: str, p: str, rows: str, depth: str, to: str) -> None:
         """Copy some rows and steps of k of x."""
         plan = self.plan
-        x = self.start(w, plan.vectors(w), "x", top, p, plan.x_transposed)
         row = plan.x_row(w, depth)
         strip, near, far = plan.strip, row, str(plan.strip)
-        sizes = f"i64 {rows}, i64 {depth}"
         if plan.x_transposed:
             strip, near, far = NARROW, str(NARROW), w.value(f"mul i64 {row}, {NARROW}")
-            sizes = f"i64 {depth}, i64 {rows}"
-        copy = copy_function(self.text, plan.stored, plan.lanes, strip, columns=False)
-        sides = f"ptr {x}, i64 %x.step, {sizes}, ptr {to}"
-        w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")
+        piece = Piece("x", (top, p), (rows, depth), plan.x_transposed)
+        self.copy(w, piece, strip, to, near, far)
+
+    def fills(self, side: str) -> tuple[str, ...]:
+        """The words that are about what computes an operand, if something does."""
+        return (f"{side}.fill", f"{side}.unit") if self.plan.filled["xy".index(side)] else ()
+
+    def copy(
+        self, w: FunctionWriter, piece: Piece, strip: int, to: str, near: str, far: str
+    ) -> None:
+        """Copy a part of an operand into strips, from where it lies or as it is computed."""
+        plan = self.plan
+        turned = piece.side == "y" and piece.transposed
+        copy = copy_function(self.text, plan.stored, plan.lanes, strip, columns=turned)
+        rows, cols = piece.sizes[::-1] if piece.transposed and not turned else piece.sizes
+        if not self.fills(piece.side):
+            start = self.start(w, plan.vectors(w), piece.side, *piece.spot, piece.transposed)
+            sizes = f"i64 %{piece.side}.step, i64 {rows}, i64 {cols}"
+            w.do(f"call void @{copy}(ptr {start}, {sizes}, ptr {to}, i64 {near}, i64 {far})")
+            return
+        if piece.side == "x" and not piece.transposed and not plan.converts:
+            self.computed(w, piece, to, near)
+        else:
+            self.filled(w, piece, (rows, cols), strip, copy, (to, near, far))
+
+    def deep(self, w: FunctionWriter) -> str:
+        """Steps of k in a panel: whole units of what is computed."""
+        plan = self.plan
+        if not plan.filled[0] or plan.x_transposed:
+            return str(plan.depth)
+        units = w.value(f"udiv i64 {plan.depth}, %x.unit")
+        return w.value(f"mul i64 {units}, %x.unit")
+
+    def computed(self, w: FunctionWriter, piece: Piece, to: str, step: str) -> None:
+        """Compute rows of x where they are read: a panel holds whole units."""
+        (row, p), (rows, depth) = piece.spot, piece.sizes
+        first, units = (w.value(f"udiv i64 {n}, %x.unit") for n in (p, depth))
+        spot = f"i64 {row}, i64 {first}, i64 {rows}, i64 {units}, i64 {step}"
+        w.do(f"call void %x.fill(ptr {to}, {spot}, ptr %environment)")
+
+    def filled(
+        self,
+        w: FunctionWriter,
+        piece: Piece,
+        sizes: tuple[str, str],
+        strip: int,
+        copy: str,
+        place: tuple[str, str, str],
+    ) -> None:
+        """Copy a part of an operand as it is computed, some rows of it at a time."""
+        v, bytes_, (to, near, far) = self.plan.vectors(w), self.plan.stored.bytes, place
+        turned = piece.side == "y" and piece.transposed
+        (row, at), (count, across) = (x[::-1] if piece.transposed else x for x in piece.both)
+        unit = f"%{piece.side}.unit"
+        first = w.value(f"udiv i64 {at}, {unit}")
+        skipped = w.value(f"sub i64 {at}, {w.value(f'mul i64 {first}, {unit}')}")
+        units = self.ceiling(w, w.value(f"add i64 {skipped}, {across}"), unit)
+        step = w.value(f"mul i64 {units}, {unit}")
+        line = w.value(f"mul i64 {step}, {bytes_}")
+        some = str(strip)
+        if not turned:
+            whole = w.call("i64", "llvm.smax.i64", ("i64", line), ("i64", "1"))
+            fitting = w.value(f"udiv i64 {STACK_BYTES - LINE}, {whole}")
+            some = w.call("i64", "llvm.smax.i64", ("i64", fitting), ("i64", str(SOME)))
+        with (
+            self.room(w, [w.value(f"mul i64 {some}, {line}")]) as (room,),
+            w.loop("0", count, some) as i,
+        ):
+            here = self.least(w, w.value(f"sub i64 {count}, {i.index}"), some)
+            spot = f"i64 {w.value(f'add i64 {row}, {i.index}')}, i64 {first}, i64 {here}"
+            rest = f"i64 {units}, i64 {step}, ptr %environment"
+            w.do(f"call void %{piece.side}.fill(ptr {room}, {spot}, {rest})")
+            done = w.value(f"udiv i64 {i.index}, {strip}") if turned else i.index
+            target = v.at(to, w.value(f"mul i64 {done}, {far if turned else near}"))
+            rows, cols = (sizes[0], here) if turned else (here, sizes[1])
+            start = f"ptr {v.at(room, skipped, self.plan.stored)}, i64 {step}"
+            rest = f"i64 {rows}, i64 {cols}, ptr {target}, i64 {near}, i64 {far}"
+            w.do(f"call void @{copy}({start}, {rest})")

@@ -36,6 +36,7 @@ from dlvm.ops.arrays.windows import start_of_adjacent
 from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
+from .filling import computed, filling
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
@@ -58,12 +59,13 @@ class Partition:
     """The groups of one body, in the making.
 
     ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
-    is what programs take views of; ``stored`` says which operands of which operations are read
-    from memory all the same, and who has written them there, ``written`` who has done so for
-    everybody.
+    is what programs take views of, ``filled`` what products compute; ``stored`` says which operands
+    of which operations are read from memory all the same, and who has written them there,
+    ``written`` who has done so for everybody.
     """
 
     viewed: set[Value] = field(default_factory=set[Value])
+    filled: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -93,7 +95,7 @@ class Partition:
 
     def read_through(self, op: Op) -> Through | None:
         """How a movement, a number or a count is read, where it is not too much to repeat."""
-        if isinstance(op, Elementwise) and op.result_types[0].shape:
+        if isinstance(op, Elementwise) and op.result_types[0].shape and op not in self.filled:
             return None
         found = [self.through.get(x) for x in op.operands]
         leaves = tuple(
@@ -114,6 +116,7 @@ class Partition:
                 repeatable = not leaves and op.results == (op,)
             case _:
                 repeatable = False
+        repeatable = repeatable or op in self.filled
         return Through(leaves, size) if repeatable and size <= DEEPEST else None
 
     def leaves(self, value: Value) -> tuple[Value, ...]:
@@ -240,10 +243,13 @@ class Partition:
             self.last_acting = group
 
     def product(self, op: Matmul, place: int) -> None:
-        """A product starts a kernel; it reads through movements that leave a matrix a matrix."""
+        """A product starts a kernel; it reads through movements that leave a matrix a matrix.
+
+        What is only there for products is computed in them.
+        """
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            if x in self.through and strided(x, self.leaves(x)):
+            if x in self.through and (computed(x, self.filled) or strided(x, self.leaves(x))):
                 needs += self.homes(self.leaves(x))
             else:
                 needs += self.in_memory(op, i, place)
@@ -389,7 +395,7 @@ def viewed(fn: Function) -> set[Value]:
 
 def partition(fn: Function) -> Partition:
     """The groups of a body."""
-    found = Partition(viewed=viewed(fn))
+    found = Partition(viewed=viewed(fn), filled=filling(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:
