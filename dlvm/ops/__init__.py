@@ -1,12 +1,12 @@
 """Every operation, by family: one class each, with all its facts in one place.
 
-Every file of the three folders is imported, so a new operation may be a new file.
+Every file of the four folders is imported, so a new operation may be a new file.
 """
 
 import importlib
 import pkgutil
 
-from . import arrays, elements, flow
+from . import arrays, elements, factorisations, flow
 from .arrays.contraction import Matmul, transposed
 from .arrays.extremes import ArgMax, ArgMin, Max, Min
 from .arrays.factors import CumulativeProd, Prod
@@ -64,12 +64,17 @@ from .elements.transcendental import (
     Sqrt,
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
+from .factorisations.cholesky import Cholesky
+from .factorisations.lu import LU, Solve
+from .factorisations.qr import QR
+from .factorisations.triangular import TriangularSolve
 from .families import (
     Contraction,
     Control,
     Creation,
     Effect,
     Elementwise,
+    Factorisation,
     Movement,
     Ordering,
     Reduction,
@@ -90,11 +95,13 @@ from .literals import (
     scalar_value,
 )
 
-for _room in (elements, arrays, flow):
+for _room in (elements, arrays, factorisations, flow):
     for _found in pkgutil.iter_modules(_room.__path__):
         importlib.import_module(f"{_room.__name__}.{_found.name}")
 
 __all__ = [
+    "LU",
+    "QR",
     "Abs",
     "Acos",
     "Acosh",
@@ -115,6 +122,7 @@ __all__ = [
     "Cbrt",
     "Ceil",
     "Checkpoint",
+    "Cholesky",
     "Concat",
     "Cond",
     "Constant",
@@ -147,6 +155,7 @@ __all__ = [
     "Exp",
     "Exp2",
     "Expm1",
+    "Factorisation",
     "Floor",
     "FloorDiv",
     "Fmod",
@@ -217,6 +226,7 @@ __all__ = [
     "Sin",
     "Sinh",
     "Slice",
+    "Solve",
     "Sort",
     "Sqrt",
     "StopGradient",
@@ -226,6 +236,7 @@ __all__ = [
     "Tan",
     "Tanh",
     "Tap",
+    "TriangularSolve",
     "Trunc",
     "Unpatch",
     "Update",

@@ -310,7 +310,7 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
         for start in dict.fromkeys((*_starts(a, loop.var, step), *_starts(b, loop.var, step))):
             if _stays(a, loop.var, step, start) and _stays(b, loop.var, step, start):
                 return True
-    return _disjoint(a, b)
+    return _disjoint(a, b, loop.var)
 
 
 def _inner(a: Access, name: str) -> list[str]:
@@ -343,14 +343,18 @@ def _stays(a: Access, name: str, step: Dim, start: Dim) -> bool:
     return a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
 
 
-def _disjoint(a: Access, b: Access) -> bool:
-    """Whether all offsets of one lie below all of the other, whoever asks."""
-    renamed = {n: f"{n}'" for n in a.facts.highest}
+def _disjoint(a: Access, b: Access, name: str) -> bool:
+    """Whether all offsets of one lie below all of the other, in any two turns of a loop.
+
+    Both turns are of one run of the loop, so that loops around it stand at the same turn.
+    """
+    around = {n for n in a.facts.highest if n not in _inner(a, name)}
+    renamed = {n: f"{n}'" for n in a.facts.highest if n not in around}
     other = {n: symbol(m) for n, m in renamed.items()}
     facts = Facts(
         {
             **b.facts.highest,
-            **{renamed[n]: substitute(h, other) for n, h in a.facts.highest.items()},
+            **{renamed.get(n, n): substitute(h, other) for n, h in a.facts.highest.items()},
         },
         (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
     )

@@ -33,6 +33,7 @@ from dlvm.ir import Dim, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ops import (
     Exchange,
+    Factorisation,
     Kernel,
     Reduction,
     Running,
@@ -43,6 +44,7 @@ from dlvm.ops import (
 )
 
 from .elements import Pull
+from .factorisations import factorise
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_window
 from .products import product_kernel
@@ -130,6 +132,9 @@ class _Lowering:
                 self._running(running, fresh)
             elif self.kernel.family == "ordering":
                 self._ordering(dict(fresh))
+            elif self.kernel.family == "factorisation":
+                (op,) = (op for op in self.body.ops if isinstance(op, Factorisation))
+                factorise(self.pull, op, dict(fresh))
             else:
                 self._nests(fresh)
         for value, buffer in over.items():

@@ -46,6 +46,7 @@ from dlvm.ops import (
     Constant,
     Control,
     EmptyTape,
+    Factorisation,
     Kernel,
     Matmul,
     Ordering,
@@ -390,6 +391,8 @@ def family_of(op: Op) -> str:
             return "scatter"
         case Ordering():
             return "ordering"
+        case Factorisation():
+            return "factorisation"
         case Matmul() if op.dtype is F32:
             return "product"
         case _:

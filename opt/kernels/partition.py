@@ -29,10 +29,11 @@ from dlvm.ops import (
     SearchSorted,
     Slice,
     Structured,
+    TriangularSolve,
     Unpatch,
     Update,
 )
-from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
+from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
@@ -81,6 +82,8 @@ class Partition:
             self.product(op, place)
         elif isinstance(op, Ordering):
             self.row_by_row(op, place)
+        elif isinstance(op, Factorisation):
+            self.factorisation(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
         else:
@@ -264,6 +267,16 @@ class Partition:
             needs += self.in_memory(op, i, place) if searched else self.homes(self.leaves(x))
         group = self.new_group("ordering", needs, place)
         group.frame = op.result_types[0].shape
+        self.put(op, group, place)
+
+    def factorisation(self, op: Factorisation, place: int) -> None:
+        """A kernel of its own, which reads through movements all but a triangle it solves with."""
+        needs: list[Group] = []
+        for i, x in enumerate(op.operands):
+            often = isinstance(op, TriangularSolve) and i == 0
+            needs += self.in_memory(op, i, place) if often else self.homes(self.leaves(x))
+        group = self.new_group("factorisation", needs, place)
+        group.frame = op.operands[0].shape
         self.put(op, group, place)
 
     def join(self, op: Op, place: int) -> None:
