@@ -94,7 +94,7 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
 
 
 def _by_loops(total: Dim, body: Body) -> Dim:
-    """A count without the names that a body gives to indices; those of data are at their highest."""
+    """A count without the names that a body gives to indices; what data says is at its highest."""
     for s in reversed(body):
         match s:
             case Define(name, dim) | Bind(name, Size(dim)):

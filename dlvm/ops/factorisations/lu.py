@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
-from dlvm.ir import I64, Array, Dim, TensorType, Value, zeros
+from dlvm.ir import I64, Array, Dim, TensorType, Value, splat, zeros
 from dlvm.ir.dims import floordiv
 from dlvm.ops.arrays.contraction import Matmul, transposed
+from dlvm.ops.arrays.extremes import Max
 from dlvm.ops.arrays.indexing import Gather, ScatterAdd
+from dlvm.ops.arrays.movement import Diagonal
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import Factorisation
 
 from .triangles import lower, upper
@@ -65,7 +70,8 @@ class Solve(Factorisation):
     """``X`` with ``A X = B``, or ``A' X = B`` if ``transposed``, by the LU factors of ``A``.
 
     ``packed`` and ``order`` are those of ``LU(a)`` and only say how: the derivative is that of
-    ``inv(A) B`` with respect to ``a`` and ``b``, and needs no derivative of the factors.
+    ``inv(A) B`` with respect to ``a`` and ``b``, and needs no derivative of the factors. Where
+    ``U`` has a zero on its diagonal, ``A`` is singular and all of its ``X`` is NaN.
     """
 
     name = "solve"
@@ -91,6 +97,10 @@ class Solve(Factorisation):
 
     def reference(self, *operands: Array) -> Any:
         _, packed, order, b = operands
+        singular = (np.diagonal(packed, axis1=-2, axis2=-1) == 0).any(-1)[..., None, None]
+        return np.where(singular, np.asarray(np.nan, b.dtype), self._substituted(packed, order, b))
+
+    def _substituted(self, packed: Array, order: Array, b: Array) -> Array:
         rows = np.clip(order, 0, max(b.shape[-2] - 1, 0))[..., None]
         if not self.transposed:
             x = substituted(packed, np.take_along_axis(b, rows, -2), True, False, True)
@@ -110,6 +120,12 @@ class Solve(Factorisation):
 
     def lowering(self) -> Value:
         """Two triangular solves, before or after which rows are put in order."""
+        zero = Equal(Diagonal(self.packed), zeros(self.order.type.with_dtype(self.b.dtype)))
+        batch = tuple(range(self.type.rank - 2))
+        singular = Broadcast(Max(zero, (len(batch),)), self.type.shape, batch)
+        return Select(singular, splat(math.nan, self.type), self._substitutions())
+
+    def _substitutions(self) -> Value:
         p = self.packed
         if self.transposed:
             x = TriangularSolve(p, self.b, False, True)
