@@ -5,7 +5,7 @@ They rest on the LU factorisation with row exchanges. What is singular gives NaN
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import (
@@ -133,9 +133,15 @@ def solve_triangular(
 
 
 @exported("linalg.cho_solve")
-def cho_solve(factor: tuple[Any, bool], b: Any) -> Any:
+def cho_solve(factor: Any, b: Any) -> Any:
     """``x`` with ``a @ x = b``, for the result of ``cho_factor(a)``."""
-    c, lower = factor
+    if not isinstance(factor, tuple | list) or len(pair := cast("tuple[Any, ...]", factor)) != 2:
+        raise ArgumentError(
+            "cho_solve: expected the pair that cho_factor gives as the first argument",
+            origin=user_origin(),
+            remedy="give the matrix and whether it is the lower one, as a tuple of two",
+        )
+    c, lower = pair
     if isinstance(lower, Tensor):
         raise ArgumentError(
             "cho_solve: expected to know while tracing which triangle holds the factor",

@@ -80,10 +80,8 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul):
             self.product(op, place)
-        elif isinstance(op, Ordering):
+        elif isinstance(op, Ordering | Factorisation):
             self.row_by_row(op, place)
-        elif isinstance(op, Factorisation):
-            self.factorisation(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
         else:
@@ -259,24 +257,17 @@ class Partition:
         group.frame = op.x.shape
         self.put(op, group, place)
 
-    def row_by_row(self, op: Ordering, place: int) -> None:
-        """A kernel of its own, which reads through movements all but rows that are searched."""
+    def row_by_row(self, op: Ordering | Factorisation, place: int) -> None:
+        """A kernel of its own, which reads through movements all that it reads only once."""
         needs: list[Group] = []
+        again = isinstance(op, SearchSorted | TriangularSolve)
         for i, x in enumerate(op.operands):
-            searched = isinstance(op, SearchSorted) and i == 0
-            needs += self.in_memory(op, i, place) if searched else self.homes(self.leaves(x))
-        group = self.new_group("ordering", needs, place)
+            needs += (
+                self.in_memory(op, i, place) if again and i == 0 else self.homes(self.leaves(x))
+            )
+        family = "ordering" if isinstance(op, Ordering) else "factorisation"
+        group = self.new_group(family, needs, place)
         group.frame = op.result_types[0].shape
-        self.put(op, group, place)
-
-    def factorisation(self, op: Factorisation, place: int) -> None:
-        """A kernel of its own, which reads through movements all but a triangle it solves with."""
-        needs: list[Group] = []
-        for i, x in enumerate(op.operands):
-            often = isinstance(op, TriangularSolve) and i == 0
-            needs += self.in_memory(op, i, place) if often else self.homes(self.leaves(x))
-        group = self.new_group("factorisation", needs, place)
-        group.frame = op.operands[0].shape
         self.put(op, group, place)
 
     def join(self, op: Op, place: int) -> None:

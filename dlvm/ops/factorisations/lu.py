@@ -42,7 +42,7 @@ class LU(Factorisation):
         shape = operands[0].shape
         n = shape[-1]
         x = np.array(operands[0]).reshape(-1, n, n) if n else operands[0].reshape(0, 0, 0)
-        order = np.tile(np.arange(n), (len(x), 1))
+        order: Array = np.zeros((len(x), n), np.int64) + np.arange(n, dtype=np.int64)
         each = np.arange(len(x))
         for k in range(n):
             _exchange(x, order, each, k, k + _largest(x[:, k:, k]))

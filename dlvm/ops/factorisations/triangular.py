@@ -41,7 +41,8 @@ class TriangularSolve(Factorisation):
         return b
 
     def reference(self, *operands: Array) -> Any:
-        return substituted(*operands, self.lower, self.transposed, self.unit)
+        t, b = operands
+        return substituted(t, b, self.lower, self.transposed, self.unit)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         db = self.rebuild((self.t, dy[0]), transposed=not self.transposed).results[0]

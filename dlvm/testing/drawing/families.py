@@ -401,7 +401,8 @@ def _triangular(d: Draft, cls: type[TriangularSolve]) -> Op:
 @places(Solve)
 def _solve(d: Draft, cls: type[Solve]) -> Op:
     a = dominant(_square(d))
-    return cls(a, *LU(a).results, _right_sides(d, a), d.flag())
+    packed, order = LU(a).results
+    return cls(a, packed, order, _right_sides(d, a), d.flag())
 
 
 @places(Factorisation)
