@@ -22,10 +22,13 @@ from .reflections import qr
 from .workspace import Matrix, Work
 
 
-def factorise(pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer]) -> None:
-    """The loops of one factorisation or triangular solve."""
+def factorise(pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer], shaped: bool) -> None:
+    """The loops of one factorisation or triangular solve.
+
+    Unless they are ``shaped``, only matrices are independent: a lane of a GPU takes one of them.
+    """
     batch = op.operands[0].shape[:-2]
-    work = Work(pull, op, targets)
+    work = Work(pull, op, targets, "parallel" if shaped else "serial")
     with pull.nest.loops(batch, range(len(batch)), "parallel") as line:
         match op:
             case Cholesky():
@@ -56,11 +59,11 @@ def _cholesky(work: Work, op: Cholesky, line: Index) -> None:
         nest.store(positive, 0, words.binary("and", nest.load(positive, 0), ok))
         root = words.unary("sqrt", pivot)
         x.store(k, k, root)
-        with nest.loop("parallel", n - 1 - k) as j:
+        with nest.loop(work.kind, n - 1 - k) as j:
             x.store(k, k + 1 + j, words.binary("div", x.load(k, k + 1 + j), root))
-        with nest.loop("parallel", n - 1 - k) as i:
+        with nest.loop(work.kind, n - 1 - k) as i:
             row, factor = k + 1 + i, x.load(k, k + 1 + i)
-            with nest.loop("parallel", n - row) as j:
+            with nest.loop(work.kind, n - row) as j:
                 new = work.minus(x.load(row, row + j), factor, x.load(k, row + j))
                 x.store(row, row + j, new)
     whole, nan = nest.load(positive, 0), work.number(float("nan"))
@@ -88,11 +91,11 @@ def _substitute(work: Work, op: TriangularSolve, line: Index) -> None:
     with nest.loop("serial", n, "k") as turn:
         k = turn if forward else n - 1 - turn
         if not op.unit:
-            with nest.loop("parallel", columns) as j:
+            with nest.loop(work.kind, columns) as j:
                 x.store(k, j, words.binary("div", x.load(k, j), factor(k, k)))
-        with nest.loop("parallel", n - 1 - turn) as i:
+        with nest.loop(work.kind, n - 1 - turn) as i:
             row = k + 1 + i if forward else i
-            with nest.loop("parallel", columns) as j:
+            with nest.loop(work.kind, columns) as j:
                 x.store(row, j, work.minus(x.load(row, j), factor(row, k), x.load(k, j)))
     work.each(n, columns, lambda i, j: work.result(op, (*line, i, j), x.load(i, j)))
 
@@ -144,10 +147,10 @@ def _eliminate(work: Work, x: Matrix, k: Dim, n: Dim) -> None:
     nest, words = work.nest, work.words
     pivot = x.load(k, k)
     none = words.binary("eq", pivot, work.number(0))
-    with nest.loop("parallel", n - 1 - k) as i:
+    with nest.loop(work.kind, n - 1 - k) as i:
         row, old = k + 1 + i, x.load(k + 1 + i, k)
         factor = words.select(none, old, words.binary("div", old, pivot))
         x.store(row, k, factor)
-        with nest.loop("parallel", n - 1 - k) as j:
+        with nest.loop(work.kind, n - 1 - k) as j:
             column = k + 1 + j
             x.store(row, column, work.minus(x.load(row, column), factor, x.load(k, column)))

@@ -134,7 +134,7 @@ class _Lowering:
                 self._ordering(dict(fresh))
             elif self.kernel.family == "factorisation":
                 (op,) = (op for op in self.body.ops if isinstance(op, Factorisation))
-                factorise(self.pull, op, dict(fresh))
+                factorise(self.pull, op, dict(fresh), self.shaped)
             else:
                 self._nests(fresh)
         for value, buffer in over.items():

@@ -80,7 +80,7 @@ def _reflector(work: Work, x: Matrix, at: tuple[Dim, Dim], m: Dim) -> Scalar:
     end = words.select(none, first, turned)
     x.store(k, c, end)
     apart = words.binary("sub", first, end)
-    with nest.loop("parallel", rows) as i:
+    with nest.loop(work.kind, rows) as i:
         part = words.binary("div", x.load(k + 1 + i, c), apart)
         x.store(k + 1 + i, c, words.select(none, work.number(0), part))
     scale = words.binary("div", words.binary("sub", end, first), end)
@@ -99,19 +99,19 @@ def _reflect(
 ) -> None:
     """``X - t v (v' X)`` of some columns of X, for the reflector below an element of a matrix."""
     nest, words, (v, k, c) = work.nest, work.words, reflector
-    with nest.loop("parallel", columns) as j:
+    with nest.loop(work.kind, columns) as j:
         total.store(0, j, x.load(k, start + j))
     with nest.loop("serial", m - 1 - k) as i:
         factor = v.load(k + 1 + i, c)
-        with nest.loop("parallel", columns) as j:
+        with nest.loop(work.kind, columns) as j:
             part = words.binary("mul", factor, x.load(k + 1 + i, start + j))
             total.store(0, j, words.binary("add", total.load(0, j), part))
-    with nest.loop("parallel", columns) as j:
+    with nest.loop(work.kind, columns) as j:
         scaled = words.binary("mul", total.load(0, j), scale)
         total.store(0, j, scaled)
         x.store(k, start + j, words.binary("sub", x.load(k, start + j), scaled))
     with nest.loop("serial", m - 1 - k) as i:
         factor = v.load(k + 1 + i, c)
-        with nest.loop("parallel", columns) as j:
+        with nest.loop(work.kind, columns) as j:
             row = k + 1 + i
             x.store(row, start + j, work.minus(x.load(row, start + j), factor, total.load(0, j)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlvm.gen.loops.builder import At, Nest
 from dlvm.gen.loops.index import Index, flatten
-from dlvm.gen.loops.statements import Buffer, Scalar
+from dlvm.gen.loops.statements import Buffer, Kind, Scalar
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import product
 from dlvm.ops import Factorisation
@@ -40,7 +40,10 @@ class Matrix:
 class Work:
     """What the loops of one factorisation are made with: operands, results and scratch memory."""
 
-    def __init__(self, pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer]) -> None:
+    def __init__(
+        self, pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer], kind: Kind
+    ) -> None:
+        self.kind: Kind = kind
         self.pull, self.nest, self.words, self.targets = pull, pull.nest, pull.words, targets
         self.dtype = op.result_types[0].dtype.compute
         self._rooms: dict[str, Buffer] = {}
@@ -64,7 +67,7 @@ class Work:
 
     def each(self, rows: Dim, columns: Dim, do: Callable[[Dim, Dim], None]) -> None:
         """Something independent for each element of a matrix."""
-        with self.nest.loop("parallel", rows) as i, self.nest.loop("parallel", columns) as j:
+        with self.nest.loop(self.kind, rows) as i, self.nest.loop(self.kind, columns) as j:
             do(i, j)
 
     def number(self, x: float) -> Scalar:
