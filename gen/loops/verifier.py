@@ -63,6 +63,7 @@ def verify(kernel: LoopKernel) -> None:
 class Access:
     """A load or store in a loop whose turns are independent, since the last barrier."""
 
+    statement: Statement
     memory: Memory
     offset: Dim
     plain: Dim
@@ -260,10 +261,12 @@ class _Verifier:
 
     def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
-        new = Access(memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
+        new = Access(s, memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:
             if self._private(new.memory, loop, place):
                 continue
+            if any(a.statement is s and (a.memory, a.offset) == (memory, offset) for a in accesses):
+                continue  # of a serial loop's second walk: it stands against all others already
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
                 if both and old.offset != new.offset and not _apart(old, new, loop):
