@@ -29,14 +29,17 @@ from dlvm.gen.loops.statements import (
     dims,
     statements,
 )
-from dlvm.ir import Dim, Param, Value
+from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ops import (
     Exchange,
     Factorisation,
     Kernel,
+    Matmul,
+    Ordering,
     Reduction,
     Running,
+    Scatter,
     SearchSorted,
     Sort,
     Update,
@@ -72,6 +75,21 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def family_of(op: Op) -> str:
+    """The family of a kernel that holds one operation."""
+    match op:
+        case Scatter() | Update():
+            return "scatter"
+        case Ordering():
+            return "ordering"
+        case Factorisation():
+            return "factorisation"
+        case Matmul() if op.dtype is F32:
+            return "product"
+        case _:
+            return "loops"
 
 
 def target_of(kernel: Kernel, result: Value) -> Param | None:
