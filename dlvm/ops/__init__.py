@@ -13,6 +13,7 @@ from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
+from .arrays.overwriting import overwriter, reads_in_place
 from .arrays.patches import Patches, Unpatch
 from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
@@ -22,7 +23,7 @@ from .arrays.running import (
     CumulativeSum,
     LinearRecurrence,
 )
-from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.assumptions import Assume
@@ -245,6 +246,7 @@ __all__ = [
     "is_splat",
     "never_negative_zero",
     "overwriter",
+    "reads_in_place",
     "scalar_region",
     "scalar_value",
     "spread",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Function, Op, Value
+from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
@@ -33,6 +33,7 @@ from dlvm.ops import (
     Unpatch,
     Update,
 )
+from dlvm.ops.arrays.windows import start_of_adjacent
 from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
@@ -57,11 +58,13 @@ class Through:
 class Partition:
     """The groups of one body, in the making.
 
-    ``home`` is who computes a value, ``through`` how one is read that nobody computes;
-    ``stored`` says which operands of which operations are read from memory all the same, and
-    who has written them there, ``written`` who has done so for everybody.
+    ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
+    is what programs take views of; ``stored`` says which operands of which operations are read
+    from memory all the same, and who has written them there, ``written`` who has done so for
+    everybody.
     """
 
+    viewed: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -105,8 +108,9 @@ class Partition:
                 repeatable = op.value.size == 1
             case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
                 repeatable = True
-            case Reshape():
-                repeatable = not leaves
+            case Reshape(x):
+                view = isinstance(x, Slice) and x.x not in self.viewed
+                repeatable = not leaves or (view and longer(x) == longer(op))
             case Elementwise():
                 repeatable = not leaves and op.results == (op,)
             case _:
@@ -131,7 +135,12 @@ class Partition:
         return Operand(value, self.homes(found.leaves), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
-        """Whether a value is a broadcast of something in memory, or one number throughout."""
+        """Whether a value is a broadcast or window of something in memory, or one number.
+
+        The elements of a row of it lie beside one another.
+        """
+        if isinstance(value, Slice):
+            return value.x not in self.through and value.steps[-1:] == (1,)
         if not isinstance(value, Broadcast):
             return False
         source = self.through.get(value.x)
@@ -330,11 +339,17 @@ def _far(op: Op) -> bool:
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
 
 
+def longer(x: Value) -> list[Dim]:
+    """The sizes of a tensor but for those that are 1."""
+    return [n for n in x.type.shape if n != 1]
+
+
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
     """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
 
-    Permutations, slices and broadcasts give each axis a stride or none. The leaf's last axis,
-    where neighbours are neighbours in memory, must be that of a row or of a column.
+    Permutations, slices and broadcasts give each axis a stride or none, as do reshapes that only
+    add or take away axes of size 1. The last axis of the leaf, where neighbours are neighbours in
+    memory, must be that of a row or of a column.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
@@ -348,6 +363,9 @@ def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
                 steps = _times(steps, axes, strides)
             case Broadcast(y, _, where):
                 source = [where.index(a) if a in where else None for a in range(x.type.rank)]
+            case Reshape(y) if longer(x) == longer(y):
+                long = iter(i for i, n in enumerate(y.type.shape) if n != 1)
+                source = [None if n == 1 else next(long) for n in x.type.shape]
             case _:
                 return False
         axes = [None if a is None else source[a] for a in axes]
@@ -361,9 +379,21 @@ def _times(steps: list[int], axes: list[int | None], strides: Sequence[int]) -> 
     return [s if a is None else s * strides[a] for s, a in pairs]
 
 
+def viewed(fn: Function) -> set[Value]:
+    """What is only used by windows of it that lie in one piece, which are views in any shape."""
+    found = set[Value]()
+    others = set(fn.results)
+    for op in fn.ops:
+        if isinstance(op, Slice) and start_of_adjacent(op) is not None:
+            found.add(op.x)
+        else:
+            others.update(op.operands)
+    return found - others
+
+
 def partition(fn: Function) -> Partition:
     """The groups of a body."""
-    found = Partition()
+    found = Partition(viewed=viewed(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:
