@@ -281,10 +281,8 @@ class _Verifier:
         """No other turn of a loop with independent turns touches what this one writes."""
         new = Access(s, memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:
-            if self._private(new.memory, loop, place):
+            if self._private(new.memory, loop, place) or _compared(new, accesses):
                 continue
-            if any(a.statement is s and (a.memory, a.offset) == (memory, offset) for a in accesses):
-                continue  # of a serial loop's second walk: it stands against all others already
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
                 if both and old.offset != new.offset and not _apart(old, new, loop):
@@ -304,6 +302,12 @@ class _Verifier:
         facts = place.facts_under(s.where)
         if not distinct(s.offset, [v.var for v in loops], facts, place.defines):
             raise self.fail(s, "two turns may write one element")
+
+
+def _compared(new: Access, accesses: Sequence[Access]) -> bool:
+    """Whether it was compared with all of these, in a serial loop's first walk."""
+    same = (a for a in accesses if a.statement is new.statement and a.memory is new.memory)
+    return any(a.offset == new.offset for a in same)
 
 
 def can_be_shared(loop: Loop) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import Index
 from dlvm.gen.loops.statements import Buffer, Scalar
-from dlvm.ir import BOOL, I64, Dim, Value
+from dlvm.ir import BOOL, I64, Dim, Function, Value
 from dlvm.ops import LU, QR, Cholesky, Factorisation, TriangularSolve
 
 from .elements import Pull
@@ -22,11 +22,12 @@ from .reflections import qr
 from .workspace import Matrix, Work
 
 
-def factorise(pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer], shaped: bool) -> None:
-    """The loops of one factorisation or triangular solve.
+def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer], shaped: bool) -> None:
+    """The loops of the one factorisation or triangular solve of a body.
 
     Unless they are ``shaped``, only matrices are independent: a lane of a GPU takes one of them.
     """
+    (op,) = (op for op in body.ops if isinstance(op, Factorisation))
     batch = op.operands[0].shape[:-2]
     work = Work(pull, op, targets, "parallel" if shaped else "serial")
     with pull.nest.loops(batch, range(len(batch)), "parallel") as line:

@@ -154,8 +154,7 @@ class _Lowering:
             elif self.kernel.family == "ordering":
                 self._ordering(dict(fresh))
             elif self.kernel.family == "factorisation":
-                (op,) = (op for op in self.body.ops if isinstance(op, Factorisation))
-                factorise(self.pull, op, dict(fresh), self.shaped)
+                factorise(self.pull, self.body, dict(fresh), self.shaped)
             else:
                 self._nests(fresh)
         for value, buffer in over.items():

@@ -269,13 +269,9 @@ class Partition:
     def row_by_row(self, op: Ordering | Factorisation, place: int) -> None:
         """A kernel of its own, which reads through movements all that it reads only once."""
         needs: list[Group] = []
-        again = isinstance(op, SearchSorted | TriangularSolve)
         for i, x in enumerate(op.operands):
-            needs += (
-                self.in_memory(op, i, place) if again and i == 0 else self.homes(self.leaves(x))
-            )
-        family = "ordering" if isinstance(op, Ordering) else "factorisation"
-        group = self.new_group(family, needs, place)
+            needs += self.in_memory(op, i, place) if _again(op, i) else self.homes(self.leaves(x))
+        group = self.new_group(_rows_of(op), needs, place)
         group.frame = op.result_types[0].shape
         self.put(op, group, place)
 
@@ -332,6 +328,16 @@ class Partition:
 
 def _preference(group: Group) -> tuple[bool, int]:
     return (group.family != "product", -len(group.members))
+
+
+def _again(op: Op, i: int) -> bool:
+    """Whether an operand is read many times: rows that are searched, a triangle to solve with."""
+    return isinstance(op, SearchSorted | TriangularSolve) and i == 0
+
+
+def _rows_of(op: Ordering | Factorisation) -> str:
+    """The family of a kernel that takes rows or matrices one by one."""
+    return "ordering" if isinstance(op, Ordering) else "factorisation"
 
 
 def _far(op: Op) -> bool:
