@@ -1,5 +1,24 @@
-"""ONNX: models of other frameworks as staged functions."""
+"""ONNX: models of other frameworks as compiled functions that can be trained.
+
+``load`` reads a model, ``operation`` adds an operation to the table of those that it may use.
+"""
 
 from __future__ import annotations
 
-from .wire import Malformed as Malformed
+from dlvm.dsl.trace.suggestions import reader
+
+from .model import Model, Results, Value, load
+from .table import Call, Unsupported, operation
+from .wire import Malformed
+
+__all__ = [
+    "Call",
+    "Malformed",
+    "Model",
+    "Results",
+    "Unsupported",
+    "Value",
+    "load",
+    "operation",
+]
+__getattr__ = reader("dlvm.onnx", __all__)

@@ -1,0 +1,370 @@
+"""``load``: a model of ONNX as a compiled function, and as a plain one that can be trained.
+
+A model is read and checked as a whole when it is loaded: operations and element types that dlvm
+does not have are refused before anything runs. A call compiles a program for the values of its
+static inputs; sizes that the file names, such as ``batch``, stay open.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import ArgumentError, CallError, DTypeError, ShapeError, did_you_mean
+from dlvm.dsl.call.staging import function
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.specs import Spec, spec
+from dlvm.ir import dtype_of as ours
+
+from . import operations as operations
+from .graphs import Place, Run, concrete, results
+from .messages import Function, Graph, Node, ValueInfo
+from .messages import Model as Message
+from .needs import bodies, needed
+from .table import STANDARD, TABLE, Key, Unsupported, key_of, key_of_node, unknown
+from .tensors import array, dtype_of
+from .wire import Malformed, read_model
+
+Array = np.ndarray[Any, Any]
+NEWEST = 28
+"""The newest version of ONNX's own operations that the table knows."""
+Dim = int | str
+SHOWN = 12
+"""Weights that the text of a model lists."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or an output: its name, its element type and its sizes, of which text is open.
+
+    ``shape`` is None where the file does not state it. A ``static`` input is part of the program,
+    which is made again for another value.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[Dim, ...] | None
+    static: bool = False
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else f"[{','.join(map(str, self.shape))}]"
+        kind = "" if self.dtype is None else str(ours(self.dtype))
+        return f"{kind}{sizes if sizes != '[]' else ''}" + (" static" if self.static else "")
+
+
+class Results(tuple[Any, ...]):
+    """The results of a model: a tuple whose elements are also found by name."""
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Sequence[Any]) -> Results:
+        """The results with their names."""
+        found = cls(values)
+        found.names = tuple(names)
+        return found
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            if at not in self.names:
+                near = did_you_mean(at, self.names)
+                raise ArgumentError(
+                    f"onnx: the model has no output {at!r}{near}",
+                    origin=user_origin(),
+                    remedy=f"take one of {', '.join(map(repr, self.names))}",
+                )
+            at = self.names.index(at)
+        return super().__getitem__(at)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.names, self, strict=True)
+        return f"Results({', '.join(f'{name!r}: {x!r}' for name, x in pairs)})"
+
+
+@facing_users
+def load(
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
+    folder: str | os.PathLike[str] | None = None,
+) -> Model:
+    """The model of ONNX in a file or in bytes: called, it runs; ``function`` can be trained.
+
+    ``sizes={"batch": 8}`` fixes open sizes. ``training`` makes batch normalisation use the
+    statistics of the batch and dropout drop, for which ``m.function`` takes a ``key=``. ``folder``
+    is where weights in other files lie, by default the folder of the file.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        data: Any = model
+        place = None
+    else:
+        path = Path(os.fsdecode(model))
+        data, place = _mapped(path), path.parent
+    place = place if folder is None else Path(os.fsdecode(folder))
+    return Model(read_model(data), sizes or {}, training, place)
+
+
+def _mapped(path: Path) -> Any:
+    """The bytes of a file, mapped into memory; what is written to them stays here."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+class Model:
+    """A model of ONNX: ``m(x)`` or ``m(name=x)`` runs it, compiled, and gives a tuple with names.
+
+    ``weights`` are its parameters by name. ``function(weights, *inputs)`` is the model as a plain
+    function of both, to be staged and differentiated with respect to them.
+    """
+
+    def __init__(
+        self, message: Message, sizes: Mapping[str, int], training: bool, folder: Path | None
+    ) -> None:
+        if message.graph is None:
+            raise Malformed("onnx: expected a model with a graph, found none")
+        self._graph: Graph = message.graph
+        self._functions: dict[Key, Function] = {
+            key_of(f"{f.domain or ''}::{f.name}"): f for f in message.functions
+        }
+        self._versions = _versions(message)
+        self._folder, self._training = folder, training
+        _check(self._graph, self._functions)
+        arrays = {t.name or "": array(t, folder) for t in self._graph.initializer}
+        must = needed(self._graph, self._functions)
+        self.weights: dict[str, Array] = {
+            name: x for name, x in arrays.items() if name not in must and _is_float(x)
+        }
+        self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
+        symbols = _Symbols(sizes)
+        given = [x for x in self._graph.input if x.name not in arrays]
+        self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
+        self.outputs = tuple(symbols.value(x, False) for x in self._graph.output)
+        self._programs: dict[Any, Any] = {}
+        self._name = self._graph.name or "model"
+
+    @facing_users
+    def __call__(self, *inputs: Any, **named: Any) -> Results:
+        """The outputs for inputs by position or by name: a tuple with names."""
+        given = self._bound(inputs, named)
+        static = {v.name: given.pop(v.name) for v in self.inputs if v.static and v.name in given}
+        program = self._program(static, given)
+        found = program(self.weights, given)
+        return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
+
+    @facing_users
+    def function(
+        self, weights: Mapping[str, Any], *inputs: Any, key: Any = None, **named: Any
+    ) -> tuple[Any, ...]:
+        """The outputs for weights and inputs, as a plain function: stage it, differentiate it.
+
+        ``weights`` is a dict such as ``m.weights``. ``key`` is a key of ``dlvm.random`` for
+        dropout and random operations.
+        """
+        return self._run(weights, self._named(inputs, named), key)
+
+    def _run(
+        self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
+    ) -> tuple[Any, ...]:
+        run = Run(self._functions, self._versions, self._folder, self._training, key)
+        run.arrays = {id(t): None for t in self._graph.initializer}
+        missing = sorted(self.weights.keys() - weights.keys() - given.keys())
+        if missing:
+            raise ArgumentError(
+                f"onnx: expected weights by the names of m.weights, found none for {missing[0]!r}",
+                origin=user_origin(),
+                remedy="give m.weights, or a dict with the same names",
+            )
+        values = {**self._constants, **weights, **given}
+        inner = Graph(node=self._graph.node, output=self._graph.output, name=self._graph.name)
+        found = results(Place(run, self._versions, {}), inner, values, ())
+        return tuple(map(concrete, found))
+
+    # -- arguments -----------------------------------------------------------------------------
+
+    def _named(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name; those that stand for a weight or constant may be left out."""
+        names = [v.name for v in self.inputs]
+        others = {*self.weights, *self._constants}
+        given = {**dict(zip(names, inputs, strict=False)), **named}
+        wrong = [n for n in named if n not in names and n not in others]
+        if len(inputs) > len(names) or wrong or len(given) != len(inputs) + len(named):
+            said = (
+                f"no input {wrong[0]!r}{did_you_mean(wrong[0], names)}"
+                if wrong
+                else (
+                    f"the inputs {', '.join(names)}, each once, found {len(inputs)} by position and "
+                    f"{', '.join(named) or 'none'} by name"
+                )
+            )
+            raise self._misfit(f"has {said}")
+        missing = [n for n in names if n not in given]
+        if missing:
+            raise self._misfit(f"needs the input {missing[0]!r}, which is not given")
+        return given
+
+    def _misfit(self, said: str) -> CallError:
+        inputs = ", ".join(f"{v.name!r}: {v}" for v in self.inputs)
+        return CallError(
+            f"onnx: the model {said}",
+            origin=user_origin(),
+            remedy=f"give all inputs by position, or by name with **{{name: x}}: {inputs}",
+        )
+
+    def _bound(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+        """The inputs of a call as arrays of their types."""
+        types = {v.name: v for v in self.inputs}
+        return {
+            name: _typed(name, types[name], x) if name in types else np.asarray(x)
+            for name, x in self._named(inputs, named).items()
+        }
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
+        """The program for the values of static inputs and the types of the others."""
+        types = {v.name: v for v in self.inputs}
+        specs = {name: _spec(types.get(name), x) for name, x in given.items()}
+        fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
+        key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
+        if key not in self._programs:
+            kinds = {n: spec(f"{ours(w.dtype)}{list(w.shape)}") for n, w in self.weights.items()}
+            self._programs[key] = self._staged(dict(static)).compile(kinds, specs)
+        return self._programs[key]
+
+    def _staged(self, static: Mapping[str, Array]) -> Any:
+        def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
+            return self._run(weights, {**static, **inputs})
+
+        model.__name__ = re.sub(r"\W", "_", self._name) or "model"
+        return function(model)
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"ONNX model {self._name!r}, opset {self._versions.get('', 1)}"
+        width = max([len(n) for n in (*self.weights, *(v.name for v in self.inputs))], default=0)
+        for word, rows in (("input", self.inputs), ("output", self.outputs)):
+            yield from (f"  {word:6}  {v.name:{width}}  {v}" for v in rows)
+        for name, w in list(self.weights.items())[:SHOWN]:
+            yield f"  weight  {name:{width}}  {ours(w.dtype)}{list(w.shape)}"
+        total = sum(w.size for w in self.weights.values())
+        more = len(self.weights) - SHOWN
+        yield f"  {f'{more} more weights, ' if more > 0 else ''}{total:,} parameters in all"
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind not in "biu"
+
+
+def _versions(message: Message) -> dict[str, int]:
+    """The version of each domain that a model was written for."""
+    found = {}
+    for o in message.opset_import:
+        domain = "" if (o.domain or "") in STANDARD else o.domain or ""
+        found[domain] = o.version or 1
+    if found.get("", 1) > NEWEST:
+        raise Unsupported(
+            f"onnx: the model was written for version {found['']} of the operations, and dlvm knows "
+            f"those up to {NEWEST}",
+            remedy=f"export it with opset_version={NEWEST}",
+        )
+    return found
+
+
+def _check(graph: Graph, functions: Mapping[Key, Function]) -> None:
+    """Refuses operations and types that dlvm does not have, in bodies and functions too."""
+    for node in _every_node([*graph.node, *(n for f in functions.values() for n in f.node)]):
+        key = key_of_node(node)
+        if key not in TABLE and key not in functions:
+            raise unknown(node)
+    if graph.sparse_initializer:
+        raise Unsupported(
+            "onnx: the model has sparse weights, which dlvm can't use",
+            remedy="export the model with dense weights",
+        )
+
+
+def _every_node(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        for body in bodies(node):
+            yield from _every_node(body.node)
+
+
+class _Symbols:
+    """The names of open sizes as symbols; one name is one symbol in the whole model."""
+
+    def __init__(self, fixed: Mapping[str, int]) -> None:
+        self.fixed = fixed
+        self.known: dict[str, str] = {}
+        self.fresh = 0
+
+    def value(self, x: ValueInfo, static: bool) -> Value:
+        """An input or output with its type."""
+        if x.type is None:
+            return Value(x.name or "", None, None, static)
+        kind = x.type.tensor_type
+        if kind is None:
+            raise Unsupported(
+                f"onnx: {x.name!r} is no array but a sequence, a map or an optional value",
+                remedy="export the model with arrays as inputs and outputs",
+            )
+        dims = None if kind.shape is None else kind.shape.dim
+        shape = None if dims is None else tuple(self._dim(d.dim_value, d.dim_param) for d in dims)
+        return Value(x.name or "", dtype_of(kind.elem_type), shape, static)
+
+    def _dim(self, number: int | None, name: str | None) -> Dim:
+        if number is not None:
+            return number
+        if name and name in self.fixed:
+            return self.fixed[name]
+        if name and name in self.known:
+            return self.known[name]
+        found = re.sub(r"\W", "_", name or "", flags=re.ASCII)
+        if not re.match(r"[A-Za-z]", found) or found in self.known.values():
+            self.fresh += 1
+            found = f"size_{self.fresh}"
+        self.known[name or found] = found
+        return found
+
+
+def _typed(name: str, value: Value, x: Any) -> Array:
+    """An input as an array of its type; another element type or rank is refused."""
+    plain = not hasattr(x, "dtype")
+    found = np.asarray(x, value.dtype) if plain else np.asarray(x)
+    if value.dtype is not None and found.dtype != value.dtype:
+        raise DTypeError(
+            f"onnx: expected the input {name!r} of type {value}, found elements of type "
+            f"{found.dtype}",
+            origin=user_origin(),
+            remedy=f"write x.astype({value.dtype.name!r})",
+        )
+    shape = value.shape
+    pairs = [] if shape is None else [*zip(shape, found.shape, strict=False)]
+    if shape is not None and (
+        len(shape) != found.ndim or any(isinstance(n, int) and n != m for n, m in pairs)
+    ):
+        raise ShapeError(
+            f"onnx: expected the input {name!r} of type {value}, found the shape {found.shape}",
+            origin=user_origin(),
+            remedy="give an array of this shape; repr(m) shows the shapes of all inputs",
+        )
+    return found
+
+
+def _spec(value: Value | None, x: Array) -> Spec:
+    """The type for which a program is made: open where the model leaves a size open."""
+    shape = x.shape if value is None or value.shape is None else value.shape
+    return spec(f"{ours(x.dtype)}[{','.join(map(str, shape))}]")
