@@ -41,14 +41,10 @@ class Run:
     drawn: int = 0
     arrays: dict[int, Any] = field(default_factory=dict[int, Any])
 
-    def next_key(self) -> Any:
-        """A key for the next random node; without a key of the caller it has the seed of none."""
-        if self.key is None:
-            return None
+    def number(self) -> int:
+        """The number of the next random node."""
         self.drawn += 1
-        from dlvm import random
-
-        return random.fold_in(self.key, self.drawn)
+        return self.drawn
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,9 @@ def results(place: Place, graph: Graph, values: Values, given: Sequence[Any]) ->
 
 def run_nodes(place: Place, nodes: Sequence[Node], values: Values) -> None:
     """Runs nodes in their order; what they make is put beside the values that there are."""
-    for node in nodes:
+    for k, node in enumerate(nodes):
         operands = [_found(values, name, node) if name else None for name in node.input]
-        made = _made(place, node, operands, values)
+        made = _made(place, node, operands, Around(nodes[:k], values))
         if len([name for name in node.output if name]) > len(made):
             raise Malformed(
                 f"onnx: {node.op_type}, {described(node)}: expected {len(node.output)} results, "
@@ -98,7 +94,26 @@ def _found(values: Values, name: str, node: Node | None) -> Any:
     return values[name]
 
 
-def _made(place: Place, node: Node, operands: list[Any], values: Values) -> tuple[Any, ...]:
+@dataclass(frozen=True)
+class Around:
+    """The nodes of a graph before the one that runs, and all values that it can see."""
+
+    nodes: Sequence[Node]
+    values: Values
+
+
+def again(place: Place, around: Around, changed: Mapping[str, Any], wanted: str) -> Any:
+    """A value of the graph when some others are replaced; only what depends on them runs again."""
+    values = {**around.values, **changed}
+    touched = set(changed)
+    for node in around.nodes:
+        if touched.intersection(node.input) and not touched.issuperset(node.output):
+            run_nodes(place, [node], values)
+            touched.update(node.output)
+    return _found(values, wanted, None)
+
+
+def _made(place: Place, node: Node, operands: list[Any], around: Around) -> tuple[Any, ...]:
     """The results of one node."""
     key = key_of_node(node)
     if key in place.run.functions:
@@ -113,8 +128,10 @@ def _made(place: Place, node: Node, operands: list[Any], values: Values) -> tupl
         place.versions.get(key[0], 1),
         attributes(node, place.outer, place.run.folder),
         place.run.training,
-        lambda graph, args: results(place, graph, values, args),
-        place.run.next_key,
+        lambda graph, args: results(place, graph, around.values, args),
+        lambda changed, wanted: again(place, around, changed, wanted),
+        place.run.key,
+        place.run.number,
     )
     return _tuple(_evaluated(call, entry, operands))
 
@@ -138,7 +155,7 @@ def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> 
 def _evaluated(call: Call, entry: Operation, operands: list[Any]) -> Any:
     """The result of an operation, computed now if all of its operands are known."""
     for k in entry.known:
-        if k < len(operands) and not sizes.is_known(operands[k]):
+        if k < len(operands) and not (entry.bodies or sizes.is_known(operands[k])):
             raise _not_known(call, k)
     known = all(map(sizes.is_known, operands)) and not entry.bodies
     if any(map(sizes.has_sizes, operands)):

@@ -9,7 +9,7 @@ operand out. It returns the result, or a tuple of the results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dlvm.base.errors import UserError, did_you_mean
@@ -103,7 +103,9 @@ class Call:
     attributes: dict[str, Any]
     training: bool = False
     run_body: Callable[[Graph, Sequence[Any]], tuple[Any, ...]] | None = None
-    next_key: Callable[[], Any] | None = field(default=None)
+    again: Callable[[dict[str, Any], str], Any] | None = None
+    key: Any = None
+    number: Callable[[], int] = int
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or a default if the node does not have it."""

@@ -212,3 +212,8 @@ def _shrink(call: Call, x: Any) -> Any:
     edge, bias = call.get("lambd", 0.5), call.get("bias", 0.0)
     found = xp.where(x < -edge, x + bias, xp.where(x > edge, x - bias, xp.zeros_like(x)))
     return like(found, x)
+
+
+@operation("SwiGLU")
+def _swiglu(call: Call, gate: Any, x: Any) -> Any:
+    return gate * xp.sigmoid(call.get("alpha", 1.0) * gate) * x

@@ -12,6 +12,7 @@ from dlvm.onnx.table import Call, operation
 from dlvm.onnx.tensors import dtype_of
 
 from .operands import axis_of, kind, like, rank, shape
+from .random_numbers import random_key
 
 
 def _channels(x: Any, count: int) -> Any:
@@ -102,18 +103,5 @@ def _dropout(call: Call, x: Any, ratio: Any = None, training: Any = None) -> Any
     active = call.training or (training is not None and bool(np.reshape(training, ())))
     if not active or rate == 0:
         return x, xp.ones(shape(x), dtype=np.bool_)
-    kept = random.bernoulli(random_key(call), 1 - rate, shape(x))
+    kept = random.bernoulli(random_key(call, required=True), 1 - rate, shape(x))
     return xp.where(kept, like(x / (1 - rate), x), xp.zeros_like(x)), kept
-
-
-def random_key(call: Call) -> Any:
-    """The key of a random node: of the caller, or of the seed that the node has."""
-    key = None if call.next_key is None else call.next_key()
-    if key is not None:
-        return key
-    if "seed" not in call.attributes:
-        raise call.unsupported(
-            "it draws random numbers, and has no seed",
-            "give a key: m.function(weights, x, key=dlvm.random.key(0))",
-        )
-    return random.key(int(call["seed"]))
