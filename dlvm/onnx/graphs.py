@@ -26,6 +26,8 @@ from .wire import Malformed
 
 DEEPEST = 50
 """How deep functions of a model may call one another."""
+UNFIT = (KeyError, IndexError, ValueError, TypeError, OverflowError, ZeroDivisionError)
+"""What operations raise for attributes and operands that do not fit them."""
 Values = dict[str, Any]
 
 
@@ -139,7 +141,7 @@ def _made(place: Place, node: Node, operands: list[Any], around: Around) -> tupl
 def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The results of a function of the model."""
     if place.depth > DEEPEST:
-        raise Malformed(f"onnx: functions call one another more than {DEEPEST} deep at {fn.name!r}")
+        raise Malformed(f"onnx: functions nest more than {DEEPEST} deep at {fn.name!r}")
     given = {a.name or "": a for a in (*fn.attribute_proto, *node.attribute)}
     for name, a in list(given.items()):
         if a.ref_attr_name and a.ref_attr_name in place.outer:
@@ -153,10 +155,24 @@ def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> 
 
 
 def _evaluated(call: Call, entry: Operation, operands: list[Any]) -> Any:
-    """The result of an operation, computed now if all of its operands are known."""
+    """The result of an operation; what does not fit the operation is an error of the model."""
+    where = f"onnx: {call.node.op_type}, {described(call.node)}"
     for k in entry.known:
         if k < len(operands) and not (entry.bodies or sizes.is_known(operands[k])):
             raise _not_known(call, k)
+    if not entry.takes(len(operands)):
+        raise Malformed(f"{where}: it does not take {len(operands)} operands")
+    try:
+        return _computed(call, entry, operands)
+    except UserError as error:
+        raise _located(where, error) from None
+    except UNFIT as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Malformed(f"{where}: its attributes and operands do not fit: {what}") from error
+
+
+def _computed(call: Call, entry: Operation, operands: list[Any]) -> Any:
+    """The result of an operation, computed now if all of its operands are known."""
     known = all(map(sizes.is_known, operands)) and not entry.bodies
     if any(map(sizes.has_sizes, operands)):
         found = sizes.computed(call.node.op_type or "", call, operands) if known else None
@@ -166,33 +182,31 @@ def _evaluated(call: Call, entry: Operation, operands: list[Any]) -> Any:
             sizes.staged(x) if sizes.has_sizes(x) and k not in entry.known else x
             for k, x in enumerate(operands)
         ]
-        known = False
-    try:
-        if known:
-            return contextvars.Context().run(entry.run, call, *operands)
-        return entry.run(call, *operands)
-    except UserError as error:
-        raise _located(call, error) from None
+    elif known:
+        return contextvars.Context().run(entry.run, call, *operands)
+    return entry.run(call, *operands)
 
 
 def _not_known(call: Call, k: int) -> Unsupported:
     return call.unsupported(
-        f"the operand {call.node.input[k]!r} at position {k} depends on elements of arrays that are "
-        "not known while the program is made",
+        f"the operand {call.node.input[k]!r} at position {k} depends on elements of arrays that "
+        "are not known while the program is made",
         "export the model so that this operand is a constant or follows from shapes",
     )
 
 
-def _located(call: Call, error: UserError) -> UserError:
+def _located(where: str, error: UserError) -> UserError:
     """An error with the node in front of its words."""
     if not error.message.startswith("onnx"):
-        error.message = f"onnx: {call.node.op_type}, {described(call.node)}: {error.message}"
+        error.message = f"{where}: {error.message}"
     return error
 
 
 def _tuple(found: Any) -> tuple[Any, ...]:
-    row = found if isinstance(found, tuple | list) else (found,)
-    return tuple(_settled(x) for x in row)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(found, tuple | list):
+        row: Any = found  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_settled(x) for x in row)
+    return (_settled(found),)
 
 
 def _settled(x: Any) -> Any:

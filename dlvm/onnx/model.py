@@ -17,11 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ArgumentError, CallError, DTypeError, ShapeError, did_you_mean
+from dlvm.base.errors import (
+    ArgumentError,
+    CallError,
+    CompilerError,
+    DTypeError,
+    ShapeError,
+    UserError,
+    did_you_mean,
+)
 from dlvm.dsl.call.staging import function
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Spec, spec
+from dlvm.ir import Module
 from dlvm.ir import dtype_of as ours
 
 from . import operations as operations
@@ -100,8 +109,8 @@ def load(
     """The model of ONNX in a file or in bytes: called, it runs; ``function`` can be trained.
 
     ``sizes={"batch": 8}`` fixes open sizes. ``training`` makes batch normalisation use the
-    statistics of the batch and dropout drop, for which ``m.function`` takes a ``key=``. ``folder``
-    is where weights in other files lie, by default the folder of the file.
+    statistics of the batch and dropout drop, for which ``m.function`` takes a ``random_key=``.
+    ``folder`` is where weights in other files lie, by default the folder of the file.
     """
     if isinstance(model, bytes | bytearray | memoryview):
         data: Any = model
@@ -157,21 +166,27 @@ class Model:
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """The outputs for inputs by position or by name: a tuple with names."""
         given = self._bound(inputs, named)
-        static = {v.name: given.pop(v.name) for v in self.inputs if v.static and v.name in given}
-        program = self._program(static, given)
+        program = self._program(self._static(given), given)
         found = program(self.weights, given)
         return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
 
     @facing_users
     def function(
-        self, weights: Mapping[str, Any], *inputs: Any, key: Any = None, **named: Any
+        self, weights: Mapping[str, Any], /, *inputs: Any, random_key: Any = None, **named: Any
     ) -> tuple[Any, ...]:
         """The outputs for weights and inputs, as a plain function: stage it, differentiate it.
 
-        ``weights`` is a dict such as ``m.weights``. ``key`` is a key of ``dlvm.random`` for
+        ``weights`` is a dict such as ``m.weights``. ``random_key`` is a key of ``dlvm.random`` for
         dropout and random operations.
         """
-        return self._run(weights, self._named(inputs, named), key)
+        return self._run(weights, self._named(inputs, named), random_key)
+
+    @facing_users
+    def trace(self, *inputs: Any, **named: Any) -> Module:
+        """The program for such inputs before compilation, a function of the weights and them."""
+        given = self._bound(inputs, named)
+        static = self._static(given)
+        return self._staged(static).trace(self._kinds(), self._specs(given))
 
     def _run(
         self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
@@ -185,7 +200,8 @@ class Model:
                 origin=user_origin(),
                 remedy="give m.weights, or a dict with the same names",
             )
-        values = {**self._constants, **weights, **given}
+        constants = {n: x.copy() for n, x in self._constants.items()}  # no argument of a trace
+        values = {**constants, **weights, **given}
         inner = Graph(node=self._graph.node, output=self._graph.output, name=self._graph.name)
         found = results(Place(run, self._versions, {}), inner, values, ())
         return tuple(map(concrete, found))
@@ -199,15 +215,12 @@ class Model:
         given = {**dict(zip(names, inputs, strict=False)), **named}
         wrong = [n for n in named if n not in names and n not in others]
         if len(inputs) > len(names) or wrong or len(given) != len(inputs) + len(named):
-            said = (
-                f"no input {wrong[0]!r}{did_you_mean(wrong[0], names)}"
-                if wrong
-                else (
-                    f"the inputs {', '.join(names)}, each once, found {len(inputs)} by position and "
-                    f"{', '.join(named) or 'none'} by name"
-                )
+            near = f"no input {wrong[0]!r}{did_you_mean(wrong[0], names)}" if wrong else ""
+            every = (
+                f"the inputs {', '.join(names)}, each once, found {len(inputs)} by position and "
+                f"{', '.join(named) or 'none'} by name"
             )
-            raise self._misfit(f"has {said}")
+            raise self._misfit(f"has {near or every}")
         missing = [n for n in names if n not in given]
         if missing:
             raise self._misfit(f"needs the input {missing[0]!r}, which is not given")
@@ -231,16 +244,37 @@ class Model:
 
     # -- programs ------------------------------------------------------------------------------
 
-    def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
-        """The program for the values of static inputs and the types of the others."""
+    def _static(self, given: dict[str, Array]) -> dict[str, Array]:
+        """Takes the static inputs out of those that are given."""
+        return {v.name: given.pop(v.name) for v in self.inputs if v.static and v.name in given}
+
+    def _specs(self, given: Mapping[str, Array]) -> dict[str, Spec]:
         types = {v.name: v for v in self.inputs}
-        specs = {name: _spec(types.get(name), x) for name, x in given.items()}
+        return {name: _spec(types.get(name), x) for name, x in given.items()}
+
+    def _kinds(self) -> dict[str, Spec]:
+        return {n: _spec(None, w) for n, w in self.weights.items()}
+
+    def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
+        """The program for the values of static inputs and the types of the others.
+
+        A model may say that a size is open and fix it all the same, in a reshape say. It gets a
+        program for each size.
+        """
         fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
-        key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
-        if key not in self._programs:
-            kinds = {n: spec(f"{ours(w.dtype)}{list(w.shape)}") for n, w in self.weights.items()}
-            self._programs[key] = self._staged(dict(static)).compile(kinds, specs)
-        return self._programs[key]
+        exact = {name: _spec(None, x) for name, x in given.items()}
+        failed: UserError | None = None
+        for specs in (self._specs(given), exact):
+            key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
+            if key not in self._programs:
+                try:
+                    self._programs[key] = self._staged(static).compile(self._kinds(), specs)
+                except UserError as error:
+                    self._programs[key], failed = None, error
+            if self._programs[key] is not None:
+                return self._programs[key]
+        self._programs.clear()
+        raise failed or CompilerError("a program is missing")
 
     def _staged(self, static: Mapping[str, Array]) -> Any:
         def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
@@ -270,14 +304,14 @@ def _is_float(x: Array) -> bool:
 
 def _versions(message: Message) -> dict[str, int]:
     """The version of each domain that a model was written for."""
-    found = {}
+    found: dict[str, int] = {}
     for o in message.opset_import:
         domain = "" if (o.domain or "") in STANDARD else o.domain or ""
         found[domain] = o.version or 1
     if found.get("", 1) > NEWEST:
         raise Unsupported(
-            f"onnx: the model was written for version {found['']} of the operations, and dlvm knows "
-            f"those up to {NEWEST}",
+            f"onnx: the model was written for version {found['']} of the operations, and dlvm "
+            f"knows those up to {NEWEST}",
             remedy=f"export it with opset_version={NEWEST}",
         )
     return found

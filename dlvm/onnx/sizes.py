@@ -29,7 +29,7 @@ def is_known(x: Any) -> bool:
 
 def has_sizes(x: Any) -> bool:
     """Whether a value is an array of sizes of which some are open."""
-    return isinstance(x, np.ndarray) and x.dtype == object
+    return isinstance(x, np.ndarray) and np.dtype(x.dtype) == object  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def packed(values: Iterable[Any], shape: tuple[int, ...] = (-1,)) -> Array:
@@ -61,6 +61,14 @@ def is_zero(n: Any) -> bool:
 
 
 # -- operations ------------------------------------------------------------------------------------
+
+
+def _identity(call: Call, x: Array) -> Array:
+    return x
+
+
+def _down(a: Any, b: Any) -> Any:
+    return a // b
 
 
 def _by_element(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -105,7 +113,10 @@ def _squeeze(call: Call, x: Array, axes: Array | None = None) -> Array:
 def _slice(call: Call, x: Array, *operands: Any) -> Array:
     rows: list[Any] = [None if o is None else integers(o) for o in operands]
     rows = rows or [call["starts"], call["ends"], call.get("axes")]
-    starts, ends, axes, steps = [*rows, *[None] * (4 - len(rows))]
+    starts: list[Any]
+    ends: list[Any]
+    rows += [None] * (4 - len(rows))
+    starts, ends, axes, steps = rows
     index: list[Any] = [slice(None)] * x.ndim
     for k, axis in enumerate(axes or range(len(starts))):
         step = steps[k] if steps else 1
@@ -140,14 +151,14 @@ SIZED: dict[str, Callable[..., Any]] = {
     "Add": _by_element(operator.add),
     "Sub": _by_element(operator.sub),
     "Mul": _by_element(operator.mul),
-    "Div": _by_element(operator.floordiv),
+    "Div": _by_element(_down),
     "Mod": _by_element(operator.mod),
     "Equal": _by_element(operator.eq),
     "Less": _by_element(operator.lt),
     "Greater": _by_element(operator.gt),
     "Gather": _gather,
     "Concat": _concat,
-    "Identity": lambda call, x: x,
+    "Identity": _identity,
     "Cast": _cast,
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,

@@ -8,6 +8,7 @@ operand out. It returns the result, or a tuple of the results.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -40,6 +41,14 @@ class Operation:
     run: Callable[..., Any]
     known: frozenset[int]
     bodies: bool
+
+    def takes(self, count: int) -> bool:
+        """Whether the function can be called with a number of operands."""
+        try:
+            inspect.signature(self.run).bind(None, *(None,) * count)
+        except TypeError:
+            return False
+        return True
 
 
 TABLE: dict[Key, Operation] = {}

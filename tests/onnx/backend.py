@@ -45,13 +45,9 @@ def run(case: Case, compiled: bool) -> bool:
 
 def interpreted(model: dlvm.onnx.Model, inputs: Any) -> Any:
     """The results of the traced program by the interpreter."""
-    given = dict(zip([v.name for v in model.inputs], map(np.asarray, inputs), strict=True))
-    static = {v.name: given.pop(v.name) for v in model.inputs if v.static}
-
-    def program(weights: Any, inputs: Any) -> Any:
-        return model.function(weights, **static, **inputs)
-
-    module = dlvm.trace(program, model.weights, given)
+    module = model.trace(*inputs)
+    names = [v.name for v in model.inputs]
+    given = {n: x for n, x, v in zip(names, inputs, model.inputs, strict=True) if not v.static}
     arguments = [tree[name] for tree in (model.weights, given) for name in sorted(tree)]
     return module.run(module.main.name, *arguments)
 

@@ -18,7 +18,7 @@ from dlvm.dsl.flow.loops import scan, while_loop
 from dlvm.dsl.words.namespace import xp
 from dlvm.onnx.graphs import concrete
 from dlvm.onnx.sizes import is_known
-from dlvm.onnx.table import Call, operation
+from dlvm.onnx.table import Call, Unsupported, operation
 
 from .operands import scalar
 
@@ -96,13 +96,20 @@ def _loop(call: Call, limit: Any = None, condition: Any = None, *start: Any) -> 
     body, rows = call.body("body"), len(call.node.output) - len(start)
     steps = None if limit is None or not is_known(limit) else int(np.reshape(limit, ()))
     first = np.asarray(True) if condition is None else condition
-    if steps is not None and steps <= UNROLLED and all(map(is_known, (first, *start))):
-        found = _unrolled(body, steps, first, start, rows)
+    short = steps is not None and steps <= UNROLLED
+    if short and all(map(is_known, (first, *start))):
+        found = _unrolled(body, steps or 0, first, start, rows)
         if found is not None:
             return found
-    if rows:
+    if not rows:
+        return _until(body, limit, first, start)
+    try:
         return _counted(call, body, steps, first, start)
-    return _until(body, limit, first, start)
+    except Unsupported:  # the number of a step is a size in it, say
+        found = _unrolled(body, steps or 0, first, start, rows) if short else None
+        if found is None:
+            raise
+        return found
 
 
 def _unrolled(
@@ -121,7 +128,10 @@ def _unrolled(
             row.append(x)
     if rows and not all(stacked):
         return None
-    return *carry, *(np.stack(row) if all(map(is_known, row)) else xp.stack(row) for row in stacked)
+    return *carry, *(
+        np.stack(row) if all(map(is_known, row)) else xp.stack([*map(concrete, row)])
+        for row in stacked
+    )
 
 
 def _counted(

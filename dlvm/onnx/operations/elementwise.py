@@ -72,10 +72,16 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 def _register() -> None:
     def unary(fn: Unary) -> Callable[..., Any]:
-        return lambda call, x: fn(x)
+        def run(call: Call, x: Any) -> Any:
+            return fn(x)
+
+        return run
 
     def binary(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        return lambda call, x, y: fn(x, _lined_up(call, x, y))
+        def run(call: Call, x: Any, y: Any) -> Any:
+            return fn(x, _lined_up(call, x, y))
+
+        return run
 
     for name, fn in UNARY.items():
         operation(name)(unary(fn))

@@ -83,9 +83,9 @@ def _window(call: Call, size: Any, *weights: float) -> Any:
     """A sum of cosines over a window of a known size."""
     (count,) = integers(size)
     length = count if call.get("periodic", 1) else count - 1
-    steps = np.arange(count) * 2 * np.pi / length
-    found = sum(w * np.cos(k * steps) for k, w in enumerate(weights))
-    return np.asarray(found).astype(dtype_of(call.get("output_datatype", 1)))
+    turns = [2 * np.pi * k / length for k in range(count)]
+    found = np.array([sum(w * np.cos(k * t) for k, w in enumerate(weights)) for t in turns])
+    return found.astype(dtype_of(call.get("output_datatype", 1)))
 
 
 @operation("HannWindow", known=(0,))

@@ -55,7 +55,8 @@ def _unsqueeze(call: Call, x: Any, axes: Any = None) -> Any:
 
 @operation("Expand", known=(1,))
 def _expand(call: Call, x: Any, sizes: Any) -> Any:
-    wanted, mine = integers(sizes), list(shape(x))
+    wanted: list[Any] = integers(sizes)
+    mine: list[Any] = [*shape(x)]
     count = max(len(wanted), len(mine))
     wanted, mine = ([1] * (count - len(row)) + row for row in (wanted, mine))
     both = zip(wanted, mine, strict=True)

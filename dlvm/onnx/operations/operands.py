@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import integers
+from dlvm.onnx.sizes import integers, is_known
 
 Shape = tuple[Any, ...]
 
@@ -63,12 +63,9 @@ def along(x: Any, axis: int, count: int) -> Any:
 
 def positive(places: Any, size: Any) -> Any:
     """Indices counted from the front; negative ones count from the back."""
-    if not isinstance(places, np.ndarray):
-        return xp.where(places < 0, places + size, places)
-    known = np.asarray(places).astype(np.int64)
-    if not (known < 0).any():
-        return known
-    return xp.where(known < 0, known + size, known)
+    if is_known(places) and not bool((places < 0).any()):
+        return places.astype(np.int64)
+    return xp.where(places < 0, places + size, places)
 
 
 def given(x: Any, attribute: Any = None) -> list[Any] | None:

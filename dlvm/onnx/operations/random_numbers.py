@@ -27,7 +27,7 @@ def random_key(call: Call, required: bool = False) -> Any:
     if required:
         raise call.unsupported(
             "it draws random numbers, and has no seed",
-            "give a key: m.function(weights, x, key=dlvm.random.key(0))",
+            "give a key: m.function(weights, x, random_key=dlvm.random.key(0))",
         )
     return random.fold_in(random.key(0), call.number())
 

@@ -43,7 +43,8 @@ WITH_BETA = ("affine", "scaledtanh", "hardsigmoid")
 
 def _activations(call: Call, defaults: Sequence[str], direction: int) -> list[Any]:
     """The activations of one direction; alphas and betas are taken in the order of their use."""
-    names = [n.lower() for n in call.get("activations") or defaults * 2]
+    given: Sequence[str] = call.get("activations") or [*defaults, *defaults]
+    names = [n.lower() for n in given]
     alphas = iter(call.get("activation_alpha") or ())
     betas = iter(call.get("activation_beta") or ())
     found: list[Any] = []

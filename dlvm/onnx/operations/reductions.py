@@ -48,17 +48,33 @@ def _log_sum_exp(x: Any, **options: Any) -> Any:
     return xp.logsumexp(x if is_float(x) else xp.astype(x, np.float64), **options)
 
 
+def _sum_of_sizes(x: Any, **options: Any) -> Any:
+    return xp.sum(xp.abs(x), **options)
+
+
+def _sum_of_squares(x: Any, **options: Any) -> Any:
+    return xp.sum(x * x, **options)
+
+
+def _length(x: Any, **options: Any) -> Any:
+    return xp.sqrt(_sum_of_squares(x, **options))
+
+
+def _log_of_sum(x: Any, **options: Any) -> Any:
+    return xp.log(xp.sum(x, **options))
+
+
 FOLDS: dict[str, Fold] = {
     "ReduceSum": xp.sum,
     "ReduceMean": xp.mean,
     "ReduceMax": _largest,
     "ReduceMin": _least,
     "ReduceProd": xp.prod,
-    "ReduceL1": lambda x, **o: xp.sum(xp.abs(x), **o),
-    "ReduceL2": lambda x, **o: xp.sqrt(xp.sum(x * x, **o)),
-    "ReduceLogSum": lambda x, **o: xp.log(xp.sum(x, **o)),
+    "ReduceL1": _sum_of_sizes,
+    "ReduceL2": _length,
+    "ReduceLogSum": _log_of_sum,
     "ReduceLogSumExp": _log_sum_exp,
-    "ReduceSumSquare": lambda x, **o: xp.sum(x * x, **o),
+    "ReduceSumSquare": _sum_of_squares,
 }
 POINTWISE: dict[str, Callable[[Any], Any]] = {
     "ReduceL1": xp.abs,

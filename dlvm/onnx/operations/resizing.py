@@ -70,10 +70,10 @@ def _plans(
     """What happens to each axis."""
     count = len(axes)
     factors = [1.0] * count if scales is None else [float(s) for s in scales.reshape(-1)]
-    wanted = [None] * count if sizes is None else integers(sizes)
+    wanted: list[Any] = [None] * count if sizes is None else integers(sizes)
     policy = call.get("keep_aspect_ratio_policy", "stretch")
     if sizes is not None:
-        factors = [n / _known(call, x, a) for n, a in zip(wanted, axes, strict=True)]
+        factors = [float(n / _known(call, x, a)) for n, a in zip(wanted, axes, strict=True)]
         if policy != "stretch":
             one = (min if policy == "not_larger" else max)(factors)
             factors = [one] * count

@@ -16,9 +16,7 @@ DOMAIN = "ai.onnx.preview.training"
 Update = Callable[..., tuple[Any, ...]]
 
 
-def _each(
-    call: Call, update: Update, rate: Any, count: Any, rows: tuple[Any, ...], per: int
-) -> Any:
+def _each(update: Update, rate: Any, count: Any, rows: tuple[Any, ...], per: int) -> Any:
     """Runs an update for each parameter; operands and results stand by kind, then by parameter."""
     many = len(rows) // per
     rate, count = scalar(concrete(rate)), scalar(concrete(count))
@@ -36,7 +34,7 @@ def _adagrad(call: Call, rate: Any, count: Any, *rows: Any) -> Any:
         rate = like(rate / (1 + xp.astype(count, x.dtype) * decay), x)
         return x - rate * g / (xp.sqrt(h) + eps), h
 
-    return _each(call, update, rate, count, rows, 3)
+    return _each(update, rate, count, rows, 3)
 
 
 @operation(f"{DOMAIN}::Adam")
@@ -53,7 +51,7 @@ def _adam(call: Call, rate: Any, count: Any, *rows: Any) -> Any:
         x = x - rate * (v / (xp.sqrt(h) + call.get("epsilon", 1e-6)))
         return (1 - after) * x, v, h
 
-    return _each(call, update, rate, count, rows, 4)
+    return _each(update, rate, count, rows, 4)
 
 
 @operation(f"{DOMAIN}::Momentum")
@@ -65,7 +63,7 @@ def _momentum(call: Call, rate: Any, count: Any, *rows: Any) -> Any:
         v = keep * v + like(xp.where(count > 0, call["beta"], 1.0), x) * g
         return x - like(rate, x) * (g + keep * v if nesterov else v), v
 
-    return _each(call, update, rate, count, rows, 3)
+    return _each(update, rate, count, rows, 3)
 
 
 @operation(f"{DOMAIN}::Gradient", bodies=True)
