@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("onnx", reason="pip install 'dlvm-compiler[onnx]' to run these tests")
 
-from .backend import outcome  # noqa: E402
-from .cases import Case, cases  # noqa: E402
+from .backend import outcome
+from .cases import Case, cases
 
 EVERY = 12
 """One case in so many of the sample is compiled too."""
