@@ -48,12 +48,15 @@ class Case:
 
     def is_core(self) -> bool:
         """Whether the model uses only core operations and element types that dlvm has."""
-        graph = self.model.graph
+        nodes = _nodes(self.model.graph)
+        core = all(n.op_type in CORE and n.domain in ("", "ai.onnx") for n in nodes)
+        return core and self.has_plain_types()
+
+    def has_plain_types(self) -> bool:
+        """Whether all inputs and outputs are arrays of element types that dlvm has."""
         return all(
-            n.op_type in CORE and n.domain in ("", "ai.onnx") for n in _nodes(graph)
-        ) and all(
             x.type.HasField("tensor_type") and x.type.tensor_type.elem_type in PLAIN
-            for x in (*graph.input, *graph.output)
+            for x in (*self.model.graph.input, *self.model.graph.output)
         )
 
 

@@ -21,4 +21,7 @@ from . import random_numbers as random_numbers
 from . import recurrent as recurrent
 from . import reductions as reductions
 from . import resizing as resizing
+from . import sampling as sampling
+from . import sequences as sequences
+from . import spectra as spectra
 from . import training as training
