@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dlvm.dsl.trace.suggestions import reader
 
-from .model import Model, Results, Value, load
+from .model import Model, load
 from .table import Call, Unsupported, operation
+from .values import Results, Value
 from .wire import Malformed
 
 __all__ = [

@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,81 +20,31 @@ from dlvm.base.errors import (
     ArgumentError,
     CallError,
     CompilerError,
-    DTypeError,
-    ShapeError,
     UserError,
     did_you_mean,
 )
 from dlvm.dsl.call.staging import function
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.specs import Spec, spec
+from dlvm.dsl.trace.specs import Spec
 from dlvm.ir import Module
 from dlvm.ir import dtype_of as ours
 
 from . import operations as operations
 from .graphs import Place, Run, concrete, results
-from .messages import Function, Graph, Node, ValueInfo
+from .messages import Function, Graph, Node
 from .messages import Model as Message
 from .needs import bodies, needed
 from .table import STANDARD, TABLE, Key, Unsupported, key_of, key_of_node, unknown
-from .tensors import array, dtype_of
+from .tensors import array
+from .values import Results, Symbols, spec_of, typed
 from .wire import Malformed, read_model
 
 Array = np.ndarray[Any, Any]
 NEWEST = 28
 """The newest version of ONNX's own operations that the table knows."""
-Dim = int | str
 SHOWN = 12
 """Weights that the text of a model lists."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """An input or an output: its name, its element type and its sizes, of which text is open.
-
-    ``shape`` is None where the file does not state it. A ``static`` input is part of the program,
-    which is made again for another value.
-    """
-
-    name: str
-    dtype: np.dtype[Any] | None
-    shape: tuple[Dim, ...] | None
-    static: bool = False
-
-    def __str__(self) -> str:
-        sizes = "" if self.shape is None else f"[{','.join(map(str, self.shape))}]"
-        kind = "" if self.dtype is None else str(ours(self.dtype))
-        return f"{kind}{sizes if sizes != '[]' else ''}" + (" static" if self.static else "")
-
-
-class Results(tuple[Any, ...]):
-    """The results of a model: a tuple whose elements are also found by name."""
-
-    names: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, names: Sequence[str], values: Sequence[Any]) -> Results:
-        """The results with their names."""
-        found = cls(values)
-        found.names = tuple(names)
-        return found
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, str):
-            if at not in self.names:
-                near = did_you_mean(at, self.names)
-                raise ArgumentError(
-                    f"onnx: the model has no output {at!r}{near}",
-                    origin=user_origin(),
-                    remedy=f"take one of {', '.join(map(repr, self.names))}",
-                )
-            at = self.names.index(at)
-        return super().__getitem__(at)
-
-    def __repr__(self) -> str:
-        pairs = zip(self.names, self, strict=True)
-        return f"Results({', '.join(f'{name!r}: {x!r}' for name, x in pairs)})"
 
 
 @facing_users
@@ -155,7 +104,7 @@ class Model:
             name: x for name, x in arrays.items() if name not in must and _is_float(x)
         }
         self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
-        symbols = _Symbols(sizes)
+        symbols = Symbols(sizes)
         given = [x for x in self._graph.input if x.name not in arrays]
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
         self.outputs = tuple(symbols.value(x, False) for x in self._graph.output)
@@ -238,7 +187,7 @@ class Model:
         """The inputs of a call as arrays of their types."""
         types = {v.name: v for v in self.inputs}
         return {
-            name: _typed(name, types[name], x) if name in types else np.asarray(x)
+            name: typed(name, types[name], x) if name in types else np.asarray(x)
             for name, x in self._named(inputs, named).items()
         }
 
@@ -250,10 +199,10 @@ class Model:
 
     def _specs(self, given: Mapping[str, Array]) -> dict[str, Spec]:
         types = {v.name: v for v in self.inputs}
-        return {name: _spec(types.get(name), x) for name, x in given.items()}
+        return {name: spec_of(types.get(name), x) for name, x in given.items()}
 
     def _kinds(self) -> dict[str, Spec]:
-        return {n: _spec(None, w) for n, w in self.weights.items()}
+        return {n: spec_of(None, w) for n, w in self.weights.items()}
 
     def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
         """The program for the values of static inputs and the types of the others.
@@ -262,7 +211,7 @@ class Model:
         program for each size.
         """
         fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
-        exact = {name: _spec(None, x) for name, x in given.items()}
+        exact = {name: spec_of(None, x) for name, x in given.items()}
         failed: UserError | None = None
         for specs in (self._specs(given), exact):
             key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
@@ -335,70 +284,3 @@ def _every_node(nodes: Sequence[Node]) -> Iterator[Node]:
         yield node
         for body in bodies(node):
             yield from _every_node(body.node)
-
-
-class _Symbols:
-    """The names of open sizes as symbols; one name is one symbol in the whole model."""
-
-    def __init__(self, fixed: Mapping[str, int]) -> None:
-        self.fixed = fixed
-        self.known: dict[str, str] = {}
-        self.fresh = 0
-
-    def value(self, x: ValueInfo, static: bool) -> Value:
-        """An input or output with its type."""
-        if x.type is None:
-            return Value(x.name or "", None, None, static)
-        kind = x.type.tensor_type
-        if kind is None:
-            raise Unsupported(
-                f"onnx: {x.name!r} is no array but a sequence, a map or an optional value",
-                remedy="export the model with arrays as inputs and outputs",
-            )
-        dims = None if kind.shape is None else kind.shape.dim
-        shape = None if dims is None else tuple(self._dim(d.dim_value, d.dim_param) for d in dims)
-        return Value(x.name or "", dtype_of(kind.elem_type), shape, static)
-
-    def _dim(self, number: int | None, name: str | None) -> Dim:
-        if number is not None:
-            return number
-        if name and name in self.fixed:
-            return self.fixed[name]
-        if name and name in self.known:
-            return self.known[name]
-        found = re.sub(r"\W", "_", name or "", flags=re.ASCII)
-        if not re.match(r"[A-Za-z]", found) or found in self.known.values():
-            self.fresh += 1
-            found = f"size_{self.fresh}"
-        self.known[name or found] = found
-        return found
-
-
-def _typed(name: str, value: Value, x: Any) -> Array:
-    """An input as an array of its type; another element type or rank is refused."""
-    plain = not hasattr(x, "dtype")
-    found = np.asarray(x, value.dtype) if plain else np.asarray(x)
-    if value.dtype is not None and found.dtype != value.dtype:
-        raise DTypeError(
-            f"onnx: expected the input {name!r} of type {value}, found elements of type "
-            f"{found.dtype}",
-            origin=user_origin(),
-            remedy=f"write x.astype({value.dtype.name!r})",
-        )
-    shape = value.shape
-    pairs = [] if shape is None else [*zip(shape, found.shape, strict=False)]
-    if shape is not None and (
-        len(shape) != found.ndim or any(isinstance(n, int) and n != m for n, m in pairs)
-    ):
-        raise ShapeError(
-            f"onnx: expected the input {name!r} of type {value}, found the shape {found.shape}",
-            origin=user_origin(),
-            remedy="give an array of this shape; repr(m) shows the shapes of all inputs",
-        )
-    return found
-
-
-def _spec(value: Value | None, x: Array) -> Spec:
-    """The type for which a program is made: open where the model leaves a size open."""
-    shape = x.shape if value is None or value.shape is None else value.shape
-    return spec(f"{ours(x.dtype)}[{','.join(map(str, shape))}]")
