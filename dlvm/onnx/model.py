@@ -31,18 +31,17 @@ from dlvm.ir import Module
 from dlvm.ir import dtype_of as ours
 
 from . import operations as operations
+from .checking import check, versions_of
 from .graphs import Place, Run, concrete, results
-from .messages import Function, Graph, Node
+from .messages import Function, Graph
 from .messages import Model as Message
-from .needs import bodies, needed
-from .table import STANDARD, TABLE, Key, Unsupported, key_of, key_of_node, unknown
+from .needs import needed
+from .table import Key, key_of
 from .tensors import array
 from .values import Results, Symbols, spec_of, typed
 from .wire import Malformed, read_model
 
 Array = np.ndarray[Any, Any]
-NEWEST = 28
-"""The newest version of ONNX's own operations that the table knows."""
 SHOWN = 12
 """Weights that the text of a model lists."""
 
@@ -95,9 +94,9 @@ class Model:
         self._functions: dict[Key, Function] = {
             key_of(f"{f.domain or ''}::{f.name}"): f for f in message.functions
         }
-        self._versions = _versions(message)
+        self._versions = versions_of(message)
         self._folder, self._training = folder, training
-        _check(self._graph, self._functions)
+        check(self._graph, self._functions)
         arrays = {t.name or "": array(t, folder) for t in self._graph.initializer}
         must = needed(self._graph, self._functions)
         self.weights: dict[str, Array] = {
@@ -249,38 +248,3 @@ class Model:
 
 def _is_float(x: Array) -> bool:
     return x.dtype.kind not in "biu"
-
-
-def _versions(message: Message) -> dict[str, int]:
-    """The version of each domain that a model was written for."""
-    found: dict[str, int] = {}
-    for o in message.opset_import:
-        domain = "" if (o.domain or "") in STANDARD else o.domain or ""
-        found[domain] = o.version or 1
-    if found.get("", 1) > NEWEST:
-        raise Unsupported(
-            f"onnx: the model was written for version {found['']} of the operations, and dlvm "
-            f"knows those up to {NEWEST}",
-            remedy=f"export it with opset_version={NEWEST}",
-        )
-    return found
-
-
-def _check(graph: Graph, functions: Mapping[Key, Function]) -> None:
-    """Refuses operations and types that dlvm does not have, in bodies and functions too."""
-    for node in _every_node([*graph.node, *(n for f in functions.values() for n in f.node)]):
-        key = key_of_node(node)
-        if key not in TABLE and key not in functions:
-            raise unknown(node)
-    if graph.sparse_initializer:
-        raise Unsupported(
-            "onnx: the model has sparse weights, which dlvm can't use",
-            remedy="export the model with dense weights",
-        )
-
-
-def _every_node(nodes: Sequence[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        for body in bodies(node):
-            yield from _every_node(body.node)
