@@ -85,12 +85,15 @@ class Facts:
 def _implied(f: Dim) -> Iterator[Dim]:
     """``x//n <= c`` says ``x <= n*c + n - 1``, ``x//n >= c`` says ``x >= n*c``.
 
-    Where a product of sizes is at least 1, so is each of them.
+    Where a product of sizes is at least 1, so is each of them; where the smaller of two is at least
+    a number, both are.
     """
     if not isinstance(f, Expr):
         return
     yield from _factors(f)
     for call in _calls(f):
+        if call.function == "min" and _factor(f, call) == 1:
+            yield from (f - _atom(call) + side for side in (call.lhs, call.rhs))
         if call.function == "floordiv" and (factor := _factor(f, call)) in (1, -1):
             rest = f - factor * _atom(call)
             if factor == -1:

@@ -71,6 +71,7 @@ def verify(kernel: LoopKernel) -> None:
 class Access:
     """A load or store in a loop whose turns are independent, since the last barrier."""
 
+    statement: Statement
     memory: Memory
     offset: Dim
     plain: Dim
@@ -312,9 +313,9 @@ class _Verifier:
 
     def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
-        new = Access(memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
+        new = Access(s, memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:
-            if self._private(new.memory, loop, place):
+            if self._private(new.memory, loop, place) or _compared(new, accesses):
                 continue
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
@@ -335,6 +336,12 @@ class _Verifier:
         facts = place.facts_under(s.where)
         if not distinct(s.offset, [v.var for v in loops], facts, place.defines):
             raise self.fail(s, "two turns may write one element")
+
+
+def _compared(new: Access, accesses: Sequence[Access]) -> bool:
+    """Whether it was compared with all of these, in a serial loop's first walk."""
+    same = (a for a in accesses if a.statement is new.statement and a.memory is new.memory)
+    return any(a.offset == new.offset for a in same)
 
 
 def can_be_shared(loop: Loop) -> bool:
@@ -362,7 +369,7 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
         for start in dict.fromkeys((*_starts(a, loop.var, step), *_starts(b, loop.var, step))):
             if _stays(a, loop.var, step, start) and _stays(b, loop.var, step, start):
                 return True
-    return _disjoint(a, b)
+    return _disjoint(a, b, loop.var)
 
 
 def _inner(a: Access, name: str) -> list[str]:
@@ -395,14 +402,18 @@ def _stays(a: Access, name: str, step: Dim, start: Dim) -> bool:
     return a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
 
 
-def _disjoint(a: Access, b: Access) -> bool:
-    """Whether all offsets of one lie below all of the other, whoever asks."""
-    renamed = {n: f"{n}'" for n in a.facts.highest}
+def _disjoint(a: Access, b: Access, name: str) -> bool:
+    """Whether all offsets of one lie below all of the other, in any two turns of a loop.
+
+    Both turns are of one run of the loop, so that loops around it stand at the same turn.
+    """
+    around = {n for n in a.facts.highest if n not in _inner(a, name)}
+    renamed = {n: f"{n}'" for n in a.facts.highest if n not in around}
     other = {n: symbol(m) for n, m in renamed.items()}
     facts = Facts(
         {
             **b.facts.highest,
-            **{renamed[n]: substitute(h, other) for n, h in a.facts.highest.items()},
+            **{renamed.get(n, n): substitute(h, other) for n, h in a.facts.highest.items()},
         },
         (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
     )

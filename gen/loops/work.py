@@ -13,6 +13,7 @@ from dlvm.ir.dims import Atom, Call, Monomial, floordiv, minimum, substitute, sy
 
 from .index import ceildiv, recombine
 from .statements import (
+    Bind,
     Body,
     Buffer,
     Define,
@@ -22,6 +23,7 @@ from .statements import (
     Product,
     Scalar,
     Search,
+    Size,
     Sort,
     Statement,
     Store,
@@ -114,10 +116,15 @@ def _times(s: Statement, body: Body, once: Dim) -> Dim:
 
 
 def _by_loops(total: Dim, body: Body) -> Dim:
-    """A count without the names that a body gives to indices."""
+    """A count without the names that a body gives to indices; what data says is at its highest."""
     for s in reversed(body):
-        if isinstance(s, Define):
-            total = substitute(total, {s.name: s.dim})
+        match s:
+            case Define(name, dim) | Bind(name, Size(dim)):
+                total = substitute(total, {name: dim})
+            case Bind(name, _, high):
+                total = substitute(total, {name: high})
+            case _:
+                pass
     return total
 
 
@@ -153,6 +160,8 @@ def _summed(loop: Loop, own: Monomial) -> Dim:
             whole = rest + k * symbol(loop.var)
             if loop.var not in symbols(whole):
                 return whole
+        case ((loop.var, 1),):
+            return floordiv(loop.extent * (loop.extent - 1), 2)
         case _:
             pass
     return loop.extent * substitute(_monomial(*own), {loop.var: 0})

@@ -29,13 +29,17 @@ from dlvm.gen.loops.statements import (
     dims,
     statements,
 )
-from dlvm.ir import Dim, Param, Value
+from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ops import (
     Exchange,
+    Factorisation,
     Kernel,
+    Matmul,
+    Ordering,
     Reduction,
     Running,
+    Scatter,
     SearchSorted,
     Sort,
     Update,
@@ -44,6 +48,7 @@ from dlvm.ops import (
 )
 
 from .elements import Pull
+from .factorisations import factorise
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_window
 from .products import product_kernel
@@ -73,6 +78,21 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def family_of(op: Op) -> str:
+    """The family of a kernel that holds one operation."""
+    match op:
+        case Scatter() | Update():
+            return "scatter"
+        case Ordering():
+            return "ordering"
+        case Factorisation():
+            return "factorisation"
+        case Matmul() if op.dtype is F32:
+            return "product"
+        case _:
+            return "loops"
 
 
 def target_of(kernel: Kernel, result: Value) -> Param | None:
@@ -133,6 +153,8 @@ class _Lowering:
                 self._running(running, fresh)
             elif self.kernel.family == "ordering":
                 self._ordering(dict(fresh))
+            elif self.kernel.family == "factorisation":
+                factorise(self.pull, self.body, dict(fresh), self.shaped)
             else:
                 self._nests(fresh)
         for value, buffer in over.items():

@@ -29,11 +29,12 @@ from dlvm.ops import (
     SearchSorted,
     Slice,
     Structured,
+    TriangularSolve,
     Unpatch,
     Update,
 )
 from dlvm.ops.arrays.windows import start_of_adjacent
-from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
+from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
 from .filling import computed, filling
@@ -84,7 +85,7 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul):
             self.product(op, place)
-        elif isinstance(op, Ordering):
+        elif isinstance(op, Ordering | Factorisation):
             self.row_by_row(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
@@ -271,13 +272,12 @@ class Partition:
         group.frame = op.x.shape
         self.put(op, group, place)
 
-    def row_by_row(self, op: Ordering, place: int) -> None:
-        """A kernel of its own, which reads through movements all but rows that are searched."""
+    def row_by_row(self, op: Ordering | Factorisation, place: int) -> None:
+        """A kernel of its own, which reads through movements all that it reads only once."""
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            searched = isinstance(op, SearchSorted) and i == 0
-            needs += self.in_memory(op, i, place) if searched else self.homes(self.leaves(x))
-        group = self.new_group("ordering", needs, place)
+            needs += self.in_memory(op, i, place) if _again(op, i) else self.homes(self.leaves(x))
+        group = self.new_group(_rows_of(op), needs, place)
         group.frame = op.result_types[0].shape
         self.put(op, group, place)
 
@@ -334,6 +334,16 @@ class Partition:
 
 def _preference(group: Group) -> tuple[bool, int]:
     return (group.family != "product", -len(group.members))
+
+
+def _again(op: Op, i: int) -> bool:
+    """Whether an operand is read many times: rows that are searched, a triangle to solve with."""
+    return isinstance(op, SearchSorted | TriangularSolve) and i == 0
+
+
+def _rows_of(op: Ordering | Factorisation) -> str:
+    """The family of a kernel that takes rows or matrices one by one."""
+    return "ordering" if isinstance(op, Ordering) else "factorisation"
 
 
 def _far(op: Op) -> bool:
