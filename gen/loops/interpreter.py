@@ -156,7 +156,7 @@ class _Run:
 
     def product(self, s: Product) -> None:
         m, n, k = int(self.dim(s.m)), int(self.dim(s.n)), int(self.dim(s.k))
-        x, y = self.operand(s, s.x, m, k), self.operand(s, s.y, k, n)
+        x, y = _operand(self, s, s.x, m, k), _operand(self, s, s.y, k, n)
         total = np.zeros((m, n), s.tile.dtype.numpy)
         for i in range(k):
             total = multiply_add(x[:, i : i + 1], y[i : i + 1], total)
@@ -182,31 +182,6 @@ class _Run:
         self.memory[s.tile.name] = memory, lanes
         self.index.update(zip(s.spot, (row, col, *part.shape), strict=True))
         self.body(s.finish)
-
-    def operand(self, s: Product, x: Operand, rows: int, cols: int) -> Array:
-        """A matrix, from memory or computed."""
-        fill = s.fill(x)
-        if fill is None:
-            return self.matrix(x, rows, cols)
-        found = self.filled(fill, *((cols, rows) if x.transposed else (rows, cols)))
-        return found.T if x.transposed else found
-
-    def filled(self, s: Fill, far: int, near: int) -> Array:
-        """All of a matrix, in several pieces."""
-        whole = np.zeros((far, near), s.piece.dtype.numpy)
-        units, some = near // s.unit, max(1, PIECE // s.unit)
-        for row in range(0, far, PIECE):
-            for unit in range(0, units, some):
-                rows, here = min(PIECE, far - row), min(some, units - unit)
-                memory, _ = self.blank(replace(s.piece, size=rows * here * s.unit))
-                self.memory[s.piece.name] = memory, np.zeros((), np.int64)
-                spot = row, unit, rows, here, here * s.unit
-                self.index.update(zip(s.spot, spot, strict=True))
-                self.body(s.body)
-                whole[row : row + rows, unit * s.unit :][:, : here * s.unit] = memory.reshape(
-                    rows, -1
-                )
-        return whole
 
     # -- order -----------------------------------------------------------------------------
 
@@ -340,6 +315,32 @@ class _Run:
                 return WORDS[word](*(self.scalars[x] for x in xs))
             case _:
                 raise CompilerError(f"no meaning for {s!r}")
+
+
+def _operand(run: _Run, s: Product, x: Operand, rows: int, cols: int) -> Array:
+    """A matrix of a product, from memory or computed."""
+    fill = s.fill(x)
+    if fill is None:
+        return run.matrix(x, rows, cols)
+    found = _filled(run, fill, *((cols, rows) if x.transposed else (rows, cols)))
+    return found.T if x.transposed else found
+
+
+def _filled(run: _Run, s: Fill, far: int, near: int) -> Array:
+    """All of a matrix, in several pieces."""
+    whole = np.zeros((far, near), s.piece.dtype.numpy)
+    units, some = near // s.unit, max(1, PIECE // s.unit)
+    for row in range(0, far, PIECE):
+        for unit in range(0, units, some):
+            rows, here = min(PIECE, far - row), min(some, units - unit)
+            memory, _ = run.blank(replace(s.piece, size=rows * here * s.unit))
+            run.memory[s.piece.name] = memory, np.zeros((), np.int64)
+            spot = row, unit, rows, here, here * s.unit
+            run.index.update(zip(s.spot, spot, strict=True))
+            run.body(s.body)
+            part = whole[row : row + rows, unit * s.unit : (unit + here) * s.unit]
+            part[...] = memory.reshape(part.shape)
+    return whole
 
 
 @cache

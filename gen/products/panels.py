@@ -8,20 +8,13 @@ with each all blocks of columns. Only the rows of a tile are copied for each til
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-
-from dlvm.gen.loops.status import OUT_OF_MEMORY
-from dlvm.gen.runtime.call_words import HALT
 from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
-from dlvm.gen.runtime.memory import give_back, take
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 
-from .macro_kernel import BATCH, LINE, SIGNATURE, Plan
+from .macro_kernel import BATCH, SIGNATURE, Plan
 from .matrix_vector import COPIED_FROM
-from .micro_kernel import NARROW, Vectors
-from .packing import copy_function
+from .micro_kernel import NARROW
+from .sources import Piece, Sources, ceiling, least
 
 SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
 FILLS = ("x.fill", "x.unit", "y.fill", "y.unit")
@@ -31,29 +24,10 @@ lie (null: in tiles); the function that is called with each piece of the finishe
 is null, and the environment that it is given; the context of the call; the functions that compute
 pieces of operands which are not in memory, in the same environment, and the elements of a unit."""
 POINTERS = ("x", "y", "out", "finish", "environment", "context", "x.fill", "y.fill")
-SOME = 8
-"""Rows of an operand that are computed at once, at least."""
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
-STACK_BYTES = 1 << 14
-"""Bytes of copies and tiles that lie on the stack."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of an operand: its first row and column, and how many there are of both."""
-
-    side: str
-    spot: tuple[str, str]
-    sizes: tuple[str, str]
-    transposed: bool
-
-    @property
-    def both(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where it is and how large."""
-        return self.spot, self.sizes
 
 
 class Panels:
@@ -61,6 +35,7 @@ class Panels:
 
     def __init__(self, text: Text, plan: Plan, tile: tuple[int, int]) -> None:
         self.text, self.plan, self.tile = text, plan, tile
+        self.sources = Sources(text, plan)
 
     # -- the call ------------------------------------------------------------------------------
 
@@ -78,20 +53,11 @@ class Panels:
 
     def least(self, w: FunctionWriter, x: str, y: str) -> str:
         """The smaller of two sizes."""
-        return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
+        return least(w, x, y)
 
     def ceiling(self, w: FunctionWriter, size: str, unit: str) -> str:
         """How many units cover a size."""
-        up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
-        return w.value(f"sdiv i64 {up}, {unit}")
-
-    def start(
-        self, w: FunctionWriter, v: Vectors, name: str, row: str, col: str, transposed: bool
-    ) -> str:
-        """The address of an element of an operand."""
-        far, near = (col, row) if transposed else (row, col)
-        offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
-        return v.at(f"%{name}", offset, self.plan.stored)
+        return ceiling(w, size, unit)
 
     # -- what is copied ------------------------------------------------------------------------
 
@@ -140,7 +106,7 @@ class Panels:
             wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
         sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
         with (
-            self.room(w, sizes) as (panel, tile, *room),
+            self.sources.room(w, sizes) as (panel, tile, *room),
             w.loop("%cols.start", "%cols.end", across) as c,
             w.loop("%rows.start", "%rows.end", down) as r,
         ):
@@ -159,11 +125,13 @@ class Panels:
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step", "environment", "context", *self.fills("x"))
+        self.words(
+            w, "m", "n", "k", "x", "x.step", "environment", "context", *self.sources.fills("x")
+        )
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {self.deep(w)}, i64 {depth}")
+        step = w.value(f"select i1 {copied}, i64 {self.sources.deep(w)}, i64 {depth}")
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         with w.loop("0", depth, step) as p:
@@ -172,7 +140,7 @@ class Panels:
             if plan.copies_x:
                 x = w.value(f"select i1 {x_copied}, ptr %room, ptr null")
                 with w.when(x_copied):
-                    self.copy_x(w, "%row", p.index, "%rows", left, "%room")
+                    self.sources.copy_x(w, "%row", p.index, "%rows", left, "%room")
             spot = f"i64 %row, i64 %col, i64 %rows, i64 %cols, i64 {p.index}, i64 {left}"
             rest = f"ptr {x}, ptr %panel, ptr %sums, i64 %sums.step, i1 {needed}"
             w.do(f"call void @panel(ptr %call, {spot}, {rest})")
@@ -183,7 +151,7 @@ class Panels:
     def panel(self) -> None:
         """One panel of k of one block of columns; x lies copied at ``strips``, if it is copied."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, *SIDES, "finish", "environment", "context", *self.fills("y"))
+        self.words(w, *SIDES, "finish", "environment", "context", *self.sources.fills("y"))
         v = plan.vectors(w)
         _, y_copied = self.copied(w)
         tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
@@ -196,15 +164,15 @@ class Panels:
         sums = w.value("mul i64 %rows, %cols")
         work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, %depth')}, {TIMES}")
         ask_in_kernel(self.text, w, work)
-        source = self.start(w, v, "y", "%p", "%col", plan.y_transposed)
+        source = self.sources.start(w, v, "y", "%p", "%col", plan.y_transposed)
         with w.when(w.value(f"and i1 %new, {y_copied}")):
             piece = Piece("y", ("%p", "%col"), ("%depth", "%cols"), plan.y_transposed)
-            self.copy(w, piece, plan.strip, "%panel", str(plan.strip), strip)
+            self.sources.copy(w, piece, plan.strip, "%panel", str(plan.strip), strip)
         y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
         first = w.value("icmp eq i64 %p, 0")
         ends = w.value(f"icmp eq i64 {w.value('add i64 %p, %depth')}, %k")
         finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
-        in_place = self.start(w, v, "x", "%row", "%p", plan.x_transposed)
+        in_place = self.sources.start(w, v, "x", "%row", "%p", plan.x_transposed)
         copied = w.value("icmp ne ptr %strips, null")
         x = w.value(f"select i1 {copied}, ptr %strips, ptr {in_place}")
         sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
@@ -223,7 +191,7 @@ class Panels:
         """Rows as many as stay near, in them panels of k: each of x is copied once."""
         w, plan = FunctionWriter(self.text), self.plan
         names = "k", "x", "x.step", "out", "out.step", "environment", "context"
-        self.words(w, *names, *self.fills("x"))
+        self.words(w, *names, *self.sources.fills("x"))
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
         blocks = self.ceiling(w, all_, str(plan.height))
@@ -231,11 +199,11 @@ class Panels:
         strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        deep = self.deep(w)
+        deep = self.sources.deep(w)
         size = self.x_size(w, down, self.least(w, depth, deep))
         across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
-            self.room(w, [self.panel_size(w, across), size]) as (panel, room),
+            self.sources.room(w, [self.panel_size(w, across), size]) as (panel, room),
             w.loop("%rows.start", "%rows.end", down) as r,
             w.loop("0", depth, deep) as p,
         ):
@@ -243,7 +211,7 @@ class Panels:
             left = self.least(w, w.value(f"sub i64 %k, {p.index}"), deep)
             going = w.value(f"xor i1 {halted(self.text, w)}, true")
             with w.when(going):
-                self.copy_x(w, r.index, p.index, rows, left, room)
+                self.sources.copy_x(w, r.index, p.index, rows, left, room)
             with w.loop("%cols.start", "%cols.end", plan.width) as c:
                 cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(plan.width))
                 there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
@@ -270,123 +238,3 @@ class Panels:
         strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
         row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
         return w.value(f"mul i64 {strips}, {row}")
-
-    @contextmanager
-    def room(self, w: FunctionWriter, sizes: Sequence[str]) -> Generator[list[str]]:
-        """Memory of these ``sizes`` for what is written inside: little of it is on the stack.
-
-        What is inside does not run if there is none.
-        """
-        places, size = list[str](), "0"
-        for own in sizes:
-            places.append(size)
-            up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
-            size = w.value(f"and i64 {up}, {-LINE}")
-        if self.text.os == "none":
-            large, given = "true", take(w, w.value(f"add i64 {size}, {LINE}"))
-        else:
-            own = w.array(f"[{STACK_BYTES} x i8]", LINE)
-            large = w.value(f"icmp sgt i64 {size}, {STACK_BYTES}")
-            whole = w.value(f"add i64 {size}, {LINE}")
-            given = w.maybe(large, "ptr", own, lambda: take(w, whole))
-        none = w.value(f"icmp eq ptr {given}, null")
-        with w.when(none):
-            halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-            if self.text.os == "none":
-                w.do(f"store i64 {OUT_OF_MEMORY}, ptr {halt}")
-            else:
-                order = "monotonic monotonic, align 8"  # what another thread was halted by stays
-                w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
-        with w.when(w.value(f"xor i1 {none}, true")):
-            gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
-            gap = w.value(f"and i64 {gap}, {LINE - 1}")
-            start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
-            yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
-            with w.when(large):
-                give_back(w, given)
-
-    def copy_x(self, w: FunctionWriter, top: str, p: str, rows: str, depth: str, to: str) -> None:
-        """Copy some rows and steps of k of x."""
-        plan = self.plan
-        row = plan.x_row(w, depth)
-        strip, near, far = plan.strip, row, str(plan.strip)
-        if plan.x_transposed:
-            strip, near, far = NARROW, str(NARROW), w.value(f"mul i64 {row}, {NARROW}")
-        piece = Piece("x", (top, p), (rows, depth), plan.x_transposed)
-        self.copy(w, piece, strip, to, near, far)
-
-    def fills(self, side: str) -> tuple[str, ...]:
-        """The words that are about what computes an operand, if something does."""
-        return (f"{side}.fill", f"{side}.unit") if self.plan.filled["xy".index(side)] else ()
-
-    def copy(
-        self, w: FunctionWriter, piece: Piece, strip: int, to: str, near: str, far: str
-    ) -> None:
-        """Copy a part of an operand into strips, from where it lies or as it is computed."""
-        plan = self.plan
-        turned = piece.side == "y" and piece.transposed
-        copy = copy_function(self.text, plan.stored, plan.lanes, strip, columns=turned)
-        rows, cols = piece.sizes[::-1] if piece.transposed and not turned else piece.sizes
-        if not self.fills(piece.side):
-            start = self.start(w, plan.vectors(w), piece.side, *piece.spot, piece.transposed)
-            sizes = f"i64 %{piece.side}.step, i64 {rows}, i64 {cols}"
-            w.do(f"call void @{copy}(ptr {start}, {sizes}, ptr {to}, i64 {near}, i64 {far})")
-            return
-        if piece.side == "x" and not piece.transposed and not plan.converts:
-            self.computed(w, piece, to, near)
-        else:
-            self.filled(w, piece, (rows, cols), strip, copy, (to, near, far))
-
-    def deep(self, w: FunctionWriter) -> str:
-        """Steps of k in a panel: whole units of what is computed."""
-        plan = self.plan
-        if not plan.filled[0] or plan.x_transposed:
-            return str(plan.depth)
-        units = w.value(f"udiv i64 {plan.depth}, %x.unit")
-        return w.value(f"mul i64 {units}, %x.unit")
-
-    def computed(self, w: FunctionWriter, piece: Piece, to: str, step: str) -> None:
-        """Compute rows of x where they are read: a panel holds whole units."""
-        (row, p), (rows, depth) = piece.spot, piece.sizes
-        first, units = (w.value(f"udiv i64 {n}, %x.unit") for n in (p, depth))
-        spot = f"i64 {row}, i64 {first}, i64 {rows}, i64 {units}, i64 {step}"
-        w.do(f"call void %x.fill(ptr {to}, {spot}, ptr %environment)")
-
-    def filled(
-        self,
-        w: FunctionWriter,
-        piece: Piece,
-        sizes: tuple[str, str],
-        strip: int,
-        copy: str,
-        place: tuple[str, str, str],
-    ) -> None:
-        """Copy a part of an operand as it is computed, some rows of it at a time."""
-        v, bytes_, (to, near, far) = self.plan.vectors(w), self.plan.stored.bytes, place
-        turned = piece.side == "y" and piece.transposed
-        (row, at), (count, across) = (x[::-1] if piece.transposed else x for x in piece.both)
-        unit = f"%{piece.side}.unit"
-        first = w.value(f"udiv i64 {at}, {unit}")
-        skipped = w.value(f"sub i64 {at}, {w.value(f'mul i64 {first}, {unit}')}")
-        units = self.ceiling(w, w.value(f"add i64 {skipped}, {across}"), unit)
-        step = w.value(f"mul i64 {units}, {unit}")
-        line = w.value(f"mul i64 {step}, {bytes_}")
-        some = str(strip)
-        if not turned:
-            whole = w.call("i64", "llvm.smax.i64", ("i64", line), ("i64", "1"))
-            fitting = w.value(f"udiv i64 {STACK_BYTES - LINE}, {whole}")
-            some = w.call("i64", "llvm.smax.i64", ("i64", fitting), ("i64", str(SOME)))
-        with (
-            self.room(w, [w.value(f"mul i64 {some}, {line}")]) as (room,),
-            w.loop("0", count, some) as i,
-        ):
-            here = self.least(w, w.value(f"sub i64 {count}, {i.index}"), some)
-            spot = f"i64 {w.value(f'add i64 {row}, {i.index}')}, i64 {first}, i64 {here}"
-            rest = f"i64 {units}, i64 {step}, ptr %environment"
-            w.do(f"call void %{piece.side}.fill(ptr {room}, {spot}, {rest})")
-            done = w.value(f"udiv i64 {i.index}, {strip}") if turned else i.index
-            target = v.at(to, w.value(f"mul i64 {done}, {far if turned else near}"))
-            rows, cols = (sizes[0], here) if turned else (here, sizes[1])
-            start = f"ptr {v.at(room, skipped, self.plan.stored)}, i64 {step}"
-            rest = f"i64 {rows}, i64 {cols}, ptr {target}, i64 {near}, i64 {far}"
-            w.do(f"call void @{copy}({start}, {rest})")

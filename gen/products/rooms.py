@@ -11,7 +11,7 @@ from dlvm.ir.dims import floordiv, maximum, minimum
 from .macro_kernel import LINE, Plan
 from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW
-from .panels import SOME, STACK_BYTES
+from .sources import SOME, STACK_BYTES
 
 
 def room(

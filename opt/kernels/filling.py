@@ -7,7 +7,7 @@ are computed as they are copied, where that is all that they are for.
 
 from __future__ import annotations
 
-from dlvm.ir import Function, Op, Value
+from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.dims import at_least, symbols
 from dlvm.ops import (
     Broadcast,
@@ -98,10 +98,25 @@ class _Filling:
 
     def _ends_well(self, op: Op, good: dict[Value, bool]) -> bool:
         if isinstance(op, Reshape):
-            return good.get(op.x, False)
+            return good.get(op.x, False) and longer(op) != longer(op.x)
         if isinstance(op, Moving):
             return good.get(op.x, op.x not in self.depth)
-        return all(good.get(x, False) or _in_memory(x) for x in op.operands)
+        tensors = [x for x in op.operands if not _is_number(x)]
+        reads = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
+        ends = all(good.get(x, False) or _in_memory(x) for x in tensors)
+        return ends and len(dict.fromkeys(tensors)) <= reads
+
+
+def longer(x: Value) -> list[Dim]:
+    """The sizes of a tensor but for those that are 1."""
+    return [n for n in x.type.shape if n != 1]
+
+
+def _is_number(x: Value) -> bool:
+    """Whether a value is one number throughout, or that."""
+    while isinstance(x, Broadcast | Reshape):
+        x = x.x
+    return not x.type.shape
 
 
 def _in_memory(x: Value) -> bool:

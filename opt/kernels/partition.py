@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Dim, Function, Op, Value
+from dlvm.ir import Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
@@ -37,7 +37,7 @@ from dlvm.ops.arrays.windows import start_of_adjacent
 from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
-from .filling import computed, filling
+from .filling import computed, filling, longer
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
@@ -105,20 +105,8 @@ class Partition:
             for leaf in (f.leaves if f is not None else (x,))
         )
         size = 1 + sum(f.size for f in found if f is not None)
-        match op:
-            case Constant():
-                repeatable = op.value.size == 1
-            case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
-                repeatable = True
-            case Reshape(x):
-                view = isinstance(x, Slice) and x.x not in self.viewed
-                repeatable = not leaves or (view and longer(x) == longer(op))
-            case Elementwise():
-                repeatable = not leaves and op.results == (op,)
-            case _:
-                repeatable = False
-        repeatable = repeatable or op in self.filled
-        return Through(leaves, size) if repeatable and size <= DEEPEST else None
+        repeated = op in self.filled or _repeatable(op, leaves, self.viewed)
+        return Through(leaves, size) if repeated and size <= DEEPEST else None
 
     def leaves(self, value: Value) -> tuple[Value, ...]:
         """What is in memory that a value is read from: itself, unless it is read through."""
@@ -346,14 +334,25 @@ def _rows_of(op: Ordering | Factorisation) -> str:
     return "ordering" if isinstance(op, Ordering) else "factorisation"
 
 
+def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
+    """Whether each kernel that reads a value finds its elements, or makes it, for itself."""
+    match op:
+        case Constant():
+            return op.value.size == 1
+        case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
+            return True
+        case Reshape(x):
+            apart = isinstance(x, Slice) and x.x not in viewed
+            return not leaves or (apart and longer(x) == longer(op))
+        case Elementwise():
+            return not leaves and op.results == (op,)
+        case _:
+            return False
+
+
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
-
-
-def longer(x: Value) -> list[Dim]:
-    """The sizes of a tensor but for those that are 1."""
-    return [n for n in x.type.shape if n != 1]
 
 
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
