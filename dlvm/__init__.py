@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dlvm import nn as nn
     from dlvm import optim as optim
     from dlvm import random as random
+    from dlvm import stablehlo as stablehlo
     from dlvm import testing as testing
     from dlvm import tree as tree
     from dlvm.ahead import aot
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.flow.associative import associative_scan
     from dlvm.dsl.flow.control import cond, switch
     from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
+    from dlvm.exporting import export
     from dlvm.files import load, save
 
 parse = facing_users(_parse)
@@ -86,6 +88,7 @@ __all__ = [
     "custom_vjp",
     "debug",
     "eval_shape",
+    "export",
     "fori_loop",
     "function",
     "grad",
@@ -105,6 +108,7 @@ __all__ = [
     "save_names",
     "scan",
     "spec",
+    "stablehlo",
     "static",
     "stop_gradient",
     "switch",
@@ -122,12 +126,14 @@ LATER = {
     "nn": (),
     "optim": (),
     "random": (),
+    "stablehlo": (),
     "testing": (),
     "tree": (),
     "dsl.arrays.assumptions": ("assume",),
     "data": ("batches",),
     "files": ("load", "save"),
     "ahead": ("aot",),
+    "exporting": ("export",),
     "dsl.call.abstract": ("eval_shape",),
     "dsl.flow.associative": ("associative_scan",),
     "dsl.flow.control": ("cond", "switch"),
