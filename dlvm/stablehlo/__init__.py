@@ -6,4 +6,6 @@ the bindings in jaxlib, which is imported at the first load.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from .loading import load as load
+
+__all__ = ["load"]

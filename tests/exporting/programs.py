@@ -99,9 +99,7 @@ CASES: dict[str, Case] = {
     "open scan": Case(filtered, (X,), ("f32[N,3]",)),
     "gradient of a scan": Case(dlvm.grad(lambda xs: filtered(xs)[1].sum()), (X,)),
     "cond": Case(chosen, (np.float32(1.0), X)),
-    "gradient of a cond": Case(
-        dlvm.grad(lambda x, c: chosen(c, x).sum()), (X, np.float32(-1.0))
-    ),
+    "gradient of a cond": Case(dlvm.grad(lambda x, c: chosen(c, x).sum()), (X, np.float32(-1.0))),
     "while": Case(power, (np.float32(0.7),)),
     "fori": Case(lambda x: dlvm.fori_loop(0, 5, lambda i, s: s * 0.5 + i.astype("f32"), x), (X,)),
     "sort": Case(lambda x: dlvm.sort(x, axis=1), (X,)),

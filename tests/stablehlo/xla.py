@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("jax", reason="the tests of StableHLO need jax: pip install jax")
+jax = pytest.importorskip("jax", reason="the tests of StableHLO need jax: pip install jax")
 
-import jax
 from jax._src.interpreters import mlir
 from jax._src.lib import xla_client
 from jax._src.lib.mlir import ir, passmanager
