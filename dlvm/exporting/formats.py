@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import check_function
 
-from .program import Program, program_of
+from .program import program_of
 
-
-class Exporter(Protocol):
-    """Writes a program in a format; its keywords are the options of the format."""
-
-    def __call__(self, program: Program, **options: Any) -> str | bytes:
-        """The text or the file."""
-        ...
-
-
+Exporter = Callable[..., "str | bytes"]
+"""Writes a program in a format; keywords are the options of the format."""
 FORMATS: dict[str, Exporter] = {}
 OURS = {"stablehlo": "dlvm.stablehlo.writing"}
 """Formats whose modules are imported, and register themselves, at their first use."""

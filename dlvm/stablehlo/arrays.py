@@ -222,7 +222,9 @@ class Places:
 
 def places(t: Text, op: Any, x: Term, indices: Term) -> Places:
     """Indices wrapped once and brought inside, and whether they were."""
-    at, extent = converted(t, indices, I64), x.type.shape[op.axis]
+    at = converted(t, indices, I64)
+    axis: int = op.axis
+    extent = x.type.shape[axis]
     zero = t.filled(0, at.type)
     size = t.broadcast(t.size(extent), at.type, ())
     if indices.type.dtype.kind == "i":

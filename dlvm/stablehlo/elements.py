@@ -86,7 +86,10 @@ def selected(t: Text, condition: Term, x: Term, y: Term) -> Term:
 
 
 def _compare(relation: str) -> Any:
-    return lambda t, op, xs: compared(t, relation, *xs)
+    def compare(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+        return compared(t, relation, *xs)
+
+    return compare
 
 
 def select(t: Text, op: Op, xs: Sequence[Term]) -> Term:

@@ -8,7 +8,7 @@ not know the operations of the language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -135,7 +135,7 @@ class Text:
             return self._size(d)
 
     @contextmanager
-    def _at_the_start(self) -> Iterator[None]:
+    def _at_the_start(self) -> Generator[None]:
         lines, depth = self.lines, self.depth
         self.lines, self.depth = self.first, 2
         yield

@@ -10,10 +10,11 @@ import pytest
 
 jax = pytest.importorskip("jax", reason="the tests of StableHLO need jax: pip install jax")
 
-from jax._src.interpreters import mlir
-from jax._src.lib import xla_client
-from jax._src.lib.mlir import ir, passmanager
-from jaxlib.mlir.dialects import stablehlo
+mlir = pytest.importorskip("jax._src.interpreters.mlir")
+xla_client = pytest.importorskip("jax._src.lib").xla_client
+ir = pytest.importorskip("jaxlib.mlir.ir")
+passmanager = pytest.importorskip("jaxlib.mlir.passmanager")
+stablehlo = pytest.importorskip("jaxlib.mlir.dialects.stablehlo")
 
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1"}
 OPEN = (

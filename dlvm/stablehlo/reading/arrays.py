@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm import ops
-from dlvm.ir import Builder, Function, Op, Param, TensorType, Value, splat
+from dlvm.ir import Array, Builder, Function, Op, Param, TensorType, Value, splat
 from dlvm.ops import scalar_value
 
 from .table import Place, Results, constant, permuted, reads, reshaped, root, simple
@@ -27,10 +29,10 @@ ARG_OF_INTEGERS = ("compare", "compare", "compare", "and", "or", "select", "sele
 @reads("stablehlo.constant")
 def known(node: Node, xs: Sequence[Value], place: Place) -> Results:
     """An array; one number everywhere stays one number."""
-    array, (t,) = node.attributes["value"], node.types
+    array: Array = node.attributes["value"]
+    (t,) = node.types
     flat = array.reshape(-1)
-    alike = flat.size > 1 and bool((flat == flat[0]).all()) and flat[0] != 0
-    if flat.size and (alike or not any(array.strides)):
+    if flat.size > 1 and np.array_equal(flat, np.full_like(flat, flat[0])) and flat[0] != 0:
         return splat(flat[0], t)
     return constant(array, t)
 
@@ -147,8 +149,9 @@ def folded(name: str, x: Value, start: Value, axes: tuple[int, ...]) -> Value:
     if scalar_value(start) is not None and scalar_value(start) == identity(x.dtype):
         return found
     both = ops.Broadcast(start, found.shape, ()) if found.shape else start
-    combine = {ops.Maximum: ops.Or, ops.Minimum: ops.And}.get(pair, pair)
-    return combine(found, both) if x.dtype.kind == "b" else pair(found, both)
+    if x.dtype.kind == "b":
+        return ops.Or(found, both) if pair is ops.Maximum else ops.And(found, both)
+    return pair(found, both)
 
 
 def fold_named(name: str, x: Value) -> tuple[Any, type[Op], Callable[[Any], float]]:

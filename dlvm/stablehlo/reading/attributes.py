@@ -74,10 +74,15 @@ def dense_of(text: str, t: TensorType) -> Array:
     dtype = t.dtype.numpy
     if inner.startswith('"0x'):
         raw = np.frombuffer(bytes.fromhex(inner[3:-1]), dtype)
-        return np.broadcast_to(raw, t.shape) if raw.size == 1 else raw.reshape(t.shape)
+        return shaped(raw, t)
     numbers = [_number(n, dtype) for n in re.findall(r"[^\s\[\],]+", inner)]
-    array = np.asarray(numbers, dtype)
-    return np.broadcast_to(array, t.shape) if array.size == 1 else array.reshape(t.shape)
+    return shaped(np.asarray(numbers, dtype), t)
+
+
+def shaped(array: Array, t: TensorType) -> Array:
+    """The elements of a tensor; one of them alone stands for all."""
+    shape = tuple(int(n) for n in t.shape)
+    return np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
 
 
 def _number(text: str, dtype: np.dtype[Any]) -> Any:

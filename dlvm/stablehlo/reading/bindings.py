@@ -12,7 +12,7 @@ import numpy as np
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, TensorType
 
-from .attributes import dense_of, type_of, value_of
+from .attributes import dense_of, shaped, type_of, value_of
 from .tree import Block, Node, Tree
 
 ARTIFACT = b"ML\xefR"
@@ -28,7 +28,7 @@ def read(source: str | bytes) -> Tree:
         except Exception as error:
             raise UserError(
                 f"stablehlo.load: {str(error).strip() or 'this is no module'}",
-                remedy="pass jax.jit(f).lower(x).as_text(), or the bytes of jax.export",
+                remedy="give it jax.jit(f).lower(x).as_text(), or the bytes of jax.export",
             ) from error
         return _tree(module)
 
@@ -37,7 +37,7 @@ def _tools() -> tuple[Any, Any, Any]:
     try:
         from jax._src.interpreters import mlir
         from jaxlib.mlir import ir
-        from jaxlib.mlir.dialects import stablehlo
+        from jaxlib.mlir.dialects import stablehlo  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise UserError(
             "stablehlo.load reads modules through the package jax, which is not installed",
@@ -104,4 +104,4 @@ def _elements(attribute: Any, text: str) -> Array:
         found = np.array(attribute)
     except TypeError:  # of bfloat the bindings give no buffer
         return dense_of(text, t)
-    return np.broadcast_to(found, t.shape).astype(t.dtype.numpy)
+    return shaped(found.astype(t.dtype.numpy), t)

@@ -82,7 +82,8 @@ class Numbers:
 
     def __init__(self, found: dict[str, Any], rank: int, starts: Value) -> None:
         def axes(*names: str) -> list[int]:
-            return next((found[n] for n in names if n in found), [])
+            given: list[list[int]] = [found[n] for n in names if n in found]
+            return given[0] if given else []
 
         self.window = axes("offset_dims", "update_window_dims")
         self.dropped = axes("collapsed_slice_dims", "inserted_window_dims")
