@@ -32,6 +32,7 @@ from dlvm.ir.taps import taps
 
 if TYPE_CHECKING:
     from dlvm import nn as nn
+    from dlvm import onnx as onnx
     from dlvm import optim as optim
     from dlvm import random as random
     from dlvm import stablehlo as stablehlo
@@ -100,6 +101,7 @@ __all__ = [
     "load",
     "map",
     "nn",
+    "onnx",
     "ops",
     "optim",
     "parse",
@@ -124,6 +126,7 @@ __all__ = [
 
 LATER = {
     "nn": (),
+    "onnx": (),
     "optim": (),
     "random": (),
     "stablehlo": (),

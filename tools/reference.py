@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dlvm
+from dlvm import onnx
 from dlvm.base import errors
 from dlvm.dsl.arrays import placing
 from dlvm.dsl.call import compiled, explain, function
@@ -48,6 +49,7 @@ METHODS = (
     ("What f.compile gives", "program", compiled.Compiled, "__call__ module report text"),
     ("What it reports", "report", Report, "at to_dict"),
     ("What f.explain gives", "explanation", explain.Explanation, "text"),
+    ("A model of ONNX", "m", onnx.Model, "__call__ function trace"),
     ("A module", "module", dlvm.Module, "main functions run optimize verify expanded"),
     ("A function with a custom_vjp", "f", custom.VjpFunction, "defvjp"),
     ("A function with a custom_jvp", "f", custom.JvpFunction, "defjvp defjvps"),
@@ -100,6 +102,7 @@ def rooms() -> Iterator[str]:
         "linalg",
         "nn",
         "nn.initializers",
+        "onnx",
         "optim",
         "random",
         "stablehlo",

@@ -20,7 +20,7 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 
-from . import typed_arrays, typed_calls, typed_files, typed_flow, typed_layers
+from . import typed_arrays, typed_calls, typed_files, typed_flow, typed_layers, typed_onnx
 from .shown import CODE, remedies
 from .typing_in import Script, X, ran, remedy_of, same
 
@@ -30,6 +30,7 @@ SCRIPTS: tuple[Script, ...] = (
     *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS),
     *(*typed_files.BATCHES, *typed_files.FILES, *typed_files.TREES),
     *typed_layers.LAYERS,
+    *typed_onnx.MODELS,
 )
 Y = np.array([10.0, 20.0, 30.0])
 SEEN = {

@@ -1,0 +1,250 @@
+"""``load``: a model of ONNX as a compiled function, and as a plain one that can be trained.
+
+A model is read and checked as a whole when it is loaded: operations and element types that dlvm
+does not have are refused before anything runs. A call compiles a program for the values of its
+static inputs; sizes that the file names, such as ``batch``, stay open.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import (
+    ArgumentError,
+    CallError,
+    CompilerError,
+    UserError,
+    did_you_mean,
+)
+from dlvm.dsl.call.staging import function
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.specs import Spec
+from dlvm.ir import Module
+from dlvm.ir import dtype_of as ours
+
+from . import operations as operations
+from .checking import check, versions_of
+from .graphs import Place, Run, concrete, results
+from .messages import Function, Graph
+from .messages import Model as Message
+from .needs import needed
+from .table import Key, key_of
+from .tensors import array
+from .values import Results, Symbols, spec_of, typed
+from .wire import Malformed, read_model
+
+Array = np.ndarray[Any, Any]
+SHOWN = 12
+"""Weights that the text of a model lists."""
+
+
+@facing_users
+def load(
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
+    folder: str | os.PathLike[str] | None = None,
+) -> Model:
+    """The model of ONNX in a file or in bytes: called, it runs; ``function`` can be trained.
+
+    ``sizes={"batch": 8}`` fixes open sizes. ``training`` makes batch normalisation use the
+    statistics of the batch and dropout drop, for which ``m.function`` takes a ``random_key=``.
+    ``folder`` is where weights in other files lie, by default the folder of the file.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        data: Any = model
+        place = None
+    else:
+        path = Path(os.fsdecode(model))
+        data, place = _mapped(path), path.parent
+    place = place if folder is None else Path(os.fsdecode(folder))
+    return Model(read_model(data), sizes or {}, training, place)
+
+
+def _mapped(path: Path) -> Any:
+    """The bytes of a file, mapped into memory; what is written to them stays here."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+class Model:
+    """A model of ONNX: ``m(x)`` or ``m(name=x)`` runs it, compiled, and gives a tuple with names.
+
+    ``weights`` are its parameters by name. ``function(weights, *inputs)`` is the model as a plain
+    function of both, to be staged and differentiated with respect to them.
+    """
+
+    def __init__(
+        self, message: Message, sizes: Mapping[str, int], training: bool, folder: Path | None
+    ) -> None:
+        if message.graph is None:
+            raise Malformed("onnx: expected a model with a graph, found none")
+        self._graph: Graph = message.graph
+        self._functions: dict[Key, Function] = {
+            key_of(f"{f.domain or ''}::{f.name}"): f for f in message.functions
+        }
+        self._versions = versions_of(message)
+        self._folder, self._training = folder, training
+        check(self._graph, self._functions)
+        arrays = {t.name or "": array(t, folder) for t in self._graph.initializer}
+        must = needed(self._graph, self._functions)
+        self.weights: dict[str, Array] = {
+            name: x for name, x in arrays.items() if name not in must and _is_float(x)
+        }
+        self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
+        symbols = Symbols(sizes)
+        given = [x for x in self._graph.input if x.name not in arrays]
+        self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
+        self.outputs = tuple(symbols.value(x, False) for x in self._graph.output)
+        self._programs: dict[Any, Any] = {}
+        self._name = self._graph.name or "model"
+
+    @facing_users
+    def __call__(self, *inputs: Any, **named: Any) -> Results:
+        """The outputs for inputs by position or by name: a tuple with names."""
+        given = self._bound(inputs, named)
+        program = self._program(self._static(given), given)
+        found = program(self.weights, given)
+        return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
+
+    @facing_users
+    def function(
+        self, weights: Mapping[str, Any], /, *inputs: Any, random_key: Any = None, **named: Any
+    ) -> tuple[Any, ...]:
+        """The outputs for weights and inputs, as a plain function: stage it, differentiate it.
+
+        ``weights`` is a dict such as ``m.weights``. ``random_key`` is a key of ``dlvm.random`` for
+        dropout and random operations.
+        """
+        return self._run(weights, self._named(inputs, named), random_key)
+
+    @facing_users
+    def trace(self, *inputs: Any, **named: Any) -> Module:
+        """The program for such inputs before compilation, a function of the weights and them."""
+        given = self._bound(inputs, named)
+        static = self._static(given)
+        return self._staged(static).trace(self._kinds(), self._specs(given))
+
+    def _run(
+        self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
+    ) -> tuple[Any, ...]:
+        run = Run(self._functions, self._versions, self._folder, self._training, key)
+        run.arrays = {id(t): None for t in self._graph.initializer}
+        missing = sorted(self.weights.keys() - weights.keys() - given.keys())
+        if missing:
+            raise ArgumentError(
+                f"onnx: expected weights by the names of m.weights, found none for {missing[0]!r}",
+                origin=user_origin(),
+                remedy="give m.weights, or a dict with the same names",
+            )
+        constants = {n: x.copy() for n, x in self._constants.items()}  # no argument of a trace
+        values = {**constants, **weights, **given}
+        inner = Graph(node=self._graph.node, output=self._graph.output, name=self._graph.name)
+        found = results(Place(run, self._versions, {}), inner, values, ())
+        return tuple(map(concrete, found))
+
+    # -- arguments -----------------------------------------------------------------------------
+
+    def _named(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name; those that stand for a weight or constant may be left out."""
+        names = [v.name for v in self.inputs]
+        others = {*self.weights, *self._constants}
+        given = {**dict(zip(names, inputs, strict=False)), **named}
+        wrong = [n for n in named if n not in names and n not in others]
+        if len(inputs) > len(names) or wrong or len(given) != len(inputs) + len(named):
+            near = f"no input {wrong[0]!r}{did_you_mean(wrong[0], names)}" if wrong else ""
+            every = (
+                f"the inputs {', '.join(names)}, each once, found {len(inputs)} by position and "
+                f"{', '.join(named) or 'none'} by name"
+            )
+            raise self._misfit(f"has {near or every}")
+        missing = [n for n in names if n not in given]
+        if missing:
+            raise self._misfit(f"needs the input {missing[0]!r}, which is not given")
+        return given
+
+    def _misfit(self, said: str) -> CallError:
+        inputs = ", ".join(f"{v.name!r}: {v}" for v in self.inputs)
+        return CallError(
+            f"onnx: the model {said}",
+            origin=user_origin(),
+            remedy=f"give all inputs by position, or by name with **{{name: x}}: {inputs}",
+        )
+
+    def _bound(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+        """The inputs of a call as arrays of their types."""
+        types = {v.name: v for v in self.inputs}
+        return {
+            name: typed(name, types[name], x) if name in types else np.asarray(x)
+            for name, x in self._named(inputs, named).items()
+        }
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def _static(self, given: dict[str, Array]) -> dict[str, Array]:
+        """Takes the static inputs out of those that are given."""
+        return {v.name: given.pop(v.name) for v in self.inputs if v.static and v.name in given}
+
+    def _specs(self, given: Mapping[str, Array]) -> dict[str, Spec]:
+        types = {v.name: v for v in self.inputs}
+        return {name: spec_of(types.get(name), x) for name, x in given.items()}
+
+    def _kinds(self) -> dict[str, Spec]:
+        return {n: spec_of(None, w) for n, w in self.weights.items()}
+
+    def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
+        """The program for the values of static inputs and the types of the others.
+
+        A model may say that a size is open and fix it all the same, in a reshape say. It gets a
+        program for each size.
+        """
+        fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
+        exact = {name: spec_of(None, x) for name, x in given.items()}
+        failed: UserError | None = None
+        for specs in (self._specs(given), exact):
+            key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
+            if key not in self._programs:
+                try:
+                    self._programs[key] = self._staged(static).compile(self._kinds(), specs)
+                except UserError as error:
+                    self._programs[key], failed = None, error
+            if self._programs[key] is not None:
+                return self._programs[key]
+        self._programs.clear()
+        raise failed or CompilerError("a program is missing")
+
+    def _staged(self, static: Mapping[str, Array]) -> Any:
+        def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
+            return self._run(weights, {**static, **inputs})
+
+        model.__name__ = re.sub(r"\W", "_", self._name) or "model"
+        return function(model)
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"ONNX model {self._name!r}, opset {self._versions.get('', 1)}"
+        width = max([len(n) for n in (*self.weights, *(v.name for v in self.inputs))], default=0)
+        for word, rows in (("input", self.inputs), ("output", self.outputs)):
+            yield from (f"  {word:6}  {v.name:{width}}  {v}" for v in rows)
+        for name, w in list(self.weights.items())[:SHOWN]:
+            yield f"  weight  {name:{width}}  {ours(w.dtype)}{list(w.shape)}"
+        total = sum(w.size for w in self.weights.values())
+        more = len(self.weights) - SHOWN
+        yield f"  {f'{more} more weights, ' if more > 0 else ''}{total:,} parameters in all"
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind not in "biu"

@@ -1,0 +1,32 @@
+"""The page on ONNX runs as it stands, beside a file with the network that it speaks of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlvm.onnx.table import TABLE
+from tests.test_docs import ROOT, run_page
+
+from .test_load import NODE, drawn, made, value
+
+
+def test_the_blocks_of_the_page_run_and_print_what_it_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = [
+        NODE("Gemm", ["x", "w1", "b1"], ["h"]),
+        NODE("Relu", ["h"], ["r"]),
+        NODE("MatMul", ["r", "w2"], ["y"]),
+    ]
+    weights = dict(w1=drawn(12, 8), b1=np.zeros(8, np.float32), w2=drawn(8, 3))
+    (tmp_path / "net.onnx").write_bytes(
+        made(nodes, [value("x", "batch", 12)], [value("y", "batch", 3)], **weights)
+    )
+    monkeypatch.chdir(tmp_path)
+    try:
+        run_page(ROOT / "docs" / "onnx.md", tmp_path, capsys)
+    finally:
+        TABLE.pop(("com.microsoft", "QuickGelu"), None)
