@@ -19,7 +19,7 @@ from .program import program_of
 Exporter = Callable[..., "str | bytes"]
 """Writes a program in a format; keywords are the options of the format."""
 FORMATS: dict[str, Exporter] = {}
-OURS = {"stablehlo": "dlvm.stablehlo.writing"}
+OURS = {"onnx": "dlvm.onnx.exporting.writing", "stablehlo": "dlvm.stablehlo.writing"}
 """Formats whose modules are imported, and register themselves, at their first use."""
 
 
@@ -34,7 +34,8 @@ def export(f: Callable[..., Any], *args: Any, format: str, **options: Any) -> st
 
     ``args`` are arrays or ``dlvm.spec(...)``, as for ``f.compile``; sizes may be open. Captured
     arrays become constants. ``format="stablehlo"`` gives the text of a StableHLO module, which XLA
-    and IREE compile. An operation that the format can't say is an error that names it and its
+    and IREE compile; ``format="onnx"`` the bytes of an ONNX file, of version ``opset=18`` of its
+    operations. An operation that the format can't say is an error that names it and its
     line.
     """
     check_function(f, "export")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm import ops
-from dlvm.exporting.formulas import combining, identities
+from dlvm.exporting.formulas import Formula, combining, identities
 from dlvm.ir import BOOL, I64, Builder, Dim, Function, Op, Param, TensorType, Value, literal
 from dlvm.ops import Reduction, Scatter
 
@@ -290,8 +290,6 @@ def scatter(t: Text, op: Scatter, xs: Sequence[Term], inline: Inline) -> Term:
 
 def _written(op: Scatter, scalar: TensorType) -> Function:
     """What an element becomes: of what it was and of an update."""
-    from dlvm.exporting.formulas import Formula
-
     old, new = Param(scalar, "old"), Param(scalar, "new")
     with (builder := Builder()):
         found = op.combine(Formula(()), old, new)
