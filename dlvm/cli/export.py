@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
     parser = commands.add_parser("export", help="write a function in the language of another tool")
     add_named(parser)
-    parser.add_argument("--to", required=True, metavar="FORMAT", help="such as stablehlo")
+    parser.add_argument("--to", required=True, metavar="FORMAT", help="onnx or stablehlo")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file to write")
     parser.set_defaults(run=run)
 

@@ -6,6 +6,7 @@ A format registers an exporter under its name; nothing else has to know of it.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,21 @@ def export(f: Callable[..., Any], *args: Any, format: str, **options: Any) -> st
     """
     check_function(f, "export")
     exporter = exporter_named(format)
+    _check_options(format, exporter, options)
     return exporter(program_of(f, args, {}), **options)
+
+
+def _check_options(format: str, exporter: Exporter, options: dict[str, Any]) -> None:
+    """Demands options that the format has."""
+    known = [*inspect.signature(exporter).parameters][1:]
+    for name in options:
+        if name not in known:
+            raise ArgumentError(
+                f"export: the format {format!r} has no option {name!r}; "
+                f"it has {', '.join(known) or 'none'}",
+                origin=user_origin(),
+                remedy=f"leave out {name}=",
+            )
 
 
 def exporter_named(format: str) -> Exporter:

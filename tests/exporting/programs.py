@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "whole quotients": Case(lambda n, d: (n // d, n % d), (N, D)),
     "quotients of floats": Case(lambda x, y: (x // y, x % y, dlvm.fmod(x, y)), (X * 5, Y)),
     "saturation": Case(
-        lambda x: (x.astype("i32"), x.astype("u8"), x.astype(bool)),
+        lambda x: (x.astype("i32"), x.astype("uint8"), x.astype(bool)),
         (np.array([1e20, -1e20, np.nan, -1.5, 2.7, np.inf, 300.0], np.float32),),
     ),
     "shifts": Case(lambda n, d: (n << d, n >> d, n ^ d, ~n), (N, D)),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlvm import ops
 from dlvm.base.errors import ArgumentError
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.exporting.formats import register
 from dlvm.exporting.program import Language, Program, in_words
 from dlvm.ir import BOOL, I64, Function, Op, TensorType, Value
@@ -35,6 +36,7 @@ def written(program: Program, opset: int = 18) -> bytes:
     if opset not in OPSETS:
         raise ArgumentError(
             f"export: opset={opset!r}: expected a version from {OPSETS[0]} to {OPSETS[-1]}",
+            origin=user_origin(),
             remedy="leave it out, and it is 18",
         )
     fn, n = in_words(program.function, LANGUAGE), Nodes()

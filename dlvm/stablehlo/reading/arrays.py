@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from dlvm import ops
 from dlvm.ir import Array, Builder, Function, Op, Param, TensorType, Value, splat
 from dlvm.ops import scalar_value
@@ -32,7 +30,7 @@ def known(node: Node, xs: Sequence[Value], place: Place) -> Results:
     array: Array = node.attributes["value"]
     (t,) = node.types
     flat = array.reshape(-1)
-    if flat.size > 1 and np.array_equal(flat, np.full_like(flat, flat[0])) and flat[0] != 0:
+    if flat.size > 1 and flat.tobytes() == flat[:1].tobytes() * flat.size:
         return splat(flat[0], t)
     return constant(array, t)
 
@@ -40,7 +38,8 @@ def known(node: Node, xs: Sequence[Value], place: Place) -> Results:
 @reads("stablehlo.iota")
 def iota(node: Node, xs: Sequence[Value], place: Place) -> Results:
     """Counting along an axis."""
-    (t,), axis = node.types, node.attributes["iota_dimension"]
+    axis: int = node.attributes["iota_dimension"]
+    (t,) = node.types
     return ops.Broadcast(ops.Iota(t.shape[axis], t.dtype), t.shape, (axis,))
 
 
