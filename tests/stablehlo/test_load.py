@@ -212,7 +212,7 @@ def test_what_is_not_there_is_refused_by_name(name: str):
 
 
 def test_text_that_is_no_module_is_an_error():
-    with pytest.raises(dlvm.UserError, match="as_text"):
+    with pytest.raises(dlvm.UserError, match="the text of a function that JAX lowered"):
         dlvm.stablehlo.load("func @f() {")
 
 
