@@ -17,7 +17,7 @@ from functools import reduce
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
-from dlvm.ops import Broadcast, Matmul, Permute, Reshape, Structured
+from dlvm.ops import Broadcast, Factorisation, Matmul, Permute, Reshape, Structured
 from dlvm.ops.families import Contraction, Creation, Elementwise, Reduction, Running
 
 TYPICAL = 64
@@ -94,6 +94,8 @@ def flops(op: Op) -> Dim:
             return _steps(op)
         case Matmul(x):
             return op.type.size * x.shape[-1] * (2 if op.dtype.is_float else 0)
+        case Factorisation():
+            return op.flops()
         case Structured():
             body = reduce(_dearer, map(body_flops, op.giving)) * op.trips
             return body if op.test is None else body_flops(op.test) + body

@@ -159,8 +159,8 @@ def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:
     names = ("flops", "bytes", "peak_bytes", "activation_bytes")
     sizes = {name: _dim(figures[name]) for name in names}
     estimates = {name: _dim(written) for name, written in figures["estimates"].items()}
-    whole, target = figures["kernels"], figures["target"]
-    return Report(seconds, whole, **sizes, estimates=estimates, target=target)
+    kernels, launches, target = (figures[name] for name in ("kernels", "launches", "target"))
+    return Report(seconds, kernels, **sizes, estimates=estimates, target=target, launches=launches)
 
 
 def _dim(written: int | str) -> Dim:

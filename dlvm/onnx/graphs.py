@@ -26,7 +26,7 @@ from .wire import Malformed
 
 DEEPEST = 50
 """How deep functions of a model may call one another."""
-UNFIT = (KeyError, IndexError, ValueError, TypeError, OverflowError, ZeroDivisionError)
+UNFIT = (LookupError, ArithmeticError, ValueError, TypeError, AttributeError)
 """What operations raise for attributes and operands that do not fit them."""
 Values = dict[str, Any]
 

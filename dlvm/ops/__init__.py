@@ -1,18 +1,19 @@
 """Every operation, by family: one class each, with all its facts in one place.
 
-Every file of the three folders is imported, so a new operation may be a new file.
+Every file of the four folders is imported, so a new operation may be a new file.
 """
 
 import importlib
 import pkgutil
 
-from . import arrays, elements, flow
+from . import arrays, elements, factorisations, flow
 from .arrays.contraction import Matmul, transposed
 from .arrays.extremes import ArgMax, ArgMin, Max, Min
 from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
+from .arrays.overwriting import overwriter, reads_in_place
 from .arrays.patches import Patches, Unpatch
 from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
@@ -22,7 +23,7 @@ from .arrays.running import (
     CumulativeSum,
     LinearRecurrence,
 )
-from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet, overwriter
+from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.assumptions import Assume
@@ -64,12 +65,17 @@ from .elements.transcendental import (
     Sqrt,
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
+from .factorisations.cholesky import Cholesky
+from .factorisations.lu import LU, Solve
+from .factorisations.qr import QR
+from .factorisations.triangular import TriangularSolve
 from .families import (
     Contraction,
     Control,
     Creation,
     Effect,
     Elementwise,
+    Factorisation,
     Movement,
     Ordering,
     Reduction,
@@ -90,11 +96,13 @@ from .literals import (
     scalar_value,
 )
 
-for _room in (elements, arrays, flow):
+for _room in (elements, arrays, factorisations, flow):
     for _found in pkgutil.iter_modules(_room.__path__):
         importlib.import_module(f"{_room.__name__}.{_found.name}")
 
 __all__ = [
+    "LU",
+    "QR",
     "Abs",
     "Acos",
     "Acosh",
@@ -115,6 +123,7 @@ __all__ = [
     "Cbrt",
     "Ceil",
     "Checkpoint",
+    "Cholesky",
     "Concat",
     "Cond",
     "Constant",
@@ -147,6 +156,7 @@ __all__ = [
     "Exp",
     "Exp2",
     "Expm1",
+    "Factorisation",
     "Floor",
     "FloorDiv",
     "Fmod",
@@ -217,6 +227,7 @@ __all__ = [
     "Sin",
     "Sinh",
     "Slice",
+    "Solve",
     "Sort",
     "Sqrt",
     "StopGradient",
@@ -226,6 +237,7 @@ __all__ = [
     "Tan",
     "Tanh",
     "Tap",
+    "TriangularSolve",
     "Trunc",
     "Unpatch",
     "Update",
@@ -234,6 +246,7 @@ __all__ = [
     "is_splat",
     "never_negative_zero",
     "overwriter",
+    "reads_in_place",
     "scalar_region",
     "scalar_value",
     "spread",

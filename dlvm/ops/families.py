@@ -222,6 +222,37 @@ class Ordering(Op):
         return {}
 
 
+class Factorisation(Op):
+    """Works on the matrices of the last two axes, each by itself; leading axes are batches.
+
+    Halves are computed in f32 and rounded once. Each class states its ``flops``.
+    """
+
+    def batched(self, size: Dim) -> dict[str, Any]:
+        """No attribute speaks of axes."""
+        return {}
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """The reference, on f32 where operands are half precision, without NumPy's warnings."""
+        with np.errstate(all="ignore"):
+            out = as_tuple(machine.concrete(self).reference(*map(wide, operands)))
+        return tuple(narrowed(o, t.dtype) for o, t in zip(out, self.result_types, strict=True))
+
+    def flops(self) -> Dim:
+        """The floating-point operations of one execution."""
+        raise _unstated(self)
+
+    def matrix(self, x: Value, square: bool = True) -> TensorType:
+        """The type of an operand, after checking that it holds matrices of floats."""
+        t = x.type
+        if not t.dtype.is_float:
+            raise DTypeError(f"{self.name}: expected elements of a float type, found {t}")
+        if t.rank < 2 or (square and t.shape[-1] != t.shape[-2]):
+            said = f"{self.name}: expected {'square ' if square else ''}matrices, found {t}"
+            raise ShapeError(said, sides=unequal(t.shape[-2:-1], t.shape[-1:]))
+        return t
+
+
 class Movement(Op):
     """Each result element is an operand's element, found by an index map."""
 

@@ -87,9 +87,17 @@ def calls_in_library() -> list[str]:
     frame, found = sys._getframe(1), list[str]()  # pyright: ignore[reportPrivateUsage]
     while frame is not None and (is_internal(frame) or _is_library(frame.f_code.co_filename)):
         if not is_internal(frame):
-            found.append(f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}")
+            found.append(_name_of(frame))
         frame = frame.f_back
     return found[::-1]
+
+
+def _name_of(frame: FrameType) -> str:
+    """The full name of a function that runs; of a wrapper around one, that of what it wraps."""
+    name = f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}"
+    wrapped = frame.f_locals.get("f") if frame.f_code.co_name == "wrapper" else None
+    inner = getattr(wrapped, "__name__", None), getattr(wrapped, "__module__", None)
+    return f"{inner[1]}.{inner[0]}" if all(inner) else name
 
 
 def line_of_user(error: Exception) -> Origin | None:

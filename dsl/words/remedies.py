@@ -91,8 +91,8 @@ ADVICE = {
     **{
         name: OUTSIDE.format(name)
         for name in (
-            *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq"),
-            *("matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals"),
+            *("cond", "eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "svd"),
+            "svdvals",
         )
     },
     **dict.fromkeys(("apply_along_axis", "vectorize"), "write dlvm.vmap(f), with in_axes="),

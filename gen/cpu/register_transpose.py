@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import Buffer, Let, Load, Local, Loop, Store
 from dlvm.gen.products.micro_kernel import Vectors
 from dlvm.gen.products.packing import PANEL, copy_columns, transposed
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.ir.dims import substitute
 from dlvm.target import Target
 
 STRAIGHT_ELEMENTS = 256
@@ -48,8 +49,8 @@ def turn_of(loop: Loop, target: Target) -> TileTranspose | None:
                 ),
             ),
         ) if stored is x and dtype in (F32, F64):
-            step, width, lanes = _slope(offset, c), _slope(to, r), target.lanes(dtype.bytes)
-            straight = _slope(offset, r) == 1 and _slope(to, c) == 1
+            step, width, lanes = step_of(offset, c), step_of(to, r), target.lanes(dtype.bytes)
+            straight = step_of(offset, r) == 1 and step_of(to, c) == 1
             if not straight or step is None or not isinstance(width, int) or lanes < 2:
                 return None
             if width % lanes or room.size % (width * lanes) or _start(to, r, c) != 0:
@@ -99,9 +100,3 @@ def _squares(text: Text, name: str, v: Vectors, width: int, size: tuple[int, int
 
 def _start(offset: Dim, *names: str) -> Dim:
     return substitute(offset, dict.fromkeys(names, 0))
-
-
-def _slope(offset: Dim, name: str) -> Dim | None:
-    """What an offset grows by with a variable, where that is always the same."""
-    step = substitute(offset, {name: symbol(name) + 1}) - offset
-    return None if name in symbols(step) else step

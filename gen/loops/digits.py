@@ -13,6 +13,7 @@ from typing import TypeAlias, cast
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, at_least, divide_exactly, floordiv, substitute, symbol, symbols
 
+from .index import step_of
 from .proofs import Facts
 from .statements import Define
 
@@ -181,8 +182,8 @@ def _digits(
         highs = facts.upper(name)
         if any(at_least(0, h) for h in highs):
             continue
-        step = substitute(offset, {name: symbol(name) + 1}) - offset
-        if name in symbols(step) or not highs:
+        step = step_of(offset, name)
+        if step is None or not highs:
             return None
         if not facts.nonnegative(step):
             step = -step

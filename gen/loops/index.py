@@ -9,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Call, Monomial, at_least, floordiv, minimum, mod, product, symbols
+from dlvm.ir.dims import (
+    Call,
+    Monomial,
+    at_least,
+    floordiv,
+    minimum,
+    mod,
+    product,
+    substitute,
+    symbol,
+    symbols,
+)
 
 Index = tuple[Dim, ...]
+
+
+def step_of(d: Dim, name: str) -> Dim | None:
+    """How far an index moves when a variable grows by one, if always as far."""
+    step = substitute(d, {name: symbol(name) + 1}) - d
+    return None if name in symbols(step) else step
 
 
 def flatten(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:

@@ -25,7 +25,7 @@ from dlvm.ir.dims import (
     symbols,
 )
 
-from .index import recombine
+from .index import recombine, step_of
 
 SEARCH_STEPS, DEEPEST = 400, 50
 
@@ -55,11 +55,11 @@ class Facts:
     def upper(self, name: str) -> list[Dim]:
         """Known upper bounds of a variable."""
         own = [self.highest[name]] if name in self.highest else []
-        return own + [f + symbol(name) for f in self.holds if _slope(f, name) == -1]
+        return own + [f + symbol(name) for f in self.holds if step_of(f, name) == -1]
 
     def lower(self, name: str) -> list[Dim]:
         """Known lower bounds of a variable."""
-        return [0, *(symbol(name) - f for f in self.holds if _slope(f, name) == 1)]
+        return [0, *(symbol(name) - f for f in self.holds if step_of(f, name) == 1)]
 
     def known(self, call: Call, side: int) -> Iterator[Dim]:
         """Bounds that guards give for a call: from below (1) or above (-1)."""
@@ -85,12 +85,15 @@ class Facts:
 def _implied(f: Dim) -> Iterator[Dim]:
     """``x//n <= c`` says ``x <= n*c + n - 1``, ``x//n >= c`` says ``x >= n*c``.
 
-    Where a product of sizes is at least 1, so is each of them.
+    Where a product of sizes is at least 1, so is each of them; where the smaller of two is at least
+    a number, both are.
     """
     if not isinstance(f, Expr):
         return
     yield from _factors(f)
     for call in _calls(f):
+        if call.function == "min" and _factor(f, call) == 1:
+            yield from (f - _atom(call) + side for side in (call.lhs, call.rhs))
         if call.function == "floordiv" and (factor := _factor(f, call)) in (1, -1):
             rest = f - factor * _atom(call)
             if factor == -1:
@@ -110,12 +113,6 @@ def _factors(f: Dim) -> Iterator[Dim]:
         case _:
             return
     yield from (symbol(a) - 1 for a, _ in mono if isinstance(a, str))
-
-
-def _slope(d: Dim, name: str) -> Dim | None:
-    """What ``d`` grows by with a variable, where it is linear in it."""
-    step = substitute(d, {name: symbol(name) + 1}) - d
-    return None if name in symbols(step) else step
 
 
 class _Search:
@@ -142,7 +139,7 @@ class _Search:
     def smaller(self, d: Expr) -> Iterator[tuple[Dim, ...]]:
         """Ways to show d >= 0: each is claims that together imply it."""
         for name in reversed(self.facts.highest):
-            slope = _slope(d, name) if name in symbols(d) else 0
+            slope = step_of(d, name) if name in symbols(d) else 0
             if slope is None or slope == 0:
                 continue
             if at_least(slope, 0, self.ranges):
@@ -215,7 +212,7 @@ class _Search:
         if not depth or not isinstance(x, Expr):
             return
         for name in (n for n in reversed(self.facts.highest) if n in symbols(x)):
-            slope = _slope(x, name)
+            slope = step_of(x, name)
             if slope is None or not at_least(slope, 0, self.ranges):
                 continue
             for limit in self.facts.lower(name) if side == 1 else self.facts.upper(name):

@@ -6,15 +6,16 @@
    loops write at indices that were read, which is written over as often as they say;
 4. independence: in a loop that is not serial, no two turns write one element, and none reads
    what another writes, unless a barrier stands between;
-5. threads: a loop with a grain is independent, as are the loops that are taken together with it,
+5. products: what is stored of a tile lies apart from both operands, which are read meanwhile;
+6. threads: a loop with a grain is independent, as are the loops that are taken together with it,
    each of which stands in the one before beside nothing but scalars, and has turns of its own
    number whatever the turn of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
@@ -26,6 +27,7 @@ from dlvm.ir.dims import (
 )
 
 from .digits import distinct, slope
+from .index import step_of
 from .proofs import Facts
 from .statements import (
     Barrier,
@@ -52,6 +54,7 @@ from .statements import (
     scalars,
 )
 from .text import line_of
+from .views import View, apart_in_rows, matrix, outside
 
 
 def verify(kernel: LoopKernel) -> None:
@@ -63,6 +66,7 @@ def verify(kernel: LoopKernel) -> None:
 class Access:
     """A load or store in a loop whose turns are independent, since the last barrier."""
 
+    statement: Statement
     memory: Memory
     offset: Dim
     plain: Dim
@@ -80,6 +84,7 @@ class _Place:
     names: set[str] = field(default_factory=set[str])
     scalars: set[Scalar] = field(default_factory=set[Scalar])
     homes: dict[str, int] = field(default_factory=dict[str, int])
+    operands: tuple[View, ...] = ()
 
     def inner(self, facts: Facts, loop: Loop | None, *names: str) -> _Place:
         loops = self.loops if loop is None else (*self.loops, loop)
@@ -90,6 +95,7 @@ class _Place:
             {*self.names, *names},
             set(self.scalars),
             dict(self.homes),
+            self.operands,
         )
 
     def plain(self, d: Dim) -> Dim:
@@ -150,6 +156,7 @@ class _Verifier:
                 if s not in self.proven:
                     self.once(s, place)
                 self.inside(s, s, place)
+                self.beside_operands(s, place)
             case Define():
                 self.define(s, place)
             case Bind(name, _, high):
@@ -196,18 +203,22 @@ class _Verifier:
             self.recent.pop()
 
     def product(self, s: Product, place: _Place) -> None:
-        """A tile lies inside the result and is no larger than its array."""
+        """A tile lies inside the result and is no larger than its array; rule 5."""
         row, col, rows, cols = map(symbol, s.spot)
         down, across = s.tile.size // s.width, s.width
         facts = place.facts
         for name, high in zip(s.spot, (s.m - 1, s.n - 1, down, across), strict=True):
             facts = facts.with_variable(name, high)
         facts = facts.given(s.m - row - rows, s.n - col - cols, s.m - 1, s.n - 1)
-        for x, down, across in ((s.x, s.m, s.k), (s.y, s.k, s.n)):
-            self.matrix(s, x, down, across, place)
+        for x, sizes in ((s.x, (s.m, s.k)), (s.y, (s.k, s.n))):
+            self.matrix(s, x, *sizes, place)
         inner = place.inner(facts, None, *s.spot)
         self.sizes[s.tile.name] = s.tile.size
         inner.homes[s.tile.name] = len(place.loops)
+        inner.operands += tuple(
+            replace(v, start=place.plain(v.start))
+            for v in (matrix(s.x, s.m, s.k), matrix(s.y, s.k, s.n))
+        )
         self.body(s.body, inner)
 
     def matrix(self, s: Product, x: Operand, rows: Dim, cols: Dim, place: _Place) -> None:
@@ -219,6 +230,14 @@ class _Verifier:
         at = place.plain(x.at(*map(symbol, names)))
         if not (facts.nonnegative(at) and facts.nonnegative(x.buffer.size - 1 - at)):
             raise self.fail(s, f"a matrix is not provably inside of %{x.buffer.name}")
+        self.apart(s, x.buffer, x.at(*map(symbol, names)), facts, place)
+
+    def beside_operands(self, s: Store, place: _Place) -> None:
+        """Rule 5."""
+        facts, offset = place.facts_under(s.where), place.plain(s.offset)
+        for view in place.operands:
+            if view.memory is s.memory and not outside(view, offset, facts):
+                raise self.fail(s, "an operand of the product may be written over")
 
     # -- accesses --------------------------------------------------------------------------
 
@@ -260,9 +279,9 @@ class _Verifier:
 
     def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
-        new = Access(memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
+        new = Access(s, memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:
-            if self._private(new.memory, loop, place):
+            if self._private(new.memory, loop, place) or _compared(new, accesses):
                 continue
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
@@ -285,8 +304,14 @@ class _Verifier:
             raise self.fail(s, "two turns may write one element")
 
 
+def _compared(new: Access, accesses: Sequence[Access]) -> bool:
+    """Whether it was compared with all of these, in a serial loop's first walk."""
+    same = (a for a in accesses if a.statement is new.statement and a.memory is new.memory)
+    return any(a.offset == new.offset for a in same)
+
+
 def can_be_shared(loop: Loop) -> bool:
-    """Rule 5."""
+    """Rule 6."""
     outer: set[str] = set()
     for _ in range(loop.levels - 1):
         inner = [s for s in loop.body if not isinstance(s, Let | Define | Bind)]
@@ -310,7 +335,7 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
         for start in dict.fromkeys((*_starts(a, loop.var, step), *_starts(b, loop.var, step))):
             if _stays(a, loop.var, step, start) and _stays(b, loop.var, step, start):
                 return True
-    return _disjoint(a, b)
+    return _disjoint(a, b, loop.var)
 
 
 def _inner(a: Access, name: str) -> list[str]:
@@ -343,16 +368,27 @@ def _stays(a: Access, name: str, step: Dim, start: Dim) -> bool:
     return a.facts.nonnegative(rest) and a.facts.nonnegative(step - 1 - rest)
 
 
-def _disjoint(a: Access, b: Access) -> bool:
-    """Whether all offsets of one lie below all of the other, whoever asks."""
-    renamed = {n: f"{n}'" for n in a.facts.highest}
+def _disjoint(a: Access, b: Access, name: str) -> bool:
+    """Whether all offsets of one lie below all of the other, in any two turns of a loop.
+
+    Both turns are of one run of the loop, so that loops around it stand at the same turn.
+    """
+    around = {n for n in a.facts.highest if n not in _inner(a, name)}
+    renamed = {n: f"{n}'" for n in a.facts.highest if n not in around}
     other = {n: symbol(m) for n, m in renamed.items()}
     facts = Facts(
         {
             **b.facts.highest,
-            **{renamed[n]: substitute(h, other) for n, h in a.facts.highest.items()},
+            **{renamed.get(n, n): substitute(h, other) for n, h in a.facts.highest.items()},
         },
         (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
     )
-    offset = substitute(a.offset, other)
-    return facts.nonnegative(b.offset - offset - 1) or facts.nonnegative(offset - b.offset - 1)
+    first, second = substitute(a.plain, other), b.plain
+    pitches = {abs(s) if isinstance(s, int) else s for x in (a, b) for s in _steps(x)}
+    return any(apart_in_rows(first, second, step, facts) for step in (1, *sorted(pitches, key=str)))
+
+
+def _steps(a: Access) -> Iterator[Dim]:
+    """How far an access moves with each of the variables around it."""
+    steps = (step_of(a.plain, name) for name in a.facts.highest if name in symbols(a.plain))
+    return (s for s in steps if s is not None and set(symbols(s)).isdisjoint(a.facts.highest))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, Monomial, minimum, substitute, symbol, symbols
+from dlvm.ir.dims import Atom, Call, Monomial, floordiv, minimum, substitute, symbol, symbols
 
 from .index import ceildiv, recombine
 from .statements import (
+    Bind,
     Body,
     Define,
     Let,
@@ -21,6 +22,7 @@ from .statements import (
     Product,
     Scalar,
     Search,
+    Size,
     Sort,
     Statement,
     Store,
@@ -92,10 +94,15 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
 
 
 def _by_loops(total: Dim, body: Body) -> Dim:
-    """A count without the names that a body gives to indices."""
+    """A count without the names that a body gives to indices; what data says is at its highest."""
     for s in reversed(body):
-        if isinstance(s, Define):
-            total = substitute(total, {s.name: s.dim})
+        match s:
+            case Define(name, dim) | Bind(name, Size(dim)):
+                total = substitute(total, {name: dim})
+            case Bind(name, _, high):
+                total = substitute(total, {name: high})
+            case _:
+                pass
     return total
 
 
@@ -131,6 +138,8 @@ def _summed(loop: Loop, own: Monomial) -> Dim:
             whole = rest + k * symbol(loop.var)
             if loop.var not in symbols(whole):
                 return whole
+        case ((loop.var, 1),):
+            return floordiv(loop.extent * (loop.extent - 1), 2)
         case _:
             pass
     return loop.extent * substitute(_monomial(*own), {loop.var: 0})

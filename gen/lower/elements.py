@@ -38,6 +38,7 @@ from dlvm.ops import (
     Update,
 )
 from dlvm.ops.arrays.indexing import Indexed
+from dlvm.ops.arrays.windows import in_whole
 
 from .folds import Fold
 from .running import alone
@@ -153,9 +154,8 @@ class Pull:
                 return _same(x, At(tuple(index[perm.index(a)] for a in range(len(perm))), where))
             case Reshape(x, shape):
                 return _same(x, At(reshaped(index, shape, x.shape), where))
-            case Slice(x, starts, _, steps):
-                moved = zip(starts, index, steps, strict=True)
-                return _same(x, At(tuple(b + i * s for b, i, s in moved), where))
+            case Slice(x):
+                return _same(x, At(in_whole(value, index), where))
             case Diagonal(x):
                 return _same(x, At((*index, index[-1]), where))
             case Patches():

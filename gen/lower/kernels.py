@@ -29,20 +29,26 @@ from dlvm.gen.loops.statements import (
     dims,
     statements,
 )
-from dlvm.ir import Dim, Param, Value
+from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ops import (
     Exchange,
+    Factorisation,
     Kernel,
+    Matmul,
+    Ordering,
     Reduction,
     Running,
+    Scatter,
     SearchSorted,
     Sort,
     Update,
     overwriter,
+    reads_in_place,
 )
 
 from .elements import Pull
+from .factorisations import factorise
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_window
 from .products import product_kernel
@@ -54,6 +60,8 @@ from .transposing import tiles, turned
 
 SHORT = 64
 """Rows that are shorter are worth being joined."""
+OVERWRITING = ("scatter", "product")
+"""Families whose results may be written over an operand."""
 FEW, CHUNKS = 16, 4
 """Up to FEW rows are each shared among threads, unless a row has CHUNKS chunks or fewer."""
 
@@ -72,12 +80,29 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
 
 
+def family_of(op: Op) -> str:
+    """The family of a kernel that holds one operation."""
+    match op:
+        case Scatter() | Update():
+            return "scatter"
+        case Ordering():
+            return "ordering"
+        case Factorisation():
+            return "factorisation"
+        case Matmul() if op.dtype is F32:
+            return "product"
+        case _:
+            return "loops"
+
+
 def target_of(kernel: Kernel, result: Value) -> Param | None:
-    """The parameter that a result is written over: one that the kernel reads nowhere else."""
-    over = overwriter(result) if kernel.family == "scatter" else None
+    """The parameter that a result is written over: one that is read nowhere else, or in place."""
+    over = overwriter(result) if kernel.family in OVERWRITING else None
     if over is None or not isinstance(over.x, Param):
         return None
     reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
+    if reads > 1 and len(kernel.body.results) == 1 and isinstance(over, Update):
+        return over.x if reads_in_place(over, lambda value: not isinstance(value, Param)) else None
     return over.x if reads == 1 else None
 
 
@@ -117,23 +142,28 @@ class _Lowering:
 
     def results(self) -> None:
         """Everything that is not in place first, as it may read what will be overwritten."""
-        writing = self.kernel.family == "scatter"
+        writing = self.kernel.family in OVERWRITING
         over = {v: b for v, b in self.targets if writing and overwriter(v) is not None}
+        if over and self.targets[0][1].role == "inout" and self._product(self.targets):
+            return
         beside = {r for v in over if (op := overwriter(v)) is not None for r in op.results[1:]}
         fresh = [(v, b) for v, b in self.targets if v not in over and v not in beside]
-        if fresh and not (
-            self.kernel.family == "product"
-            and self.shaped
-            and product_kernel(self.pull, self.body, fresh)
-        ):
+        if fresh and not self._product(fresh):
             if running := scans(self.body):
                 self._running(running, fresh)
             elif self.kernel.family == "ordering":
                 self._ordering(dict(fresh))
+            elif self.kernel.family == "factorisation":
+                factorise(self.pull, self.body, dict(fresh), self.shaped)
             else:
                 self._nests(fresh)
         for value, buffer in over.items():
             self._overwrite(value, buffer)
+
+    def _product(self, targets: Sequence[Target]) -> bool:
+        """Write the loops of a product with all of these results, if it is one."""
+        product = self.kernel.family == "product" and self.shaped
+        return product and product_kernel(self.pull, self.body, targets)
 
     # -- element-wise kernels and reductions -----------------------------------------------
 

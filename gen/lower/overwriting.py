@@ -7,6 +7,7 @@ from dlvm.gen.loops.frames import Frame
 from dlvm.gen.loops.index import flatten
 from dlvm.gen.loops.statements import Buffer
 from dlvm.ops import Exchange, Scatter, Update
+from dlvm.ops.arrays.windows import in_whole
 
 from .elements import Pull
 
@@ -15,9 +16,7 @@ def write_window(pull: Pull, op: Update, buffer: Buffer) -> None:
     """The window, element by element in any order."""
     nest, frame = pull.nest, Frame(op.y.shape, ())
     with nest.loops(frame.shape, frame.rows, "parallel") as index:
-        moved = zip(op.starts, index, op.steps, strict=True)
-        at = flatten(tuple(b + i * s for b, i, s in moved), op.shape)
-        nest.store(buffer, at, pull.element(op.y, At(index)))
+        nest.store(buffer, flatten(in_whole(op, index), op.shape), pull.element(op.y, At(index)))
 
 
 def write_at_indices(pull: Pull, op: Scatter, buffer: Buffer, beside: Buffer | None) -> None:

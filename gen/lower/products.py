@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import Buffer, Load, Local, Operand, Product
+from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
-from dlvm.ir.dims import substitute, symbol, symbols
-from dlvm.ops import Matmul, Reduction
+from dlvm.ir.dims import symbol
+from dlvm.ops import Matmul, Reduction, Update
+from dlvm.ops.arrays.windows import in_whole
 
 from .elements import Pull, Tile
 
@@ -20,7 +22,8 @@ TILE = (96, 1024)
 def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Buffer]]) -> bool:
     """Write the loops of such a kernel; False if it is none."""
     op, nest = _one_product(body), pull.nest
-    if op is None or any(v.shape != op.shape for v, _ in targets):
+    places = [(v.y if isinstance(v, Update) else v, v, buffer) for v, buffer in targets]
+    if op is None or any(v.shape != op.shape for v, _, _ in places):
         return False
     *batch, m, n = op.shape
     k, dtype = op.x.shape[-1], op.dtype.compute
@@ -42,9 +45,10 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
         ):
             spot = (col + c, row + r) if column else (row + r, col + c)
             index = (*at, *spot)
-            for value, buffer in targets:
+            for value, whole, buffer in places:
                 element = pull.element(value, At(index))
-                nest.store(buffer, flatten(index, buffer.type.shape), element)
+                at = in_whole(whole, index) if isinstance(whole, Update) else index
+                nest.store(buffer, flatten(at, buffer.type.shape), element)
         nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(inside)))
     return True
 
@@ -58,14 +62,13 @@ def _matrix(pull: Pull, x: Value, batch: Index) -> Operand | None:
         element = pull.element(x, At((*batch, i, j)))
     if not (isinstance(element, Load) and isinstance(element.memory, Buffer)):
         return None
-    offset = element.offset
-    down, across = (substitute(offset, {n: symbol(n) + 1}) - offset for n in names)
-    start = substitute(offset, dict.fromkeys(names, 0))
-    for transposed, near, step in ((False, across, down), (True, down, across)):
-        found = Operand(element.memory, start, transposed, step)
-        if near == 1 and found.at(i, j) == offset and not set(names) & set(symbols(step)):
-            return found
-    return None
+    view = view_of(element.memory, element.offset, dict(zip(names, x.shape[-2:], strict=True)))
+    if view is None:
+        return None
+    (_, down), (_, across) = view.axes
+    steps = ((False, across, down), (True, down, across))
+    found = (Operand(element.memory, view.start, t, step) for t, near, step in steps if near == 1)
+    return next(found, None)
 
 
 def _one_product(body: Function) -> Matmul | None:

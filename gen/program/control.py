@@ -21,11 +21,10 @@ from dlvm.base.progress import doing
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
-from dlvm.gen.lower.kernels import lower
+from dlvm.gen.lower.kernels import family_of, lower
 from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.text import Schedule
 from dlvm.ir import (
-    F32,
     Array,
     Builder,
     Dim,
@@ -36,6 +35,7 @@ from dlvm.ir import (
     TensorType,
     Value,
 )
+from dlvm.ir.core import as_tuple
 from dlvm.ir.dataflow import Runs
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
@@ -47,16 +47,12 @@ from dlvm.ops import (
     Control,
     EmptyTape,
     Kernel,
-    Matmul,
-    Ordering,
     Pop,
     Print,
     Push,
     Reshape,
-    Scatter,
     Structured,
     Tap,
-    Update,
 )
 
 from . import steps as p
@@ -374,6 +370,14 @@ def alone(op: Op) -> tuple[tuple[Param, ...], Op]:
         return params, op.rebuild(params)
 
 
+def written_out(low: Lowering, op: Op, xs: list[View]) -> list[View]:
+    """An operation that is stated in others, where no pass has put these in its place."""
+    params, inner = alone(op)
+    with Builder() as b:
+        values = as_tuple(inner.lowering())
+    return low.region(Function("body", params, tuple(b.ops), values), xs)
+
+
 def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """A step that calls the reference of an operation."""
     results = [low.room(t) for t in op.result_types]
@@ -381,19 +385,6 @@ def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     low.steps.append(p.Ask(tuple(xs), tuple(results), sizes, len(calls)))
     calls.append((alone(op)[1], low.symbols))
     return results
-
-
-def family_of(op: Op) -> str:
-    """The family of a kernel that holds one operation."""
-    match op:
-        case Scatter() | Update():
-            return "scatter"
-        case Ordering():
-            return "ordering"
-        case Matmul() if op.dtype is F32:
-            return "product"
-        case _:
-            return "loops"
 
 
 # -- control ------------------------------------------------------------------------------------
@@ -486,7 +477,9 @@ def lowering_of(op: Op) -> Lower:
         return BY_RUNS[op.dataflow.runs]
     if isinstance(op, Control):
         raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
-    return ask if op.asks_python else one_kernel
+    if op.asks_python:
+        return ask
+    return one_kernel if type(op).lowering is Op.lowering else written_out
 
 
 def part_of(low: Lowering, whole: View, index: Dim) -> View:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlvm.ir import Dim, Function, Op, Value
-from dlvm.ir.dims import product
 from dlvm.ops import Kernel, Slice
+from dlvm.ops.arrays.windows import start_of_adjacent
 
 
 def windows_of(fn: Function) -> dict[Op, Dim]:
@@ -20,15 +20,8 @@ def windows_of(fn: Function) -> dict[Op, Dim]:
 
 def dense_window(op: Op) -> Dim | None:
     """Where a kernel that only takes a window of adjacent elements has it in its operand."""
-    if not isinstance(op, Kernel):
-        return None
-    match op.body.ops:
-        case (Slice(x, starts, sizes, steps),) if op.body.results == op.body.ops:
-            first = next((i for i, n in enumerate(sizes) if n != 1), x.type.rank)
-            dense = sizes[first + 1 :] == x.shape[first + 1 :]
-            if not dense or any(step != 1 for step in steps):
-                return None
-            strides = (product(x.shape[i + 1 :]) for i in range(x.type.rank))
-            return sum((a * b for a, b in zip(starts, strides, strict=True)), 0)
+    match op:
+        case Kernel(body=body) if body.results == body.ops and isinstance(body.ops[0], Slice):
+            return start_of_adjacent(body.ops[0])
         case _:
             return None

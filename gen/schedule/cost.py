@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlvm.cost import PICOSECONDS, WEIGHTS
+from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import (
     Body,
     Let,
@@ -29,7 +30,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.loops.work import accesses, count
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import floordiv, maximum, minimum, substitute, symbol, symbols
+from dlvm.ir.dims import floordiv, maximum, minimum, substitute, symbols
 from dlvm.target import Target
 
 ORDERING = 100
@@ -123,8 +124,8 @@ class Costs:
         loop = self.vectors.get(s)
         if loop is None:
             return 1
-        step = substitute(x.offset, {loop.var: symbol(loop.var) + 1}) - x.offset
-        return self._lane(s, x.memory.dtype.bytes) if step in (0, 1) else SCATTERED
+        beside = step_of(x.offset, loop.var) in (0, 1)
+        return self._lane(s, x.memory.dtype.bytes) if beside else SCATTERED
 
 
 def _bytes(s: Statement) -> Dim:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 from dlvm.cost import WEIGHTS
+from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
@@ -26,7 +27,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import bounds, floordiv, maximum, minimum, substitute, symbol, symbols
+from dlvm.ir.dims import bounds, floordiv, maximum, minimum, symbols
 from dlvm.target import Target
 
 from .cost import Costs
@@ -119,8 +120,7 @@ def _mostly_reads(loop: Loop) -> bool:
 def _along(x: Scalar, var: str) -> bool:
     """Whether a vector of a scalar is one piece of memory, or computed from such ones."""
     if isinstance(x, Load):
-        step = substitute(x.offset, {var: symbol(var) + 1}) - x.offset
-        return x.dtype in (F32, F64) and not x.where and step in (0, 1)
+        return x.dtype in (F32, F64) and not x.where and step_of(x.offset, var) in (0, 1)
     return isinstance(x, Word | Number) and x.dtype in (F32, F64)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
 
@@ -93,8 +94,10 @@ class Offsets:
         v = self.vector
         if v is None or not self.varies(d):
             return 0
-        step = substitute(d, {v.var: symbol(v.var) + 1}) - d
-        return None if self.varies(step) or any(s in v.bound for s in symbols(d)) else step
+        step = step_of(d, v.var)
+        if step is None or self.varies(step) or any(s in v.bound for s in symbols(d)):
+            return None
+        return step
 
     def positions(self, d: Dim, v: Vector) -> list[int]:
         """The value in each lane of a loop that is written out."""

@@ -16,6 +16,7 @@ WHY = {
     "product": "a product starts a kernel, whose operands lie in memory",
     "scatter": "an update starts a kernel, which writes into its first operand",
     "ordering": "a sort or a search is a kernel of its own",
+    "factorisation": "a factorisation is a kernel of its own",
     "running": "a scan along an axis takes element-wise operations of its shape only",
 }
 APART = "no one nest of loops computes both: other sizes or axes, or needed whole before"

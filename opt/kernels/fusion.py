@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Exchange, Kernel
+from dlvm.ops import Exchange, Kernel, Update, reads_in_place
 from dlvm.passes import module_pass
 
 from .groups import MOST_OPS, OUTSIDE, Group
@@ -205,18 +205,40 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
             continue
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
-        read = groups.keys(producer)
-        apart = producer not in groups.homes((op.x,)) and not any(v in read for v in _before(op))
+        product = producer.family == "product" and isinstance(op, Update)
+        if product and op.x not in groups.keys(producer):
+            continue  # its operands would be kept until the update, whose turn may come late
         fits = len(producer.members) + len(group.members) <= most
         both = (*producer.members, *group.members)
-        if simple and apart and fits and allowed(absorb_producers, both, "one kernel"):
+        if (
+            (simple or product)
+            and fits
+            and producer not in groups.homes((op.x,))
+            and _apart(groups, op, producer)
+            and allowed(absorb_producers, both, "one kernel")
+        ):
             group.absorb(producer)
+            group.family = producer.family if product else group.family
+
+
+def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
+    """Whether what a group reads is there until it has been read, if it is written over."""
+    read = groups.keys(producer)
+    if any(v in read for v in _before(op)):
+        return False
+    if op.x not in read:
+        return True
+
+    def inside(value: Value) -> bool:
+        home = groups.home.get(value)
+        return value in groups.through or (home is not None and home.final is producer)
+
+    return isinstance(op, Update) and reads_in_place(op, inside)
 
 
 def _before(op: Scattering) -> Iterator[Value]:
-    """What an update writes into, and what that was before updates: all one memory."""
+    """What that which an update writes into was before other updates: all one memory."""
     value: Value = op.x
-    yield value
     while isinstance(value, Scattering):
         value = value.x
         yield value

@@ -5,7 +5,8 @@ all its reductions run along. Its values have the shape of the frame, or are *ro
 without the axes. The five families are the contract with gen/:
 
 - ``product``: one matmul, then element-wise operations of its shape (the epilogue), which read
-  broadcasts of other parameters;
+  broadcasts and windows of other parameters; at the root there may be an update, written into its
+  first operand;
 - ``scatter``: an update at the root, written into its first operand;
 - ``running``: scans one way along an axis, with element-wise operations of their shape, or one
   scan alone where it goes along elements that lie beside one another;
@@ -135,7 +136,8 @@ class Operand:
     """An operand as a group sees it: its value, and the homes of all that it is read from.
 
     ``direct`` ones are in memory or computed in a group; the others are read through
-    movements. A ``plain`` one is a broadcast of what is in memory, or one number throughout.
+    movements. A ``plain`` one is a broadcast or window of what is in memory, or one number
+    throughout.
     """
 
     value: Value
@@ -235,7 +237,7 @@ def _at_row(operand: Operand, group: Shared) -> bool:
 
 
 def _is_epilogue(op: Op, operands: Sequence[Operand], group: Shared) -> bool:
-    """Element-wise, reading the product and broadcasts of what is in memory."""
+    """Element-wise, reading the product and broadcasts and windows of what is in memory."""
     if not isinstance(op, Elementwise):
         return False
     types = (*op.result_types, *(o.value.type for o in operands))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Function, Op, Value
+from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
@@ -29,10 +29,12 @@ from dlvm.ops import (
     SearchSorted,
     Slice,
     Structured,
+    TriangularSolve,
     Unpatch,
     Update,
 )
-from dlvm.ops.families import Elementwise, Ordering, Reduction, Running
+from dlvm.ops.arrays.windows import start_of_adjacent
+from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
@@ -56,11 +58,13 @@ class Through:
 class Partition:
     """The groups of one body, in the making.
 
-    ``home`` is who computes a value, ``through`` how one is read that nobody computes;
-    ``stored`` says which operands of which operations are read from memory all the same, and
-    who has written them there, ``written`` who has done so for everybody.
+    ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
+    is what programs take views of; ``stored`` says which operands of which operations are read
+    from memory all the same, and who has written them there, ``written`` who has done so for
+    everybody.
     """
 
+    viewed: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -79,7 +83,7 @@ class Partition:
             self.scatter(op, place)
         elif isinstance(op, Matmul):
             self.product(op, place)
-        elif isinstance(op, Ordering):
+        elif isinstance(op, Ordering | Factorisation):
             self.row_by_row(op, place)
         elif isinstance(op, Joining) or _far(op):
             self.join(op, place)
@@ -104,8 +108,9 @@ class Partition:
                 repeatable = op.value.size == 1
             case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
                 repeatable = True
-            case Reshape():
-                repeatable = not leaves
+            case Reshape(x):
+                view = isinstance(x, Slice) and x.x not in self.viewed
+                repeatable = not leaves or (view and longer(x) == longer(op))
             case Elementwise():
                 repeatable = not leaves and op.results == (op,)
             case _:
@@ -130,7 +135,12 @@ class Partition:
         return Operand(value, self.homes(found.leaves), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
-        """Whether a value is a broadcast of something in memory, or one number throughout."""
+        """Whether a value is a broadcast or window of something in memory, or one number.
+
+        The elements of a row of it lie beside one another.
+        """
+        if isinstance(value, Slice):
+            return value.x not in self.through and value.steps[-1:] == (1,)
         if not isinstance(value, Broadcast):
             return False
         source = self.through.get(value.x)
@@ -256,13 +266,12 @@ class Partition:
         group.frame = op.x.shape
         self.put(op, group, place)
 
-    def row_by_row(self, op: Ordering, place: int) -> None:
-        """A kernel of its own, which reads through movements all but rows that are searched."""
+    def row_by_row(self, op: Ordering | Factorisation, place: int) -> None:
+        """A kernel of its own, which reads through movements all that it reads only once."""
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            searched = isinstance(op, SearchSorted) and i == 0
-            needs += self.in_memory(op, i, place) if searched else self.homes(self.leaves(x))
-        group = self.new_group("ordering", needs, place)
+            needs += self.in_memory(op, i, place) if _again(op, i) else self.homes(self.leaves(x))
+        group = self.new_group(_rows_of(op), needs, place)
         group.frame = op.result_types[0].shape
         self.put(op, group, place)
 
@@ -321,16 +330,32 @@ def _preference(group: Group) -> tuple[bool, int]:
     return (group.family != "product", -len(group.members))
 
 
+def _again(op: Op, i: int) -> bool:
+    """Whether an operand is read many times: rows that are searched, a triangle to solve with."""
+    return isinstance(op, SearchSorted | TriangularSolve) and i == 0
+
+
+def _rows_of(op: Ordering | Factorisation) -> str:
+    """The family of a kernel that takes rows or matrices one by one."""
+    return "ordering" if isinstance(op, Ordering) else "factorisation"
+
+
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
 
 
+def longer(x: Value) -> list[Dim]:
+    """The sizes of a tensor but for those that are 1."""
+    return [n for n in x.type.shape if n != 1]
+
+
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
     """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
 
-    Permutations, slices and broadcasts give each axis a stride or none. The leaf's last axis,
-    where neighbours are neighbours in memory, must be that of a row or of a column.
+    Permutations, slices and broadcasts give each axis a stride or none, as do reshapes that only
+    add or take away axes of size 1. The last axis of the leaf, where neighbours are neighbours in
+    memory, must be that of a row or of a column.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
@@ -344,6 +369,9 @@ def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
                 steps = _times(steps, axes, strides)
             case Broadcast(y, _, where):
                 source = [where.index(a) if a in where else None for a in range(x.type.rank)]
+            case Reshape(y) if longer(x) == longer(y):
+                long = iter(i for i, n in enumerate(y.type.shape) if n != 1)
+                source = [None if n == 1 else next(long) for n in x.type.shape]
             case _:
                 return False
         axes = [None if a is None else source[a] for a in axes]
@@ -357,9 +385,21 @@ def _times(steps: list[int], axes: list[int | None], strides: Sequence[int]) -> 
     return [s if a is None else s * strides[a] for s, a in pairs]
 
 
+def viewed(fn: Function) -> set[Value]:
+    """What is only used by windows of it that lie in one piece, which are views in any shape."""
+    found = set[Value]()
+    others = set(fn.results)
+    for op in fn.ops:
+        if isinstance(op, Slice) and start_of_adjacent(op) is not None:
+            found.add(op.x)
+        else:
+            others.update(op.operands)
+    return found - others
+
+
 def partition(fn: Function) -> Partition:
     """The groups of a body."""
-    found = Partition()
+    found = Partition(viewed=viewed(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:

@@ -208,6 +208,7 @@ def _multi_dot(arrays: Any) -> Any:
 
 
 def _matrix_power(x: Any, n: int) -> Any:
+    x, n = (np.linalg.inv(x), -n) if n < 0 else (x, n)
     found = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     for _ in range(n):
         found = found @ x

@@ -259,7 +259,7 @@ TABLE: dict[str, list[Entry]] = {
     "linalg.diagonal": [of(T), of(T, offset=1)],
     "linalg.trace": [of(T)],
     "linalg.multi_dot": [of([X, W, X]), of([V[:3], X, V[:4]])],
-    "linalg.matrix_power": [of(SQUARE, 3), of(SQUARE, 0)],
+    "linalg.matrix_power": [of(SQUARE, 3), of(SQUARE, 0), of(SQUARE, -2)],
     "linalg.cross": [of(SQUARE, drawn(3, 3)), of(V[:3], U[:3])],
     "linalg.vector_norm": [*AXES, *(of(X, axis=1, ord=p) for p in (0, 1, 3, 2.5, np.inf, -np.inf))],
     "linalg.matrix_norm": [
@@ -366,6 +366,28 @@ LAYERS = {
 """Layers, whose values PyTorch and JAX say; ``tests/nn`` holds them."""
 TABLE |= LAYERS
 
+REGULAR = drawn(3, 3) + 4 * np.eye(3)
+DEFINITE = REGULAR @ REGULAR.T
+MANY = np.stack([REGULAR, REGULAR.T * 0.5])
+FACTORED = {
+    "linalg.solve": [of(REGULAR, V[:3]), of(MANY, W[:3]), of(REGULAR, drawn(2, 3, 2))],
+    "linalg.inv": [of(REGULAR), of(MANY)],
+    "linalg.det": [of(REGULAR), of(MANY)],
+    "linalg.slogdet": [of(REGULAR), of(MANY)],
+    "linalg.cholesky": [of(DEFINITE), of(DEFINITE, upper=True)],
+    "linalg.cho_factor": [of(DEFINITE), of(DEFINITE, True)],
+    "linalg.cho_solve": [of((REGULAR, True), V[:3]), of((REGULAR, False), W[:3])],
+    "linalg.solve_triangular": [
+        of(REGULAR, V[:3]),
+        of(MANY, W[:3], 1, True),
+        of(REGULAR, W[:3], unit_diagonal=True),
+    ],
+    "linalg.qr": [of(REGULAR[:, :2]), of(REGULAR[:2]), of(REGULAR, "r"), of(MANY[..., :2])],
+    "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
+}
+"""Factorisations, which ``tests/linalg`` holds by residuals: elements of singular ones are free."""
+TABLE |= FACTORED
+
 IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
 """Which operands must be in ascending order."""
 
@@ -381,6 +403,7 @@ FINITE = {
 NO_SLOPE = {
     "stop_gradient": "it is there to stop derivatives",
     "nextafter": "it moves in steps",
+    "linalg.cho_factor": "it gives the matrix that cholesky gives, and a bool",
     "from_dlpack": "it takes arrays that are not staged",
 }
 """Functions that have no derivative to compare, and why."""

@@ -9,6 +9,9 @@ import pytest
 
 import dlvm
 
+pytest.importorskip("onnx", reason="pip install 'dlvm-compiler[onnx]' to run these tests")
+pytest.importorskip("onnxruntime")
+
 from .test_load import NODE, WHOLE, by_runtime, drawn, made, value
 
 

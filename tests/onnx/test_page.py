@@ -10,6 +10,9 @@ import pytest
 from dlvm.onnx.table import TABLE
 from tests.test_docs import ROOT, run_page
 
+pytest.importorskip("onnx", reason="pip install 'dlvm-compiler[onnx]' to run these tests")
+pytest.importorskip("onnxruntime")
+
 from .test_load import NODE, drawn, made, value
 
 

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError
-from dlvm.ir import Array, Part, TensorType, Value, rewrite, splat, zeros
+from dlvm.ir import Array, TensorType, Value, rewrite, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.elements.meanings import with_zeros_in_order
 
 from .indexing import Gather, Scatter, ScatterAdd, at_flat
 from .movement import Reshape
-from .windows import Update
 
 
 class ScatterSet(Scatter):
@@ -236,9 +235,3 @@ class ScatterMin(_Extreme):
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         return s.binary("min", old, new)
-
-
-def overwriter(value: Value) -> Scatter | Update | None:
-    """The operation that leaves a value where its first operand was, if one does."""
-    op = value.op if isinstance(value, Part) and value.index == 0 else value
-    return op if isinstance(op, Scatter | Update) else None

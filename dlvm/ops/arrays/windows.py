@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least
+from dlvm.ir.dims import at_least, product
 from dlvm.ir.equations import unequal, when_positive, where_positive
 from dlvm.ir.properties import Of, Properties
 from dlvm.ops.families import Movement
@@ -119,6 +120,21 @@ class Update(Window):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         inside = Slice(dy[0], self.starts, self.y.shape, self.steps)  # read before dy is cleared
         return Update(dy[0], zeros(self.y.type), self.starts, self.steps), inside
+
+
+def in_whole(op: Slice | Update, index: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The index in the whole of an element of a window."""
+    return tuple(b + i * s for b, i, s in zip(op.starts, index, op.steps, strict=True))
+
+
+def start_of_adjacent(op: Slice) -> Dim | None:
+    """Where a window of elements that lie beside one another in memory starts, if it is one."""
+    shape, sizes = op.x.shape, op.sizes
+    first = next((i for i, n in enumerate(sizes) if n != 1), len(shape))
+    if sizes[first + 1 :] != shape[first + 1 :] or any(step != 1 for step in op.steps):
+        return None
+    strides = (product(shape[i + 1 :]) for i in range(len(shape)))
+    return sum((a * b for a, b in zip(op.starts, strides, strict=True)), 0)
 
 
 @rewrite(Update, example=lambda x, y: Update(x, y, (0, 0), (1, 1)), given=("n[M,N]", "n[M,N]"))

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 
-from dlvm.ir import Op, Value
+from dlvm.ir import I64, Op, Value, splat, zeros
 from dlvm.ops import (
+    Broadcast,
     Cosh,
     Div,
     Elementwise,
+    Equal,
     Exp,
     Exp2,
     Expm1,
     Fmod,
+    Iota,
+    Matmul,
     Pow,
     Remainder,
+    Select,
     Sinh,
     Tanh,
+    transposed,
 )
 
 GROWING = (Exp, Exp2, Expm1, Sinh, Cosh)
@@ -45,3 +51,18 @@ def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
     if cls in GROWING:
         return [Tanh(x) * 2.0 for x in operands]
     return [within(cls, x) for x in operands]
+
+
+def dominant(x: Value) -> Value:
+    """A matrix whose diagonal outweighs the rest, if it is not large: well-conditioned."""
+    shape, rank = x.shape[-2:], x.type.rank
+    row, column = (Broadcast(Iota(n, I64), shape, (i,)) for i, n in enumerate(shape))
+    mask = Equal(row, column)
+    mask = mask if rank == 2 else Broadcast(mask, x.shape, (rank - 2, rank - 1))
+    return Tanh(x) + Select(mask, splat(3.0, x.type), zeros(x.type))
+
+
+def definite(x: Value) -> Value:
+    """A symmetric positive definite matrix."""
+    x = dominant(x)
+    return Matmul(x, transposed(x))

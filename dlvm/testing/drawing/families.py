@@ -24,9 +24,11 @@ from dlvm.ir import (
 )
 from dlvm.ir.core import Builder, Param
 from dlvm.ops import (
+    LU,
     Add,
     Assert,
     Broadcast,
+    Cholesky,
     Concat,
     Constant,
     Creation,
@@ -37,6 +39,7 @@ from dlvm.ops import (
     DimSize,
     Elementwise,
     Exchange,
+    Factorisation,
     Fold,
     Gather,
     Iota,
@@ -54,14 +57,16 @@ from dlvm.ops import (
     SearchSorted,
     Select,
     Slice,
+    Solve,
     Sort,
+    TriangularSolve,
     Unpatch,
     Update,
 )
 from dlvm.ops import Less as Less
 from dlvm.ops.flow.effects import Outgoing
 
-from .domains import tamed
+from .domains import definite, dominant, tamed
 from .drafts import Draft
 
 Placing = Callable[[Draft, Any], "Op | None"]
@@ -372,6 +377,48 @@ def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
     x = d.value("iuf", rank=2)
     y = d.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], d.choose(d.sizes))))
     return cls(x, y)
+
+
+# -- factorisations -------------------------------------------------------------------------
+
+
+@places(Cholesky)
+def _cholesky(d: Draft, cls: type[Cholesky]) -> Op:
+    return cls(definite(_square(d)))
+
+
+@places(LU)
+def _lu(d: Draft, cls: type[LU]) -> Op:
+    return cls(dominant(_square(d)))
+
+
+@places(TriangularSolve)
+def _triangular(d: Draft, cls: type[TriangularSolve]) -> Op:
+    t = dominant(_square(d))
+    return cls(t, _right_sides(d, t), d.flag(), d.flag(), d.flag())
+
+
+@places(Solve)
+def _solve(d: Draft, cls: type[Solve]) -> Op:
+    a = dominant(_square(d))
+    packed, order = LU(a).results
+    return cls(a, packed, order, _right_sides(d, a), d.flag())
+
+
+@places(Factorisation)
+def _factorisation(d: Draft, cls: Any) -> Op:
+    return cls(dominant(d.value("f", rank=2)))
+
+
+def _square(d: Draft) -> Value:
+    x = d.value("f", rank=1)
+    return (
+        x if x.shape[-2:-1] == x.shape[-1:] else d.like(x.type.with_shape((*x.shape, x.shape[-1])))
+    )
+
+
+def _right_sides(d: Draft, a: Value) -> Value:
+    return d.like(a.type.with_shape((*a.shape[:-1], d.choose(d.sizes))))
 
 
 # -- effects --------------------------------------------------------------------------------

@@ -47,16 +47,16 @@ def a_result_of_unknown_size(x):
     return dlvm.nonzero(x)  # here
 
 
-@wrong(AttributeError, "'dlvm.linalg' has no attribute 'inv'", r"no inv yet: call np\.linalg\.inv")
-def an_inverse(x):
-    return dlvm.linalg.inv(x)  # here
-
-
 @wrong(
-    UserError, r"np\.linalg\.solve can't be staged", "no solve yet: call np.linalg.solve outside"
+    AttributeError, "'dlvm.linalg' has no attribute 'eigh'", r"no eigh yet: call np\.linalg\.eigh"
 )
-def a_solution_by_numpy(x):
-    return np.linalg.solve(x, x)  # here
+def eigenvalues(x):
+    return dlvm.linalg.eigh(x)  # here
+
+
+@wrong(UserError, r"np\.linalg\.pinv can't be staged", "no pinv yet: call np.linalg.pinv outside")
+def a_pseudo_inverse_by_numpy(x):
+    return np.linalg.pinv(x)  # here
 
 
 @wrong(AttributeError, "has no 'grad'", r"dlvm\.grad\(f\)\(x\)")

@@ -29,7 +29,7 @@ from dlvm.ir import F32, TensorType, parse
 from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 from dlvm.ops import Kernel
 
-N, HERE, J = symbol("N"), symbol("%i"), symbol("%j")
+N, M, HERE, J = symbol("N"), symbol("M"), symbol("%i"), symbol("%j")
 X, Y = (Buffer(name, TensorType(F32, (N,)), role) for name, role in (("x", "in"), ("y", "out")))
 
 
@@ -105,6 +105,36 @@ def test_what_different_turns_write_is_apart_at_every_size_or_refused(start, end
         assert not apart or (start, end) not in ((N + 1, 2 * N + 1), (0 * N, N))
     else:
         assert apart
+
+
+GRID = Buffer("grid", TensorType(F32, (N, N)), "scratch")
+
+
+def eliminated(first, columns=1):
+    """In step k each row from ``first`` on takes in what row k has in some columns."""
+    row, k = first + HERE, symbol("%k")
+    read = Load(F32, GRID, k * N + J)
+    inner = Loop("%j", columns, "vector", (Let(read), Store(GRID, row * N + J, read)))
+    rows = Loop("%i", N - first, "parallel", (inner,))
+    step = Loop("%k", N, "serial", (rows,))
+    return LoopKernel("k", (GRID,), ("N",), (step,), may_raise=False)
+
+
+def test_rows_may_read_a_row_above_that_all_of_them_read():
+    """The loop over k stands still while rows are taken in, so row k is above each of these."""
+    k = symbol("%k")
+    verify(eliminated(k + 1, N))
+    for first in (k, 0 * N):  # row k is one of those that are written
+        with pytest.raises(CompilerError, match="share an element"):
+            verify(eliminated(first, N))
+
+
+def test_the_smaller_of_two_sizes_says_something_of_both():
+    facts = Facts({}, (minimum(N, M) - 1,))
+    assert facts.nonnegative(N - 1) and facts.nonnegative(M - 1)
+    assert not facts.nonnegative(N - 2)
+    assert not Facts({}, (maximum(N, M) - 1,)).nonnegative(N - 1)
+    assert not Facts({}, (3 - minimum(N, M),)).nonnegative(3 - N)
 
 
 def shared(*statements):

@@ -10,7 +10,7 @@ from dlvm.base.errors import UserError
 from dlvm.gen.loops.work import flops
 from dlvm.ir import F64, I64, NUMBERS
 from dlvm.ir.dims import evaluate
-from dlvm.ops import EmptyTape, Kernel, Ordering, Reduction, Scatter
+from dlvm.ops import EmptyTape, Factorisation, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
 from dlvm.testing.drawing.random_programs import STRAIGHT
 from dlvm.testing.strategies import programs
@@ -326,7 +326,11 @@ def test_the_last_lane_of_a_row_does_not_reach_the_next(source):
 
 # -- random programs ----------------------------------------------------------------------------
 
-LEAVES = [c for c in STRAIGHT if c is not EmptyTape and not issubclass(c, Scatter | Ordering)]
+LEAVES = [
+    c
+    for c in STRAIGHT
+    if c is not EmptyTape and not issubclass(c, Scatter | Ordering | Factorisation)
+]
 
 
 def close(a, b, narrowest=8):

@@ -1,0 +1,62 @@
+"""Linear algebra, as functions on staged and on plain arrays; leading axes are batches.
+
+Names are those of the array API standard, of NumPy, and of SciPy where these have none;
+``np.linalg`` functions on staged values lead here. What can't be factorised gives NaN, and no
+error.
+"""
+
+from dlvm.dsl.trace.suggestions import reader
+
+from .factors import LstsqResult as LstsqResult
+from .factors import QRResult as QRResult
+from .factors import cho_factor, cholesky, lstsq, qr
+from .norms import matrix_norm, norm, vector_norm
+from .products import (
+    cross,
+    diagonal,
+    matmul,
+    matrix_transpose,
+    multi_dot,
+    outer,
+    tensordot,
+    trace,
+    vecdot,
+)
+from .solving import SlogdetResult as SlogdetResult
+from .solving import (
+    cho_solve,
+    det,
+    inv,
+    matrix_power,
+    slogdet,
+    solve,
+    solve_triangular,
+)
+
+__all__ = [
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+__getattr__ = reader(__name__, __all__)

@@ -1,0 +1,118 @@
+"""The QR factorisation by Householder reflections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import Array, Dim, TensorType, Value
+from dlvm.ir.dims import minimum
+from dlvm.ir.properties import NONE, Of, Properties
+from dlvm.ops.arrays.contraction import Matmul, transposed
+from dlvm.ops.arrays.windows import Concat, Slice
+from dlvm.ops.families import Factorisation
+
+from .triangles import mirrored, upper
+from .triangular import TriangularSolve
+
+
+class QR(Factorisation):
+    """``Q R = A``: orthonormal columns, as many as the smaller size, and an upper triangle.
+
+    Each diagonal element of ``R`` has the sign opposite to that of the element which its
+    reflection starts from, as LAPACK has it; where all below that element are zero there is no
+    reflection, and it stays as it is. So ``Q`` and ``R`` are the same in every run.
+    """
+
+    name = "qr"
+    a: Value
+
+    def infer(self) -> tuple[TensorType, ...]:
+        """``Q`` of m x k and ``R`` of k x n, for the smaller k of m and n."""
+        a = self.matrix(self.a, square=False)
+        (m, n), batch = a.shape[-2:], a.shape[:-2]
+        k = minimum(m, n)
+        return a.with_shape((*batch, m, k)), a.with_shape((*batch, k, n))
+
+    def properties_of_result(self, index: int, of: Of) -> Properties:
+        """``R`` is an upper triangle, and ``Q`` orthogonal where it is square."""
+        q = self.results[0]
+        if index == 1:
+            return frozenset(("upper",))
+        return frozenset(("orthogonal",)) if q.shape[-1] == q.shape[-2] else NONE
+
+    def reference(self, *operands: Array) -> Any:
+        x = np.array(operands[0])
+        m, n = x.shape[-2:]
+        size = min(m, n)
+        scales = [_reflector(x, k) for k in range(size)]
+        q = np.broadcast_to(np.eye(m, size, dtype=x.dtype), (*x.shape[:-1], size)).copy()
+        for k in reversed(range(size)):
+            _reflect(q, x[..., k + 1 :, k], scales[k], k, k)
+        return q, np.triu(x[..., :size, :])
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``(dQ' + Q copyltu(M)) inv(R)'`` with ``M = R dR' - dQ'' Q``; see ``wide``."""
+        (q, r), (dq, dr) = self.results, dy
+        dr = upper(dr)
+        size = q.shape[-1]
+        more = r.shape[-1] - size
+        first, dfirst = _columns(r, 0, size), _columns(dr, 0, size)
+        if more != 0:  # the columns of A beyond the square part depend on Q alone
+            dq = dq + Matmul(_columns(self.a, size, more), transposed(_columns(dr, size, more)))
+        m = Matmul(first, transposed(dfirst)) - Matmul(transposed(dq), q)
+        rows = transposed(dq + Matmul(q, mirrored(m)))
+        da = transposed(TriangularSolve(first, rows, False))
+        if more == 0:
+            return (da,)
+        rest = Matmul(q, _columns(dr, size, more))
+        return (Concat((da, rest), da.type.rank - 1),)
+
+    def flops(self) -> Dim:
+        m, n = self.a.shape[-2:]
+        return 4 * self.a.type.size * minimum(m, n)
+
+
+def _columns(x: Value, start: Dim, count: Dim) -> Value:
+    if start == 0 and count == x.shape[-1]:
+        return x
+    rank = x.type.rank
+    starts, sizes = (*(0,) * (rank - 1), start), (*x.shape[:-1], count)
+    return Slice(x, starts, sizes, (1,) * rank)
+
+
+def _reflector(x: Array, k: int) -> Array:
+    """Make column k a multiple of the k-th unit vector, and reflect the columns behind it.
+
+    Below the diagonal the reflector ``v`` is left, whose first element is 1. The factor t of
+    ``I - t v v'`` is given. Squares are of the column divided by its largest element.
+    """
+    column, first = x[..., k + 1 :, k], x[..., k, k].copy()
+    largest = np.abs(first)
+    for i in range(column.shape[-1]):
+        largest = np.maximum(largest, np.abs(column[..., i]))
+    largest = np.where(largest == 0, 1, largest).astype(x.dtype)
+    below = np.zeros_like(first)
+    for i in range(column.shape[-1]):
+        part = column[..., i] / largest
+        below = below + part * part
+    part = first / largest
+    length = largest * np.sqrt(part * part + below)
+    none = below == 0
+    end = np.where(none, first, -np.copysign(length, first))
+    scale = np.where(none, 0, (end - first) / end).astype(x.dtype)
+    x[..., k, k] = end
+    x[..., k + 1 :, k] = np.where(none[..., None], 0, column / (first - end)[..., None])
+    _reflect(x, x[..., k + 1 :, k], scale, k, k + 1)
+    return scale
+
+
+def _reflect(x: Array, v: Array, scale: Array, k: int, start: int) -> None:
+    """``X - t v (v' X)`` of the columns from ``start`` on, row by row."""
+    total = x[..., k, start:].copy()
+    for i in range(v.shape[-1]):
+        total += v[..., i, None] * x[..., k + 1 + i, start:]
+    total *= scale[..., None]
+    x[..., k, start:] -= total
+    x[..., k + 1 :, start:] -= v[..., :, None] * total[..., None, :]

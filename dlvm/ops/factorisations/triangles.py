@@ -1,0 +1,43 @@
+"""Parts of matrices that derivatives of factorisations are made of; leading axes are batches."""
+
+from __future__ import annotations
+
+from dlvm.ir import I64, TensorType, Value, splat, zeros
+from dlvm.ops.arrays.contraction import transposed
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.logic import LessEqual, Select
+from dlvm.ops.literals import Iota
+
+
+def lower(x: Value, k: int = 0) -> Value:
+    """Zeros right of the diagonal that lies ``k`` right of the main one."""
+    right, bound = _right_of(x, k)
+    return Select(_everywhere(LessEqual(right, bound), x), x, zeros(x.type))
+
+
+def upper(x: Value, k: int = 0) -> Value:
+    """Zeros left of the diagonal that lies ``k`` right of the main one."""
+    right, bound = _right_of(x, k)
+    return Select(_everywhere(LessEqual(bound, right), x), x, zeros(x.type))
+
+
+def _right_of(x: Value, k: int) -> tuple[Value, Value]:
+    """How far right of the main diagonal each place lies, and the number k."""
+    shape = x.shape[-2:]
+    row, column = (Broadcast(Iota(n, I64), shape, (i,)) for i, n in enumerate(shape))
+    return column - row, splat(k, TensorType(I64, shape))
+
+
+def _everywhere(mask: Value, x: Value) -> Value:
+    rank = x.type.rank
+    return mask if rank == 2 else Broadcast(mask, x.shape, (rank - 2, rank - 1))
+
+
+def half_diagonal(x: Value) -> Value:
+    """``Phi(X)``: the lower triangle with half of the diagonal."""
+    return (lower(x) + lower(x, -1)) * 0.5
+
+
+def mirrored(x: Value) -> Value:
+    """The symmetric matrix that has the lower triangle of ``X``."""
+    return lower(x) + transposed(lower(x, -1))

@@ -1,0 +1,157 @@
+"""Kernels of factorisations: plain nests of loops over one matrix after the other.
+
+The matrix is copied into scratch memory, in the type in which it is computed, and changed there
+step by step: in each step every row that is left takes in a multiple of one row, so that the
+innermost loops go along rows, whose elements lie beside one another. Then results are written.
+Each element takes the steps of the operation's reference in the same order, so both agree to the
+bit, whatever the number of threads and lanes. Nothing is blocked yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.index import Index
+from dlvm.gen.loops.statements import Buffer, Scalar
+from dlvm.ir import BOOL, I64, Dim, Function, Value
+from dlvm.ops import LU, QR, Cholesky, Factorisation, TriangularSolve
+
+from .elements import Pull
+from .reflections import qr
+from .workspace import Matrix, Work
+
+
+def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer], shaped: bool) -> None:
+    """The loops of the one factorisation or triangular solve of a body.
+
+    Unless they are ``shaped``, only matrices are independent: a lane of a GPU takes one of them.
+    """
+    (op,) = (op for op in body.ops if isinstance(op, Factorisation))
+    batch = op.operands[0].shape[:-2]
+    work = Work(pull, op, targets, "parallel" if shaped else "serial")
+    with pull.nest.loops(batch, range(len(batch)), "parallel") as line:
+        match op:
+            case Cholesky():
+                _cholesky(work, op, line)
+            case TriangularSolve():
+                _substitute(work, op, line)
+            case LU():
+                _lu(work, op, line)
+            case QR():
+                qr(work, op, line)
+            case _:
+                raise CompilerError(f"there are no loops for {op.name}")
+
+
+# -- Cholesky --------------------------------------------------------------------------------------
+
+
+def _cholesky(work: Work, op: Cholesky, line: Index) -> None:
+    """``L'`` in the upper triangle, row by row; ``positive`` says whether all pivots were."""
+    nest, words, n = work.nest, work.words, op.shape[-1]
+    x = work.room("factor", line, (n, n), op.shape[:-2], work.dtype)
+    work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, j, i))))
+    positive = nest.local("positive", BOOL, 1)
+    nest.store(positive, 0, words.constant(True, BOOL))
+    with nest.loop("serial", n, "k") as k:
+        pivot = x.load(k, k)
+        ok = words.binary("lt", work.number(0), pivot)
+        nest.store(positive, 0, words.binary("and", nest.load(positive, 0), ok))
+        root = words.unary("sqrt", pivot)
+        x.store(k, k, root)
+        with nest.loop(work.kind, n - 1 - k) as j:
+            x.store(k, k + 1 + j, words.binary("div", x.load(k, k + 1 + j), root))
+        with nest.loop(work.kind, n - 1 - k) as i:
+            row, factor = k + 1 + i, x.load(k, k + 1 + i)
+            with nest.loop(work.kind, n - row) as j:
+                new = work.minus(x.load(row, row + j), factor, x.load(k, row + j))
+                x.store(row, row + j, new)
+    whole, nan = nest.load(positive, 0), work.number(float("nan"))
+
+    def write(i: Dim, j: Dim) -> None:
+        work.result(op, (*line, i, j), words.select(whole, x.load(j, i, i - j), nan))
+
+    work.each(n, n, write)
+
+
+# -- substitution ----------------------------------------------------------------------------------
+
+
+def _substitute(work: Work, op: TriangularSolve, line: Index) -> None:
+    """Each row that is solved for is taken, times an element of ``T``, from those that are left."""
+    nest, words = work.nest, work.words
+    n, columns = op.shape[-2:]
+    x = work.room("solution", line, (n, columns), op.shape[:-2], work.dtype)
+    work.each(n, columns, lambda i, j: x.store(i, j, work.element(op.b, (*line, i, j))))
+    forward = op.lower != op.transposed
+
+    def factor(i: Dim, k: Dim) -> Scalar:
+        return work.element(op.t, (*line, k, i) if op.transposed else (*line, i, k))
+
+    with nest.loop("serial", n, "k") as turn:
+        k = turn if forward else n - 1 - turn
+        if not op.unit:
+            with nest.loop(work.kind, columns) as j:
+                x.store(k, j, words.binary("div", x.load(k, j), factor(k, k)))
+        with nest.loop(work.kind, n - 1 - turn) as i:
+            row = k + 1 + i if forward else i
+            with nest.loop(work.kind, columns) as j:
+                x.store(row, j, work.minus(x.load(row, j), factor(row, k), x.load(k, j)))
+    work.each(n, columns, lambda i, j: work.result(op, (*line, i, j), x.load(i, j)))
+
+
+# -- LU --------------------------------------------------------------------------------------------
+
+
+def _lu(work: Work, op: LU, line: Index) -> None:
+    """Find the pivot, exchange two rows, take multiples of one row from all below it."""
+    nest, n, batch = work.nest, op.a.shape[-1], op.a.shape[:-2]
+    x = work.room("factors", line, (n, n), batch, work.dtype)
+    order = work.room("places", line, (n, 1), batch, I64)
+    work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, i, j))))
+    work.each(n, 1, lambda i, j: order.store(i, j, nest.size(i)))
+    with nest.loop("serial", n, "k") as k:
+        p = _pivot(work, x, k, n)
+        for rows, width in ((x, n), (order, 1)):
+            with nest.loop("serial", width) as j:
+                here, there = rows.load(k, j), rows.load(p, j)
+                rows.store(k, j, there)
+                rows.store(p, j, here)
+        _eliminate(work, x, k, n)
+    packed, places = op.results
+    if packed in work.targets:
+        work.each(n, n, lambda i, j: work.result(packed, (*line, i, j), x.load(i, j)))
+    if places in work.targets:
+        work.each(n, 1, lambda i, j: work.result(places, (*line, i), order.load(i, j)))
+
+
+def _pivot(work: Work, x: Matrix, k: Dim, n: Dim) -> Dim:
+    """The first row from k on with the largest magnitude in column k; NaN only where it is k."""
+    nest, words = work.nest, work.words
+    place = nest.local("place", I64, 1)
+    nest.store(place, 0, nest.size(k))
+
+    def larger(most: Scalar, i: Dim) -> Scalar:
+        size = words.unary("abs", x.load(k + 1 + i, k))
+        better = words.binary("lt", most, size)
+        found = words.select(better, nest.size(k + 1 + i), nest.load(place, 0))
+        nest.store(place, 0, found)
+        return words.select(better, size, most)
+
+    work.folded(n - 1 - k, words.unary("abs", x.load(k, k)), larger)
+    return nest.bind("pivot", nest.load(place, 0), n - 1)
+
+
+def _eliminate(work: Work, x: Matrix, k: Dim, n: Dim) -> None:
+    """The step with row k, for all rows below; a column of zeros stays as it is."""
+    nest, words = work.nest, work.words
+    pivot = x.load(k, k)
+    none = words.binary("eq", pivot, work.number(0))
+    with nest.loop(work.kind, n - 1 - k) as i:
+        row, old = k + 1 + i, x.load(k + 1 + i, k)
+        factor = words.select(none, old, words.binary("div", old, pivot))
+        x.store(row, k, factor)
+        with nest.loop(work.kind, n - 1 - k) as j:
+            column = k + 1 + j
+            x.store(row, column, work.minus(x.load(row, column), factor, x.load(k, column)))
