@@ -28,7 +28,7 @@ def read(source: str | bytes) -> Tree:
         except Exception as error:
             raise UserError(
                 f"stablehlo.load: {str(error).strip() or 'this is no module'}",
-                remedy="give it the text of a function that JAX lowered, or the bytes of jax.export",
+                remedy="give it the text of a function that JAX lowered, or bytes of jax.export",
             ) from error
         return _tree(module)
 
