@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dlvm import onnx as onnx
     from dlvm import optim as optim
     from dlvm import random as random
+    from dlvm import stablehlo as stablehlo
     from dlvm import testing as testing
     from dlvm import tree as tree
     from dlvm.ahead import aot
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.flow.associative import associative_scan
     from dlvm.dsl.flow.control import cond, switch
     from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
+    from dlvm.exporting import export
     from dlvm.files import load, save
 
 parse = facing_users(_parse)
@@ -87,6 +89,7 @@ __all__ = [
     "custom_vjp",
     "debug",
     "eval_shape",
+    "export",
     "fori_loop",
     "function",
     "grad",
@@ -107,6 +110,7 @@ __all__ = [
     "save_names",
     "scan",
     "spec",
+    "stablehlo",
     "static",
     "stop_gradient",
     "switch",
@@ -125,12 +129,14 @@ LATER = {
     "onnx": (),
     "optim": (),
     "random": (),
+    "stablehlo": (),
     "testing": (),
     "tree": (),
     "dsl.arrays.assumptions": ("assume",),
     "data": ("batches",),
     "files": ("load", "save"),
     "ahead": ("aot",),
+    "exporting": ("export",),
     "dsl.call.abstract": ("eval_shape",),
     "dsl.flow.associative": ("associative_scan",),
     "dsl.flow.control": ("cond", "switch"),

@@ -33,7 +33,7 @@ SUBJECTS = {
     "Staging": "staging specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
-    "Data and files": "data reading writing ahead",
+    "Data and files": "data reading writing ahead formats",
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
@@ -98,7 +98,17 @@ def by_subject() -> Iterator[str]:
 
 def rooms() -> Iterator[str]:
     """The functions of modules in dlvm."""
-    for name in ("linalg", "nn", "nn.initializers", "onnx", "optim", "random", "testing", "tree"):
+    for name in (
+        "linalg",
+        "nn",
+        "nn.initializers",
+        "onnx",
+        "optim",
+        "random",
+        "stablehlo",
+        "testing",
+        "tree",
+    ):
         room = functools.reduce(getattr, name.split("."), dlvm)
         lines = [entry(f"dlvm.{name}.{n}", getattr(room, n)) for n in room.__all__]
         yield section(f"dlvm.{name}", first_line(room), lines)

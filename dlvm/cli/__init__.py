@@ -16,9 +16,39 @@ from collections.abc import Sequence
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.dsl.words.origins import line_of_user, user_origin
 
-from . import ahead, bench, cache, check, diff, doctor, failing, laws, listing, opt, run, show, tune
+from . import (
+    ahead,
+    bench,
+    cache,
+    check,
+    diff,
+    doctor,
+    export,
+    failing,
+    laws,
+    listing,
+    opt,
+    run,
+    show,
+    tune,
+)
 
-COMMANDS = (show, run, opt, diff, check, failing, bench, tune, ahead, cache, doctor, laws, listing)
+COMMANDS = (
+    show,
+    run,
+    opt,
+    diff,
+    check,
+    failing,
+    bench,
+    tune,
+    ahead,
+    export,
+    cache,
+    doctor,
+    laws,
+    listing,
+)
 WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
 

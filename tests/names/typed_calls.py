@@ -33,6 +33,12 @@ OPTIONS = (
         "True",
     ),
     Script(
+        "dlvm.export(lambda x: x * 2, X, format='mlir')",
+        "write (format=.*)",
+        "'stablehlo.multiply' in dlvm.export(lambda x: x * 2, X, {0})",
+        "True",
+    ),
+    Script(
         "dlvm.aot(lambda x: x * 2, X, page=True)",
         "write (target=.*)",
         "'net.html' in dlvm.aot(lambda x: x * 2, X, name='net', page=True, {0}).files",

@@ -1,0 +1,207 @@
+"""Functions of elements in StableHLO: those with a word of its own, and conversions and shifts.
+
+StableHLO leaves open what integers divided by zero, shifts by too much and conversions of floats
+that are out of range give. The language defines all of them, so they are guarded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dlvm import ops
+from dlvm.ir import BOOL, DType, Op, TensorType
+
+from .text import Term, Text
+
+WORDS: dict[type[Op], str] = {
+    ops.Add: "add",
+    ops.Sub: "subtract",
+    ops.Mul: "multiply",
+    ops.Div: "divide",
+    ops.Neg: "negate",
+    ops.Abs: "abs",
+    ops.Not: "not",
+    ops.And: "and",
+    ops.Or: "or",
+    ops.Xor: "xor",
+    ops.Maximum: "maximum",
+    ops.Minimum: "minimum",
+    ops.Sqrt: "sqrt",
+    ops.Floor: "floor",
+    ops.Ceil: "ceil",
+    ops.Round: "round_nearest_even",
+    ops.Exp: "exponential",
+    ops.Expm1: "exponential_minus_one",
+    ops.Log: "log",
+    ops.Log1p: "log_plus_one",
+    ops.Tanh: "tanh",
+    ops.Sin: "sine",
+    ops.Cos: "cosine",
+    ops.Tan: "tan",
+    ops.Cbrt: "cbrt",
+    ops.Pow: "power",
+    ops.Atan2: "atan2",
+    ops.Sigmoid: "logistic",
+    ops.Fmod: "remainder",
+    ops.Erf: "chlo.erf",
+    ops.Erfc: "chlo.erfc",
+    ops.Erfinv: "chlo.erf_inv",
+    ops.LGamma: "chlo.lgamma",
+    ops.Digamma: "chlo.digamma",
+}
+FLOATS_ONLY = (ops.Floor, ops.Ceil, ops.Round, ops.Trunc, ops.Fmod)
+"""Integers have these by their formulas."""
+
+
+def has(op: Op) -> bool:
+    """Whether an element-wise operation is written here."""
+    if isinstance(op, FLOATS_ONLY):
+        return op.type.dtype.is_float
+    if isinstance(op, ops.Abs):
+        return op.type.dtype.kind in "if"
+    if isinstance(op, ops.FloorDiv):
+        return op.type.dtype.is_integer
+    return type(op) in WORDS or type(op) in FORMS
+
+
+def word(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """An operation with a word of its own."""
+    return t.one(WORDS[type(op)], xs, op.type)
+
+
+def compared(t: Text, relation: str, x: Term, y: Term) -> Term:
+    """A comparison: EQ, NE, LT, LE, GT or GE."""
+    kind = {"f": "FLOAT", "i": "SIGNED"}.get(x.type.dtype.kind, "UNSIGNED")
+    said = {
+        "comparison_direction": f"#stablehlo<comparison_direction {relation}>",
+        "compare_type": f"#stablehlo<comparison_type {kind}>",
+    }
+    return t.one("compare", (x, y), x.type.with_dtype(BOOL), said)
+
+
+def selected(t: Text, condition: Term, x: Term, y: Term) -> Term:
+    """An element of x or of y."""
+    return t.one("select", (condition, x, y), x.type)
+
+
+def _compare(relation: str) -> Any:
+    def compare(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+        return compared(t, relation, *xs)
+
+    return compare
+
+
+def select(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """One of two by a condition."""
+    return selected(t, *xs)
+
+
+def trunc(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """Up below zero, down above."""
+    (x,) = xs
+    below = compared(t, "LT", x, t.filled(0, x.type))
+    return selected(t, below, t.one("ceil", xs, x.type), t.one("floor", xs, x.type))
+
+
+def copysign(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """The sign is that of the bits of y taken as an integer."""
+    x, y = xs
+    whole = x.type.with_dtype(DType(f"i{x.type.dtype.bits}", "i", x.type.dtype.bits))
+    bits = t.one("bitcast_convert", (y,), whole)
+    negative = compared(t, "LT", bits, t.filled(0, whole))
+    size = t.one("abs", (x,), x.type)
+    return selected(t, negative, t.one("negate", (size,), x.type), size)
+
+
+def floordiv(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """``x // y`` of integers: 0 where y is 0, and MIN where MIN is divided by -1."""
+    x, y = xs
+    zero, one = t.filled(0, x.type), t.filled(1, x.type)
+    nothing = compared(t, "EQ", y, zero)
+    signed = x.type.dtype.kind == "i"
+    turned = compared(t, "EQ", y, t.filled(-1, x.type)) if signed else nothing
+    special = t.one("or", (nothing, turned), nothing.type) if signed else nothing
+    safe = selected(t, special, one, y)
+    found = t.one("divide", (x, safe), x.type)
+    if signed:
+        found = _rounded_down(t, x, safe, found)
+        found = selected(t, turned, t.one("negate", (x,), x.type), found)
+    return selected(t, nothing, zero, found)
+
+
+def _rounded_down(t: Text, x: Term, y: Term, quotient: Term) -> Term:
+    zero = t.filled(0, x.type)
+    rest = t.one("remainder", (x, y), x.type)
+    left = compared(t, "NE", rest, zero)
+    signs = [compared(t, "LT", v, zero) for v in (rest, y)]
+    across = t.one("and", (left, t.one("xor", signs, left.type)), left.type)
+    less = t.one("subtract", (quotient, t.filled(1, x.type)), x.type)
+    return selected(t, across, less, quotient)
+
+
+def _shift(left: bool) -> Any:
+    def shift(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+        x, y = xs
+        dtype = x.type.dtype
+        arithmetic = not left and dtype.kind == "i"
+        name = "shift_left" if left else f"shift_right_{'arithmetic' if arithmetic else 'logical'}"
+        most = t.filled(dtype.bits - 1, x.type)
+        fits = compared(t, "LE", y, most)
+        if dtype.kind == "i":
+            above = compared(t, "LE", t.filled(0, x.type), y)
+            fits = t.one("and", (fits, above), fits.type)
+        if arithmetic:  # by too much, the sign alone is left
+            return t.one(name, (x, selected(t, fits, y, most)), x.type)
+        moved = t.one(name, (x, selected(t, fits, y, t.filled(0, x.type))), x.type)
+        return selected(t, fits, moved, t.filled(0, x.type))
+
+    return shift
+
+
+def cast(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """Another element type; floats that an integer can't hold saturate, and NaN gives 0."""
+    (x,) = xs
+    to: DType = op.type.dtype
+    if to.kind == "b":
+        return compared(t, "NE", x, t.filled(0, x.type))
+    if x.type.dtype.is_float and to.is_integer:
+        return _saturated(t, x, op.type)
+    return converted(t, x, to)
+
+
+def converted(t: Text, x: Term, to: DType) -> Term:
+    """A conversion that StableHLO defines; integers become halves by way of f32."""
+    if x.type.dtype == to:
+        return x
+    if to.compute != to and not x.type.dtype.is_float:
+        x = t.one("convert", (x,), x.type.with_dtype(to.compute))
+    return t.one("convert", (x,), x.type.with_dtype(to))
+
+
+def _saturated(t: Text, x: Term, result: TensorType) -> Term:
+    x = converted(t, x, x.type.dtype.compute)
+    low, high = int(result.dtype.lowest), int(result.dtype.highest)
+    below = compared(t, "LT", x, t.filled(low, x.type))
+    above = compared(t, "GE", x, t.filled(high + 1, x.type))
+    inside = compared(t, "EQ", x, x)
+    for out in (below, above):
+        inside = t.one("and", (inside, t.one("not", (out,), out.type)), out.type)
+    safe = selected(t, inside, x, t.filled(0, x.type))
+    found = t.one("convert", (safe,), result)
+    found = selected(t, above, t.filled(high, result), found)
+    return selected(t, below, t.filled(low, result), found)
+
+
+FORMS: dict[type[Op], Any] = {
+    ops.Equal: _compare("EQ"),
+    ops.Less: _compare("LT"),
+    ops.LessEqual: _compare("LE"),
+    ops.Select: select,
+    ops.Trunc: trunc,
+    ops.CopySign: copysign,
+    ops.FloorDiv: floordiv,
+    ops.ShiftLeft: _shift(True),
+    ops.ShiftRight: _shift(False),
+    ops.Cast: cast,
+}
