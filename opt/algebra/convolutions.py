@@ -18,7 +18,7 @@ from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Matmul, Pad, Patches, Permute, Reshape, Slice, Sum, Unpatch
 
 
-def _gradient(rows: Value, w: Value, places: Sequence[int], taps: tuple[int, ...]) -> Value:
+def passed_on(rows: Value, w: Value, places: Sequence[int], taps: tuple[int, ...]) -> Value:
     """What a convolution over one or two axes passes on to its images, as it is derived."""
     count, channels = len(taps), int(str(w.shape[1])) // int(str(product(taps)))
     opened = Reshape(Matmul(rows, w), (*places, *taps, channels))
@@ -33,8 +33,8 @@ def _gradient(rows: Value, w: Value, places: Sequence[int], taps: tuple[int, ...
 @rewrite(
     Sum,
     example=(
-        lambda x, w, y, v: _gradient(x, w, (1, 3), (2,)),
-        lambda x, w, y, v: _gradient(y, v, (2, 4, 4), (2, 2)),
+        lambda x, w, y, v: passed_on(x, w, (1, 3), (2,)),
+        lambda x, w, y, v: passed_on(y, v, (2, 4, 4), (2, 2)),
     ),
     given=("n[3,2]", "n[2,4]", "n[32,1]", "n[1,4]"),
     law_class=ROUNDING,
@@ -50,7 +50,7 @@ def sums_of_windows(op: Sum) -> Value | None:
 @rewrite(
     Slice,
     example=lambda y, v: Slice(
-        _gradient(y, v, (2, 4, 4), (2, 2)), (0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)
+        passed_on(y, v, (2, 4, 4), (2, 2)), (0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)
     ),
     given=("n[32,3]", "n[3,4]"),
     law_class=ROUNDING,
@@ -59,7 +59,7 @@ def sums_of_windows(op: Sum) -> Value | None:
 )
 def part_of_sums_of_windows(op: Slice) -> Value | None:
     """The same for the images without what was put around them."""
-    found = _Passed.of(op.x) if isinstance(op.x, Sum) else None
+    found = _Passed.of(op.x)
     if found is None or any(step != 1 for step in op.steps):
         return None
     if (op.sizes[0], op.sizes[-1]) != (op.x.shape[0], op.x.shape[-1]):
@@ -81,7 +81,7 @@ class _Passed:
     dilations: tuple[int, ...]
 
     @staticmethod
-    def of(op: Sum) -> _Passed | None:
+    def of(op: Value) -> _Passed | None:
         """What is added up, if it is a product that is spread over windows which step by one."""
         match op:
             case Sum(Unpatch(z, axes, extents, steps, dilations), over):
