@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 from dlvm.gen.loops.statements import (
     Body,
     Buffer,
-    Fill,
     Let,
     Load,
     LoopKernel,
@@ -53,8 +52,6 @@ def _replaceable(kernel: LoopKernel) -> Iterator[tuple[int, int]]:
     stores = list(_stores(kernel.body))
     products = [s for s in statements(kernel.body) if isinstance(s, Product)]
     read_whole = {m.buffer for p in products for m in (p.x, p.y) if isinstance(m.buffer, Buffer)}
-    fills = [s for s in statements(kernel.body) if isinstance(s, Fill)]
-    read_whole |= {x.memory for s in fills for _, x in _loads(s.body)}
     read_whole |= {x.memory for x in _searches(kernel.body) if isinstance(x.memory, Buffer)}
     for i, source in enumerate(kernel.buffers):
         for o, target in enumerate(kernel.buffers):
