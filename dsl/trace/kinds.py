@@ -180,6 +180,8 @@ NAMED = {
     "multi_index": OPERANDS,
     "casting": CASTING,
     "ord": ORDER,
+    "trans": ORDER,
+    "cho_solve.factor": TREE,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),

@@ -8,7 +8,7 @@ are computed as they are copied, where that is all that they are for.
 from __future__ import annotations
 
 from dlvm.ir import Dim, Function, Op, Value
-from dlvm.ir.dims import at_least, symbols
+from dlvm.ir.dims import at_least, product, symbols
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -69,7 +69,8 @@ class _Filling:
         if op.results != (op,) or op in self.kept or op not in self.users:
             return
         formula = isinstance(op, Elementwise | Gather)
-        if not (formula or isinstance(op, Moving)) or (formula and len(self.users[op]) > 1):
+        again = len(self.users[op]) > 1 and (formula or _in_short_pieces(op))
+        if again or not (formula or isinstance(op, Moving)):
             return
         depths = [self._far(user, op, formula) for user in self.users[op]]
         if all(d is not None and d < DEEPEST for d in depths):
@@ -105,6 +106,14 @@ class _Filling:
         reads = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
         ends = all(good.get(x, False) or _in_memory(x) for x in tensors)
         return ends and len(dict.fromkeys(tensors)) <= reads
+
+
+def _in_short_pieces(op: Op) -> bool:
+    """Whether what a matrix is made of lies in pieces so short that one copy is better than two."""
+    if not isinstance(op, Reshape):
+        return False
+    piece = product(op.x.shape[-2:])
+    return isinstance(piece, int) and piece < LEAST
 
 
 def longer(x: Value) -> list[Dim]:
