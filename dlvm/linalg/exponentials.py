@@ -8,7 +8,6 @@ from typing import Any
 from dlvm.dsl.arrays.factorisations import matrix, solved
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.flow.control import cond
-from dlvm.dsl.flow.loops import fori_loop
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 
@@ -44,11 +43,15 @@ def expm(x: Any) -> Any:
 
 def _squared(x: Tensor, count: Tensor) -> Any:
     """Each matrix squared as many times as is said of it; no step is taken that none needs."""
+    from dlvm.dsl.flow.loops import fori_loop  # not loaded by those who call nothing of it
+
     most = xp.max(count, initial=0.0)
 
     def step(i: Any, x: Any) -> Any:
         def square(x: Any) -> Any:
-            return xp.where((count > i)[..., None, None], xp.matmul(x, x), x)
+            mine = (count > i)[..., None, None]
+            part = xp.where(mine, x, 0.0)  # the square of what is through might overflow
+            return xp.where(mine, xp.matmul(part, part), x)
 
         return cond(most > i, square, lambda x: x, x)
 

@@ -189,12 +189,15 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     Besides it there are the sums of squares of ``a @ x - b`` (of no elements where ``a`` has no
     more rows than columns, and otherwise of any rank, where NumPy's has none of less than full
     rank), the rank and the singular values. Those up to ``rcond`` times the largest count as zero,
-    by default the larger size times the distance of 1 to the next float. The derivative is that of
-    matrices of the same rank.
+    by default the larger size times the distance of 1 to the next float, and that distance where
+    ``rcond`` is not between 0 and 1. The derivative is that of matrices of the same rank.
     """
     a, b = matrices("lstsq", a, b)
     demand("lstsq", a, square=False)
     demand_rows("lstsq", a, b)
+    if rcond is not None:  # as LAPACK reads it
+        eps = xp.finfo(a.dtype).eps
+        rcond = xp.where(xp.logical_and(xp.less(0, rcond), xp.less(rcond, 1)), rcond, eps)
     p, s, kept = _pseudo_inverse(a, rcond)
     columns = b[:, None] if b.ndim == 1 else b
     x = xp.matmul(p, columns)
@@ -203,5 +206,5 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
         left = xp.zeros((*x.shape[:-2], 0), dtype=x.dtype)
     else:
         left = xp.sum(xp.square(xp.matmul(a, x) - columns), axis=-2)
-    rank = xp.sum(xp.astype(kept, "i64"), axis=-1)
+    rank = xp.sum(xp.astype(kept, "i32"), axis=-1, dtype="i32")
     return LstsqResult(xp.squeeze(x, -1) if b.ndim == 1 else x, left, rank, s)
