@@ -53,9 +53,13 @@ def _squared(x: Tensor, count: Tensor) -> Any:
             part = xp.where(mine, x, 0.0)  # the square of what is through might overflow
             return xp.where(mine, xp.matmul(part, part), x)
 
-        return cond(most > i, square, lambda x: x, x)
+        return cond(most > i, square, _same, x)
 
     return fori_loop(0, SQUARINGS, step, x)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _rational(x: Tensor) -> Tensor:

@@ -405,7 +405,8 @@ def _determinant(d: Draft, cls: type[Determinant]) -> Op:
 def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
     a = dominant(_square(d))
     one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
-    return cls(a, Solve(a, *LU(a).results, one))
+    packed, order = LU(a).results
+    return cls(a, Solve(a, packed, order, one))
 
 
 @places(Eigh)
