@@ -17,17 +17,20 @@ def _inverse(x: Value, order: Value) -> Value:
     return TriangularSolve(x, lower, False, False, True)
 
 
-def _unless(singular: Value, number: Value, x: Value) -> Value:
-    """A matrix, or one number everywhere."""
-    return Select(Broadcast(singular, x.shape, ()), Broadcast(number, x.shape, ()), x)
+def _product(x: Value, order: Value, y: Value, singular: Value, number: Value) -> Value:
+    return Matmul(_inverse(x, order), y)
+
+
+def _guarded(x: Value, order: Value, y: Value, singular: Value, number: Value) -> Value:
+    """Of one number everywhere where the matrix is singular."""
+    inverse = _inverse(x, order)
+    mask, nothing = (Broadcast(v, inverse.shape, ()) for v in (singular, number))
+    return Matmul(Select(mask, nothing, inverse), y)
 
 
 @rewrite(
     Matmul,
-    example=(
-        lambda x, i, y, *_: Matmul(_inverse(x, i), y),
-        lambda x, i, y, c, s: Matmul(_unless(c, s, _inverse(x, i)), y),
-    ),
+    example=(_product, _guarded),
     given=("f[2,2]", "i[2]", "f[2,1]", "b", "f"),
     law_class=ROUNDING,
     weighed=True,
