@@ -66,8 +66,11 @@ from .elements.transcendental import (
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .factorisations.cholesky import Cholesky
+from .factorisations.eigh import Eigh
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
+from .factorisations.stated import Determinant, PseudoInverse
+from .factorisations.svd import Svd
 from .factorisations.triangular import TriangularSolve
 from .families import (
     Contraction,
@@ -141,11 +144,13 @@ __all__ = [
     "Custom",
     "CustomJvp",
     "CustomVjp",
+    "Determinant",
     "Diagonal",
     "Digamma",
     "DimSize",
     "Div",
     "Effect",
+    "Eigh",
     "Elementwise",
     "EmptyTape",
     "Equal",
@@ -202,6 +207,7 @@ __all__ = [
     "Pow",
     "Print",
     "Prod",
+    "PseudoInverse",
     "Push",
     "Recompute",
     "Reduction",
@@ -234,6 +240,7 @@ __all__ = [
     "Structured",
     "Sub",
     "Sum",
+    "Svd",
     "Tan",
     "Tanh",
     "Tap",

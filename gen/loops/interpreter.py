@@ -92,6 +92,8 @@ class _Run:
             self.memory[buffer.name] = array.reshape(-1), np.zeros((), np.int64)
         self.scalars: dict[Scalar, Array] = {}
         self.lanes: tuple[int, ...] = ()
+        self.turning: Array = np.ones((), bool)
+        """The lanes whose loops have not ended, where numbers of turns come from data."""
 
     def body(self, body: Body) -> None:
         for statement in body:
@@ -125,13 +127,11 @@ class _Run:
     # -- loops -----------------------------------------------------------------------------
 
     def loop(self, s: Loop) -> None:
+        if s.kind == "serial":
+            self.serial(s)
+            return
         extent = int(self.dim(s.extent))
         if extent <= 0:
-            return
-        if s.kind == "serial":
-            for i in range(extent):
-                self.index[s.var] = i
-                self.body(s.body)
             return
         if s.kind == "parallel":
             self.parallel(s, extent)
@@ -141,6 +141,15 @@ class _Run:
         self.index[s.var] = np.arange(extent).reshape(extent, *(1 for _ in before))
         self.body(s.body)
         self.lanes = before
+
+    def serial(self, s: Loop) -> None:
+        """As many turns as any lane has; the lanes that are through do nothing."""
+        extent, before = np.asarray(self.dim(s.extent)), self.turning
+        for i in range(int(extent.max(initial=0))):
+            self.index[s.var] = i
+            self.turning = before & (extent > i)
+            self.body(s.body)
+        self.turning = before
 
     def parallel(self, s: Loop, extent: int) -> None:
         """In an order that nobody may rely on; the first turn that fails is the one that counts."""
@@ -245,7 +254,7 @@ class _Run:
         return named[call.function](a, b)
 
     def inside(self, where: Where) -> Array:
-        out = np.ones(self.lanes, bool)
+        out = np.ones(self.lanes, bool) & self.turning
         for d in where:
             out = out & (np.asarray(self.dim(d)) >= 0)
         return out

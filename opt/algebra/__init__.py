@@ -1,6 +1,17 @@
 """Linear algebra: products in their cheapest order, and what of a product is asked for alone."""
 
-from . import chains, contractions, convolutions, known, parts, pushing, repeats, selections, sums
+from . import (
+    chains,
+    contractions,
+    convolutions,
+    known,
+    parts,
+    pushing,
+    repeats,
+    selections,
+    solves,
+    sums,
+)
 
 __all__ = [
     "chains",
@@ -11,5 +22,6 @@ __all__ = [
     "pushing",
     "repeats",
     "selections",
+    "solves",
     "sums",
 ]

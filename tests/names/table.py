@@ -384,6 +384,14 @@ FACTORED = {
     ],
     "linalg.qr": [of(REGULAR[:, :2]), of(REGULAR[:2]), of(REGULAR, "r"), of(MANY[..., :2])],
     "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
+    "linalg.eigh": [of(DEFINITE), of(REGULAR, "U")],
+    "linalg.eigvalsh": [of(DEFINITE), of(REGULAR, "L")],
+    "linalg.svd": [of(REGULAR[:, :2], False), of(MANY)],
+    "linalg.svdvals": [of(REGULAR[:, :2]), of(MANY)],
+    "linalg.pinv": [of(REGULAR[:, :2]), of(MANY, rtol=1e-9)],
+    "linalg.matrix_rank": [of(REGULAR[:, :2]), of(MANY, 0.1)],
+    "linalg.cond": [of(REGULAR), of(MANY, 1)],
+    "linalg.expm": [of(REGULAR * 0.3), of(MANY * 0.3)],
 }
 """Factorisations, which ``tests/linalg`` holds by residuals: elements of singular ones are free."""
 TABLE |= FACTORED

@@ -21,6 +21,7 @@ from dlvm.ir import (
     Value,
     dims,
     literal,
+    splat,
 )
 from dlvm.ir.core import Builder, Param
 from dlvm.ops import (
@@ -35,8 +36,10 @@ from dlvm.ops import (
     CumulativeLogSumExp,
     CumulativeMax,
     CumulativeMin,
+    Determinant,
     Diagonal,
     DimSize,
+    Eigh,
     Elementwise,
     Exchange,
     Factorisation,
@@ -50,6 +53,8 @@ from dlvm.ops import (
     Pad,
     Patches,
     Permute,
+    Prod,
+    PseudoInverse,
     Reduction,
     Reshape,
     Running,
@@ -64,6 +69,7 @@ from dlvm.ops import (
     Update,
 )
 from dlvm.ops import Less as Less
+from dlvm.ops.factorisations.triangles import diagonal_of
 from dlvm.ops.flow.effects import Outgoing
 
 from .domains import definite, dominant, tamed
@@ -385,6 +391,27 @@ def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
 @places(Cholesky)
 def _cholesky(d: Draft, cls: type[Cholesky]) -> Op:
     return cls(definite(_square(d)))
+
+
+@places(Determinant)
+def _determinant(d: Draft, cls: type[Determinant]) -> Op:
+    a = dominant(_square(d))
+    packed, order = LU(a).results
+    value = Prod(Diagonal(packed), (a.type.rank - 2,))
+    return cls(a, packed, order, value, value)
+
+
+@places(PseudoInverse)
+def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
+    a = dominant(_square(d))
+    one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
+    packed, order = LU(a).results
+    return cls(a, Solve(a, packed, order, one))
+
+
+@places(Eigh)
+def _eigh(d: Draft, cls: type[Eigh]) -> Op:
+    return cls(dominant(_square(d)))
 
 
 @places(LU)
