@@ -17,10 +17,6 @@ def _inverse(x: Value, order: Value) -> Value:
     return TriangularSolve(x, lower, False, False, True)
 
 
-def _product(x: Value, order: Value, y: Value, singular: Value, number: Value) -> Value:
-    return Matmul(_inverse(x, order), y)
-
-
 def _guarded(x: Value, order: Value, y: Value, singular: Value, number: Value) -> Value:
     """Of one number everywhere where the matrix is singular."""
     inverse = _inverse(x, order)
@@ -30,7 +26,10 @@ def _guarded(x: Value, order: Value, y: Value, singular: Value, number: Value) -
 
 @rewrite(
     Matmul,
-    example=(_product, _guarded),
+    example=(
+        lambda x, i, y, *_: Matmul(_inverse(x, i), y),
+        lambda x, i, y, c, s: _guarded(x, i, y, c, s),
+    ),
     given=("f[2,2]", "i[2]", "f[2,1]", "b", "f"),
     law_class=ROUNDING,
     weighed=True,
