@@ -169,7 +169,7 @@ NAMED = {
     **dict.fromkeys(("arrays", "condlist", "choicelist"), OPERANDS),
     **dict.fromkeys(("alpha", "negative_slope"), OPERAND),
     **dict.fromkeys(("a_min", "a_max", "min", "max", "nan", "posinf", "neginf"), OPERAND),
-    **dict.fromkeys(("rtol", "atol", "dx", "decimals", "constant_values"), OPERAND),
+    **dict.fromkeys(("rtol", "atol", "rcond", "tol", "dx", "decimals", "constant_values"), OPERAND),
     **dict.fromkeys(("indices_or_sections", "pad_width", "repeats"), WHOLE),
     "obj": COUNTS,
     "histogram.range": PAIR,

@@ -27,7 +27,7 @@ def _guarded(x: Value, order: Value, y: Value, singular: Value, number: Value) -
 @rewrite(
     Matmul,
     example=(
-        lambda x, i, y, *_: Matmul(_inverse(x, i), y),
+        lambda x, i, y, c, s: Matmul(_inverse(x, i), y),
         lambda x, i, y, c, s: _guarded(x, i, y, c, s),
     ),
     given=("f[2,2]", "i[2]", "f[2,1]", "b", "f"),
