@@ -13,18 +13,18 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlvm.base import environment
 from dlvm.base.errors import UserError
 from dlvm.base.units import duration
 from dlvm.compile import MODULES, STAGES, Road, interpreting
 
-if TYPE_CHECKING:
-    from .programs import Compile
-
+FEW = 3
+"""Number of causes that the reason of a compile names."""
 NUMBERS = itertools.count(1)
 ABOUT = "program.json"
 PAGE = "index.html"
@@ -33,6 +33,23 @@ HEAD = """<!doctype html><meta charset="utf-8"><title>compiled programs</title>
 td, th { text-align: left; vertical-align: top; padding: .2em 1em .2em 0; }</style>
 <table><tr><th>program</th><th>types</th><th>why</th><th>time</th><th>files</th></tr>
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile: all causes of it, and the types for which it was made.
+
+    The causes are what differs from the program that is most alike.
+    """
+
+    causes: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The first causes, on one line."""
+        more = f" and {len(self.causes) - FEW} more" if len(self.causes) > FEW else ""
+        return ", ".join(self.causes[:FEW]) + more
 
 
 def told(label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> None:
