@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
+    from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.control import Plans
     from dlvm.gen.program.report import Report
     from dlvm.passes import Pass, Watch
@@ -172,6 +173,26 @@ class Road:
 
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             return made(self.kernels, target, schedule=self.options.schedule, plans=plans)
+
+    def timers(self) -> Timers:
+        """The program built once more with timers around its steps, which the disk never keeps."""
+        from dlvm.gen.profile.measure import Timers
+        from dlvm.gen.tuned import Tuned, written
+
+        self._native("profile")
+        target, schedule = self.options.machine(), self.options.schedule
+        plans = None if schedule is not None else Tuned.of(written(target), target)
+        with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
+            return Timers.built(self.kernels, target, schedule, plans)
+
+    def _native(self, what: str) -> None:
+        """An error unless this process runs the program as machine code."""
+        if interpreting() or self.options.target != "host":
+            how = "by the interpreter" if interpreting() else f"for target={self.options.target!r}"
+            raise UserError(
+                f"{what}: expected machine code of this process, found a program run {how}",
+                remedy="unset the variable DLVM_INTERPRET, and leave the target out",
+            )
 
     @property
     def report(self) -> Report:

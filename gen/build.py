@@ -111,8 +111,12 @@ def made(
     check: bool = False,
     schedule: str | None = None,
     plans: Plans | None = None,
+    around: Callable[[Program], Program] = lambda program: program,
 ) -> Made:
-    """The LLVM code of a module's first function, and of those it calls, for any target."""
+    """The LLVM code of a module's first function, and of those it calls, for any target.
+
+    ``around`` adds steps to the program after memory is planned, such as timers.
+    """
     seconds: dict[str, float] = {}
     with _timed(seconds, "loops", module):
         given = None if schedule is None else parse_schedule(schedule)
@@ -122,6 +126,7 @@ def made(
             given.check(program.kernels())
     with _timed(seconds, "memory", module):
         arena = bounds.apart(program) if check else plan(program)
+    program = around(program)
     with _timed(seconds, "llvm", module):
         times = Times(target)
         interface = Interface.of(program, arena, times.program(program))

@@ -69,6 +69,7 @@ PAGES_THAT_RUN = {
     "data": 5,
     "layers": 4,
     "linear-algebra": 4,
+    "looking-inside": 2,
     "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""

@@ -16,7 +16,10 @@ VARIABLES = {
     "DLVM_CACHE_BYTES": "the size limit of the cache on disk, in bytes; 1 GiB if it is not set",
     "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
     "DLVM_CHECK": "the checks of `dlvm.debug` in every call: `nans`, `infs`, `bounds`, with commas",
+    "DLVM_DUMP": "a folder into which every program that is compiled is written: why, its source, "
+    "its stages, its times, and a page that lists them",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
+    "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "
     "user's cache directory; `0` writes none",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else one or "
@@ -61,6 +64,19 @@ def verifying() -> Literal["", "ir", "passes"]:
             raise UserError(
                 f"DLVM_VERIFY={other!r}: expected ir or passes",
                 remedy="unset DLVM_VERIFY to verify nothing",
+            )
+
+
+def logging_compiles() -> bool:
+    """Whether ``DLVM_LOG`` requests a line for each compile."""
+    match value("DLVM_LOG"):
+        case "" | "0":
+            return False
+        case "compiles":
+            return True
+        case other:
+            raise UserError(
+                f"DLVM_LOG={other!r}: expected compiles", remedy="unset DLVM_LOG to log nothing"
             )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.units import duration
 from dlvm.compile import Interpreted
 from dlvm.ir.interpret import bind
 
 from .inputs import Call, add_inputs, call_named
-from .output import duration, print_json, print_table
+from .output import print_json, print_table
 
 LARGEST = 1 << 28
 

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import UserError
+from dlvm.base.units import size
 
-from .output import coloured, print_json, print_table, size
+from .output import coloured, print_json, print_table
 
 if TYPE_CHECKING:
     from dlvm.gen.llvm.disk import Store

@@ -15,8 +15,9 @@ import numpy as np
 
 from dlvm.base import environment
 from dlvm.base.errors import DlvmError
+from dlvm.base.units import size
 
-from .output import coloured, print_facts, print_json, size
+from .output import coloured, print_facts, print_json
 
 PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
 

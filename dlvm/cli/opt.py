@@ -8,12 +8,12 @@ import sys
 from typing import Any
 
 from dlvm import passes
+from dlvm.base.units import duration
 from dlvm.compile import passed
 from dlvm.ir import Module
 from dlvm.passes import Pass
 
 from .naming import add_named, road_named
-from .output import duration
 
 
 def add(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""Output of commands: colours on a terminal, tables, JSON for scripts, readable units."""
+"""Output of commands: colours on a terminal, tables, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -35,20 +35,3 @@ def print_table(rows: Sequence[Sequence[Any]]) -> None:
 def print_facts(facts: Mapping[str, Any]) -> None:
     """Prints a table of names and values."""
     print_table([(name, fact) for name, fact in facts.items()])
-
-
-def size(number: float) -> str:
-    """A number of bytes in a readable unit."""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"
-
-
-def duration(seconds: float) -> str:
-    """A time in a readable unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

@@ -17,7 +17,7 @@ from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.comparing import differing, mismatch
-from dlvm.dsl.trace.facing import entry, faced
+from dlvm.dsl.trace.facing import entry, faced, facing_users
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
 from dlvm.dsl.trace.scopes import user_origin
@@ -34,6 +34,7 @@ from .signature import Signature
 from .source import Source
 
 if TYPE_CHECKING:
+    from dlvm.gen.profile.records import Profile
     from dlvm.gen.program.report import Report
 
 log = logging.getLogger("dlvm.compile")
@@ -123,7 +124,31 @@ class Compiled:
             name, ran = self.module.main.name, self.module
             raise faced(error, name, None, args, kwargs, program=ran)  # noqa: B904  # it is it
 
+    @facing_users
+    def profile(self, *args: Any, seconds: float = 0.3, **kwargs: Any) -> Profile:
+        """Measures where the time and the memory of a call with these arguments go.
+
+        A build of its own, with timers around kernels, copies and calls of Python, is called on
+        copies of the arguments on one core for about ``seconds``. ``print`` shows the result;
+        ``to_dict()`` and ``trace()`` give it as data, the latter for Perfetto.
+        """
+        from .profiling import profile_of
+
+        _, found = self._given(args, kwargs)
+        return profile_of(self.road, self._arrays(found, self._read()), seconds)
+
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves, found = self._given(args, kwargs)
+        try:
+            out = self.run(found, self._read())
+        except ShapeError as error:
+            error.remedy = error.remedy or EACH
+            raise
+        self.shortened((len(args), *kwargs) if kwargs else len(args), leaves)
+        return out
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """The leaves of the arguments of a call as they are, and as arrays and numbers."""
         wanted = self.signature
         arguments = self.parameters.bind(args, kwargs)
         leaves, tree = flatten(arguments.values)
@@ -137,14 +162,7 @@ class Compiled:
             ]
             raise self._unlike(*said)
         names = arguments.leaf_labels(tree)
-        try:
-            found = [given(x, name) for x, name in zip(leaves, names, strict=True)]
-            out = self.run(found, self._read())
-        except ShapeError as error:
-            error.remedy = error.remedy or EACH
-            raise
-        self.shortened((len(args), *kwargs) if kwargs else len(args), leaves)
-        return out
+        return leaves, [given(x, name) for x, name in zip(leaves, names, strict=True)]
 
     def shortened(self, form: Form, leaves: Sequence[Any]) -> Call | None:
         """The short cut for calls of this form with such leaves, if there is one."""
@@ -182,11 +200,7 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
         """Run on leaves in parameter order, and on the captured arrays."""
-        labels = self._labels
-        arrays = [
-            as_array(x, t, name) for x, t, name in zip(leaves, self._types, labels, strict=False)
-        ]
-        arrays += captured
+        labels, arrays = self._labels, self._arrays(leaves, captured)
         looked = looks(self.road.options.debug)
         if looked.assumptions:
             check_assumptions(self.road.differentiated, arrays)
@@ -200,6 +214,11 @@ class Compiled:
         stops = (lambda: road.traced, lambda: road.differentiated, lambda: road.optimized)
         look(stops, before, labels, results, looked)
         return unflatten(self.program.tree, results)
+
+    def _arrays(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Array]:
+        """The arrays of every parameter."""
+        pairs = zip(leaves, self._types, self._labels, strict=False)
+        return [*(as_array(x, t, name) for x, t, name in pairs), *captured]
 
     def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
         """The results of the machine code of this program, or of another ``road`` for its trace."""

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from .programs import Compile
 
 
-FEW = 6
-"""How many refused fusions are shown unless all are asked for."""
+SHOWN = 10
+"""How many lines are shown, besides those about compiles, unless all are asked for."""
+COMPILES = 10
+"""How many compiles are shown unless all are asked for, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,32 @@ class Explanation:
         return self.text()
 
     def text(self, whole: bool = False) -> str:
-        """The explanation as text, with the first refused fusions, or with all of them if
-        ``whole``.
+        """The explanation as text: every cause of the latest compiles and the ten lines that
+        matter most, or all lines if ``whole``.
         """
-        refused = self.refused if whole else self.refused[:FEW]
-        rest = len(self.refused) - len(refused)
-        more = (f"and {rest} more: print(f.explain().text(whole=True))",) if rest else ()
-        lines = [f"{self.name}: {len(self.compiles)} compiled"]
-        lines += [f"  for ({', '.join(c.types)}): {c.reason}" for c in self.compiles]
-        for title, items in (
+        parts = self._parts()
+        shown = [len(items) for _, items in parts] if whole else shares(parts, SHOWN)
+        lines = [f"{self.name}: {len(self.compiles)} compiled", *self._compiled(whole)]
+        for (title, items), count in zip(parts, shown, strict=True):
+            if items:
+                lines += [f"{title}:", *(f"  {item}" for item in items[:count])]
+                rest = len(items) - count
+                lines += [f"  and {rest} more: print(f.explain().text(whole=True))"] * bool(rest)
+        return "\n".join(lines)
+
+    def _compiled(self, whole: bool) -> Iterable[str]:
+        """A line for each compile, with its causes; further causes on lines of their own."""
+        hidden = 0 if whole else max(0, len(self.compiles) - COMPILES)
+        if hidden:
+            yield f"  {hidden} before: print(f.explain().text(whole=True))"
+        for compile in self.compiles[hidden:]:
+            first, *others = compile.causes
+            yield f"  for ({', '.join(compile.types)}): {first}"
+            yield from (f"    and {cause}" for cause in others)
+
+    def _parts(self) -> list[tuple[str, Sequence[str]]]:
+        """What there is to say, by title."""
+        return [
             ("captured arrays", self.captures),
             ("guards", self.guards),
             ("read while tracing, not watched in full", self.unwatched),
@@ -105,11 +124,19 @@ class Explanation:
             ("laws that were applied", self.laws),
             ("assumptions that would save work, where they are true", self.assumptions),
             ('laws that numerics="fast" would apply', self.fast_laws),
-            (f"{len(self.refused)} refused fusions, which go through memory", (*refused, *more)),
-        ):
-            if items:
-                lines += [f"{title}:", *(f"  {item}" for item in items)]
-        return "\n".join(lines)
+            (f"{len(self.refused)} refused fusions, which go through memory", self.refused),
+        ]
+
+
+def shares(parts: Sequence[tuple[str, Sequence[str]]], room: int) -> list[int]:
+    """How many lines of each part are shown: in turns, so that every part shows its first ones."""
+    shown = [0] * len(parts)
+    while room and any(n < len(items) for n, (_, items) in zip(shown, parts, strict=True)):
+        for i, (_, items) in enumerate(parts):
+            if room and shown[i] < len(items):
+                shown[i] += 1
+                room -= 1
+    return shown
 
 
 def _in_mode(made: Compiled, ask: Callable[[Module], Iterable[Any]]) -> Iterable[Any]:

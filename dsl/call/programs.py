@@ -11,7 +11,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import TraceError
@@ -31,8 +30,17 @@ from dlvm.ir import Array
 from .compiled import Compiled
 from .recursion import identity
 from .short_cuts import Form
-from .signature import Signature, advised, came_back_wider, difference, leaf_key, serves
+from .signature import (
+    Signature,
+    advised,
+    came_back_wider,
+    differences,
+    distance,
+    leaf_key,
+    serves,
+)
 from .source import Source
+from .watching import Compile, told
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -51,14 +59,6 @@ TRIED = 8
 Found = tuple[Compiled, Sequence[Any]]
 """A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
-
-
-@dataclass(frozen=True, slots=True)
-class Compile:
-    """One compile: the reason for it, and the types for which it was made."""
-
-    reason: str
-    types: tuple[str, ...]
 
 
 class Programs:
@@ -177,7 +177,7 @@ class Programs:
     def _compile(
         self, signature: Signature, arguments: Arguments, leaves: Sequence[Any]
     ) -> Compiled:
-        reason = self._reason(signature, arguments)
+        causes = self._causes(signature, arguments)
         program, captures, inputs = self._trace(signature, arguments)
         twin = self._twin(signature, program)
         road = twin.road if twin else Road(program.module, self.source.options)
@@ -190,13 +190,14 @@ class Programs:
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         self._keep(made)
         label = self.source.label
+        done = Compile(causes, tuple(f"{i.label}: {i.type}" for i in inputs))
         if twin:
-            log.info("%s: traced again for the same program: %s", label, reason)
+            log.info("%s: traced again for the same program: %s", label, done.reason)
             return made
-        self._compiles.append(Compile(reason, tuple(f"{i.label}: {i.type}" for i in inputs)))
+        self._compiles.append(done)
         self._warn(signature, [i.label for i in inputs], leaves)
-        types = ", ".join(self._compiles[-1].types)
-        log.info("%s: compiled for (%s): %s", label, types, reason)
+        log.info("%s: compiled for (%s): %s", label, ", ".join(done.types), done.reason)
+        told(label, self.source.fn, done, road)
         return made
 
     def _warn(self, signature: Signature, labels: Sequence[str], leaves: Sequence[Any]) -> None:
@@ -281,18 +282,18 @@ class Programs:
 
     # -- what users ask --------------------------------------------------------------------------
 
-    def _reason(self, signature: Signature, arguments: Arguments) -> str:
+    def _causes(self, signature: Signature, arguments: Arguments) -> tuple[str, ...]:
+        """All that differs from the program that is most alike."""
         if not self._compiles:
-            return "first call"
-        for made in self._for(signature):
-            if changed := made.state.changed():
-                return changed
+            return ("first call",)
         labels = arguments.leaf_labels(signature.tree)
-        known = [*dict.fromkeys(made.signature for made in reversed(self._made))]
-        if found := difference(known, signature, labels):
-            return found
-        checked = any(s.checked == signature.checked for s in known)
-        return "DLVM_INTERPRET changed" if checked else "dlvm.debug(bounds=...) changed"
+
+        def causes(made: Compiled) -> tuple[str, ...]:
+            differ = differences(made.signature, signature, labels)
+            return (*differ, *made.state.changes())
+
+        found = [(distance(m.signature, signature), causes(m)) for m in self._made]
+        return min(found, key=lambda f: (f[0], len(f[1])))[1]
 
     def explain(self, laws: bool = False) -> Explanation:
         """Explains what was compiled and why, what was captured, widened and donated; which laws

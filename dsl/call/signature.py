@@ -41,23 +41,28 @@ def shown_type(leaf: tuple[TensorType, bool]) -> str:
     return f"a Python {kinds[leaf[0].dtype]}" if leaf[1] else str(leaf[0])
 
 
-def difference(known: Sequence[Signature], new: Signature, labels: Sequence[str]) -> str:
-    """Says how a signature differs from the nearest known one; the latest is the last."""
-    named = [s for s in known if s.names == new.names]
-    if not named:
-        return f"the arguments were {', '.join(known[-1].names)}, are {', '.join(new.names)}"
-    alike = [s for s in named if s.tree == new.tree]
-    if not alike:
-        name, was, is_ = differing(new.names, named[-1].tree, new.tree)
-        return f"the structure of the arguments changed: {unlike(name, was, is_)}"
-    same = [s for s in alike if s.static == new.static]
-    if not same:
-        return ", ".join(_other_values(alike[-1].static, new.static)[:3])
-    nearest = min(reversed(same), key=lambda s: _differing(s, new))
-    columns = zip(labels, nearest.leaves, new.leaves, strict=True)
-    texts = [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in columns if a != b]
-    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
-    return ", ".join(texts[:3]) + more
+def differences(known: Signature, new: Signature, labels: Sequence[str]) -> list[str]:
+    """Says all that differs between a signature and a known one."""
+    found: list[str] = []
+    if known.names != new.names:
+        found.append(f"the arguments were {', '.join(known.names)}, are {', '.join(new.names)}")
+    elif known.tree != new.tree:
+        name, was, is_ = differing(new.names, known.tree, new.tree)
+        found.append(f"the structure of the arguments changed: {unlike(name, was, is_)}")
+    found += _other_values(known.static, new.static)
+    if (known.names, known.tree) == (new.names, new.tree):
+        pairs = zip(labels, known.leaves, new.leaves, strict=True)
+        found += [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in pairs if a != b]
+    if known.checked != new.checked:
+        found.append("dlvm.debug(bounds=...) changed")
+    elif known.interpreted != new.interpreted:
+        found.append("DLVM_INTERPRET changed")
+    return found
+
+
+def distance(known: Signature, new: Signature) -> tuple[bool, bool, bool]:
+    """How far a signature is from another one, what differs most in front."""
+    return known.names != new.names, known.tree != new.tree, known.static != new.static
 
 
 def _other_values(known: Sequence[Any], new: Sequence[Any]) -> list[str]:
@@ -69,10 +74,6 @@ def _other_values(known: Sequence[Any], new: Sequence[Any]) -> list[str]:
 
     names = (n for n in was | is_ if was.get(n) != is_.get(n))
     return [f"{n} was {said(was, n)}, is {said(is_, n)}" for n in names]
-
-
-def _differing(a: Signature, b: Signature) -> int:
-    return sum(x != y for x, y in zip(a.leaves, b.leaves, strict=True))
 
 
 def serves(made: Signature, wanted: Signature) -> bool:

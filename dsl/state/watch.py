@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -230,15 +230,18 @@ class State:
         return found if all(map(_is_of, found, types_)) else None
 
     def changed(self) -> str | None:
-        """Says what has changed since the trace; empty if nothing has."""
+        """Says what has changed first since the trace; None if nothing has."""
+        return next(self.changes(), None)
+
+    def changes(self) -> Iterator[str]:
+        """Says all that has changed since the trace."""
         for guard in self.guards:
             if not guard.holds():
-                return f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
+                yield f"{guard.path} was {brief(guard.expected)}, is {brief(guard.now())}"
         for found, t in self.captured:
             array = present(found.read)
             if not _is_of(array, t):
-                return f"the captured {found.path} was {t}, is {brief(array)}"
-        return None
+                yield f"the captured {found.path} was {t}, is {brief(array)}"
 
 
 def _is_of(array: Any, t: TensorType) -> bool:

@@ -117,6 +117,11 @@ class Executable:
         """How much stack activations may take in this thread, if there are any."""
         return stack_budget(self.interface.stack) if self.interface.enters else 0
 
+    def words(self, name: str, count: int) -> Array:
+        """An external table of 64-bit words in the machine code, as it is now."""
+        words: Any = (ctypes.c_int64 * count).from_address(self.library.data(name))
+        return np.frombuffer(words, np.int64)
+
     @lazy
     def _tape(self) -> Array:
         return np.zeros(1, np.int64)
@@ -292,8 +297,7 @@ class Executable:
         regions += [
             Region("the state of the call", ctypes.addressof(w), ctypes.sizeof(w)) for w in own[5:]
         ]
-        words: Any = (ctypes.c_int64 * (HEAD + 2 * ROOM)).from_address(self.library.data(TABLE))
-        table: Array = np.frombuffer(words, np.int64)
+        table = self.words(TABLE, HEAD + 2 * ROOM)
         with LOCK:
             checker.fill(table, regions)
             self._call(*own)

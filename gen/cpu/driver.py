@@ -30,11 +30,12 @@ from dlvm.gen.program.steps import (
     Show,
     Step,
     Storage,
+    Tick,
     View,
     While,
 )
 from dlvm.gen.program.times import Times
-from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape
+from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape, ticks
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
@@ -208,6 +209,9 @@ class Driver:
                 self.tell(~step.index, row, step.sizes)
             case CallFunction():
                 self.enter(step)
+            case Tick(slot=slot):
+                ticks.include_ticks(self.text)
+                self.w.do(f"call void @{ticks.TICK}(i64 {slot})")
 
     def launch(self, step: Launch) -> None:
         """Call the kernel on addresses and sizes."""

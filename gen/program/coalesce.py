@@ -31,6 +31,7 @@ from .steps import (
     Show,
     Step,
     Storage,
+    Tick,
     View,
     While,
     Within,
@@ -222,8 +223,8 @@ class _Resolved:
     def step(self, step: Step) -> Step:
         """One step."""
         match step:
-            case Launch(kernel=kernel, views=views):
-                return Launch(kernel, self.views(views))
+            case Launch(views=views):
+                return replace(step, views=self.views(views))
             case Copy(source=source, target=target):
                 return Copy(self.view(source), self.view(target))
             case If(condition=c, then=then, otherwise=otherwise):
@@ -247,3 +248,5 @@ class _Resolved:
             case CallFunction(arguments=arguments, results=results):
                 views = {"arguments": self.views(arguments), "results": self.views(results)}
                 return replace(step, **views)
+            case Tick():
+                return step

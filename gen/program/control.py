@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import CompilerError, Origin
 from dlvm.base.progress import doing
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
@@ -352,8 +352,15 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
         else:
             results.append(View(views[target].storage, type_))
     views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
-    low.steps.append(p.Launch(kernel, tuple(views)))
+    low.steps.append(p.Launch(kernel, tuple(views), _lines(op)))
     return results
+
+
+def _lines(op: Kernel) -> tuple[Origin, ...]:
+    """The places in the user's source whose operations a kernel computes, each once."""
+    found = [inner.origin for inner in op.body.walk()] + [op.origin]
+    lines = {(o.file, o.line): o for o in reversed(found) if o is not None}
+    return tuple(sorted(lines.values(), key=lambda o: (o.file, o.line)))
 
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:

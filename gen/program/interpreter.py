@@ -38,6 +38,7 @@ from .steps import (
     Show,
     Step,
     Storage,
+    Tick,
     View,
     While,
 )
@@ -171,6 +172,8 @@ class Machine:
                 found = Interpreter(Module(()), known).step(op, [self.array(x).copy() for x in xs])
                 for result, array in zip(results, found, strict=True):
                     self.array(result)[...] = array
+            case Tick():
+                pass
             case Show(x=x, index=index):
                 label, _, how = self.program.prints[index]
                 if how == "tap":

@@ -124,6 +124,11 @@ def intervals(program: Program) -> dict[Storage, Interval]:
 
     What comes into a loop stays to its end; what leaves a loop was there from its start.
     """
+    return ordered(program)[0]
+
+
+def ordered(program: Program) -> tuple[dict[Storage, Interval], list[Step]]:
+    """When each storage of the arena is in use, and the step at each position of an interval."""
     order = _Order()
     order.block(program.steps)
     for start, end, touched in order.loops:
@@ -133,16 +138,21 @@ def intervals(program: Program) -> dict[Storage, Interval]:
                 interval.last = max(interval.last, end)
             elif interval.last > end:
                 interval.first = start
-    return order.found
+    return order.found, order.steps
 
 
 class _Order:
     """Numbers the steps in order of the text; ``loops`` has inner loops before outer ones."""
 
     def __init__(self) -> None:
-        self.position = 0
+        self.steps: list[Step] = []
         self.found: dict[Storage, Interval] = {}
         self.loops: list[tuple[int, int, set[Storage]]] = []
+
+    @property
+    def position(self) -> int:
+        """The number of the next step."""
+        return len(self.steps)
 
     def block(self, steps: tuple[Step, ...]) -> set[Storage]:
         """Number the steps; the storages that they touch."""
@@ -156,20 +166,20 @@ class _Order:
         start = self.position
         match step:
             case While(before=before, condition=condition, body=body):
-                touched = self.block(before) | self.touch([condition]) | self.block(body)
+                touched = self.block(before) | self.touch(step, [condition]) | self.block(body)
             case _:
-                touched = self.touch([*reads(step), *writes(step)])
+                touched = self.touch(step, [*reads(step), *writes(step)])
                 for block in blocks(step):
                     touched |= self.block(block)
         if isinstance(step, For | While):
             self.loops.append((start, self.position - 1, touched))
         return touched
 
-    def touch(self, views: list[View]) -> set[Storage]:
+    def touch(self, step: Step, views: list[View]) -> set[Storage]:
         """Extend intervals to the next position; the storages that are of the arena."""
         ours = dict.fromkeys(v.storage for v in views if v.storage.place is None)
         for storage in ours:
             self.found.setdefault(storage, Interval(self.position, self.position))
             self.found[storage].last = self.position
-        self.position += 1
+        self.steps.append(step)
         return set(ours)

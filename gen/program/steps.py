@@ -9,9 +9,10 @@ targets. ``control`` makes it, ``coalesce`` takes copies out of it, ``memory`` g
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from dlvm.base.errors import Origin
 from dlvm.gen.loops.statements import Buffer, LoopKernel
 from dlvm.ir import Array, Dim, DType, Op, TensorType
 from dlvm.ir.dims import product
@@ -77,10 +78,15 @@ class View:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Launch:
-    """Run a kernel on one view for each of its buffers."""
+    """Run a kernel on one view for each of its buffers.
+
+    ``origins`` are the lines whose operations it computes here; an equal kernel of other lines
+    shares its code.
+    """
 
     kernel: LoopKernel
     views: tuple[View, ...]
+    origins: tuple[Origin, ...] = field(default=(), repr=False)
 
     @property
     def shared(self) -> frozenset[str]:
@@ -203,12 +209,19 @@ class CallFunction:
     sizes: tuple[Dim, ...]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Tick:
+    """Add the time since the last tick to a slot; only builds that measure have ticks."""
+
+    slot: int
+
+
 Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Called: TypeAlias = tuple[Op, tuple[str, ...]]
 """An operation whose reference is called, and the names of the sizes that a call of it passes."""
 Step: TypeAlias = (
-    Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Ask | CallFunction
+    Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Ask | CallFunction | Tick
 )
 
 
@@ -311,7 +324,7 @@ def reads(step: Step) -> list[View]:
             return [*xs]
         case CallFunction(arguments=arguments):
             return [*arguments]
-        case For():
+        case For() | Tick():
             return []
 
 

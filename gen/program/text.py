@@ -18,6 +18,7 @@ from .steps import (
     Show,
     Step,
     Storage,
+    Tick,
     View,
     While,
 )
@@ -84,7 +85,9 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
             lines.append(indent + leaf_text(step))
 
 
-def leaf_text(step: Launch | Copy | Push | Pop | EndUnless | Show | Ask | CallFunction) -> str:
+def leaf_text(
+    step: Launch | Copy | Push | Pop | EndUnless | Show | Ask | CallFunction | Tick,
+) -> str:
     """A step without steps inside."""
     match step:
         case Launch():
@@ -105,6 +108,8 @@ def leaf_text(step: Launch | Copy | Push | Pop | EndUnless | Show | Ask | CallFu
             return f"call reference {step.index} ({_list(step.xs)}) -> ({_list(step.results)})"
         case Show():
             return f"show {view_text(step.x)} as {step.index}"
+        case Tick():
+            return f"tick {step.slot}"
 
 
 def _list(views: tuple[View, ...]) -> str:
