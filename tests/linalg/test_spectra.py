@@ -270,11 +270,23 @@ def test_exponentials_of_many_with_scales_of_their_own(way):
         (lambda x: linalg.matrix_norm(x, ord="nuc"), (4, 3)),
         (lambda x: linalg.matrix_norm(x, ord=2), (3, 4)),
         (linalg.expm, (3, 3)),
-        (lambda x: linalg.expm(x * 2), (3, 3)),
     ],
 )
 def test_derivatives_to_second_order(call, shape):
     gradcheck(lambda x: weighted(call(x)), drawn(*shape), order=2)
+
+
+@pytest.mark.parametrize("scale", [1, 4, 8])
+def test_the_gradient_of_an_exponential_goes_through_its_squarings(scale: int):
+    """How often is a whole number of the argument, at which gradcheck would see a jump."""
+    x, w = drawn(3, 3), drawn(3, 3)
+
+    def f(x: np.ndarray) -> np.ndarray:
+        return (linalg.expm(x * scale) * w).sum()
+
+    steps = 1e-6 * np.eye(9).reshape(9, 3, 3)
+    expected = np.array([f(x + h) - f(x - h) for h in steps]).reshape(3, 3) / 2e-6
+    np.testing.assert_allclose(dlvm.grad(f)(x), expected, rtol=1e-6)
 
 
 def adjugate(a: np.ndarray) -> np.ndarray:
