@@ -97,7 +97,7 @@ def _argument(program: str, name: str, value: Value, written: Any) -> Any:
     if value.dtype is None or value.shape is None:
         raise UserError(
             f"{program} does not state the type of its input {value.name!r}",
-            remedy=f"write the type of {name} behind its name and a sign of equality",
+            remedy=f"write its type behind {name}=",
         )
     return dlvm.spec(str(value))
 

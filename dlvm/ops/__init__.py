@@ -28,7 +28,7 @@ from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.assumptions import Assume
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
-from .elements.casting import Cast
+from .elements.casting import Bitcast, Cast
 from .elements.division import FloorDiv, Fmod, Remainder
 from .elements.elementwise import (
     Add,
@@ -120,6 +120,7 @@ __all__ = [
     "Atan",
     "Atan2",
     "Atanh",
+    "Bitcast",
     "Broadcast",
     "Call",
     "Cast",

@@ -216,6 +216,7 @@ TABLE: dict[str, list[Entry]] = {
     "asarray": ONE,
     "from_dlpack": ONE,
     "astype": [of(X, np.float64)],
+    "bitcast": [of(X, np.int64)],
     # networks
     **{
         f"nn.{n}": ONE
@@ -411,6 +412,7 @@ FINITE = {
 NO_SLOPE = {
     "stop_gradient": "it is there to stop derivatives",
     "nextafter": "it moves in steps",
+    "bitcast": "it moves in steps",
     "linalg.cho_factor": "it gives the matrix that cholesky gives, and a bool",
     "from_dlpack": "it takes arrays that are not staged",
 }

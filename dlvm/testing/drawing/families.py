@@ -15,6 +15,7 @@ import numpy as np
 from dlvm.ir import (
     BOOL,
     I64,
+    NUMBERS,
     Function,
     Op,
     TensorType,
@@ -28,6 +29,7 @@ from dlvm.ops import (
     LU,
     Add,
     Assert,
+    Bitcast,
     Broadcast,
     Cholesky,
     Concat,
@@ -120,6 +122,12 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     if any(s.name == "order" for s in cls.layout):
         extra = {"order": d.integer(1, 3)}
     return cls(*tamed(cls, [first, *others]), **extra)
+
+
+@places(Bitcast)
+def _bitcast(d: Draft, cls: type[Bitcast]) -> Op:
+    x = d.value(cls.accepts)
+    return cls(x, d.choose([t for t in NUMBERS if t.bits == x.dtype.bits and t is not BOOL]))
 
 
 @places(Select)
