@@ -112,6 +112,8 @@ def _brain_float() -> np.dtype[Any]:
     return _NUMPY.setdefault(BF16.name, np.dtype(ml_dtypes.bfloat16))
 
 
+MOST_AXES = 64
+"""Axes that an array of NumPy can have."""
 LARGEST = 1 << 48
 """A number of elements that no tensor reaches."""
 
@@ -134,6 +136,11 @@ class TensorType:
             raise ShapeError(
                 f"a tensor has fewer than 2**48 elements, found {self}",
                 remedy="give smaller sizes: no machine has so much memory",
+            )
+        if len(self.shape) > MOST_AXES:
+            raise ShapeError(
+                f"a tensor has at most {MOST_AXES} axes, found {len(self.shape)}",
+                remedy="join some of them in a reshape",
             )
         if self.shape and self.dtype.kind == "t":
             raise ShapeError(f"a tape has no axes, found {self}")

@@ -166,6 +166,11 @@ def _evaluated(call: Call, entry: Operation, operands: list[Any]) -> Any:
         return _computed(call, entry, operands)
     except UserError as error:
         raise _located(where, error) from None
+    except MemoryError as error:
+        raise call.unsupported(
+            "what it computes while the program is made does not fit into memory",
+            "give smaller numbers where the model computes sizes",
+        ) from error
     except UNFIT as error:
         what = f"{type(error).__name__}: {error}"
         raise Malformed(f"{where}: its attributes and operands do not fit: {what}") from error

@@ -1,0 +1,51 @@
+"""Damaged models: the only error that reading and importing them gives is a ``UserError``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlvm
+
+pytest.importorskip("onnx", reason="pip install 'dlvm-compiler[onnx]' to run these tests")
+pytest.importorskip("onnxruntime")
+
+from .test_load import NODE, WHOLE, made, value
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_five_thousand_damaged_models_are_imported_or_refused():
+    """In a process of its own, which has a limit of memory."""
+    command = [sys.executable, "-m", "tests.onnx.hostile", "--cases", "2000", "--imports", "5000"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert not done.returncode, done.stdout + done.stderr
+    counts = re.findall(r"(\d+) fine, (\d+) refused, (\d+) wrong", done.stdout)
+    (fine, refused, wrong), imported = counts[0], counts[1]
+    assert int(fine) > 500 and int(refused) > 500 and wrong == "0"
+    assert sum(map(int, imported)) == 5000
+    assert int(imported[0]) > 1000 and int(imported[1]) > 1000 and imported[2] == "0"
+
+
+def test_a_model_that_asks_for_more_memory_than_there_is_is_refused():
+    zero, end = np.array(0), np.array(2**58)
+    data = made(
+        [NODE("Range", ["a", "b", "c"], ["y"])],
+        [],
+        [value("y", "n", kind=WHOLE)],
+        a=zero,
+        b=end,
+        c=zero + 1,
+    )
+    with pytest.raises(dlvm.UserError, match=r"Range.*memory|fewer than 2\*\*48"):
+        dlvm.onnx.load(data)()
+
+
+def test_an_array_of_more_axes_than_numpy_has_is_refused():
+    with pytest.raises(dlvm.ShapeError, match="at most 64 axes, found 65"):
+        dlvm.reshape(np.ones(1), (1,) * 65)
