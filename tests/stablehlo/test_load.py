@@ -248,6 +248,37 @@ def test_what_is_not_there_is_refused_by_name(name: str):
         dlvm.stablehlo.load(lowered(f, *args))
 
 
+def test_a_module_without_functions_is_an_error():
+    with pytest.raises(dlvm.UserError, match="expected a module with a function, found none"):
+        dlvm.stablehlo.load("module {}")
+
+
+SORTED = {
+    "largest first": (lambda x: dlvm.sort(x, descending=True), " = sort "),
+    "of numbers that are not floats": (lambda x: dlvm.sort(x.astype("i32")), " = sort "),
+}
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_sorts_that_we_export_are_read_as_sorts(name: str):
+    f, said = SORTED[name]
+    x = np.array([3, np.nan if "largest" in name else 0, -1, 7, -0.0], np.float32)
+    loaded = dlvm.stablehlo.load(dlvm.export(f, x, format="stablehlo"))
+    np.testing.assert_array_equal(loaded(x), dlvm.function(f)(x))
+    assert said in str(loaded.trace(x))
+
+
+def test_a_comparison_that_puts_nan_elsewhere_is_refused():
+    text = dlvm.export(lambda x: dlvm.sort(x), V, format="stablehlo")
+    body, end = text.split('"stablehlo.and"')
+    for changed in (
+        f'{body}"stablehlo.or"{end}',
+        text.replace("direction EQ>", "direction NE>", 1),
+    ):
+        with pytest.raises(dlvm.UserError, match="compares by several keys"):
+            dlvm.stablehlo.load(changed)
+
+
 def test_text_that_is_no_module_is_an_error():
     with pytest.raises(dlvm.UserError, match="the text of a function that JAX lowered"):
         dlvm.stablehlo.load("func @f() {")
@@ -262,6 +293,6 @@ def test_arrays_of_other_types_are_refused():
 
 
 def test_without_jax_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(__import__("sys").modules, "jax._src.interpreters", None)
+    monkeypatch.setitem(__import__("sys").modules, "jax._src.interpreters.mlir", None)
     with pytest.raises(dlvm.UserError, match="pip install jax"):
         dlvm.stablehlo.load("module {}")

@@ -218,7 +218,7 @@ def sort(node: Node, xs: Sequence[Value], place: Place) -> Results:
 
 def _key(block: Block, name: str) -> tuple[int, bool]:
     """The operand that a comparison looks at, and whether the larger goes first."""
-    node = root(block)
+    node = _nan_last(block) or root(block)
     if node is None or node.name != "stablehlo.compare":
         raise unreadable(name, "it compares by several keys")
     left, right = (_params(block, v) for v in node.operands)
@@ -229,6 +229,29 @@ def _key(block: Block, name: str) -> tuple[int, bool]:
     if a // 2 != b // 2:
         raise unreadable(name, "it compares different operands")
     return a // 2, (direction == "GT") != (a > b)
+
+
+def _nan_last(block: Block) -> Node | None:
+    """The comparison in ``a < b or (b is NaN and a is not)``, as dlvm itself writes it."""
+    less = next((n for n in block.nodes if n.name == "stablehlo.compare"), None)
+    if len(block.nodes) != 6 or less is None or not block.returned:
+        return None
+    pair = max(_params(block, less.operands[0]), default=0) // 2 * 2
+    a, b = block.params[pair : pair + 2]
+    here = _formula(block, less.results[0])
+    unlike = ("not", ("compare", "EQ", b, b))
+    wanted = ("or", here, ("and", unlike, ("compare", "EQ", a, a)))
+    return less if _formula(block, block.returned[0]) == wanted else None
+
+
+def _formula(block: Block, value: int) -> Any:
+    """How a value is computed: a parameter, or an operation with the formulas of its operands."""
+    node = next((n for n in block.nodes if value in n.results), None)
+    if node is None:
+        return value
+    direction = node.attributes.get("comparison_direction")
+    words = [node.name.removeprefix("stablehlo."), *([direction] if direction else [])]
+    return *words, *(_formula(block, v) for v in node.operands)
 
 
 def _params(block: Block, value: int) -> set[int]:

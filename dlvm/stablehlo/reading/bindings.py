@@ -62,6 +62,11 @@ def _tree(module: Any) -> Tree:
         if found.name == "func.func":
             name = value_of(str(found.attributes["sym_name"]))
             functions[name] = Reader().block(found.regions[0].blocks[0])
+    if not functions:
+        raise UserError(
+            "stablehlo.load: expected a module with a function, found none",
+            remedy="give it the text of a function that JAX lowered, or bytes of jax.export",
+        )
     if "main" not in functions:
         functions["main"] = next(iter(functions.values()))
     return Tree(functions)
