@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.cost import typical
-from dlvm.ir import Op, TensorType, Value, rewrite, splat
+from dlvm.ir import F16, Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
+from dlvm.ops import Broadcast, Cast, Matmul, Mul, Neg, Reshape, transposed
 
 from .factors import Factor, Sketch, step_work, times
 from .products import Opened, Product, flat
@@ -32,12 +32,17 @@ def nothing(value: Value) -> bool:
     return False
 
 
+def _wide(x: Value) -> Value:
+    """Halves as f32, of which a law for longer floats has examples."""
+    return Cast(x, x.dtype.compute)
+
+
 @rewrite(
     Matmul,
     example=(
-        lambda a, v: Matmul(a * 3.0, v),
+        lambda a, v: Matmul(_wide(a) * 3.0, _wide(v)),
         lambda a, v: Matmul(transposed(v), Neg(a)),
-        lambda a, v: Matmul(a, Reshape(Reshape(v, v.shape[:1]) * 3.0, v.shape)),
+        lambda a, v: Matmul(_wide(a), Reshape(Reshape(_wide(v), v.shape[:1]) * 3.0, v.shape)),
         lambda a, v: Matmul(a, Neg(v)),
     ),
     given=("f[N,N]", "f[N,1]"),
@@ -45,11 +50,16 @@ def nothing(value: Value) -> bool:
     keeps=False,
 )
 def number_behind_product(op: Matmul) -> Value | None:
-    """(s A) B = s (A B) where that has no more elements: what follows a product costs least."""
+    """(s A) B = s (A B) where that has no more elements: what follows a product costs least.
+
+    In f16 only for s = -1: attention scales its operands so that their product stays below 65,504.
+    """
     for i, x in enumerate(op.operands):
         if (found := _number_and_rest(x)) is None or typical(op.type.size) > typical(x.type.size):
             continue
         rest, number = found
+        if number is not None and op.dtype is F16:
+            continue
         whole = Matmul(rest, op.y) if i == 0 else Matmul(op.x, rest)
         return Neg(whole) if number is None else Mul(whole, Broadcast(number, op.shape, ()))
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlvm.ir import Op, Value, splat
+from dlvm.ir import F16, Op, Value, splat
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import Properties
 from dlvm.ops import (
@@ -122,6 +122,12 @@ def _window_of_identity(value: Value) -> Factor | None:
 
 
 def _take_apart(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
+    """Appends the parts of a value; False where it has none, and of f16 where it is a scaling.
+
+    Attention scales its operands so that their product stays below 65,504, where f16 ends.
+    """
+    if value.dtype is F16 and isinstance(value, Mul | Div):
+        return False
     match value:
         case Assume(x) if isinstance(x, Op) and not isinstance(x, Assume):
             return _take_apart(product, x, turned, opened)
