@@ -83,6 +83,8 @@ class Report:
     identities: tuple[Identity, ...]
     compiled: bool
     method: str = METHOD
+    sampled: bool = False
+    """Whether random directions were checked in the place of elements."""
 
     @property
     def max_error(self) -> float:
@@ -96,9 +98,11 @@ class Report:
 
     def __str__(self) -> str:
         ways = "references and machine code" if self.compiled else "references"
+        ways = "machine code" if self.sampled else ways
         lines = [f"{self.name}: derivatives to order {max(self.orders)} are right, by {ways}"]
         for c in self.arguments:
-            said = f"  order {c.order}  {c.argument}: {c.checked} of {c.elements} elements checked"
+            what = "random directions" if self.sampled else "elements"
+            said = f"  order {c.order}  {c.argument}: {c.checked} of {c.elements} {what} checked"
             said += f", largest error {c.max_error:.1e}"
             said += f", {c.unchecked} not checked" if c.unchecked else ""
             lines.append(said + (f", {len(c.kinks)} at kinks" if c.kinks else ""))

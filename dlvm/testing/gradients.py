@@ -30,6 +30,7 @@ from .differences import CLEAR, Slope, agreed
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of
 from .levels import Levels, Mapping, flat
 from .look import OTHER, Leaf, Look
+from .sampled import Samples
 
 ELEMENTS = 64
 IDENTITY = 1e-12
@@ -44,13 +45,15 @@ def gradcheck(
     elements: int = ELEMENTS,
     compiled: bool = True,
     seed: int = 0,
+    sampled: bool = False,
     **kwargs: Any,
 ) -> Report:
     """Checks the derivatives of ``f`` at these arguments; raises ``GradientError`` if wrong.
 
     ``wrt`` names arguments by position or name, every float one if it is left out; of each array
-    ``elements`` of them are checked one by one, and the rest along random directions. Other
-    keyword arguments go to ``f``.
+    ``elements`` of them are checked one by one, and the rest along random directions. With
+    ``sampled=True`` only random directions are checked, by machine code: seconds for a long scan,
+    whose elements would take minutes. Other keyword arguments go to ``f``.
     """
     if not (isinstance(order, int) and order >= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"order={order!r}: expected 1, 2 ...", origin=user_origin())
@@ -62,6 +65,8 @@ def gradcheck(
     levels = levels_of(module, applied.arrays, chosen, order, staged.label)
     check = GradientCheck(levels, staged.label, tuple(labels), elements, dice)
     with np.errstate(all="ignore"):
+        if sampled:
+            return Samples(levels, staged.label, tuple(labels), dice, is_wrong).run()
         return check.run(compiled and not interpreting())
 
 
