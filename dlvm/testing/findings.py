@@ -85,6 +85,8 @@ class Report:
     method: str = METHOD
     sampled: bool = False
     """Whether random directions were checked in the place of elements."""
+    surrogates: tuple[str, ...] = ()
+    """Functions whose derivatives are meant to differ, and which were not compared."""
 
     @property
     def max_error(self) -> float:
@@ -106,6 +108,9 @@ class Report:
             said += f", largest error {c.max_error:.1e}"
             said += f", {c.unchecked} not checked" if c.unchecked else ""
             lines.append(said + (f", {len(c.kinks)} at kinks" if c.kinks else ""))
+        if self.surrogates:
+            which = ", ".join(self.surrogates)
+            lines.append(f"  every operation alone, but for surrogate derivatives: {which}")
         lines += [f"  kink  {k}" for k in self.kinks[:4]]
         for i in self.identities:
             lines.append(f"  order {i.order}  {i.law}: apart by {i.apart:.1e} of {i.allowed:.1e}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from dlvm.base.errors import Origin
+from dlvm.base.html import escape, table
 from dlvm.base.units import duration, size
 from dlvm.gen.program.lives import Life
 
@@ -116,7 +116,7 @@ class Profile:
         return f"memory at the peak: {size(sum(b.bytes or 0 for b in held))}{by}"
 
     def _repr_html_(self) -> str:
-        tables = (_table(rows) for rows in (self.rows(), self.memory_rows()))
+        tables = (table(rows) for rows in (self.rows(), self.memory_rows()))
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(tables)}"
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -168,8 +168,3 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
