@@ -191,7 +191,7 @@ class Road:
             how = "by the interpreter" if interpreting() else f"for target={self.options.target!r}"
             raise UserError(
                 f"{what}: expected machine code of this process, found a program run {how}",
-                remedy="unset DLVM_INTERPRET, or leave target= out",
+                remedy="compile it for this processor, without the interpreter",
             )
 
     @property
