@@ -191,7 +191,7 @@ class Road:
             how = "by the interpreter" if interpreting() else f"for target={self.options.target!r}"
             raise UserError(
                 f"{what}: expected machine code of this process, found a program run {how}",
-                remedy="compile it for this processor, without the interpreter",
+                remedy="unset the variable DLVM_INTERPRET, and leave the target out",
             )
 
     @property

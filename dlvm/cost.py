@@ -17,7 +17,7 @@ from functools import reduce
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
-from dlvm.ops import Broadcast, Factorisation, Matmul, Permute, Reshape, Structured
+from dlvm.ops import Broadcast, Factorisation, Matmul, Patches, Permute, Reshape, Structured
 from dlvm.ops.families import Contraction, Creation, Elementwise, Reduction, Running
 
 TYPICAL = 64
@@ -172,7 +172,7 @@ def work(op: Op) -> Work:
     Kernels read through repetitions, permutations and reshapes, which cost nothing. Products and
     reductions read their operands; element-wise operations are taken to find them near.
     """
-    if isinstance(op, Creation | Broadcast | Permute | Reshape):
+    if isinstance(op, Creation | Broadcast | Patches | Permute | Reshape):
         return Work()
     moved = [size_in_bytes(t) for t in op.result_types]
     if isinstance(op, Contraction | Reduction):

@@ -10,6 +10,7 @@ from dlvm.opt.algebra.informing import inform
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import forget, pass_stops
+from dlvm.opt.laws.overlaps import open_overlaps
 from dlvm.opt.laws.simplification import fold_constants, simplify, simplify_finite
 from dlvm.opt.laws.softmax import open_softmax
 from dlvm.opt.recompute.ordering import order
@@ -49,6 +50,7 @@ MEANING: tuple[Pass, ...] = (
 
 KERNELS: tuple[Pass, ...] = (
     unroll,  # after the last law, so that a step computes the same bits wherever it stands
+    open_overlaps,  # after the law of convolutions, which looks for the sum
     open_softmax,  # after the last simplification: laws do not look into a fold
     drop,
     weigh_recomputation,  # nothing is shared after it, so recomputation may be opened

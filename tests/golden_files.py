@@ -1,8 +1,10 @@
 """Golden files: a ``.dlvm`` file under ``tests/golden`` is a test.
 
 Its first line names the passes (``// simplify, share``; nothing after ``//`` means: only parse
-and print) and may name the numerics mode after them (``// simplify; numerics=fast``). Then comes
-the program, a line ``// ----``, and the whole exact text that must result, or ``error: ...``.
+and print) and may name the numerics mode after them (``// simplify; numerics=fast``), or a stage
+behind the kernels (``// fuse; stage=loops``; ``nests`` are plain loops, ``schedule`` is what is
+done to them, for one processor wherever tests run). Then comes the program, a line ``// ----``, and
+the whole exact text that must result, or ``error: ...``.
 ``pytest --update-golden`` writes the text that results now.
 """
 
@@ -17,9 +19,15 @@ import dlvm.ad
 import dlvm.gen
 import dlvm.opt  # noqa: F401  (the folders register their passes)
 from dlvm.base.errors import UserError
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.gen.loops.verifier import verify
+from dlvm.gen.program.control import to_program
+from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.text import Schedule, schedule_text
 from dlvm.ir import Module, parse
 from dlvm.ir.numerics import mode_named, numerics
 from dlvm.passes import named, run
+from tests.gen.compiled import USUAL
 
 MARK = "// ----"
 
@@ -60,14 +68,34 @@ def result_of(program: str, file: str) -> str:
     head = program.partition("\n")[0]
     if not head.startswith("//"):
         raise pytest.UsageError(f"{file}: the first line must be '// pass, pass'")
-    listed, _, mode = head.removeprefix("//").replace(" ", "").partition(";numerics=")
+    listed, *rest = head.removeprefix("//").replace(" ", "").split(";")
+    options = dict(option.split("=") for option in rest)
     names = [n for n in listed.split(",") if n]
     try:
-        with numerics(mode_named(mode or "default")):
+        with numerics(mode_named(options.get("numerics", "default"))):
             module = run(parse(program, file).verify(), named(names), verify=True)
     except UserError as error:
         return f"error: {error}\n"
-    return reread(module)
+    return after_kernels(module, options["stage"]) if "stage" in options else reread(module)
+
+
+class _Usual:
+    """The loops that the planner makes for one processor, wherever this runs."""
+
+    def applied(self, plain: LoopKernel) -> LoopKernel:
+        verify(plain)
+        planned_ = planned(plain, USUAL)
+        verify(planned_)
+        return planned_
+
+
+def after_kernels(module: Module, stage: str) -> str:
+    """The text of a stage that has no way back: plain loops, what is done to them, or what runs."""
+    plans = Schedule.plain() if stage == "nests" else _Usual()
+    kernels = to_program(module, plans).kernels()
+    if stage == "schedule":
+        return schedule_text(kernels)
+    return "".join(f"{kernel}\n" for kernel in kernels)
 
 
 def reread(module: Module) -> str:

@@ -31,7 +31,7 @@ KNOWN = {
     "dlvm.gen.gpu.nvptx._GpuAccess": 310,
     "dlvm.gen.gpu.nvptx._GpuEmitter": 380,
     "dlvm.gen.math.instructions.LlvmScalars": 270,
-    "dlvm.gen.products.objects._Product": 400,
+    "dlvm.gen.products.objects._Product": 350,
     "dlvm.opt.kernels.partition.Partition": 270,
     "dlvm.trust.attempt._Unmade": 380,
 }

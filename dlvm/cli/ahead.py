@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dlvm.ahead import written
-from dlvm.base.errors import UserError
 from dlvm.gen.aot.bundle import Wishes
 from dlvm.targets import TARGETS
 
-from .naming import add_named, arguments_of, function_named
+from .naming import add_named, function_written
 from .output import print_facts, print_json
 
 
@@ -37,13 +36,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the files and says which."""
-    function = function_named(options.program)
-    if function is None:
-        raise UserError(
-            f"expected a function of a script, found {options.program}",
-            remedy="write script.py:function",
-        )
-    given = arguments_of(options.arguments)
+    function, given = function_written(options.program, options.arguments)
     wishes = Wishes(
         options.name,
         options.target,

@@ -11,7 +11,7 @@ from dlvm.base.errors import UserError
 from dlvm.exporting.formats import exporter_named
 from dlvm.exporting.program import program_of
 
-from .naming import add_named, arguments_of, function_named
+from .naming import add_named, function_written
 
 
 def add(commands: Any) -> None:
@@ -25,14 +25,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the function to the file, or text to the standard output."""
-    function = function_named(options.program)
-    if function is None:
-        raise UserError(
-            f"expected a function of a script, found {options.program}",
-            remedy="write script.py:function",
-        )
+    function, given = function_written(options.program, options.arguments)
     exporter = exporter_named(options.to)
-    given = arguments_of(options.arguments)
     found = exporter(program_of(function, given.given, given.named))
     if options.out is None:
         _print(found)

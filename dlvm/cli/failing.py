@@ -30,7 +30,7 @@ from dlvm.trust.reducing.reduce import reduce
 from dlvm.trust.reproducer import Reproducer, read
 
 from .inputs import sizes_of
-from .naming import add_named, arguments_of, function_named
+from .naming import add_named, call_written
 from .output import coloured, print_json
 
 SAME, OTHER = 3, 1
@@ -144,8 +144,8 @@ def reproducer_in(file: str) -> Reproducer:
 
 def program_of(options: argparse.Namespace) -> Reproducer:
     """The program that a command line names, with arrays for its parameters."""
-    function = function_named(options.program)
-    if function is None:
+    called = call_written(options.program, options.arguments)
+    if called is None:
         if options.arguments:
             raise UserError(
                 f"expected no arguments for IR text, found {' '.join(options.arguments)}",
@@ -157,9 +157,9 @@ def program_of(options: argparse.Namespace) -> Reproducer:
         if found.arrays is not None and options.seed is None and not options.size:
             return found
         return replace(found, arrays=arrays_for(found.module, (), options))
-    written = arguments_of(options.arguments)
+    function, written = called
     module = function.trace(*written.given, **written.named)
-    leaves = flatten((written.given, written.named))[0]
+    leaves = flatten(function.parameters.bind(tuple(written.given), written.named).values)[0]
     arrays = arrays_for(module, leaves, options)
     return Reproducer(module, arrays=arrays, threads=Target.host().threads)
 

@@ -19,9 +19,8 @@ from dlvm.ir.dims import evaluate, symbols
 from .naming import (
     add_named,
     add_schedule,
-    arguments_of,
     array_file,
-    function_named,
+    call_written,
     module_named,
     schedule_named,
 )
@@ -55,17 +54,21 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def call_named(options: argparse.Namespace) -> Call:
     """The named program, compiled, with arrays for its parameters."""
     draw = Random(options.seed, sizes_of(options.size))
-    function, schedule = function_named(options.program), schedule_named(options.schedule)
-    if function is None:
+    found, schedule = (
+        call_written(options.program, options.arguments),
+        schedule_named(options.schedule),
+    )
+    if found is None:
         road = Road(module_named(options.program).verify(), Options(schedule=schedule))
         arrays = _for_parameters(road, options.arguments, draw)
         return Call(road, arrays, lambda: road.executable.run([np.array(a) for a in arrays]))
-    written = arguments_of(options.arguments)
+    function, written = found
     given = [map_leaves(draw.filled, a) for a in written.given]
     named = {name: map_leaves(draw.filled, a) for name, a in written.named.items()}
     made = function.compile(*written.given, **written.named)
     made = made if schedule is None else made.scheduled(schedule)
-    leaves = [np.asarray(x) for x in flatten((given, named))[0]]
+    bound = function.parameters.bind(tuple(given), named).values
+    leaves = [np.asarray(x) for x in flatten(bound)[0]]
     captured = [np.asarray(c.array) for c in made.program.trace.arrays.values()]
     return Call(made.road, [*leaves, *captured], lambda: made(*given, **named))
 

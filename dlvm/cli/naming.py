@@ -1,8 +1,9 @@
 """What a command line names: a function of a script, or IR text, and the arguments for it.
 
-``script.py:fn`` is imported as a module; any other name is a file of IR text, and ``-`` is IR text
-on the standard input. An argument is a type (``f32[B,784]``), a file of arrays (``x.npy``,
-``data.npz``, or ``data.npz:x`` for one array in it) or a Python literal (``3``,
+``script.py:fn`` is imported as a module, ``model.onnx`` is read as a model of ONNX; any other name
+is a file of IR text, and ``-`` is IR text on the standard input. An argument is a type
+(``f32[B,784]``), a file of arrays (``x.npy``, ``data.npz``, or ``data.npz:x`` for one array in
+it) or a Python literal (``3``,
 ``{'w': 'f32[3]'}``), preceded by ``name=`` if it is passed by keyword.
 """
 
@@ -27,6 +28,8 @@ from dlvm.compile import Options, Road
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Module, parse
 
+from .models import is_model, model_named
+
 Staged = StagedFunction[..., Any]
 
 
@@ -40,7 +43,7 @@ class Arguments:
 
 def add_named(parser: argparse.ArgumentParser) -> None:
     """Adds the two arguments of every command about a program."""
-    parser.add_argument("program", help="script.py:function, a file of IR text, or -")
+    parser.add_argument("program", help="script.py:function, model.onnx, a file of IR text, or -")
     parser.add_argument(
         "arguments", nargs="*", help="f32[64,784], x.npy, 3, {'w': 'f32[3]'} or name=..."
     )
@@ -65,7 +68,28 @@ def schedule_named(path: str | None) -> str | None:
     return Path(path).read_text("utf8")
 
 
-def function_named(program: str) -> Staged | None:
+def call_written(program: str, arguments: Sequence[str]) -> tuple[Staged, Arguments] | None:
+    """A function or a model with the arguments for it; None if the name is one of IR text."""
+    if is_model(program):
+        written = arguments_of(arguments)
+        model, named = model_named(program, written.given, written.named)
+        return model, Arguments([], named)
+    function = _function_named(program)
+    return None if function is None else (function, arguments_of(arguments))
+
+
+def function_written(program: str, arguments: Sequence[str]) -> tuple[Staged, Arguments]:
+    """A function or a model with the arguments for it; IR text is refused."""
+    found = call_written(program, arguments)
+    if found is None:
+        raise UserError(
+            f"expected a function of a script or a model of ONNX, found {program}",
+            remedy="write script.py:function",
+        )
+    return found
+
+
+def _function_named(program: str) -> Staged | None:
     """The function of a script, staged; None if the name is one of IR text."""
     path, colon, name = program.rpartition(":")
     if not colon or not path.endswith(".py"):
@@ -105,11 +129,11 @@ def module_named(program: str) -> Module:
 def road_named(program: str, arguments: Sequence[str], schedule: str | None = None) -> Road:
     """The stages of a program that is inspected but not run."""
     text = schedule_named(schedule)
-    function = function_named(program)
-    if function is None:
+    found = call_written(program, arguments)
+    if found is None:
         _none_given(arguments)
         return Road(module_named(program).verify(), Options(schedule=text))
-    given = arguments_of(arguments)
+    function, given = found
     mode = function.source.options.numerics
     return Road(function.trace(*given.given, **given.named), Options(numerics=mode, schedule=text))
 

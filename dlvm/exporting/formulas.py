@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlvm import ops
-from dlvm.base.errors import IRError
 from dlvm.ir import OPS, Builder, Dim, DType, Function, Param, TensorType, Value, as_tuple, splat
-from dlvm.ops import Cast, Elementwise, Reduction, Select
+from dlvm.ops import Bitcast, Cast, Elementwise, Reduction, Select
 
 WORDS = {
     **{word: word for word in ("add", "sub", "mul", "div", "floordiv", "pow", "copysign", "fmod")},
@@ -59,8 +58,8 @@ class Formula:
         return x if x.dtype == dtype else Cast(x, dtype)
 
     def reinterpret(self, x: Value, dtype: DType) -> Value:
-        """No operation reads the bits of a float."""
-        raise IRError(f"no operation gives the bits of {x.type} as {dtype}")
+        """The bits in another type."""
+        return Bitcast(x, dtype)
 
 
 def written_out(op: Elementwise) -> tuple[Value, ...]:

@@ -17,7 +17,7 @@ from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Array, Builder, Function, Op, Value, as_tuple, literal
 from dlvm.ir.module import Module
 from dlvm.ir.rewrite import Env, everywhere, mapped, renewed, transform
-from dlvm.ops import Constant, Elementwise
+from dlvm.ops import Bitcast, Constant, Elementwise
 from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
 from dlvm.opt.regions.dropping import drop
@@ -116,7 +116,7 @@ def _other_form(op: Op, language: Language) -> tuple[Value, ...]:
     own = language.own.get(type(op))
     try:
         found = as_tuple(own(op)) if own is not None else composed(op)
-        if found is None and isinstance(op, Elementwise):
+        if found is None and isinstance(op, Elementwise) and not isinstance(op, Bitcast):
             found = written_out(op)
     except IRError as error:
         raise refused(op, language.title, error.message) from error

@@ -27,6 +27,7 @@ Example: TypeAlias = (
     | Callable[[Value, Value], Value]
     | Callable[[Value, Value, Value], Value]
     | Callable[[Value, Value, Value, Value], Value]
+    | Callable[[Value, Value, Value, Value, Value], Value]
 )
 
 

@@ -7,9 +7,9 @@ error.
 
 from dlvm.dsl.trace.suggestions import reader
 
-from .factors import LstsqResult as LstsqResult
+from .exponentials import expm
 from .factors import QRResult as QRResult
-from .factors import cho_factor, cholesky, lstsq, qr
+from .factors import cho_factor, cholesky, qr
 from .norms import matrix_norm, norm, vector_norm
 from .products import (
     cross,
@@ -32,27 +32,48 @@ from .solving import (
     solve,
     solve_triangular,
 )
+from .spectra import EighResult as EighResult
+from .spectra import LstsqResult as LstsqResult
+from .spectra import SVDResult as SVDResult
+from .spectra import (
+    cond,
+    eigh,
+    eigvalsh,
+    lstsq,
+    matrix_rank,
+    pinv,
+    svd,
+    svdvals,
+)
 
 __all__ = [
     "cho_factor",
     "cho_solve",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
+    "expm",
     "inv",
     "lstsq",
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "matrix_transpose",
     "multi_dot",
     "norm",
     "outer",
+    "pinv",
     "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
     "tensordot",
     "trace",
     "vecdot",

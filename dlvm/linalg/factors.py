@@ -1,4 +1,4 @@
-"""Cholesky and QR factorisations, and least squares by the latter."""
+"""Cholesky and QR factorisations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import (
     cholesky_factor,
-    demand,
-    matrices,
     matrix,
     qr_factors,
-    substituted,
 )
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.facing import facing_users
@@ -26,13 +23,6 @@ class QRResult(NamedTuple):
 
     Q: Any
     R: Any
-
-
-class LstsqResult(NamedTuple):
-    """A solution by least squares, and the sums of squares that are left, if any."""
-
-    x: Any
-    residuals: Any
 
 
 @exported("linalg.cholesky")
@@ -59,9 +49,10 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 def qr(x: Any, mode: str = "reduced") -> Any:
     """``Q`` and ``R`` with ``Q @ R = x``: orthonormal columns and an upper triangle.
 
-    There are as many columns as the smaller size of ``x``; ``mode="r"`` gives ``R`` alone. The
-    signs are LAPACK's: a diagonal element of ``R`` is negative where its reflection started from a
-    positive element, and stays as it is where all below it are zero.
+    There are as many columns as the smaller size of ``x``, or as it has rows for
+    ``mode="complete"``; ``mode="r"`` gives ``R`` alone. The signs are LAPACK's: a diagonal element
+    of ``R`` is negative where its reflection started from a positive element, and stays as it is
+    where all below it are zero.
     """
     if mode not in ("reduced", "r", "complete"):
         raise ArgumentError(
@@ -70,56 +61,41 @@ def qr(x: Any, mode: str = "reduced") -> Any:
             remedy="leave it out for the reduced form",
         )
     a = matrix("qr", x, square=False)
-    rows, columns = a.type.shape[-2:]
-    if mode == "complete" and not at_least(columns, rows):
-        raise ArgumentError(
-            f"qr: mode='complete' of {rows} rows and {columns} columns: there is no complete form "
-            "of more rows than columns yet",
-            origin=user_origin(),
-            remedy="leave it out for the reduced form",
-        )
     q, r = qr_factors(a)
+    if mode == "complete":
+        rows, columns = a.type.shape[-2:]
+        q = completed("qr", q, a)
+        if not at_least(columns, rows):
+            r = beside_zeros(r, rows - columns, -2)
     return r if mode == "r" else QRResult(q, r)
 
 
-@exported("linalg.lstsq")
-def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
-    """The ``x`` of the smallest ``norm(a @ x - b)`` for an ``a`` of full rank, by QR.
+def completed(name: str, q: Tensor, like: Tensor) -> Tensor:
+    """A square orthogonal matrix of orthonormal columns, and of those that Householder's
+    reflections of ``like`` give for the rest.
 
-    Of fewer rows than columns it is the smallest ``x`` that solves the equations. ``residuals``
-    are the sums of squares of ``a @ x - b``, of no elements where no rows are left over. There is
-    no ``rank`` and there are no singular values, so ``rcond`` must be None; less than full rank
-    gives infinities or NaN, or large numbers where it is only nearly so.
+    What is added depends on q by being orthogonal to it: a change of q that leaves the space of its
+    columns changes nothing of it.
     """
-    if rcond is not None:
-        raise ArgumentError(
-            f"lstsq: rcond={rcond!r:.40}: expected None, as no singular values are computed",
-            origin=user_origin(),
-            remedy="leave it out for a matrix of full rank",
-        )
-    a, b = matrices("lstsq", a, b)
-    demand("lstsq", a, square=False)
-    if b.ndim == 1:
-        x, left = _least(a, b[:, None])
-        return LstsqResult(xp.squeeze(x, -1), left)
-    return LstsqResult(*_least(a, b))
-
-
-def _least(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """The solution for each column, and the squares that are left."""
-    rows, columns = a.type.shape[-2:]
-    if at_least(rows, columns):
-        q, r = qr_factors(a)
-        x = substituted(r, xp.matmul(xp.matrix_transpose(q), b), False)
-    elif at_least(columns, rows):
-        q, r = qr_factors(xp.matrix_transpose(a))
-        x = xp.matmul(q, substituted(r, b, False, True))
-    else:
-        raise ShapeError(
-            f"lstsq: it is not known which is larger, {rows} rows or {columns} columns",
-            origin=user_origin(),
-            remedy="give an array with a known number of rows or of columns, or of both",
-        )
+    rows, columns = like.type.shape[-2:]
     if at_least(columns, rows):
-        return x, xp.zeros((*x.shape[:-2], 0), dtype=x.dtype)
-    return x, xp.sum(xp.square(xp.matmul(a, x) - b), axis=-2)
+        return q
+    if not at_least(rows, columns):
+        raise ShapeError(
+            f"{name}: it is not known which is larger, {rows} rows or {columns} columns",
+            origin=user_origin(),
+            remedy="leave out the complete form, or give an array with a known number of rows",
+        )
+    wide = beside_zeros(xp.stop_gradient(like), rows - columns, -1)
+    rest = xp.stop_gradient(qr_factors(wide)[0])[..., columns:]
+    rest = rest - xp.matmul(q, xp.matmul(xp.matrix_transpose(q), rest))
+    turned, r = qr_factors(rest)
+    signs = xp.copysign(1.0, xp.diagonal(xp.stop_gradient(r), 0, -2, -1))
+    return xp.concat((q, turned * xp.astype(signs, q.dtype)[..., None, :]), axis=-1)
+
+
+def beside_zeros(x: Tensor, count: Any, axis: int) -> Tensor:
+    """Matrices with zeros behind their rows or columns."""
+    shape = list(x.shape)
+    shape[axis] = count
+    return xp.concat((x, xp.zeros(tuple(shape), dtype=x.dtype)), axis=axis)

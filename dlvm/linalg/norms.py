@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm.base.errors import ArgumentError, DTypeError, ShapeError
+from dlvm.dsl.arrays.factorisations import matrix, singular_factors
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.elements.powers import root
 from dlvm.dsl.trace.scopes import user_origin
@@ -58,7 +59,8 @@ def vector_norm(
 def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> Any:
     """Of matrices: ``"fro"`` as of a vector, ``1`` the largest column, ``inf`` the largest row.
 
-    ``-1`` and ``-inf`` are the smallest column and row.
+    ``-1`` and ``-inf`` are the smallest column and row, ``2`` and ``-2`` the largest and the
+    smallest singular value, and ``"nuc"`` is the sum of these.
     """
     x = _floats(x)
     if len(xp.shape(x)) < 2:
@@ -69,9 +71,11 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> 
         )
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord in (2, -2, "nuc"):
+        return _of_singular_values(x, keepdims, ord)
     if ord not in (1, -1, math.inf, -math.inf):
         raise ArgumentError(
-            f"matrix_norm: ord={ord!r}: expected 'fro', 1, -1, inf or -inf",
+            f"matrix_norm: ord={ord!r}: expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
             origin=user_origin(),
             remedy="give one of these, or leave it out for 'fro'",
         )
@@ -79,6 +83,18 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: float | str = "fro") -> 
     sums = xp.sum(xp.abs(x), axis=along, keepdims=True)
     last = math.inf if float(ord) > 0 else -math.inf
     return vector_norm(sums, axis=(-2, -1), keepdims=keepdims, ord=last)
+
+
+def _of_singular_values(x: Any, keepdims: bool, ord: float | str) -> Any:
+    """The largest, the smallest or the sum."""
+    s = singular_factors(matrix("matrix_norm", x, square=False))[1]
+    if ord == "nuc":
+        found = xp.sum(s, axis=-1)
+    elif ord == 2:
+        found = xp.max(s, axis=-1, initial=0.0)
+    else:
+        found = xp.min(s, axis=-1)
+    return xp.expand_dims(found, axis=(-2, -1)) if keepdims else found
 
 
 @exported("linalg.norm")

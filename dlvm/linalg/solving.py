@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import (
     demand,
+    determinant,
     lu_factors,
     matrices,
     matrix,
@@ -39,7 +40,7 @@ def solve(a: Any, b: Any) -> Any:
     """
     a, b = matrices("solve", a, b)
     demand("solve", a)
-    _same_rows("solve", a, b)
+    demand_rows("solve", a, b)
     if b.ndim == 1:
         return xp.squeeze(solved(a, b[:, None]), -1)
     if a.ndim == 2 and b.ndim > 2:  # all columns of the batch beside one another, for one matrix
@@ -56,7 +57,7 @@ def _size(shape: Any) -> Any:
     return total
 
 
-def _same_rows(name: str, a: Tensor, b: Tensor) -> None:
+def demand_rows(name: str, a: Tensor, b: Tensor) -> None:
     """Refuses right sides that have another number of rows than the matrix."""
     rows = b.type.shape[-1:] if b.ndim == 1 else b.type.shape[-2:-1]
     if rows == a.type.shape[-2:-1]:
@@ -83,9 +84,19 @@ def inv(x: Any) -> Any:
 
 @exported("linalg.det")
 def det(x: Any) -> Any:
-    """The determinants of square matrices; of no rows 1."""
-    pivots, sign = _pivots(matrix("det", x))
-    return sign * xp.prod(pivots, axis=-1)
+    """The determinants of square matrices; of no rows 1.
+
+    Derivatives are made of cofactors, and so also right of singular matrices.
+    """
+    x = matrix("det", x)
+    packed, order = lu_factors(x)
+    pivots, sign = _pivots(packed, order)
+    largest = xp.max(xp.abs(x), axis=(-2, -1), initial=0.0)
+    least = xp.where(largest == 0, 1.0, largest) * xp.finfo(x.dtype).eps
+    near = xp.where(pivots == 0, xp.expand_dims(least, axis=-1), pivots)
+    whole = xp.where(xp.eye(x.shape[-1], dtype="bool"), near[..., None, :], packed)
+    found, beside = (sign * xp.prod(p, axis=-1) for p in (pivots, near))
+    return determinant(x, whole, order, found, beside)
 
 
 @exported("linalg.slogdet")
@@ -94,18 +105,17 @@ def slogdet(x: Any) -> SlogdetResult:
 
     The magnitude itself may be too large or too small for a float.
     """
-    pivots, sign = _pivots(matrix("slogdet", x))
+    pivots, sign = _pivots(*lu_factors(matrix("slogdet", x)))
     signs = sign * xp.prod(xp.sign(pivots), axis=-1)
     return SlogdetResult(signs, xp.sum(xp.log(xp.abs(pivots)), axis=-1))
 
 
-def _pivots(x: Tensor) -> tuple[Tensor, Tensor]:
+def _pivots(packed: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
     """The diagonal of U, and the sign of the order of rows."""
-    packed, order = lu_factors(x)
     before, after = order[..., :, None], order[..., None, :]
     swapped = xp.triu(xp.astype(before > after, "i64"), 1)  # pairs of rows that stand reversed
     odd = xp.sum(swapped, axis=(-2, -1)) % 2
-    return xp.diagonal(packed, 0, -2, -1), xp.astype(1 - 2 * odd, x.dtype)
+    return xp.diagonal(packed, 0, -2, -1), xp.astype(1 - 2 * odd, packed.dtype)
 
 
 @exported("linalg.solve_triangular")
@@ -125,7 +135,7 @@ def solve_triangular(
         )
     a, b = matrices("solve_triangular", a, b)
     demand("solve_triangular", a)
-    _same_rows("solve_triangular", a, b)
+    demand_rows("solve_triangular", a, b)
     how = bool(lower), trans not in (0, "N"), bool(unit_diagonal)
     if b.ndim == 1:
         return xp.squeeze(substituted(a, b[:, None], *how), -1)

@@ -110,6 +110,11 @@ class Model:
         self._programs: dict[Any, Any] = {}
         self._name = self._graph.name or "model"
 
+    @property
+    def label(self) -> str:
+        """The name of the graph as an identifier, which its programs have."""
+        return re.sub(r"\W", "_", self._name) or "model"
+
     @facing_users
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """The outputs for inputs by position or by name: a tuple with names."""
@@ -228,7 +233,7 @@ class Model:
         def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
             return self._run(weights, {**static, **inputs})
 
-        model.__name__ = re.sub(r"\W", "_", self._name) or "model"
+        model.__name__ = self.label
         return function(model)
 
     def __repr__(self) -> str:

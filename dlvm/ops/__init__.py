@@ -28,7 +28,7 @@ from .arrays.sums import Broadcast, Sum, spread
 from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.assumptions import Assume
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
-from .elements.casting import Cast
+from .elements.casting import Bitcast, Cast
 from .elements.division import FloorDiv, Fmod, Remainder
 from .elements.elementwise import (
     Add,
@@ -66,8 +66,11 @@ from .elements.transcendental import (
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .factorisations.cholesky import Cholesky
+from .factorisations.eigh import Eigh
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
+from .factorisations.stated import Determinant, PseudoInverse
+from .factorisations.svd import Svd
 from .factorisations.triangular import TriangularSolve
 from .families import (
     Contraction,
@@ -117,6 +120,7 @@ __all__ = [
     "Atan",
     "Atan2",
     "Atanh",
+    "Bitcast",
     "Broadcast",
     "Call",
     "Cast",
@@ -141,11 +145,13 @@ __all__ = [
     "Custom",
     "CustomJvp",
     "CustomVjp",
+    "Determinant",
     "Diagonal",
     "Digamma",
     "DimSize",
     "Div",
     "Effect",
+    "Eigh",
     "Elementwise",
     "EmptyTape",
     "Equal",
@@ -202,6 +208,7 @@ __all__ = [
     "Pow",
     "Print",
     "Prod",
+    "PseudoInverse",
     "Push",
     "Recompute",
     "Reduction",
@@ -234,6 +241,7 @@ __all__ = [
     "Structured",
     "Sub",
     "Sum",
+    "Svd",
     "Tan",
     "Tanh",
     "Tap",

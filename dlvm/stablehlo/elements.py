@@ -11,6 +11,7 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.ir import BOOL, DType, Op, TensorType
+from dlvm.ops.elements.casting import WHOLE, nan_bits
 
 from .text import Term, Text
 
@@ -107,7 +108,7 @@ def trunc(t: Text, op: Op, xs: Sequence[Term]) -> Term:
 def copysign(t: Text, op: Op, xs: Sequence[Term]) -> Term:
     """The sign is that of the bits of y taken as an integer."""
     x, y = xs
-    whole = x.type.with_dtype(DType(f"i{x.type.dtype.bits}", "i", x.type.dtype.bits))
+    whole = x.type.with_dtype(WHOLE[x.type.dtype.bits])
     bits = t.one("bitcast_convert", (y,), whole)
     negative = compared(t, "LT", bits, t.filled(0, whole))
     size = t.one("abs", (x,), x.type)
@@ -193,6 +194,20 @@ def _saturated(t: Text, x: Term, result: TensorType) -> Term:
     return selected(t, below, t.filled(low, result), found)
 
 
+def bitcast(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    """The bits as another type; those of NaN are stated."""
+    (x,) = xs
+    if x.type.dtype == op.type.dtype and not op.type.dtype.is_float:
+        return x
+    if not x.type.dtype.is_float:
+        return t.one("bitcast_convert", xs, op.type)
+    whole = x.type.with_dtype(WHOLE[x.type.dtype.bits])
+    bits = t.one("bitcast_convert", xs, whole)
+    nan = t.filled(nan_bits(x.type.dtype), whole)
+    bits = selected(t, compared(t, "EQ", x, x), bits, nan)
+    return bits if whole == op.type else t.one("bitcast_convert", (bits,), op.type)
+
+
 FORMS: dict[type[Op], Any] = {
     ops.Equal: _compare("EQ"),
     ops.Less: _compare("LT"),
@@ -204,4 +219,5 @@ FORMS: dict[type[Op], Any] = {
     ops.ShiftLeft: _shift(True),
     ops.ShiftRight: _shift(False),
     ops.Cast: cast,
+    ops.Bitcast: bitcast,
 }

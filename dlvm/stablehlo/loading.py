@@ -13,6 +13,7 @@ from dlvm.ir import Builder, Function, Param, inline
 
 from .reading import arrays as arrays
 from .reading import elements as elements
+from .reading import factorisations as factorisations
 from .reading import indexing as indexing
 from .reading import windows as windows
 from .reading.bindings import read

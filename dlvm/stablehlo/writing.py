@@ -11,14 +11,16 @@ from dlvm.exporting.program import Language, Program, in_words
 from dlvm.ir import Function, Op, Value
 from dlvm.ir.dims import Expr
 
-from . import arrays, control, elements
+from . import arrays, control, elements, factorisations
 from .spelling import tensor
 from .text import Term, Text, row
+
+OTHERS = {**factorisations.FORMS, **control.FORMS}
 
 
 def has(op: Op) -> bool:
     """Whether StableHLO has a form for an operation."""
-    return elements.has(op) or arrays.has(op) or type(op) in control.FORMS
+    return elements.has(op) or arrays.has(op) or type(op) in OTHERS
 
 
 def whole(op: ops.Abs) -> Value:
@@ -69,7 +71,7 @@ class Inliner:
             return (elements.word(self.text, op, xs),)
         if kind in elements.FORMS:
             return (elements.FORMS[kind](self.text, op, xs),)
-        form = arrays.FORMS.get(kind) or control.FORMS[kind]
+        form = arrays.FORMS.get(kind) or OTHERS[kind]
         found = form(self.text, op, xs, self.inline)
         return found if isinstance(found, tuple) else (found,)
 

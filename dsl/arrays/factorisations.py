@@ -11,7 +11,18 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.ir import Dim
-from dlvm.ops import LU, QR, Cholesky, Solve, TriangularSolve
+from dlvm.ir.dims import at_least
+from dlvm.ops import (
+    LU,
+    QR,
+    Cholesky,
+    Determinant,
+    Eigh,
+    PseudoInverse,
+    Solve,
+    Svd,
+    TriangularSolve,
+)
 
 from .contraction import alike
 
@@ -76,6 +87,33 @@ def qr_factors(a: Tensor) -> tuple[Tensor, Tensor]:
     """Orthonormal columns and an upper triangle."""
     q, r = QR(a.read()).results
     return fresh(q), fresh(r)
+
+
+def eigen_factors(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of what the lower triangle says."""
+    values, vectors = Eigh(a.read()).results
+    return fresh(values), fresh(vectors)
+
+
+def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``U``, ``s`` and ``V'``; of the transpose where that is known to have fewer columns."""
+    rows, columns = a.type.shape[-2:]
+    if at_least(rows, columns) or not at_least(columns, rows):
+        u, s, vt = map(fresh, Svd(a.read()).results)
+        return u, s, vt
+    turn = named("matrix_transpose")
+    v, s, ut = map(fresh, Svd(turn(a).read(), left=False).results)
+    return turn(ut), s, turn(v)
+
+
+def pseudo_inverse(a: Tensor, p: Tensor) -> Tensor:
+    """``p``, with the derivative of the pseudo-inverse of ``a``."""
+    return fresh(PseudoInverse(a.read(), p.read()))
+
+
+def determinant(a: Tensor, packed: Tensor, order: Tensor, d: Tensor, near: Tensor) -> Tensor:
+    """``d``, with the derivative of the determinant of ``a``."""
+    return fresh(Determinant(*(x.read() for x in (a, packed, order, d, near))))
 
 
 def solved(a: Tensor, b: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import TraceError
@@ -41,7 +40,7 @@ from .signature import (
     serves,
 )
 from .source import Source
-from .watching import told
+from .watching import Compile, told
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
 WARNED_COMPILE = 10
 """Number of compiles of one function at which the user is warned."""
-FEW = 3
-"""Number of causes that the reason of a compile names."""
 KEPT = 256
 """Number of programs of one function that are kept."""
 SHORT_CUTS = 4096
@@ -62,23 +59,6 @@ TRIED = 8
 Found = tuple[Compiled, Sequence[Any]]
 """A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
-
-
-@dataclass(frozen=True, slots=True)
-class Compile:
-    """One compile: all causes of it, and the types for which it was made.
-
-    The causes are what differs from the program that is most alike.
-    """
-
-    causes: tuple[str, ...]
-    types: tuple[str, ...]
-
-    @property
-    def reason(self) -> str:
-        """The first causes, on one line."""
-        more = f" and {len(self.causes) - FEW} more" if len(self.causes) > FEW else ""
-        return ", ".join(self.causes[:FEW]) + more
 
 
 class Programs:

@@ -13,30 +13,18 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dlvm.base import environment
 from dlvm.base.errors import UserError
 from dlvm.base.units import duration
 from dlvm.compile import MODULES, STAGES, Road, interpreting
 
-
-class Why(Protocol):
-    """Why a program was compiled."""
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        """All causes."""
-        ...
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """The types for which it was compiled."""
-        ...
-
-
+FEW = 3
+"""Number of causes that the reason of a compile names."""
 NUMBERS = itertools.count(1)
 ABOUT = "program.json"
 PAGE = "index.html"
@@ -47,15 +35,32 @@ td, th { text-align: left; vertical-align: top; padding: .2em 1em .2em 0; }</sty
 """
 
 
-def told(label: str, fn: Callable[..., Any], why: Why, road: Road) -> None:
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile: all causes of it, and the types for which it was made.
+
+    The causes are what differs from the program that is most alike.
+    """
+
+    causes: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The first causes, on one line."""
+        more = f" and {len(self.causes) - FEW} more" if len(self.causes) > FEW else ""
+        return ", ".join(self.causes[:FEW]) + more
+
+
+def told(label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> None:
     """Tells of a compile as the environment requests."""
     if environment.logging_compiles():
-        types, spent = ", ".join(why.types), duration(sum(road.report.seconds.values()))
-        line = f"dlvm: {label} compiled for ({types}) in {spent}: {'; '.join(why.causes)}"
+        types, spent = ", ".join(compile.types), duration(sum(road.report.seconds.values()))
+        line = f"dlvm: {label} compiled for ({types}) in {spent}: {'; '.join(compile.causes)}"
         print(line, file=sys.stderr, flush=True)
     if folder := environment.value("DLVM_DUMP"):
         try:
-            _dump(Path(folder), label, fn, why, road)
+            _dump(Path(folder), label, fn, compile, road)
         except OSError as error:
             raise UserError(
                 f"DLVM_DUMP={folder!r}: expected a folder that can be written to: {error}",
@@ -63,7 +68,7 @@ def told(label: str, fn: Callable[..., Any], why: Why, road: Road) -> None:
             ) from None
 
 
-def _dump(folder: Path, label: str, fn: Callable[..., Any], why: Why, road: Road) -> None:
+def _dump(folder: Path, label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> None:
     """Writes one program, then the page of all."""
     seconds = dict(road.report.seconds)
     own = folder / f"{os.getpid()}-{next(NUMBERS):04}-{label}"
@@ -72,7 +77,7 @@ def _dump(folder: Path, label: str, fn: Callable[..., Any], why: Why, road: Road
     for stage in MODULES if interpreting() else STAGES:
         (own / f"{stage}.txt").write_text(road.text(stage), "utf8")
     report = {} if interpreting() else road.report.to_dict()
-    about = {"name": label, "causes": why.causes, "types": why.types, "seconds": seconds}
+    about = {"name": label, "causes": compile.causes, "types": compile.types, "seconds": seconds}
     (own / ABOUT).write_text(json.dumps({**about, "report": report}, indent=2, default=str), "utf8")
     (folder / PAGE).write_text(_page(folder), "utf8")
 

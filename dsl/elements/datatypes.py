@@ -27,6 +27,7 @@ from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import COPY, Tensor
 from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import BF16, BOOL, I64, DType
+from dlvm.ops import Bitcast
 
 from .eager import public
 
@@ -63,6 +64,24 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     if not copy and isinstance(x, Tensor) and x.element is target and not x.weak:
         return x
     return fresh(element(x, target))
+
+
+@public("bitcast")
+def bitcast(x: Any, dtype: Any) -> Any:
+    """The bits of ``x`` as numbers of another type of the same width, as NumPy's ``x.view(dtype)``.
+
+    NaN has the bits of the quiet NaN without sign, whichever NaN it is.
+    """
+    value, target = staged(plain(x)).read(), known_dtype(dtype)
+    source = value.dtype
+    if source.bits != target.bits or BOOL in (source, target):
+        raise DTypeError(
+            f"bitcast: expected two types of numbers of one width, found {source} and {target}",
+            remedy=f"convert to a type of {target.bits} bits first"
+            if BOOL not in (source, target)
+            else "convert bools with astype",
+        )
+    return fresh(Bitcast(value, target))
 
 
 def as_python(name: str, *xs: Any) -> tuple[Any, ...]:

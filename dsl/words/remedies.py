@@ -88,13 +88,7 @@ CALLED = "call it outside of staged functions and pass the result"
 COUNTED = "it needs shapes that depend on data: call it on the results of a call"
 ADVICE = {
     **{name: f"it needs shapes that depend on data; {why}" for name, why in UNSIZED.items()},
-    **{
-        name: OUTSIDE.format(name)
-        for name in (
-            *("cond", "eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "svd"),
-            "svdvals",
-        )
-    },
+    **{name: OUTSIDE.format(name) for name in ("eig", "eigvals")},
     **dict.fromkeys(("apply_along_axis", "vectorize"), "write dlvm.vmap(f), with in_axes="),
     "fill_diagonal": "write a = dlvm.where(dlvm.eye(a.shape[0], dtype=bool), value, a)",
     "choose": "write dlvm.take_along_axis(dlvm.stack(choices), a[None], axis=0)[0]",

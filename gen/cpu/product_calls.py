@@ -16,8 +16,10 @@ from dlvm.gen.loops.statements import (
     Body,
     Buffer,
     Define,
+    Fill,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Product,
@@ -46,16 +48,20 @@ def product(e: Emitter, s: Product) -> None:
     """Call the generic product on the operands, and on where its result goes."""
     outer = [n for scope in e.offsets.scopes for n in scope.names]
     values = {d: e.offsets.first(e.offsets.known(getattr(s, d))) for d in ("m", "n", "k")}
-    for name, side in (("x", s.x), ("y", s.y)):
-        values[name], values[f"{name}.step"] = _address(e, side)
     values |= {"out": "null", "out.step": "0", "finish": "null", "environment": "null"}
     values["context"] = "%context"
+    for name, side in (("x", s.x), ("y", s.y)):
+        values |= _side(e, s, name, side, outer)
+    if s.finish != s.body:
+        values["environment"] = _environment(e, outer)
     if (sums := place_of_sums(s, e.shared)) is not None:
         values["out"], values["out.step"] = _address(e, sums.place)
     if sums is None or not sums.plain:
         name = f"{e.kernel.name}.{s.tile.name}"
         _tile(e, s, name, outer, {} if sums is None else sums.instead)
-        values["finish"], values["environment"] = f"@{name}", _environment(e, outer)
+        values["finish"] = f"@{name}"
+        if s.finish == s.body:
+            values["environment"] = _environment(e, outer)
     words = [("ptr" if name in POINTERS else "i64", values[name]) for name in WORDS]
     function = use(e.w.text, generic_of(s), e.target)
     e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
@@ -65,14 +71,37 @@ def product(e: Emitter, s: Product) -> None:
 def generic_of(s: Product) -> Generic:
     """The object that computes a product."""
     height = s.tile.size // s.width
-    return Generic(s.x.buffer.dtype, s.x.transposed, s.y.transposed, height, s.width)
+    filled = s.fill(s.x) is not None, s.fill(s.y) is not None
+    return Generic(s.x.buffer.dtype, s.x.transposed, s.y.transposed, height, s.width, filled)
 
 
 def room_of(s: Product, shared: frozenset[str], target: Target) -> Dim:
     """Bytes that a product takes for copies, at most; ``shared`` as its kernel is promised."""
-    plan = Plan.of(s.x.buffer.dtype, s.x.transposed, s.y.transposed, target)
+    filled = generic_of(s).filled
+    plan = Plan.of(s.x.buffer.dtype, s.x.transposed, s.y.transposed, target, filled)
     tiled = place_of_sums(s, shared) is None
-    return room(plan, (s.tile.size // s.width, s.width), s.m, s.n, s.k, tiled)
+    units = tuple(1 if f is None else f.unit for f in (s.fill(s.x), s.fill(s.y)))
+    return room(plan, (s.tile.size // s.width, s.width), s.m, s.n, s.k, tiled, units)
+
+
+def _side(e: Emitter, s: Product, name: str, side: Operand, outer: Sequence[str]) -> dict[str, str]:
+    """The words of the call that are about an operand."""
+    if (fill := s.fill(side)) is None:
+        start, step = _address(e, side)
+        return {name: start, f"{name}.step": step, f"{name}.fill": "null", f"{name}.unit": "1"}
+    function = f"{e.kernel.name}.{fill.piece.name}"
+    _filling(e, fill, function, outer)
+    words = {name: "null", f"{name}.step": "0"}
+    return words | {f"{name}.fill": f"@{function}", f"{name}.unit": str(fill.unit)}
+
+
+def _filling(e: Emitter, s: Fill, name: str, outer: Sequence[str]) -> None:
+    """What computes a piece of an operand as a function."""
+    arguments = ("%row", "%unit", "%rows", "%units", "%step")
+    w = _inside(e, s.piece, "%piece", s.spot, arguments, s.body, outer, {})
+    spot = ", ".join(f"i64 {a}" for a in arguments)
+    header = f"internal void @{name}(ptr noalias %piece, {spot}, ptr noalias %environment)"
+    e.w.text.functions[name] = w.function(header)
 
 
 def _address(e: Emitter, side: Operand) -> tuple[str, str]:
@@ -103,6 +132,24 @@ def _tile(
     e: Emitter, s: Product, name: str, outer: Sequence[str], instead: Mapping[Scalar, Scalar]
 ) -> None:
     """The body of a product as a function of one tile, with other loads instead of some."""
+    arguments = ("%row", "%col", "%rows", "%cols")
+    w = _inside(e, s.tile, "%tile", s.spot, arguments, s.finish, outer, instead)
+    spot = ", ".join(f"i64 {a}" for a in arguments)
+    header = f"internal void @{name}(ptr noalias %tile, {spot}, ptr noalias %environment)"
+    e.w.text.functions[name] = w.function(header)
+
+
+def _inside(
+    e: Emitter,
+    memory: Local,
+    pointer: str,
+    spot: Sequence[str],
+    arguments: Sequence[str],
+    body: Body,
+    outer: Sequence[str],
+    instead: Mapping[Scalar, Scalar],
+) -> FunctionWriter:
+    """A body that is handed an array and where it is, and finds the rest in its environment."""
     w = FunctionWriter(e.w.text)
     inner = e.within(w)
     inner.instead.update(instead)
@@ -115,14 +162,12 @@ def _tile(
     w.lines = []
     places = inner.access.places
     places.update({b.name: Address(f"%{b.name}", b.dtype) for b in e.kernel.buffers})
-    places[s.tile.name] = Address("%tile", s.tile.dtype)
+    places[memory.name] = Address(pointer, memory.dtype)
     names = inner.offsets.scopes[0].names
     names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
-    names.update(zip(s.spot, ("%row", "%col", "%rows", "%cols"), strict=True))
-    inner.body(s.body)
-    spot = "i64 %row, i64 %col, i64 %rows, i64 %cols"
-    header = f"internal void @{name}(ptr noalias %tile, {spot}, ptr noalias %environment)"
-    e.w.text.functions[name] = w.function(header)
+    names.update(zip(spot, arguments, strict=True))
+    inner.body(body)
+    return w
 
 
 # -- sums in the place of a result ---------------------------------------------------------------
@@ -143,7 +188,9 @@ def place_of_sums(s: Product, shared: frozenset[str]) -> Sums | None:
         return None
     r, c, inner = nest
     at = symbol(r) * s.width + symbol(c)
-    loads = [x for t in statements(s.body) if isinstance(t, Let) if (x := _reads(t, s)) is not None]
+    loads = [
+        x for t in statements(s.finish) if isinstance(t, Let) if (x := _reads(t, s)) is not None
+    ]
     if any(x.offset != at or x.where for x in loads):
         return None
     last = max((i for i, t in enumerate(inner) if _reads(t, s) is not None), default=-1)
@@ -151,7 +198,7 @@ def place_of_sums(s: Product, shared: frozenset[str]) -> Sums | None:
         return None
     for i, t in enumerate(inner):
         if isinstance(t, Store) and i > last and (place := _place(s, t, r, c)) is not None:
-            others = (o for o in statements(s.body) if isinstance(o, Store) and o is not t)
+            others = (o for o in statements(s.finish) if isinstance(o, Store) and o is not t)
             alone = place.buffer.name not in shared
             if alone and all(o.memory != t.memory for o in others):
                 instead: dict[Scalar, Scalar] = {
@@ -163,7 +210,7 @@ def place_of_sums(s: Product, shared: frozenset[str]) -> Sums | None:
 
 def _nest(s: Product) -> tuple[str, str, Body] | None:
     """Rows, and in them columns, of which all statements are about one element."""
-    match s.body:
+    match s.finish:
         case (*above, Loop(r, rows, body=(*beside, Loop(c, cols, body=inner)))):
             whole = (rows, cols) == (symbol(s.spot[2]), symbol(s.spot[3]))
             simple = all(isinstance(t, Let | Define) for t in (*above, *beside))

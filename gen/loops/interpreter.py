@@ -8,7 +8,7 @@ its memory is an error here, whatever was proven.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,7 @@ from .statements import (
     Body,
     Check,
     Define,
+    Fill,
     Inside,
     Let,
     Load,
@@ -70,6 +71,10 @@ def run_kernel(
         _Run(kernel, arrays, dict(symbols), status, counts).body(kernel.body)
 
 
+PIECE = 24
+"""Rows and columns of the pieces that fill an operand."""
+
+
 class _Run:
     def __init__(
         self,
@@ -87,6 +92,8 @@ class _Run:
             self.memory[buffer.name] = array.reshape(-1), np.zeros((), np.int64)
         self.scalars: dict[Scalar, Array] = {}
         self.lanes: tuple[int, ...] = ()
+        self.turning: Array = np.ones((), bool)
+        """The lanes whose loops have not ended, where numbers of turns come from data."""
 
     def body(self, body: Body) -> None:
         for statement in body:
@@ -114,19 +121,17 @@ class _Run:
                 self.sort(s)
             case Check():
                 self.check(s)
-            case Barrier():
+            case Barrier() | Fill():
                 return
 
     # -- loops -----------------------------------------------------------------------------
 
     def loop(self, s: Loop) -> None:
+        if s.kind == "serial":
+            self.serial(s)
+            return
         extent = int(self.dim(s.extent))
         if extent <= 0:
-            return
-        if s.kind == "serial":
-            for i in range(extent):
-                self.index[s.var] = i
-                self.body(s.body)
             return
         if s.kind == "parallel":
             self.parallel(s, extent)
@@ -136,6 +141,15 @@ class _Run:
         self.index[s.var] = np.arange(extent).reshape(extent, *(1 for _ in before))
         self.body(s.body)
         self.lanes = before
+
+    def serial(self, s: Loop) -> None:
+        """As many turns as any lane has; the lanes that are through do nothing."""
+        extent, before = np.asarray(self.dim(s.extent)), self.turning
+        for i in range(int(extent.max(initial=0))):
+            self.index[s.var] = i
+            self.turning = before & (extent > i)
+            self.body(s.body)
+        self.turning = before
 
     def parallel(self, s: Loop, extent: int) -> None:
         """In an order that nobody may rely on; the first turn that fails is the one that counts."""
@@ -151,7 +165,7 @@ class _Run:
 
     def product(self, s: Product) -> None:
         m, n, k = int(self.dim(s.m)), int(self.dim(s.n)), int(self.dim(s.k))
-        x, y = self.matrix(s.x, m, k), self.matrix(s.y, k, n)
+        x, y = _operand(self, s, s.x, m, k), _operand(self, s, s.y, k, n)
         total = np.zeros((m, n), s.tile.dtype.numpy)
         for i in range(k):
             total = multiply_add(x[:, i : i + 1], y[i : i + 1], total)
@@ -176,7 +190,7 @@ class _Run:
         memory.reshape(-1, s.width)[: part.shape[0], : part.shape[1]] = part
         self.memory[s.tile.name] = memory, lanes
         self.index.update(zip(s.spot, (row, col, *part.shape), strict=True))
-        self.body(s.body)
+        self.body(s.finish)
 
     # -- order -----------------------------------------------------------------------------
 
@@ -240,7 +254,7 @@ class _Run:
         return named[call.function](a, b)
 
     def inside(self, where: Where) -> Array:
-        out = np.ones(self.lanes, bool)
+        out = np.ones(self.lanes, bool) & self.turning
         for d in where:
             out = out & (np.asarray(self.dim(d)) >= 0)
         return out
@@ -310,6 +324,32 @@ class _Run:
                 return WORDS[word](*(self.scalars[x] for x in xs))
             case _:
                 raise CompilerError(f"no meaning for {s!r}")
+
+
+def _operand(run: _Run, s: Product, x: Operand, rows: int, cols: int) -> Array:
+    """A matrix of a product, from memory or computed."""
+    fill = s.fill(x)
+    if fill is None:
+        return run.matrix(x, rows, cols)
+    found = _filled(run, fill, *((cols, rows) if x.transposed else (rows, cols)))
+    return found.T if x.transposed else found
+
+
+def _filled(run: _Run, s: Fill, far: int, near: int) -> Array:
+    """All of a matrix, in several pieces."""
+    whole = np.zeros((far, near), s.piece.dtype.numpy)
+    units, some = near // s.unit, max(1, PIECE // s.unit)
+    for row in range(0, far, PIECE):
+        for unit in range(0, units, some):
+            rows, here = min(PIECE, far - row), min(some, units - unit)
+            memory, _ = run.blank(replace(s.piece, size=rows * here * s.unit))
+            run.memory[s.piece.name] = memory, np.zeros((), np.int64)
+            spot = row, unit, rows, here, here * s.unit
+            run.index.update(zip(s.spot, spot, strict=True))
+            run.body(s.body)
+            part = whole[row : row + rows, unit * s.unit : (unit + here) * s.unit]
+            part[...] = memory.reshape(part.shape)
+    return whole
 
 
 @cache

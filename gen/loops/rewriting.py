@@ -16,12 +16,14 @@ from .statements import (
     Buffer,
     Check,
     Define,
+    Fill,
     Inside,
     Let,
     Load,
     Local,
     Loop,
     Memory,
+    Operand,
     Product,
     Scalar,
     Search,
@@ -77,12 +79,13 @@ class Rewriting:
                 return replace(s, var=name, extent=extent, body=self.body(s.body))
             case Product():
                 return self._product(s)
+            case Fill():
+                return self._fill(s)
             case Sort():
                 offset, count = self.dim(s.offset), self.dim(s.count)
                 return replace(s, offset=offset, count=count, where=self._guard(s.where))
-            case Local(name):
-                self._own[name] = replace(s, name=f"{name}{self.suffix}")
-                return self._own[name]
+            case Local():
+                return self._declared(s)
             case _:
                 return s
 
@@ -130,8 +133,21 @@ class Rewriting:
                 return replace(x) if self.suffix else x
 
     def _product(self, s: Product) -> Product:
-        x, y = (replace(o, offset=self.dim(o.offset), step=self.dim(o.step)) for o in (s.x, s.y))
         m, n, k = map(self.dim, (s.m, s.n, s.k))
         spot = tuple(map(self._named, s.spot))
-        tile = self._own[s.tile.name] = replace(s.tile, name=f"{s.tile.name}{self.suffix}")
-        return Product(x, y, m, n, k, tile, s.width, spot, self.body(s.body))
+        tile = self._declared(s.tile)
+        body = self.body(s.body)  # which declares the pieces of operands
+        x, y = map(self._operand, (s.x, s.y))
+        return Product(x, y, m, n, k, tile, s.width, spot, body)
+
+    def _operand(self, x: Operand) -> Operand:
+        memory = cast(Buffer | Local, self._memory(x.buffer))
+        return replace(x, buffer=memory, offset=self.dim(x.offset), step=self.dim(x.step))
+
+    def _declared(self, local: Local) -> Local:
+        self._own[local.name] = found = replace(local, name=f"{local.name}{self.suffix}")
+        return found
+
+    def _fill(self, s: Fill) -> Fill:
+        piece, spot = self._declared(s.piece), tuple(map(self._named, s.spot))
+        return Fill(piece, s.unit, spot, self.body(s.body))

@@ -20,10 +20,12 @@ from .statements import (
     Body,
     Check,
     Define,
+    Fill,
     Inside,
     Let,
     Load,
     Loop,
+    Nested,
     Number,
     Product,
     Scalar,
@@ -74,7 +76,7 @@ class _Simplifier:
                 return (self.renamed(s),)
             case Loop():
                 return self.loop(s, facts)
-            case Product():
+            case Product() | Fill():
                 return (replace(s, body=self.body(s.body, facts)),)
             case _:
                 return (s,)
@@ -168,7 +170,7 @@ def used(body: Body) -> Body:
 def _used(body: Body, needed: set[Scalar], names: set[str]) -> Body:
     kept: list[Statement] = []
     for s in reversed(body):
-        if isinstance(s, Loop | Product):
+        if isinstance(s, Nested):
             s = replace(s, body=_used(s.body, needed, names))
         idle = isinstance(s, Let) and s.scalar not in needed
         idle = idle or (isinstance(s, Loop) and not s.body)

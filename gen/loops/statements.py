@@ -245,10 +245,10 @@ class Operand:
     """A matrix of a product: where it starts, and how far its rows are apart.
 
     Elements of a row lie beside one another; ``transposed``, those of a column do, and ``step``
-    is from column to column.
+    is from column to column. Of a matrix that is filled ``buffer`` is the piece of its ``Fill``.
     """
 
-    buffer: Buffer
+    buffer: Buffer | Local
     offset: Dim
     transposed: bool
     step: Dim
@@ -264,12 +264,28 @@ class Operand:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Fill:
+    """Computes an operand of a product when it is needed, piece by piece, into ``piece``.
+
+    The operand's rows, or its columns where it is transposed, are made of ``units`` of so many
+    elements each. In the body the first two of ``spot`` name the first row and unit of a piece, the
+    next two how many there are, and the last how far rows are apart in the piece.
+    """
+
+    piece: Local
+    unit: int
+    spot: tuple[str, ...]
+    body: Body
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Product:
     """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
 
     In the body the first two of ``spot`` name the corner of the tile and the last two its rows
     and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order, in
-    the type of the tile: by fma, or modulo 2**bits.
+    the type of the tile: by fma, or modulo 2**bits. Before what sees tiles the body may fill x, y
+    or both.
     """
 
     x: Operand
@@ -281,6 +297,16 @@ class Product:
     width: int
     spot: tuple[str, ...]
     body: Body
+
+    @property
+    def finish(self) -> Body:
+        """What sees the tiles."""
+        return tuple(s for s in self.body if not isinstance(s, Fill))
+
+    def fill(self, x: Operand) -> Fill | None:
+        """What computes an operand, if it is not in memory."""
+        fills = (s for s in self.body if isinstance(s, Fill))
+        return next((s for s in fills if s.piece == x.buffer), None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -305,7 +331,9 @@ class Sort:
         return (self.values, *(() if self.order is None else (self.order,)), *self.spare)
 
 
-Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Loop | Local | Product | Sort
+Nested: TypeAlias = Loop | Product | Fill
+"""Statements that hold others."""
+Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Local | Nested | Sort
 Body: TypeAlias = tuple[Statement, ...]
 
 
@@ -342,7 +370,7 @@ def statements(body: Body) -> Iterator[Statement]:
     """Every statement, those of a loop right after it."""
     for statement in body:
         yield statement
-        if isinstance(statement, Loop | Product):
+        if isinstance(statement, Nested):
             yield from statements(statement.body)
 
 

@@ -10,15 +10,16 @@ from .statements import (
     Body,
     Check,
     Define,
+    Fill,
     Inside,
     Let,
     Load,
     Local,
     Loop,
     LoopKernel,
+    Nested,
     Number,
     Operand,
-    Product,
     Scalar,
     Search,
     Size,
@@ -56,14 +57,17 @@ class _Page:
             self.statement(statement, indent)
 
     def statement(self, s: Statement, indent: str) -> None:
-        if isinstance(s, Loop | Product):
+        if isinstance(s, Nested):
             self.lines.append(f"{indent}{self.opening(s)} {{")
             self.body(s.body, indent + "  ")
             self.lines.append(f"{indent}}}")
         else:
             self.lines.append(f"{indent}{self.line(s)}")
 
-    def opening(self, s: Loop | Product) -> str:
+    def opening(self, s: Nested) -> str:
+        if isinstance(s, Fill):
+            spot = "at ({}, {}) of ({}, {}) step {}".format(*s.spot)
+            return f"fill %{s.piece.name}: {s.piece.dtype} by {s.unit} {spot}"
         if isinstance(s, Loop):
             limit = "" if s.limit is None else f" limit {s.limit}"
             return f"{s.kind} {s.var} < {s.extent}{limit}{_grain(s)}"
@@ -134,4 +138,6 @@ def _sort(s: Sort) -> str:
 
 def _operand(operand: Operand) -> str:
     transposed = " transposed" if operand.transposed else ""
+    if isinstance(operand.buffer, Local):
+        return f"%{operand.buffer.name}{transposed}"
     return f"%{operand.buffer.name}[{operand.offset}] step {operand.step}{transposed}"

@@ -7,6 +7,8 @@
 4. independence: in a loop that is not serial, no two turns write one element, and none reads
    what another writes, unless a barrier stands between;
 5. products: what is stored of a tile lies apart from both operands, which are read meanwhile;
+   what fills an operand stores each element of a piece once and nothing else, and reads nothing
+   that tiles store;
 6. threads: a loop with a grain is independent, as are the loops that are taken together with it,
    each of which stands in the one before beside nothing but scalars, and has turns of its own
    number whatever the turn of the others.
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import (
+    floordiv,
     mod,
     substitute,
     symbol,
@@ -35,6 +38,7 @@ from .statements import (
     Body,
     Buffer,
     Define,
+    Fill,
     Let,
     Load,
     Local,
@@ -52,6 +56,7 @@ from .statements import (
     Where,
     dims,
     scalars,
+    statements,
 )
 from .text import line_of
 from .views import View, apart_in_rows, matrix, outside
@@ -170,6 +175,8 @@ class _Verifier:
                 self.loop(s, place)
             case Product():
                 self.product(s, place)
+            case Fill():
+                raise self.fail(s, "only a product fills an operand")
             case Sort():
                 self.stretch(s, s, s.touched, place)
             case Barrier():
@@ -210,15 +217,41 @@ class _Verifier:
         for name, high in zip(s.spot, (s.m - 1, s.n - 1, down, across), strict=True):
             facts = facts.with_variable(name, high)
         facts = facts.given(s.m - row - rows, s.n - col - cols, s.m - 1, s.n - 1)
+        views: list[View] = []
         for x, sizes in ((s.x, (s.m, s.k)), (s.y, (s.k, s.n))):
+            if (fill := s.fill(x)) is not None:
+                far, near = sizes[::-1] if x.transposed else sizes
+                self.fill(s, fill, far, near, place)
+                continue
             self.matrix(s, x, *sizes, place)
+            view = matrix(x, *sizes)
+            views.append(replace(view, start=place.plain(view.start)))
         inner = place.inner(facts, None, *s.spot)
         self.sizes[s.tile.name] = s.tile.size
         inner.homes[s.tile.name] = len(place.loops)
-        inner.operands += tuple(
-            replace(v, start=place.plain(v.start))
-            for v in (matrix(s.x, s.m, s.k), matrix(s.y, s.k, s.n))
-        )
+        inner.operands += tuple(views)
+        self.body(s.finish, inner)
+
+    def fill(self, p: Product, s: Fill, far: Dim, near: Dim, place: _Place) -> None:
+        """A piece lies inside of the operand; each of its elements is stored once."""
+        row, unit, rows, units, step = map(symbol, s.spot)
+        count = floordiv(near, s.unit)
+        if count * s.unit != near:
+            raise self.fail(s, f"{near} elements are not made of units of {s.unit}")
+        facts = place.facts
+        for name, high in zip(s.spot[:4], (far - 1, count - 1, far, count), strict=True):
+            facts = facts.with_variable(name, high)
+        facts = facts.given(far - row - rows, count - unit - units, far - 1, count - 1)
+        facts = facts.given(step - units * s.unit, rows - 1, units - 1)
+        inner = place.inner(facts, None, *s.spot)
+        self.sizes[s.piece.name] = rows * step
+        inner.homes[s.piece.name] = len(place.loops)
+        stored = {t.memory for t in statements(p.finish) if isinstance(t, Store)}
+        for t in statements(s.body):
+            if isinstance(t, Store) and t.memory != s.piece:
+                raise self.fail(t, "what fills an operand stores elsewhere")
+            if isinstance(t, Let) and isinstance(t.scalar, Load) and t.scalar.memory in stored:
+                raise self.fail(t, "what fills an operand reads what tiles store")
         self.body(s.body, inner)
 
     def matrix(self, s: Product, x: Operand, rows: Dim, cols: Dim, place: _Place) -> None:
@@ -227,6 +260,7 @@ class _Verifier:
         facts = place.facts
         for name, size in zip(names, (rows, cols), strict=True):
             facts = facts.with_variable(name, size - 1, size - 1)
+        assert isinstance(x.buffer, Buffer)
         at = place.plain(x.at(*map(symbol, names)))
         if not (facts.nonnegative(at) and facts.nonnegative(x.buffer.size - 1 - at)):
             raise self.fail(s, f"a matrix is not provably inside of %{x.buffer.name}")

@@ -15,6 +15,7 @@ from .index import ceildiv, recombine
 from .statements import (
     Bind,
     Body,
+    Buffer,
     Define,
     Let,
     Load,
@@ -59,10 +60,9 @@ def accesses(body: Body) -> dict[str, Dim]:
     for s in body:
         for name, n in _touched(s):
             total[name] = total.get(name, 0) + n
-        if isinstance(s, Loop | Product):
-            for name, n in accesses(s.body).items():
-                inside = _turns(s, recombine(n)) if isinstance(s, Loop) else _product(s, n)
-                total[name] = total.get(name, 0) + inside
+        for inside in _parts(s):
+            for name, n in accesses(inside).items():
+                total[name] = total.get(name, 0) + _times(s, inside, n)
     return {name: _by_loops(n, body) for name, n in total.items()}
 
 
@@ -75,8 +75,8 @@ def _touched(s: Statement) -> Iterator[tuple[str, Dim]]:
         case Let(Search(memory=memory, count=n)):
             yield memory.name, n
         case Product(x, y, m, n, k):
-            yield x.buffer.name, m * k
-            yield y.buffer.name, k * n
+            sizes = (x, m * k), (y, k * n)
+            yield from ((o.buffer.name, n) for o, n in sizes if isinstance(o.buffer, Buffer))
         case _:
             return
 
@@ -86,11 +86,33 @@ def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
     total: Dim = 0
     for s in body:
         total = total + cost(s)
-        if isinstance(s, Loop):
-            total = total + _turns(s, recombine(count(s.body, cost)))
-        elif isinstance(s, Product):
-            total = total + _product(s, count(s.body, cost))
+        for inside in _parts(s):
+            total = total + _times(s, inside, count(inside, cost))
     return _by_loops(total, body)
+
+
+def _parts(s: Statement) -> Iterator[Body]:
+    """The bodies in a statement that run equally often."""
+    if isinstance(s, Loop):
+        yield s.body
+    elif isinstance(s, Product):
+        yield s.finish
+        yield from (fill.body for fill in (s.fill(s.x), s.fill(s.y)) if fill is not None)
+
+
+def _times(s: Statement, body: Body, once: Dim) -> Dim:
+    """A count of one run of such a body, as often as it runs."""
+    if isinstance(s, Loop):
+        return _turns(s, recombine(once))
+    assert isinstance(s, Product)
+    sides = (s.x, s.m, s.k), (s.y, s.k, s.n)
+    for x, rows, cols in sides:
+        fill = s.fill(x)
+        if fill is not None and fill.body is body:
+            far, near = (cols, rows) if x.transposed else (rows, cols)
+            whole: tuple[Dim, ...] = (0, 0, far, floordiv(near, fill.unit), near)
+            return substitute(once, dict(zip(fill.spot, whole, strict=True)))
+    return _product(s, once)
 
 
 def _by_loops(total: Dim, body: Body) -> Dim:

@@ -15,10 +15,11 @@ from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import Index
 from dlvm.gen.loops.statements import Buffer, Scalar
 from dlvm.ir import BOOL, I64, Dim, Function, Value
-from dlvm.ops import LU, QR, Cholesky, Factorisation, TriangularSolve
+from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
 from .elements import Pull
 from .reflections import qr
+from .spectra import eigh, svd
 from .workspace import Matrix, Work
 
 
@@ -40,6 +41,10 @@ def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer], shape
                 _lu(work, op, line)
             case QR():
                 qr(work, op, line)
+            case Eigh():
+                eigh(work, op, line)
+            case Svd():
+                svd(work, op, line)
             case _:
                 raise CompilerError(f"there are no loops for {op.name}")
 

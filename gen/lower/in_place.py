@@ -16,8 +16,8 @@ from dlvm.gen.loops.statements import (
     Buffer,
     Let,
     Load,
-    Loop,
     LoopKernel,
+    Nested,
     Product,
     Scalar,
     Search,
@@ -51,7 +51,7 @@ def _replaceable(kernel: LoopKernel) -> Iterator[tuple[int, int]]:
     loads = list(_loads(kernel.body))
     stores = list(_stores(kernel.body))
     products = [s for s in statements(kernel.body) if isinstance(s, Product)]
-    read_whole = {m.buffer for p in products for m in (p.x, p.y)}
+    read_whole = {m.buffer for p in products for m in (p.x, p.y) if isinstance(m.buffer, Buffer)}
     read_whole |= {x.memory for x in _searches(kernel.body) if isinstance(x.memory, Buffer)}
     for i, source in enumerate(kernel.buffers):
         for o, target in enumerate(kernel.buffers):
@@ -103,7 +103,7 @@ def _loads(body: Body) -> Iterator[tuple[int, Load]]:
     for statement in body:
         if isinstance(statement, Let) and isinstance(statement.scalar, Load):
             yield id(body), statement.scalar
-        elif isinstance(statement, Loop | Product):
+        elif isinstance(statement, Nested):
             yield from _loads(statement.body)
 
 
@@ -111,5 +111,5 @@ def _stores(body: Body) -> Iterator[tuple[int, Store]]:
     for statement in body:
         if isinstance(statement, Store):
             yield id(body), statement
-        elif isinstance(statement, Loop | Product):
+        elif isinstance(statement, Nested):
             yield from _stores(statement.body)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
-from dlvm.gen.loops.statements import Buffer, Load, Local, Operand, Product
+from dlvm.gen.loops.statements import Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
-from dlvm.ir.dims import symbol
+from dlvm.ir.dims import symbol, symbols
 from dlvm.ops import Matmul, Reduction, Update
 from dlvm.ops.arrays.windows import in_whole
 
 from .elements import Pull, Tile
+from .filling import filled
 
 TILE = (96, 1024)
 """Rows of a product that are handed at once to what follows it, and the bytes of each."""
@@ -32,7 +33,8 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
     names = [nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
     row, col, rows, cols = map(symbol, names)
     with nest.loops(op.shape, range(len(batch)), "parallel") as at:
-        x, y = _matrix(pull, op.x, at), _matrix(pull, op.y, at)
+        fills: list[Fill] = []
+        x, y = (_operand(pull, value, at, fills) for value in (op.x, op.y))
         if x is None or y is None:
             return False
         if column := n == 1:  # the row that it is of the transposes lies in vectors
@@ -49,8 +51,18 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
                 element = pull.element(value, At(index))
                 at = in_whole(whole, index) if isinstance(whole, Update) else index
                 nest.store(buffer, flatten(at, buffer.type.shape), element)
-        nest.put(Product(x, y, m, n, k, tile, width, tuple(names), tuple(inside)))
+        whole = (*fills, *inside)
+        nest.put(Product(x, y, m, n, k, tile, width, tuple(names), whole))
     return True
+
+
+def _operand(pull: Pull, x: Value, batch: Index, fills: list[Fill]) -> Operand | None:
+    """A matrix in memory, or one that is filled."""
+    found = _matrix(pull, x, batch)
+    if found is None and (made := filled(pull, x, batch)) is not None:
+        found, fill = made
+        fills.append(fill)
+    return found
 
 
 def _matrix(pull: Pull, x: Value, batch: Index) -> Operand | None:
@@ -58,9 +70,12 @@ def _matrix(pull: Pull, x: Value, batch: Index) -> Operand | None:
     nest = pull.nest
     names = [nest.fresh(f"%{hint}") for hint in ("i", "j")]
     i, j = map(symbol, names)
-    with nest.scope(*names, closed=True):
+    with nest.scope(*names, closed=True) as inside:
         element = pull.element(x, At((*batch, i, j)))
+    read = {s.name for s in inside if isinstance(s, Bind)}
     if not (isinstance(element, Load) and isinstance(element.memory, Buffer)):
+        return None
+    if not read.isdisjoint(symbols(element.offset)):  # rows that are picked
         return None
     view = view_of(element.memory, element.offset, dict(zip(names, x.shape[-2:], strict=True)))
     if view is None:

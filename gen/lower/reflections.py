@@ -13,32 +13,51 @@ from .workspace import Matrix, Work
 
 def qr(work: Work, op: QR, line: Index) -> None:
     """``R`` above and the reflectors below the diagonal; then ``Q``, from the last one on."""
-    nest, batch = work.nest, op.a.shape[:-2]
     m, n = op.a.shape[-2:]
     size = minimum(m, n)
-    x = work.room("reflected", line, (m, n), batch, work.dtype)
-    scales = work.room("scales", line, (size, 1), batch, work.dtype)
-    total = work.room("sums", line, (1, n), batch, work.dtype)
+    x = work.room("reflected", line, (m, n), op.a.shape[:-2], work.dtype)
     work.each(m, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, i, j))))
-    with nest.loop("serial", size, "k") as k:
-        at = nest.named("row", k, m - 1), nest.named("column", k, n - 1)
-        scale = _reflector(work, x, at, m)
-        scales.store(k, 0, scale)
-        _reflect(work, (x, *at), x, scale, total, m, at[1] + 1, n - 1 - at[1])
-    q, r = op.results
+    (q, r), reflections = op.results, Reflections(work, x, (m, n), line)
     if r in work.targets:
         work.each(size, n, lambda i, j: work.result(r, (*line, i, j), x.load(i, j, j - i)))
     if q in work.targets:
-        y = work.room("unitary", line, (m, size), batch, work.dtype)
-        _identity(work, y, m, size)
-        with nest.loop("serial", size, "k") as turn:
-            k = size - 1 - turn
-            at = nest.named("row", k, m - 1), nest.named("column", k, n - 1)
-            _reflect(work, (x, *at), y, scales.load(k, 0), total, m, k, size - k)
+        y = reflections.unitary()
         work.each(m, size, lambda i, j: work.result(q, (*line, i, j), y.load(i, j)))
 
 
-def _identity(work: Work, y: Matrix, m: Dim, size: Dim) -> None:
+class Reflections:
+    """Makes an upper triangle of a matrix, with the reflectors below the diagonal."""
+
+    def __init__(self, work: Work, x: Matrix, shape: tuple[Dim, Dim], line: Index) -> None:
+        self.work, self.x, self.shape, self.line = work, x, shape, line
+        nest, (m, n) = work.nest, shape
+        self.size = minimum(m, n)
+        self.scales = self._room("scales", (self.size, 1))
+        self.total = self._room("sums", (1, n))
+        with nest.loop("serial", self.size, "k") as k:
+            at = nest.named("row", k, m - 1), nest.named("column", k, n - 1)
+            scale = _reflector(work, x, at, m)
+            self.scales.store(k, 0, scale)
+            _reflect(work, (x, *at), x, scale, self.total, m, at[1] + 1, n - 1 - at[1])
+
+    def _room(self, name: str, shape: Index) -> Matrix:
+        work = self.work
+        return work.room(name, self.line, shape, work.batch, work.dtype)
+
+    def unitary(self) -> Matrix:
+        """``Q``, as many columns as the smaller size."""
+        nest, (m, n), size = self.work.nest, self.shape, self.size
+        y = self._room("unitary", (m, size))
+        identity(self.work, y, m, size)
+        with nest.loop("serial", size, "k") as turn:
+            k = size - 1 - turn
+            at = nest.named("row", k, m - 1), nest.named("column", k, n - 1)
+            scale = self.scales.load(k, 0)
+            _reflect(self.work, (self.x, *at), y, scale, self.total, m, k, size - k)
+        return y
+
+
+def identity(work: Work, y: Matrix, m: Dim, size: Dim) -> None:
     """The first columns of the identity."""
     one, zero = work.number(1), work.number(0)
     work.each(

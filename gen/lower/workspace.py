@@ -46,6 +46,7 @@ class Work:
         self.kind: Kind = kind
         self.pull, self.nest, self.words, self.targets = pull, pull.nest, pull.words, targets
         self.dtype = op.result_types[0].dtype.compute
+        self.batch = op.operands[0].shape[:-2]
         self._rooms: dict[str, Buffer] = {}
 
     def room(self, name: str, line: Index, shape: Index, batch: Index, dtype: DType) -> Matrix:

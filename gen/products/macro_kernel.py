@@ -45,9 +45,17 @@ class Plan:
     """The bytes of the first cache and of the second."""
     thread: int
     """Multiplications that are worth a thread."""
+    filled: tuple[bool, bool] = (False, False)
+    """Whether x, and whether y, is computed piece by piece."""
 
     @staticmethod
-    def of(stored: DType, x_transposed: bool, y_transposed: bool, target: Target) -> Plan:
+    def of(
+        stored: DType,
+        x_transposed: bool,
+        y_transposed: bool,
+        target: Target,
+        filled: tuple[bool, bool] = (False, False),
+    ) -> Plan:
         """For a processor; vectors of narrow integers are not wider than those of i32.
 
         Masks take two lanes at least, which LLVM splits where registers hold one.
@@ -56,7 +64,8 @@ class Plan:
         machine = target.machine
         caches = machine.cache(1), machine.cache(2)
         thread = round(THREAD / PICOSECONDS * machine.rate / FMA) * lanes
-        return Plan(stored, x_transposed, y_transposed, lanes, shapes(target), caches, thread)
+        kernels = shapes(target)
+        return Plan(stored, x_transposed, y_transposed, lanes, kernels, caches, thread, filled)
 
     @property
     def panel(self) -> int:
@@ -76,7 +85,7 @@ class Plan:
     @property
     def copies_x(self) -> bool:
         """Whether x is copied at least sometimes."""
-        return self.x_transposed or self.converts
+        return self.x_transposed or self.converts or self.filled[0]
 
     @property
     def bands(self) -> str:

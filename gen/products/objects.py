@@ -43,12 +43,15 @@ class Generic:
     y_transposed: bool
     height: int
     width: int
+    filled: tuple[bool, bool] = (False, False)
 
     @property
     def name(self) -> str:
         """That of its function."""
         letters = "".join("t" if t else "n" for t in (self.x_transposed, self.y_transposed))
-        return f"dlvm.product.{sum_type(self.dtype)}.{letters}.{self.height}x{self.width}"
+        fills = "".join(x for x, filled in zip("xy", self.filled, strict=True) if filled)
+        tile = f"{self.height}x{self.width}"
+        return f"dlvm.product.{sum_type(self.dtype)}.{letters}{fills and f'.{fills}'}.{tile}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ Piece: TypeAlias = "Generic | Inner"
 def pieces(generic: Generic) -> list[Piece]:
     """The object files of a product."""
     bands, thin = Inner(generic.dtype, generic.x_transposed), Inner(generic.dtype, None)
-    return [generic, bands, *([thin] if generic.dtype == generic.dtype.compute else [])]
+    reads = generic.dtype == generic.dtype.compute and not any(generic.filled)
+    return [generic, bands, *([thin] if reads else [])]
 
 
 def use(text: Text, generic: Generic, target: Target) -> str:
@@ -98,7 +102,8 @@ def code(piece: Piece, target: Target) -> str:
     """The module of a piece of a product."""
     text = Text.of(target)
     y_transposed = isinstance(piece, Generic) and piece.y_transposed
-    plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target)
+    filled = piece.filled if isinstance(piece, Generic) else (False, False)
+    plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target, filled)
     match piece:
         case Generic():
             _Product(text, plan, (piece.height, piece.width)).write(piece.name)
@@ -130,7 +135,7 @@ class _Product(Panels):
         self.words(w, "m", "n", "k", "out", "out.step")
         include_fork(self.text)
         done = "false"
-        if not self.plan.converts:
+        if not self.plan.converts and not any(self.plan.filled):
             done = self.thin(w)
         with w.when(w.value(f"xor i1 {done}, true")):
             _, _, count = self.split(w)

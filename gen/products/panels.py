@@ -8,30 +8,24 @@ with each all blocks of columns. Only the rows of a tile are copied for each til
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-
-from dlvm.gen.loops.status import OUT_OF_MEMORY
-from dlvm.gen.runtime.call_words import HALT
 from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
-from dlvm.gen.runtime.memory import give_back, take
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 
-from .macro_kernel import BATCH, LINE, SIGNATURE, Plan
+from .macro_kernel import BATCH, SIGNATURE, Plan
 from .matrix_vector import COPIED_FROM
-from .micro_kernel import NARROW, Vectors
-from .packing import copy_function
+from .micro_kernel import NARROW
+from .sources import Piece, Sources, ceiling, least
 
 SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
-WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context")
+FILLS = ("x.fill", "x.unit", "y.fill", "y.unit")
+WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context", *FILLS)
 """Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
 lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
-is null, and the environment that it is given; the context of the call."""
-POINTERS = ("x", "y", "out", "finish", "environment", "context")
+is null, and the environment that it is given; the context of the call; the functions that compute
+pieces of operands which are not in memory, in the same environment, and the elements of a unit."""
+POINTERS = ("x", "y", "out", "finish", "environment", "context", "x.fill", "y.fill")
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
-STACK_BYTES = 1 << 14
-"""Bytes of copies and tiles that lie on the stack."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
 
@@ -41,6 +35,7 @@ class Panels:
 
     def __init__(self, text: Text, plan: Plan, tile: tuple[int, int]) -> None:
         self.text, self.plan, self.tile = text, plan, tile
+        self.sources = Sources(text, plan)
 
     # -- the call ------------------------------------------------------------------------------
 
@@ -58,20 +53,11 @@ class Panels:
 
     def least(self, w: FunctionWriter, x: str, y: str) -> str:
         """The smaller of two sizes."""
-        return w.call("i64", "llvm.smin.i64", ("i64", x), ("i64", y))
+        return least(w, x, y)
 
     def ceiling(self, w: FunctionWriter, size: str, unit: str) -> str:
         """How many units cover a size."""
-        up = w.value(f"add i64 {size}, {w.value(f'sub i64 {unit}, 1')}")
-        return w.value(f"sdiv i64 {up}, {unit}")
-
-    def start(
-        self, w: FunctionWriter, v: Vectors, name: str, row: str, col: str, transposed: bool
-    ) -> str:
-        """The address of an element of an operand."""
-        far, near = (col, row) if transposed else (row, col)
-        offset = w.value(f"add i64 {w.value(f'mul i64 {far}, %{name}.step')}, {near}")
-        return v.at(f"%{name}", offset, self.plan.stored)
+        return ceiling(w, size, unit)
 
     # -- what is copied ------------------------------------------------------------------------
 
@@ -82,7 +68,8 @@ class Panels:
         if not plan.converts:
             x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
             y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
-        return x, y
+        filled = plan.filled
+        return "true" if filled[0] else x, "true" if filled[1] else y
 
     def large(self, w: FunctionWriter, size: str, users: str) -> str:
         """Whether an operand is better copied: many use it, and the first cache is too small."""
@@ -119,7 +106,7 @@ class Panels:
             wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
         sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
         with (
-            self.room(w, sizes) as (panel, tile, *room),
+            self.sources.room(w, sizes) as (panel, tile, *room),
             w.loop("%cols.start", "%cols.end", across) as c,
             w.loop("%rows.start", "%rows.end", down) as r,
         ):
@@ -138,11 +125,13 @@ class Panels:
     def panels(self) -> None:
         """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, "m", "n", "k", "x", "x.step")
+        self.words(
+            w, "m", "n", "k", "x", "x.step", "environment", "context", *self.sources.fills("x")
+        )
         x_copied, y_copied = self.copied(w)
         copied = w.value(f"or i1 {x_copied}, {y_copied}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {plan.depth}, i64 {depth}")
+        step = w.value(f"select i1 {copied}, i64 {self.sources.deep(w)}, i64 {depth}")
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         with w.loop("0", depth, step) as p:
@@ -151,7 +140,7 @@ class Panels:
             if plan.copies_x:
                 x = w.value(f"select i1 {x_copied}, ptr %room, ptr null")
                 with w.when(x_copied):
-                    self.copy_x(w, "%row", p.index, "%rows", left, "%room")
+                    self.sources.copy_x(w, "%row", p.index, "%rows", left, "%room")
             spot = f"i64 %row, i64 %col, i64 %rows, i64 %cols, i64 {p.index}, i64 {left}"
             rest = f"ptr {x}, ptr %panel, ptr %sums, i64 %sums.step, i1 {needed}"
             w.do(f"call void @panel(ptr %call, {spot}, {rest})")
@@ -162,7 +151,7 @@ class Panels:
     def panel(self) -> None:
         """One panel of k of one block of columns; x lies copied at ``strips``, if it is copied."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, *SIDES, "finish", "environment", "context")
+        self.words(w, *SIDES, "finish", "environment", "context", *self.sources.fills("y"))
         v = plan.vectors(w)
         _, y_copied = self.copied(w)
         tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
@@ -175,18 +164,15 @@ class Panels:
         sums = w.value("mul i64 %rows, %cols")
         work = w.value(f"lshr i64 {w.value(f'mul i64 {sums}, %depth')}, {TIMES}")
         ask_in_kernel(self.text, w, work)
-        source = self.start(w, v, "y", "%p", "%col", plan.y_transposed)
+        source = self.sources.start(w, v, "y", "%p", "%col", plan.y_transposed)
         with w.when(w.value(f"and i1 %new, {y_copied}")):
-            to = f"ptr %panel, i64 {plan.strip}, i64 {strip}"
-            sizes = "i64 %y.step, i64 %depth, i64 %cols"
-            width, turned = plan.strip, plan.y_transposed
-            copy = copy_function(self.text, plan.stored, plan.lanes, width, columns=turned)
-            w.do(f"call void @{copy}(ptr {source}, {sizes}, {to})")
+            piece = Piece("y", ("%p", "%col"), ("%depth", "%cols"), plan.y_transposed)
+            self.sources.copy(w, piece, plan.strip, "%panel", str(plan.strip), strip)
         y = w.value(f"select i1 {y_copied}, ptr %panel, ptr {source}")
         first = w.value("icmp eq i64 %p, 0")
         ends = w.value(f"icmp eq i64 {w.value('add i64 %p, %depth')}, %k")
         finish = w.value(f"select i1 {ends}, ptr %finish, ptr null")
-        in_place = self.start(w, v, "x", "%row", "%p", plan.x_transposed)
+        in_place = self.sources.start(w, v, "x", "%row", "%p", plan.x_transposed)
         copied = w.value("icmp ne ptr %strips, null")
         x = w.value(f"select i1 {copied}, ptr %strips, ptr {in_place}")
         sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 {y_step}, i64 {y_far}"
@@ -204,7 +190,8 @@ class Panels:
     def copied_panels(self) -> None:
         """Rows as many as stay near, in them panels of k: each of x is copied once."""
         w, plan = FunctionWriter(self.text), self.plan
-        self.words(w, "k", "x", "x.step", "out", "out.step", "context")
+        names = "k", "x", "x.step", "out", "out.step", "environment", "context"
+        self.words(w, *names, *self.sources.fills("x"))
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
         blocks = self.ceiling(w, all_, str(plan.height))
@@ -212,18 +199,19 @@ class Panels:
         strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        size = self.x_size(w, down, self.least(w, depth, str(plan.depth)))
+        deep = self.sources.deep(w)
+        size = self.x_size(w, down, self.least(w, depth, deep))
         across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
-            self.room(w, [self.panel_size(w, across), size]) as (panel, room),
+            self.sources.room(w, [self.panel_size(w, across), size]) as (panel, room),
             w.loop("%rows.start", "%rows.end", down) as r,
-            w.loop("0", depth, plan.depth) as p,
+            w.loop("0", depth, deep) as p,
         ):
             rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
-            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), str(plan.depth))
+            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), deep)
             going = w.value(f"xor i1 {halted(self.text, w)}, true")
             with w.when(going):
-                self.copy_x(w, r.index, p.index, rows, left, room)
+                self.sources.copy_x(w, r.index, p.index, rows, left, room)
             with w.loop("%cols.start", "%cols.end", plan.width) as c:
                 cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(plan.width))
                 there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
@@ -250,51 +238,3 @@ class Panels:
         strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
         row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
         return w.value(f"mul i64 {strips}, {row}")
-
-    @contextmanager
-    def room(self, w: FunctionWriter, sizes: Sequence[str]) -> Generator[list[str]]:
-        """Memory of these ``sizes`` for what is written inside: little of it is on the stack.
-
-        What is inside does not run if there is none.
-        """
-        places, size = list[str](), "0"
-        for own in sizes:
-            places.append(size)
-            up = w.value(f"add i64 {w.value(f'add i64 {size}, {own}')}, {LINE - 1}")
-            size = w.value(f"and i64 {up}, {-LINE}")
-        if self.text.os == "none":
-            large, given = "true", take(w, w.value(f"add i64 {size}, {LINE}"))
-        else:
-            own = w.array(f"[{STACK_BYTES} x i8]", LINE)
-            large = w.value(f"icmp sgt i64 {size}, {STACK_BYTES}")
-            whole = w.value(f"add i64 {size}, {LINE}")
-            given = w.maybe(large, "ptr", own, lambda: take(w, whole))
-        none = w.value(f"icmp eq ptr {given}, null")
-        with w.when(none):
-            halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
-            if self.text.os == "none":
-                w.do(f"store i64 {OUT_OF_MEMORY}, ptr {halt}")
-            else:
-                order = "monotonic monotonic, align 8"  # what another thread was halted by stays
-                w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
-        with w.when(w.value(f"xor i1 {none}, true")):
-            gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
-            gap = w.value(f"and i64 {gap}, {LINE - 1}")
-            start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
-            yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
-            with w.when(large):
-                give_back(w, given)
-
-    def copy_x(self, w: FunctionWriter, top: str, p: str, rows: str, depth: str, to: str) -> None:
-        """Copy some rows and steps of k of x."""
-        plan = self.plan
-        x = self.start(w, plan.vectors(w), "x", top, p, plan.x_transposed)
-        row = plan.x_row(w, depth)
-        strip, near, far = plan.strip, row, str(plan.strip)
-        sizes = f"i64 {rows}, i64 {depth}"
-        if plan.x_transposed:
-            strip, near, far = NARROW, str(NARROW), w.value(f"mul i64 {row}, {NARROW}")
-            sizes = f"i64 {depth}, i64 {rows}"
-        copy = copy_function(self.text, plan.stored, plan.lanes, strip, columns=False)
-        sides = f"ptr {x}, i64 %x.step, {sizes}, ptr {to}"
-        w.do(f"call void @{copy}({sides}, i64 {near}, i64 {far})")

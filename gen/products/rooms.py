@@ -11,10 +11,41 @@ from dlvm.ir.dims import floordiv, maximum, minimum
 from .macro_kernel import LINE, Plan
 from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW
+from .sources import SOME, STACK_BYTES
 
 
-def room(plan: Plan, tile: tuple[int, int], m: Dim, n: Dim, k: Dim, tiled: bool) -> Dim:
+def room(
+    plan: Plan,
+    tile: tuple[int, int],
+    m: Dim,
+    n: Dim,
+    k: Dim,
+    tiled: bool,
+    units: tuple[int, ...] = (1, 1),
+) -> Dim:
     """For a product of these sizes, whose sums lie in tiles or in the result."""
+    return _copies(plan, tile, m, n, k, tiled) + _pieces(plan, tile, k, units)
+
+
+def _pieces(plan: Plan, tile: tuple[int, int], k: Dim, units: tuple[int, ...]) -> Dim:
+    """Of what is computed before it is copied; one operand after the other."""
+    depth = minimum(k, plan.depth)
+    longest = (
+        (max(plan.height, tile[0]) if plan.x_transposed else depth),
+        (depth if plan.y_transposed else max(plan.width, tile[1])),
+    )
+    most: Dim = 0
+    for filled, elements, unit, turned in zip(
+        plan.filled, longest, units, (False, plan.y_transposed), strict=True
+    ):
+        if filled:
+            line = (elements + 2 * unit) * plan.stored.bytes
+            rows = plan.strip if turned else SOME
+            most = maximum(most, maximum(rows * line, STACK_BYTES) + 2 * LINE)
+    return most
+
+
+def _copies(plan: Plan, tile: tuple[int, int], m: Dim, n: Dim, k: Dim, tiled: bool) -> Dim:
     x_copied, y_copied = _copied(plan, m, n, k)
     height, width = tile
     across, tall = (width if tiled else plan.width), minimum(m, height)
@@ -34,7 +65,8 @@ def _copied(plan: Plan, m: Dim, n: Dim, k: Dim) -> tuple[bool, bool]:
     if plan.converts:
         return True, True
     x = plan.x_transposed and _large(plan, m, n, k)
-    return x, plan.y_transposed or _large(plan, n, m, k)
+    y = plan.y_transposed or _large(plan, n, m, k)
+    return x or plan.filled[0], y or plan.filled[1]
 
 
 def _large(plan: Plan, size: Dim, users: Dim, k: Dim) -> bool:

@@ -21,7 +21,7 @@ from dlvm.gen.loops.statements import (
     Local,
     Loop,
     LoopKernel,
-    Product,
+    Nested,
     Store,
     statements,
 )
@@ -110,7 +110,7 @@ def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
 def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:
     """Innermost parallel loops, or those outside of them that neighbouring elements lie along."""
     for s in body:
-        if isinstance(s, Loop | Product):
+        if isinstance(s, Nested):
             if isinstance(s, Loop) and s.kind == "parallel" and _is_best(s):
                 strip = open_columns(s, target)
                 yield Vectorize(s.var, width or s.width or columns(s, target), strip)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar, TypeVar
 
 from dlvm.base.errors import UserError, closest
-from dlvm.gen.loops.statements import Body, Loop, LoopKernel, Product, Statement, statements
+from dlvm.gen.loops.statements import Body, Loop, LoopKernel, Nested, Statement, statements
 
 WHOLE = "%kernel"
 """The name under which a step means all that a kernel does, as the one turn of a block."""
@@ -86,7 +86,7 @@ def _applied(kernel: LoopKernel, steps: dict[str, Transform]) -> LoopKernel:
 def _body(body: Body, steps: dict[str, Transform]) -> Body:
     done: list[Statement] = []
     for s in body:
-        if isinstance(s, Loop | Product):
+        if isinstance(s, Nested):
             s = replace(s, body=_body(s.body, steps))
         step = steps.get(s.var) if isinstance(s, Loop) else None
         done += (s,) if step is None or not isinstance(s, Loop) else step.rewritten(s)

@@ -1,5 +1,27 @@
 """Linear algebra: products in their cheapest order, and what of a product is asked for alone."""
 
-from . import chains, contractions, known, parts, pushing, repeats, selections, sums
+from . import (
+    chains,
+    contractions,
+    convolutions,
+    known,
+    parts,
+    pushing,
+    repeats,
+    selections,
+    solves,
+    sums,
+)
 
-__all__ = ["chains", "contractions", "known", "parts", "pushing", "repeats", "selections", "sums"]
+__all__ = [
+    "chains",
+    "contractions",
+    "convolutions",
+    "known",
+    "parts",
+    "pushing",
+    "repeats",
+    "selections",
+    "solves",
+    "sums",
+]

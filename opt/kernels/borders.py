@@ -13,7 +13,7 @@ from dlvm.ir import Function, Module, Op, Part, Value
 from dlvm.ops import Kernel, Reshape
 
 WHY = {
-    "product": "a product starts a kernel, whose operands lie in memory",
+    "product": "a product starts a kernel; what it does not compute itself is read from memory",
     "scatter": "an update starts a kernel, which writes into its first operand",
     "ordering": "a sort or a search is a kernel of its own",
     "factorisation": "a factorisation is a kernel of its own",

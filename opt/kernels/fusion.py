@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Exchange, Kernel, Update, reads_in_place
+from dlvm.ops import Exchange, Kernel, Matmul, Update, reads_in_place
 from dlvm.passes import module_pass
 
+from .filling import computed
 from .groups import MOST_OPS, OUTSIDE, Group
 from .partition import Key, Partition, Scattering, partition
 from .rehoming import rehome
@@ -206,8 +207,8 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
         product = producer.family == "product" and isinstance(op, Update)
-        if product and op.x not in groups.keys(producer):
-            continue  # its operands would be kept until the update, whose turn may come late
+        if product and not _less_a_product(groups, op, producer):
+            continue
         fits = len(producer.members) + len(group.members) <= most
         both = (*producer.members, *group.members)
         if (
@@ -219,6 +220,16 @@ def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | No
         ):
             group.absorb(producer)
             group.family = producer.family if product else group.family
+
+
+def _less_a_product(groups: Partition, op: Scattering, producer: Group) -> bool:
+    """Whether a product in a window of something reads that, and all of it from memory.
+
+    Others would keep their operands until the update, whose turn may come late.
+    """
+    products = (m for m in producer.members if isinstance(m, Matmul))
+    filled = any(computed(x, groups.filled) for m in products for x in m.operands)
+    return op.x in groups.keys(producer) and not filled
 
 
 def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:

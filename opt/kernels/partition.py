@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Dim, Function, Op, Value
+from dlvm.ir import Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ops import (
     Broadcast,
@@ -37,6 +37,7 @@ from dlvm.ops.arrays.windows import start_of_adjacent
 from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 
+from .filling import computed, filling, longer
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
@@ -59,12 +60,13 @@ class Partition:
     """The groups of one body, in the making.
 
     ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
-    is what programs take views of; ``stored`` says which operands of which operations are read
-    from memory all the same, and who has written them there, ``written`` who has done so for
-    everybody.
+    is what programs take views of, ``filled`` what products compute; ``stored`` says which operands
+    of which operations are read from memory all the same, and who has written them there,
+    ``written`` who has done so for everybody.
     """
 
     viewed: set[Value] = field(default_factory=set[Value])
+    filled: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
     through: dict[Value, Through] = field(default_factory=dict[Value, Through])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -94,7 +96,7 @@ class Partition:
 
     def read_through(self, op: Op) -> Through | None:
         """How a movement, a number or a count is read, where it is not too much to repeat."""
-        if isinstance(op, Elementwise) and op.result_types[0].shape:
+        if isinstance(op, Elementwise) and op.result_types[0].shape and op not in self.filled:
             return None
         found = [self.through.get(x) for x in op.operands]
         leaves = tuple(
@@ -103,19 +105,8 @@ class Partition:
             for leaf in (f.leaves if f is not None else (x,))
         )
         size = 1 + sum(f.size for f in found if f is not None)
-        match op:
-            case Constant():
-                repeatable = op.value.size == 1
-            case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
-                repeatable = True
-            case Reshape(x):
-                view = isinstance(x, Slice) and x.x not in self.viewed
-                repeatable = not leaves or (view and longer(x) == longer(op))
-            case Elementwise():
-                repeatable = not leaves and op.results == (op,)
-            case _:
-                repeatable = False
-        return Through(leaves, size) if repeatable and size <= DEEPEST else None
+        repeated = op in self.filled or _repeatable(op, leaves, self.viewed)
+        return Through(leaves, size) if repeated and size <= DEEPEST else None
 
     def leaves(self, value: Value) -> tuple[Value, ...]:
         """What is in memory that a value is read from: itself, unless it is read through."""
@@ -241,10 +232,13 @@ class Partition:
             self.last_acting = group
 
     def product(self, op: Matmul, place: int) -> None:
-        """A product starts a kernel; it reads through movements that leave a matrix a matrix."""
+        """A product starts a kernel; it reads through movements that leave a matrix a matrix.
+
+        What is only there for products is computed in them.
+        """
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            if x in self.through and strided(x, self.leaves(x)):
+            if x in self.through and (computed(x, self.filled) or strided(x, self.leaves(x))):
                 needs += self.homes(self.leaves(x))
             else:
                 needs += self.in_memory(op, i, place)
@@ -340,14 +334,25 @@ def _rows_of(op: Ordering | Factorisation) -> str:
     return "ordering" if isinstance(op, Ordering) else "factorisation"
 
 
+def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
+    """Whether each kernel that reads a value finds its elements, or makes it, for itself."""
+    match op:
+        case Constant():
+            return op.value.size == 1
+        case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
+            return True
+        case Reshape(x):
+            apart = isinstance(x, Slice) and x.x not in viewed
+            return not leaves or (apart and longer(x) == longer(op))
+        case Elementwise():
+            return not leaves and op.results == (op,)
+        case _:
+            return False
+
+
 def _far(op: Op) -> bool:
     """Whether it is a movement that is read through no more, there being too many below it."""
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
-
-
-def longer(x: Value) -> list[Dim]:
-    """The sizes of a tensor but for those that are 1."""
-    return [n for n in x.type.shape if n != 1]
 
 
 def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
@@ -399,7 +404,7 @@ def viewed(fn: Function) -> set[Value]:
 
 def partition(fn: Function) -> Partition:
     """The groups of a body."""
-    found = Partition(viewed=viewed(fn))
+    found = Partition(viewed=viewed(fn), filled=filling(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:

@@ -138,6 +138,61 @@ def test_mistakes_are_explained(run, script, argv, said):
     assert said in told and "main(" not in told and "dlvm repro" not in told
 
 
+def test_arguments_by_name_reach_their_own_parameters(run):
+    found = json.loads(
+        run("check", "model.py:loss", f"x={MODEL[1]}", f"params={MODEL[0]}", "--json")
+    )
+    assert [f["passed"] for f in found] == [True, True, True]
+
+
+# -- models of ONNX --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(script):
+    def shifted(x, weight):
+        return {"y": dlvm.tanh(x @ np.ones((5, 2), np.float32)) + weight}
+
+    kinds = dlvm.spec("f32[batch,5]"), dlvm.spec("f32[2]")
+    (script / "model.onnx").write_bytes(dlvm.export(shifted, *kinds, format="onnx"))
+    x = np.arange(15, dtype=np.float32).reshape(3, 5) / 10
+    np.save(script / "x.npy", x)
+    return np.tanh(x @ np.ones((5, 2), np.float32)) + np.float32([1, 2])
+
+
+def test_a_model_is_shown_and_run_with_arrays_by_name(run, model):
+    traced = run("show", "model.onnx")
+    assert [str(p.type) for p in dlvm.parse(traced).main.params] == ["f32[batch,5]", "f32[2]"]
+    found = json.loads(run("run", "model.onnx", "x=x.npy", "weight=[1, 2]", "--json"))
+    assert [r["name"] for r in found] == [f"[{dlvm.onnx.load('model.onnx').outputs[0].name!r}]"]
+    np.testing.assert_allclose(found[0]["values"], model, rtol=1e-5)
+    assert found == json.loads(run("run", "model.onnx", "x.npy", "[1, 2]", "--json"))
+
+
+def test_inputs_of_a_model_that_are_left_out_are_drawn(run, model):
+    drawn = json.loads(run("run", "model.onnx", "--size", "batch=7", "--json"))
+    assert drawn[0]["type"] == "float32[7, 2]"
+    assert json.loads(run("check", "model.onnx", "--json"))[2]["passed"]
+    assert "stablehlo.tanh" in run("export", "model.onnx", "--to", "stablehlo")
+    assert "f32[9,5]" in run("show", "model.onnx", "x=f32[9,5]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("z=x.npy",), "no input 'z'"),
+        (("x.npy", "x=x.npy"), "2 inputs, found 2 arguments"),
+        (("1", "2", "3"), "2 inputs, found 3 arguments"),
+        (("x=i32[3,5]",), "write x=f32[batch,5]"),
+        (("x=f32[5]",), "write x=f32[batch,5]"),
+        (("x=[1, 2]",), "expected the input 'x' of type f32[batch,5]"),
+    ],
+)
+def test_arguments_that_a_model_does_not_take_are_explained(run, model, arguments, said):
+    assert said in run("run", "model.onnx", *arguments, code=WRONG)
+    assert "absent.onnx" in run("show", "absent.onnx", code=WRONG)
+
+
 def test_mistakes_on_the_command_line_are_their_own_code(run, capsys):
     for argv in ((), ("frobnicate",), ("show",), ("cache", "eat"), ("doctor", "now")):
         assert "usage" in run(*argv, code=USAGE)

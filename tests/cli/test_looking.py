@@ -47,8 +47,8 @@ def test_profile_finds_the_slow_line(capsys, script):
     assert rows[2].endswith("model.py:6")
     assert main([*given, "--json", "--trace", "line.json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["parts"][0]["lines"] == ["model.py:6"]
-    assert found["parts"][0]["flops"] == 2 * 300 * 200 * 200
+    assert found["parts"][0]["lines"][-1] == "model.py:6"  # with a formula that it computes
+    assert 0 <= found["parts"][0]["flops"] - 2 * 300 * 200 * 200 <= 300 * 200
     line = json.loads((script / "line.json").read_text())
     assert any("model.py:6" in e["name"] for e in line["traceEvents"])
 

@@ -33,6 +33,7 @@ from dlvm.ops import (
     Abs,
     Add,
     ArgMax,
+    Bitcast,
     Broadcast,
     Cast,
     Cond,
@@ -74,10 +75,10 @@ def is_exact(cls: type[Op]) -> bool:
 
 def is_smooth(cls: type[Op]) -> bool:
     """Whether a little error in stays a little error out."""
-    return not issubclass(cls, Comparison | Cast | ArgMax | Modf)
+    return not issubclass(cls, Bitcast | Comparison | Cast | ArgMax | Modf)
 
 
-WHOLE = [c for c in TRACED if is_exact(c) and c is not Cast]
+WHOLE = [c for c in TRACED if is_exact(c) and c not in (Bitcast, Cast)]
 SMOOTH = [c for c in TRACED if is_smooth(c)]
 EFFECTS = [c for c in TRACED if issubclass(c, Effect)]
 HOLDERS = (Cond, While, Scan)

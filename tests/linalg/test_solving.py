@@ -96,7 +96,7 @@ def test_least_squares(shape):
     for b in (B[: shape[0]], B[: shape[0], 0]):
         expected = np.linalg.lstsq(a, b)
         for call in (linalg.lstsq, dlvm.function(np.linalg.lstsq)):
-            x, residuals = call(a, b)
+            x, residuals, *_ = call(a, b)
             np.testing.assert_allclose(x, expected[0], atol=1e-12)
             assert residuals.shape == expected[1].shape
             np.testing.assert_allclose(residuals, expected[1], atol=1e-12)
@@ -117,8 +117,6 @@ def test_negative_powers_are_those_of_the_inverse():
         (lambda x: linalg.solve_triangular(x, x, 3), "trans=3: expected 0, 1, 2"),
         (lambda x: linalg.cho_solve(x, x), "expected the pair that cho_factor gives"),
         (lambda x: linalg.qr(x, mode="raw"), "expected 'reduced', 'r' or 'complete'"),
-        (lambda x: linalg.qr(x[:, :2], mode="complete"), "no complete form of more rows"),
-        (lambda x: linalg.lstsq(x, x, 0.1), "no singular values are computed"),
         (lambda x: linalg.lstsq(x, x[:2]), "number of rows|as many rows"),
     ],
 )

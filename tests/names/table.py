@@ -216,6 +216,7 @@ TABLE: dict[str, list[Entry]] = {
     "asarray": ONE,
     "from_dlpack": ONE,
     "astype": [of(X, np.float64)],
+    "bitcast": [of(X, np.int64)],
     # networks
     **{
         f"nn.{n}": ONE
@@ -384,6 +385,14 @@ FACTORED = {
     ],
     "linalg.qr": [of(REGULAR[:, :2]), of(REGULAR[:2]), of(REGULAR, "r"), of(MANY[..., :2])],
     "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
+    "linalg.eigh": [of(DEFINITE), of(REGULAR, "U")],
+    "linalg.eigvalsh": [of(DEFINITE), of(REGULAR, "L")],
+    "linalg.svd": [of(REGULAR[:, :2], False), of(MANY)],
+    "linalg.svdvals": [of(REGULAR[:, :2]), of(MANY)],
+    "linalg.pinv": [of(REGULAR[:, :2]), of(MANY, rtol=1e-9)],
+    "linalg.matrix_rank": [of(REGULAR[:, :2]), of(MANY, 0.1)],
+    "linalg.cond": [of(REGULAR), of(MANY, 1)],
+    "linalg.expm": [of(REGULAR * 0.3), of(MANY * 0.3)],
 }
 """Factorisations, which ``tests/linalg`` holds by residuals: elements of singular ones are free."""
 TABLE |= FACTORED
@@ -403,6 +412,7 @@ FINITE = {
 NO_SLOPE = {
     "stop_gradient": "it is there to stop derivatives",
     "nextafter": "it moves in steps",
+    "bitcast": "it moves in steps",
     "linalg.cho_factor": "it gives the matrix that cholesky gives, and a bool",
     "from_dlpack": "it takes arrays that are not staged",
 }

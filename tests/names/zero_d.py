@@ -71,8 +71,9 @@ def _is_known(form: Form) -> bool:
     return numbers and form.name not in (*MEANINGS, *UNDEFINED) and has_meaning(form)
 
 
-UNDEFINED = ("reciprocal", "arange")
-"""The reciprocal of the whole number 0 is no number, and each machine gives another one. How many
+UNDEFINED = ("reciprocal", "arange", "linalg.svd", "linalg.eigh")
+"""Signs of singular vectors and of eigenvectors are free, and other algorithms choose others.
+The reciprocal of the whole number 0 is no number, and each machine gives another one. How many
 numbers ``arange`` gives may change with the last digit of its step: its own tests hold its values.
 """
 

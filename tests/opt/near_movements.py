@@ -39,6 +39,7 @@ from dlvm.ops import (
     transposed,
 )
 from dlvm.ops.arrays.patches import Patches
+from dlvm.opt.algebra.convolutions import passed_on
 
 from .near_products import Group, Made, eye, symmetric
 
@@ -137,6 +138,13 @@ def _over(
 ) -> Callable[[Value, Value, Value], Value]:
     """A window of a tensor replaced, and then one of as many elements."""
     return lambda x, y, z: Update(Update(x, y, first, steps), Abs(y), then, more)
+
+
+def _cut(
+    starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+) -> Callable[[Value, Value], Value]:
+    """A part of what windows of images pass on."""
+    return lambda y, v: Slice(passed_on(y, v, (2, 4, 4), (2, 2)), starts, sizes, steps)
 
 
 WINDOWS: list[Group] = [
@@ -261,6 +269,25 @@ WINDOWS: list[Group] = [
             "of one tap": lambda x, y, z: Patches(x, (0, 1), (1, 1), (1, 2), (1, 1)),
             "of one axis": lambda x, y, z: Patches(x, (1,), (1,), (2,), (1,)),
             "of two taps": lambda x, y, z: Patches(x, (0, 1), (2, 1), (1, 2), (1, 1)),
+        },
+    ),
+    (
+        ("n[32,3]", "n[3,4]"),
+        {
+            "passed on by windows": lambda y, v: passed_on(y, v, (2, 4, 4), (2, 2)),
+            "passed on by windows, every other place": lambda y, v: Slice(
+                passed_on(y, v, (2, 4, 4), (1, 4)), (0, 0, 0, 0), (2, 4, 4, 1), (1, 1, 2, 1)
+            ),
+            "passed on by a row of windows": lambda y, v: passed_on(y, v, (8, 4), (4,)),
+            **{
+                f"passed on by windows, cut from {starts} by {steps}": _cut(starts, sizes, steps)
+                for starts, sizes, steps in (
+                    ((0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)),
+                    ((0, 1, 2, 0), (2, 4, 3, 1), (1, 1, 1, 1)),
+                    ((0, 4, 0, 0), (2, 3, 2, 1), (1, -1, 1, 1)),
+                    ((1, 1, 1, 0), (1, 3, 3, 1), (1, 1, 1, 1)),
+                )
+            },
         },
     ),
     (

@@ -47,9 +47,73 @@ def taped(x):
 def test_what_has_no_form_is_refused_with_its_name_and_line():
     with pytest.raises(dlvm.UserError, match=r"no form for the operation (push|pop|empty_tape)"):
         dlvm.export(dlvm.grad(taped), np.float32(0.7), format="stablehlo")
-    with pytest.raises(dlvm.UserError, match="nextafter") as caught:
-        dlvm.export(lambda x: dlvm.nextafter(x, x + 1), np.ones(3), format="stablehlo")
-    assert "dlvm.nextafter(x, x + 1)" in str(caught.value)
+    with pytest.raises(dlvm.UserError, match="form for the operation qr") as caught:
+        dlvm.export(lambda x: dlvm.linalg.qr(x), np.ones((3, 3)), format="stablehlo")
+    assert "dlvm.linalg.qr(x)" in str(caught.value)
+
+
+def definite(x):
+    return x @ x.mT + 2.0 * np.eye(x.shape[-1], dtype=np.float32)
+
+
+FACTORS = {
+    "cholesky": lambda x: dlvm.linalg.cholesky(definite(x)),
+    "gradient of cholesky": dlvm.grad(lambda x: dlvm.linalg.cholesky(definite(x)).sum()),
+    "solves": lambda x: dlvm.linalg.cho_solve(dlvm.linalg.cho_factor(definite(x)), x),
+    "upper, transposed, unit": lambda x: dlvm.linalg.solve_triangular(
+        definite(x), x, lower=False, trans=1, unit_diagonal=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4)])
+def test_xla_factors_as_we_do(name: str, shape: tuple[int, ...]):
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    text = dlvm.export(FACTORS[name], x, format="stablehlo")
+    (found,) = xla.run(text, [x])
+    ours = dlvm.function(FACTORS[name])(x)
+    np.testing.assert_allclose(found, ours, rtol=1e-4, atol=1e-5)
+    again = dlvm.stablehlo.load(text)
+    np.testing.assert_allclose(again(x), ours, rtol=1e-4, atol=1e-5)
+
+
+def test_factors_of_open_sizes_and_of_halves_are_written():
+    x = np.eye(3, dtype=np.float32) * 4
+    text = dlvm.export(dlvm.linalg.cholesky, dlvm.spec("f32[N,N]"), format="stablehlo")
+    np.testing.assert_array_equal(xla.run(text, [x])[0], np.eye(3) * 2)
+    half = dlvm.export(dlvm.linalg.cholesky, x.astype("f2"), format="stablehlo")
+    np.testing.assert_array_equal(xla.run(half, [x.astype("f2")])[0], np.eye(3) * 2)
+
+
+@pytest.mark.parametrize(("name", "f"), [("lu", dlvm.linalg.det), ("qr", dlvm.linalg.qr)])
+def test_other_factors_are_refused_by_name(name: str, f):
+    with pytest.raises(dlvm.UserError, match=f"no form for the operation {name}"):
+        dlvm.export(f, np.eye(3, dtype=np.float32), format="stablehlo")
+
+
+FLOATS = np.array([1.5, -0.0, np.inf, -np.nan, 1e-7, 3])
+BITS = {
+    "f32 as i32": (FLOATS.astype("f4"), "i4"),
+    "f64 as u64": (FLOATS, "u8"),
+    "f16 as i16": (FLOATS.astype("f2"), "i2"),
+    "i32 as f32": (np.array([0, -1, 1 << 30, -(1 << 31)], np.int32), "f4"),
+}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_xla_reads_the_bits_that_we_read(name: str):
+    x, to = BITS[name]
+    f = lambda x: dlvm.bitcast(x, to)  # noqa: E731
+    text = dlvm.export(f, x, format="stablehlo")
+    np.testing.assert_array_equal(xla.run(text, [x])[0], dlvm.function(f)(x))
+    np.testing.assert_array_equal(dlvm.stablehlo.load(text)(x), dlvm.function(f)(x))
+
+
+def test_xla_computes_the_next_float():
+    x, y = np.float32([0, 1, -1, np.inf, 1e-40]), np.float32([1, 0, -2, 0, -1])
+    text = dlvm.export(dlvm.nextafter, x, y, format="stablehlo")
+    np.testing.assert_array_equal(xla.run(text, [x, y])[0][:-1], np.nextafter(x, y)[:-1])
 
 
 def test_an_index_outside_reads_the_nearest_and_writes_nothing():

@@ -44,6 +44,8 @@ def pooled(x):
 
 
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "bits of floats": (lambda x: lax.bitcast_convert_type(x, jnp.int32), (X,)),
+    "bits of halves": (lambda x: lax.bitcast_convert_type(x, jnp.uint16), (X.astype("f2"),)),
     "gradient of a layer": (jax.value_and_grad(lambda w, x: (jnp.tanh(x @ w) ** 2).mean()), (Y, X)),
     "convolution": (lambda x, w: conv(x, w, (2, 1), "SAME"), (IMAGE, TAPS)),
     "dilated": (lambda x, w: conv(x, w, (1, 1), "VALID", rhs_dilation=(2, 1)), (IMAGE, TAPS)),
@@ -196,11 +198,46 @@ def test_what_we_export_we_load():
     assert " = scan " in str(loaded.trace(X))
 
 
+def solved(t, b):
+    left = lax.linalg.triangular_solve(t, b, left_side=True, lower=True)
+    right = lax.linalg.triangular_solve(t, b, transpose_a=True, unit_diagonal=True)
+    return left, right, lax.linalg.triangular_solve(t, b, lower=True)
+
+
+def test_factors_and_solves_of_other_processors_are_read():
+    """For a CPU JAX calls LAPACK, for a TPU it writes the operation."""
+    a = (X.T @ X + 2 * np.eye(3)).astype(np.float32)
+
+    def loaded(f, *xs):
+        return dlvm.stablehlo.load(
+            jax.jit(f).trace(*xs).lower(lowering_platforms=("tpu",)).as_text()
+        )
+
+    found = loaded(jnp.linalg.cholesky, a)(a)
+    np.testing.assert_allclose(found, np.linalg.cholesky(a), rtol=1e-5)
+    f = loaded(solved, a, a)
+    for ours, theirs in zip(f(a, X[:3]), solved(a, X[:3]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=1e-5)
+
+
+UPPER = """func.func @main(%a: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  %0 = stablehlo.cholesky %a, lower = false : tensor<3x3xf32>
+  return %0 : tensor<3x3xf32>
+}
+"""
+
+
+def test_an_upper_factor_is_read_of_the_upper_triangle():
+    a = (X.T @ X + 2 * np.eye(3)).astype(np.float32)
+    found = dlvm.stablehlo.load(UPPER)(np.triu(a))
+    np.testing.assert_allclose(found, np.linalg.cholesky(a).T, rtol=1e-5)
+
+
 REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "cholesky": (lambda x: jnp.linalg.cholesky(x @ x.T), (X,), "custom_call @lapack_spotrf_ffi"),
     "fft": (lambda x: jnp.fft.fft(x).real, (X,), "complex"),
     "keys": (lambda x, y: lax.sort((x, y), num_keys=2), (V, V), "compares by several keys"),
-    "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32), (X,), "bitcast_convert"),
+    "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int8), (X,), "bitcast_convert"),
 }
 
 

@@ -133,6 +133,14 @@ def _cast(call: Call, x: Any) -> Any:
     return xp.astype(x, dtype_of(call["to"]))
 
 
+@operation("BitCast")
+def _bitcast(call: Call, x: Any) -> Any:
+    """Bools are the numbers 0 and 1 of 8 bits."""
+    to = np.dtype(dtype_of(call["to"]))
+    x = xp.astype(x, np.uint8) if xp.asarray(x).dtype == np.bool_ else x
+    return xp.astype(x, np.bool_) if to == np.bool_ else xp.bitcast(x, to)
+
+
 @operation("CastLike")
 def _cast_like(call: Call, x: Any, y: Any) -> Any:
     return like(x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlvm import linalg
 from dlvm.dsl.words.namespace import xp
 from dlvm.nn import conv, conv_transpose
 from dlvm.onnx.table import Call, operation
@@ -27,6 +28,11 @@ def _gemm(call: Call, x: Any, y: Any, c: Any = None) -> Any:
 
 def _scaled(x: Any, factor: float) -> Any:
     return x if factor == 1 else like(factor * x, x)
+
+
+@operation("Det")
+def _det(call: Call, x: Any) -> Any:
+    return linalg.det(x)
 
 
 @operation("Einsum")

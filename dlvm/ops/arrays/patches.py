@@ -1,33 +1,24 @@
 """Sliding windows as an array of their own, and their elements back at the places they came from.
 
 ``Patches`` is what convolutions and pooling are products and reductions over. Its derivative adds
-up, at each place, what the windows over that place hold. The elements of few taps are added one tap
-after another; of many, or where sizes are open, ``Unpatch`` finds the elements by an index map, as
-``Patches`` does, and a sum over the taps adds them.
+up, at each place, what the windows over that place hold: ``Unpatch`` finds the elements by an index
+map, as ``Patches`` does, and a sum over the taps adds them.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from dlvm.base.errors import ShapeError
-from dlvm.ir import Array, Dim, Op, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, floordiv, product
+from dlvm.ir import Array, Dim, Op, TensorType, Value, rewrite
+from dlvm.ir.dims import at_least, floordiv
 from dlvm.ops.families import Movement
 
 from .movement import Diagonal, Permute, Reshape
 from .sums import Sum
-from .windows import Slice, Update
-
-ONE_BY_ONE = 32
-"""Number of taps up to which each is added to the cotangent in place, by code of its own.
-
-For the 25 taps of a window of 5 x 5 over 64 images of 12 x 12 x 6 in f32 that took 0.33 ms, and a
-sum over the taps at each place 2.3 ms; compiling it takes some 20 ms for each tap.
-"""
+from .windows import Slice
 
 
 def span(size: Dim, dilation: int) -> Dim:
@@ -95,25 +86,8 @@ class Patches(Movement):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         extents = tuple(self.x.shape[a] for a in self.axes)
-        taps = product((*self.sizes, 1))
-        if isinstance(taps, int) and 0 < taps <= ONE_BY_ONE and all_known(extents):
-            return (self._added(dy[0]),)
         placed = Unpatch(dy[0], self.axes, extents, self.steps, self.dilations)
         return (Sum(placed, tuple(range(self.x.type.rank, placed.type.rank))),)
-
-    def _added(self, dy: Value) -> Value:
-        """Each tap's share added to where it came from, in place."""
-        dx, rank = zeros(self.x.type), self.x.type.rank
-        places = dy.shape[:rank]
-        for tap in itertools.product(*(range(int(n)) for n in self.sizes)):
-            starts, steps = [0] * rank, [1] * rank
-            for axis, p, step, d in zip(self.axes, tap, self.steps, self.dilations, strict=True):
-                starts[axis], steps[axis] = p * d, step
-            ones = (1,) * (dy.type.rank - rank)
-            share = Slice(dy, (*(0,) * rank, *tap), (*places, *ones), (1,) * dy.type.rank)
-            window = Slice(dx, tuple(starts), places, tuple(steps))
-            dx = Update(dx, window + Reshape(share, places), tuple(starts), tuple(steps))
-        return dx
 
 
 @rewrite(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError
-from dlvm.ir import BOOL, Array, DType, TensorType, Value, rewrite
+from dlvm.ir import BOOL, I16, I32, I64, Array, DType, TensorType, Value, rewrite
+from dlvm.ir.interpret import Interpreter
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
@@ -84,6 +85,73 @@ def _round_to_odd(x: Array) -> Array:
 def converted(x: Value, dtype: DType) -> Value:
     """The value in an element type; itself where it has that one."""
     return x if x.dtype == dtype else Cast(x, dtype)
+
+
+WHOLE: dict[int, DType] = {16: I16, 32: I32, 64: I64}
+
+
+class Bitcast(Elementwise):
+    """The bits of ``x`` as an element type of the same width; of NaN those of the positive one.
+
+    Which NaN an operation gives differs between processors, so that its other bits mean nothing.
+    """
+
+    name = "bitcast"
+    typed = "it reads the bits of one type as another"
+    nondifferentiable = "it moves in steps, as bits do"
+    x: Value
+    dtype_to: DType
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        """The same shape with the new element type, which has as many bits."""
+        x, to = self.x.dtype, self.dtype_to
+        if x.kind not in self.accepts or to.kind not in self.accepts or x.bits != to.bits:
+            raise DTypeError(
+                f"bitcast: expected two types of numbers with as many bits, found {x} and {to}"
+            )
+        return self.x.type.with_dtype(to)
+
+    def properties(self, of: Of) -> Properties:
+        """Equal elements stay equal, but their signs don't."""
+        return of(self.x) & {"symmetric"}
+
+    def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
+        """In half precision too: the bits of f32 are others."""
+        return (np.asarray(self.reference(*operands)),)
+
+    def reference(self, *operands: Array) -> Any:
+        (x,) = operands
+        to = self.dtype_to.numpy
+        if x.dtype.kind in "iu":
+            return x.view(to)
+        nan = np.array(nan_bits(self.x.dtype), WHOLE[self.x.dtype.bits].numpy)
+        return np.where(np.isnan(x), nan, x.view(nan.dtype)).view(to)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        source, to = self.x.dtype, self.dtype_to
+        if not source.is_float:
+            return _as_bits(s, x[0], to)
+        number, whole = s.cast(x[0], source), WHOLE[source.bits]
+        known = s.binary("eq", number, number)
+        bits = s.select(known, s.reinterpret(number, whole), s.constant(nan_bits(source), whole))
+        return _as_bits(s, bits, to)
+
+
+def nan_bits(dtype: DType) -> int:
+    """The bits of the quiet NaN without sign whose other bits are 0."""
+    return (
+        int(np.array(np.nan, dtype.numpy).view(WHOLE[dtype.bits].numpy)) & 2 ** (dtype.bits - 1) - 1
+    )
+
+
+def _as_bits(s: Scalars[S], x: S, dtype: DType) -> S:
+    return x if s.dtype(x) == dtype else s.reinterpret(x, dtype)
+
+
+@rewrite(Bitcast, example=lambda x: Bitcast(x, x.dtype))
+def bitcast_to_itself(op: Bitcast) -> Value | None:
+    """bitcast(x) = x, if the element type is the same and no float, of which NaN may have bits"""
+    return op.x if op.dtype_to == op.x.dtype and not op.dtype_to.is_float else None
 
 
 @rewrite(Cast, example=lambda x: Cast(x, x.dtype))

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import I16, I32, I64, Array, DType, Value
+from dlvm.ir import Array, Value
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
+from .casting import WHOLE
 from .logic import Comparison, Equal, Select
 
 
@@ -94,9 +95,6 @@ class CopySign(Elementwise):
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.binary("copysign", *x)
-
-
-WHOLE: dict[int, DType] = {16: I16, 32: I32, 64: I64}
 
 
 class NextAfter(Elementwise):

@@ -43,14 +43,7 @@ class QR(Factorisation):
         return frozenset(("orthogonal",)) if q.shape[-1] == q.shape[-2] else NONE
 
     def reference(self, *operands: Array) -> Any:
-        x = np.array(operands[0])
-        m, n = x.shape[-2:]
-        size = min(m, n)
-        scales = [_reflector(x, k) for k in range(size)]
-        q = np.broadcast_to(np.eye(m, size, dtype=x.dtype), (*x.shape[:-1], size)).copy()
-        for k in reversed(range(size)):
-            _reflect(q, x[..., k + 1 :, k], scales[k], k, k)
-        return q, np.triu(x[..., :size, :])
+        return householder(operands[0])
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``(dQ' + Q copyltu(M)) inv(R)'`` with ``M = R dR' - dQ'' Q``; see ``wide``."""
@@ -80,6 +73,18 @@ def _columns(x: Value, start: Dim, count: Dim) -> Value:
     rank = x.type.rank
     starts, sizes = (*(0,) * (rank - 1), start), (*x.shape[:-1], count)
     return Slice(x, starts, sizes, (1,) * rank)
+
+
+def householder(a: Array) -> tuple[Array, Array]:
+    """Both factors, by one reflection for each column."""
+    x = np.array(a)
+    m, n = x.shape[-2:]
+    size = min(m, n)
+    scales = [_reflector(x, k) for k in range(size)]
+    q = np.broadcast_to(np.eye(m, size, dtype=x.dtype), (*x.shape[:-1], size)).copy()
+    for k in reversed(range(size)):
+        _reflect(q, x[..., k + 1 :, k], scales[k], k, k)
+    return q, np.triu(x[..., :size, :])
 
 
 def _reflector(x: Array, k: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlvm.ir import I64, TensorType, Value, splat, zeros
 from dlvm.ops.arrays.contraction import transposed
 from dlvm.ops.arrays.sums import Broadcast
-from dlvm.ops.elements.logic import LessEqual, Select
+from dlvm.ops.elements.logic import Equal, LessEqual, Select
 from dlvm.ops.literals import Iota
 
 
@@ -41,3 +41,17 @@ def half_diagonal(x: Value) -> Value:
 def mirrored(x: Value) -> Value:
     """The symmetric matrix that has the lower triangle of ``X``."""
     return lower(x) + transposed(lower(x, -1))
+
+
+def diagonal_of(x: Value) -> Value:
+    """Square matrices with these numbers on the diagonal, and zeros beside them."""
+    shape = (*x.shape, x.shape[-1])
+    wide = Broadcast(x, shape, tuple(range(x.type.rank)))
+    right, bound = _right_of(wide, 0)
+    return Select(_everywhere(Equal(right, bound), wide), wide, zeros(wide.type))
+
+
+def off_diagonal(x: Value) -> Value:
+    """The matrix with zeros on the diagonal."""
+    right, bound = _right_of(x, 0)
+    return Select(_everywhere(Equal(right, bound), x), zeros(x.type), x)

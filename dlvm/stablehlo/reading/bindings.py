@@ -5,6 +5,7 @@ This is the one file that imports jax, when a module is loaded.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,8 @@ def read(source: str | bytes) -> Tree:
 
 def _tools() -> tuple[Any, Any, Any]:
     try:
-        from jax._src.interpreters import mlir
-        from jaxlib.mlir import ir
-        from jaxlib.mlir.dialects import stablehlo  # pyright: ignore[reportMissingTypeStubs]
+        names = "jax._src.interpreters.mlir", "jaxlib.mlir.ir", "jaxlib.mlir.dialects.stablehlo"
+        mlir, ir, stablehlo = map(import_module, names)
     except ImportError as error:
         raise UserError(
             "stablehlo.load reads modules through the package jax, which is not installed",

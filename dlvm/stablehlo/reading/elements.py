@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlvm import ops
-from dlvm.ir import BOOL, DTYPES, F32, F64, I64, DType, Op, Value, splat, zeros
+from dlvm.ir import BOOL, DTYPES, DType, Op, Value, zeros
 
 from .table import Place, Results, filled, reads, whole
 from .tree import Node, unreadable
@@ -205,34 +205,8 @@ def _sum(values: Sequence[Value]) -> Value:
 
 @reads("stablehlo.bitcast_convert")
 def bitcast(node: Node, xs: Sequence[Value], place: Place) -> Results:
-    """Bits as another type: between integers, and of integers as floats."""
+    """Bits as another type of the same width."""
     (x,), (t,) = xs, node.types
     if x.shape != t.shape:
         raise unreadable(node.name, "it changes the shape")
-    if x.dtype == t.dtype:
-        return x
-    if x.dtype.is_integer and t.dtype.is_integer:
-        return ops.Cast(x, t.dtype)
-    if x.dtype.is_integer and t.dtype in (F32, F64):
-        return float_of_bits(x, t.dtype)
-    raise unreadable(node.name, f"{x.type} as {t}")
-
-
-def float_of_bits(x: Value, dtype: DType) -> Value:
-    """A float from its sign, exponent and fraction, by arithmetic that is exact."""
-    digits, bias = (23, 127) if dtype == F32 else (52, 1023)
-    x = _as(x, DTYPES[f"u{dtype.bits}"])
-    t, ones = x.type, 2 * bias + 1
-    exponent = ops.And(_moved(x, digits), whole(ones, t))
-    fraction = ops.Cast(ops.And(x, whole(2**digits - 1, t)), dtype) * 2.0**-digits
-    power = ops.Exp2(ops.Cast(ops.Cast(exponent, I64), dtype) - whole(bias, t.with_dtype(dtype)))
-    small = fraction * 2.0 ** (2 - bias) * 0.5
-    size = ops.Select(ops.Equal(exponent, zeros(t)), small, (fraction + 1.0) * power)
-    endless = ops.Select(
-        ops.Equal(fraction, zeros(fraction.type)),
-        splat(float("inf"), fraction.type),
-        splat(float("nan"), fraction.type),
-    )
-    size = ops.Select(ops.Equal(exponent, whole(ones, t)), endless, size)
-    negative = ops.Equal(_moved(x, dtype.bits - 1), whole(1, t))
-    return ops.Select(negative, -size, size)
+    return x if x.dtype == t.dtype else ops.Bitcast(x, t.dtype)

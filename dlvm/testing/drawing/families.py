@@ -15,18 +15,21 @@ import numpy as np
 from dlvm.ir import (
     BOOL,
     I64,
+    NUMBERS,
     Function,
     Op,
     TensorType,
     Value,
     dims,
     literal,
+    splat,
 )
 from dlvm.ir.core import Builder, Param
 from dlvm.ops import (
     LU,
     Add,
     Assert,
+    Bitcast,
     Broadcast,
     Cholesky,
     Concat,
@@ -35,8 +38,10 @@ from dlvm.ops import (
     CumulativeLogSumExp,
     CumulativeMax,
     CumulativeMin,
+    Determinant,
     Diagonal,
     DimSize,
+    Eigh,
     Elementwise,
     Exchange,
     Factorisation,
@@ -50,6 +55,8 @@ from dlvm.ops import (
     Pad,
     Patches,
     Permute,
+    Prod,
+    PseudoInverse,
     Reduction,
     Reshape,
     Running,
@@ -64,6 +71,7 @@ from dlvm.ops import (
     Update,
 )
 from dlvm.ops import Less as Less
+from dlvm.ops.factorisations.triangles import diagonal_of
 from dlvm.ops.flow.effects import Outgoing
 
 from .domains import definite, dominant, tamed
@@ -114,6 +122,12 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     if any(s.name == "order" for s in cls.layout):
         extra = {"order": d.integer(1, 3)}
     return cls(*tamed(cls, [first, *others]), **extra)
+
+
+@places(Bitcast)
+def _bitcast(d: Draft, cls: type[Bitcast]) -> Op:
+    x = d.value(cls.accepts)
+    return cls(x, d.choose([t for t in NUMBERS if t.bits == x.dtype.bits and t is not BOOL]))
 
 
 @places(Select)
@@ -385,6 +399,27 @@ def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
 @places(Cholesky)
 def _cholesky(d: Draft, cls: type[Cholesky]) -> Op:
     return cls(definite(_square(d)))
+
+
+@places(Determinant)
+def _determinant(d: Draft, cls: type[Determinant]) -> Op:
+    a = dominant(_square(d))
+    packed, order = LU(a).results
+    value = Prod(Diagonal(packed), (a.type.rank - 2,))
+    return cls(a, packed, order, value, value)
+
+
+@places(PseudoInverse)
+def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
+    a = dominant(_square(d))
+    one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
+    packed, order = LU(a).results
+    return cls(a, Solve(a, packed, order, one))
+
+
+@places(Eigh)
+def _eigh(d: Draft, cls: type[Eigh]) -> Op:
+    return cls(dominant(_square(d)))
 
 
 @places(LU)

@@ -30,14 +30,23 @@ TEXTS = {
         "%v, %w = qr %b : {t}[B,N,min(M,N)], {t}[B,min(M,N),M]",
         "{t}[B,N,min(M,N)], {t}[B,min(M,N),M]",
     ),
+    "eigh": ("%v, %w = eigh %x : {t}[B,N], {s}", "{t}[B,N], {s}"),
+    **{
+        f"svd {left}": (
+            f"%u, %v, %w = svd %b left={left} : "
+            "{t}[B,N,min(M,N)], {t}[B,min(M,N)], {t}[B,min(M,N),M]",
+            "{t}[B,N,min(M,N)], {t}[B,min(M,N)], {t}[B,min(M,N),M]",
+        )
+        for left in ("true", "false")
+    },
 }
 SIZES = [(2, 0, 3), (3, 1, 2), (2, 2, 0), (2, 7, 3), (0, 3, 3), (3, 13, 20), (1, 33, 17)]
 
 
 def factorising(name: str, t: str):
     line, types = (part.format(t=t, s=SQUARE.format(t=t)) for part in TEXTS[name])
-    two = "%w" in line
-    shown, given = (f"({types})", "%v, %w") if two else (types, "%v")
+    given = line.split(" =")[0]
+    shown = f"({types})" if "," in given else types
     return kernel(
         f"""func @f(%x: {t}[B,N,N], %b: {t}[B,N,M]) -> {shown} {{
       {line}

@@ -4,9 +4,22 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
-from dlvm.ir import BOOL, F16, F32, F64, NUMBERS, OPS, Builder, Function, Module, Param, TensorType
+from dlvm.ir import (
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    NUMBERS,
+    OPS,
+    Builder,
+    Function,
+    Module,
+    Param,
+    TensorType,
+)
 from dlvm.ir.dims import symbol
-from dlvm.ops import Cast, Elementwise, Kernel, Neg, Polygamma, Select
+from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select
 from tests.gen.compiled import Compiled, interpret
 from tests.gen.values import numbers, same_bits
 
@@ -27,6 +40,8 @@ def all_of(dtype):
                 continue
             if cls is Cast:
                 [Cast(x, to) for to in NUMBERS]
+            elif cls is Bitcast:
+                [Bitcast(x, DTYPES[f"{kind}{dtype.bits}"]) for kind in "iu"]
             elif cls is Polygamma:
                 [Polygamma(x, order) for order in (1, 2)]
             elif cls is Select:

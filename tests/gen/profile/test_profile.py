@@ -49,8 +49,8 @@ def test_parts_share_out_the_time_of_a_call():
 def test_the_slow_line_comes_first():
     found = profile_of(uneven, np.ones((400, 300)), np.ones((300, 300)))
     first = found.parts[0]
-    assert [o.line for o in first.lines] == [lines_of(uneven)["slow"]]
-    assert first.flops == 2 * 400 * 300 * 300
+    assert first.lines[-1].line == lines_of(uneven)["slow"]  # with a formula that it computes
+    assert 0 <= first.flops - 2 * 400 * 300 * 300 <= 400 * 300
     assert first.roofline is not None
     assert first.roofline > 0
     assert first.bound == "instructions"

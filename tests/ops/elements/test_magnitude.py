@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.ir import BOOL, NUMBERS, DType
 from dlvm.ops import (
     Abs,
@@ -73,3 +74,28 @@ def test_integers_are_whole_and_finite(dtype: DType):
     if dtype != BOOL:
         same_bits(run_op(Sign, x), np.sign(x))
     same_bits(run_op(Abs, x), np.abs(x))
+
+
+BITS = [("f2", "u2"), ("f2", "i2"), ("f4", "i4"), ("f4", "u4"), ("f8", "i8"), ("f8", "u8")]
+
+
+@pytest.mark.parametrize(("kind", "whole"), BITS)
+def test_bits_are_those_of_a_view_and_of_the_plain_nan(kind: str, whole: str):
+    x = np.array([1.5, -0.0, np.inf, -np.nan, 1e-7, -3], kind)
+    expected = np.where(np.isnan(x), np.array(np.nan, kind), x).view(whole)
+    found = dlvm.function(lambda x: dlvm.bitcast(x, whole))(x)
+    np.testing.assert_array_equal(found, expected)
+    back = dlvm.function(lambda n: dlvm.bitcast(n, kind))(expected)
+    np.testing.assert_array_equal(np.asarray(back).view(whole), expected)
+
+
+def test_the_bits_of_a_rounded_half_are_read():
+    x = np.array([1.0, 1.0 + 2**-10], np.float16)
+    found = dlvm.function(lambda x: dlvm.bitcast(x * x, "int16"))(x)
+    np.testing.assert_array_equal(found, (x * x).view(np.int16))
+
+
+@pytest.mark.parametrize(("kind", "said"), [("f8", "of 64 bits first"), ("?", "with astype")])
+def test_types_of_two_widths_are_refused(kind: str, said: str):
+    with pytest.raises(dlvm.DTypeError, match=said):
+        dlvm.bitcast(np.zeros(3, np.float32), np.dtype(kind))

@@ -16,6 +16,7 @@ RULE = "a rule of the user: which of its functions is the derivative depends on 
 KERNEL = "fusion made it; its family says what memory it overwrites, or what may be cut out"
 MADE = "what no user can write, which the drawing of programs leaves to passes"
 OWN = "the pass is about this operation: its name says so, and what it writes is one"
+WORDS = "another format has a word of its own for each"
 
 DRAWN_BY_NOBODY = ("Kernel", "Pop", "Push", "Recompute")
 
@@ -45,6 +46,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     **{("dlvm/testing/drawing/random_programs", k): MADE for k in DRAWN_BY_NOBODY},
     ("ad/control", "Call"): OWN,
     ("opt/recompute/stretching", "Scan"): OWN,
+    **{("dlvm/onnx/exporting/writing", k): WORDS for k in ("Cond", "Scan", "While")},
     ("opt/regions/inlining", "Call"): OWN,
     ("opt/regions/scan_inputs", "Scan"): OWN,
     ("opt/regions/unrolling", "Scan"): OWN,

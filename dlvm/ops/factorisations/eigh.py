@@ -1,0 +1,102 @@
+"""The eigenvalues and eigenvectors of symmetric matrices, by Jacobi rotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import Array, Dim, TensorType, Value
+from dlvm.ir.properties import NONE, Of, Properties
+from dlvm.ops.arrays.contraction import Matmul, transposed
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.families import Factorisation
+
+from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
+from .triangles import diagonal_of, half_diagonal, off_diagonal
+
+
+class Eigh(Factorisation):
+    """``w`` ascending and orthogonal ``V`` with ``A V = V diag(w)``; of ``a`` the lower triangle.
+
+    Of each column of ``V`` the first element that has at least 3/4 of the largest magnitude is
+    positive. A matrix with an infinity or NaN gives NaN throughout. Eigenvectors of equal
+    eigenvalues are no function of the matrix: cotangents of theirs give NaN.
+    """
+
+    name = "eigh"
+    a: Value
+
+    def infer(self) -> tuple[TensorType, ...]:
+        """A vector of eigenvalues, and the type of the operand."""
+        a = self.matrix(self.a)
+        return a.with_shape(a.shape[:-1]), a
+
+    def properties_of_result(self, index: int, of: Of) -> Properties:
+        """Eigenvectors are orthogonal."""
+        return frozenset(("orthogonal",)) if index == 1 else NONE
+
+    def reference(self, *operands: Array) -> Any:
+        shape = operands[0].shape
+        n, count = shape[-1], int(np.prod(shape[:-2]))
+        x = operands[0].reshape(count, n, n)
+        x = np.where(np.tril(np.ones((n, n), bool)), x, np.swapaxes(x, -1, -2))
+        values, rows = _rotated(x)
+        in_order(values, rows)
+        rows = rows * signs(rows)[..., None]
+        nan = np.asarray(np.nan, x.dtype)
+        finite = np.asarray(np.isfinite(x).all((1, 2)))
+        values = np.where(finite[:, None], values, nan)
+        vectors = np.where(finite[:, None, None], np.swapaxes(rows, -1, -2), nan)
+        return values.reshape(shape[:-1]), vectors.reshape(shape)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``V (diag(dw) + F o (M - M')/2) V'`` with ``M = V' dV`` and ``F[i,j] = 1/(w[j]-w[i])``.
+
+        It is added to its transpose, as only one triangle is read.
+        """
+        (w, v), (dw, dv) = self.results, dy
+        m = off_diagonal(Matmul(transposed(v), dv))
+        rank, last = m.type.rank, m.type.rank - 1
+        batch = tuple(range(last - 1))
+        apart = Broadcast(w, m.shape, (*batch, rank - 1)) - Broadcast(
+            w, m.shape, (*batch, last - 1)
+        )
+        turning = quotient((m - transposed(m)) * 0.5, apart, m, transposed(m))
+        inner = diagonal_of(dw) + off_diagonal(turning)
+        full = Matmul(Matmul(v, inner), transposed(v))
+        return (half_diagonal(full + transposed(full)),)
+
+    def flops(self) -> Dim:
+        """Of eight sweeps, with six operations for each element of a row."""
+        return 8 * 9 * self.a.type.size * self.a.shape[-1]
+
+
+def _rotated(x: Array) -> tuple[Array, Array]:
+    """Eigenvalues in no order, and their vectors as rows."""
+    x, rows = x.copy(), identities(len(x), x.shape[-1], x)
+    eps = np.finfo(x.dtype).eps
+    limit = np.abs(x).max((1, 2), initial=0) * eps
+    for _ in range(SWEEPS):
+        beside = np.abs(np.tril(x, -1)).max((1, 2), initial=0)
+        left = np.flatnonzero(beside > limit)
+        if not len(left):
+            break
+        some, turned = x[left], rows[left]
+        _sweep(some, turned)
+        x[left], rows[left] = some, turned
+    return np.diagonal(x, 0, 1, 2).copy(), rows
+
+
+def _sweep(x: Array, rows: Array) -> None:
+    """One rotation for each pair of rows and columns."""
+    n = x.shape[-1]
+    for p in range(n):
+        for q in range(p + 1, n):
+            a, b, c = x[:, p, p].copy(), x[:, q, q].copy(), x[:, p, q].copy()
+            cosine, sine, tangent = angle(a, b, c)
+            rotate(x, p, q, cosine, sine)
+            x[:, :, p], x[:, :, q] = x[:, p].copy(), x[:, q].copy()
+            x[:, p, p], x[:, q, q] = a - tangent * c, b + tangent * c
+            x[:, p, q] = x[:, q, p] = 0
+            rotate(rows, p, q, cosine, sine)

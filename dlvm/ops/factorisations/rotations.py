@@ -1,0 +1,70 @@
+"""Jacobi rotations, as NumPy takes them; the loops of machine code take the same steps.
+
+Matrices stand one behind the other in the first axis. A sweep makes each pair of rows orthogonal
+once, in the order of rows, and sweeps repeat until nothing is left to do, at most ``SWEEPS`` times;
+they converge quadratically, within some ten for every matrix of doubles that is known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlvm.ir import Array, Value, splat, zeros
+from dlvm.ops.elements.logic import And, Equal, Select
+
+SWEEPS = 40
+LARGE = 0.75
+"""A component is called large from this part of the largest magnitude on."""
+
+
+def angle(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+    """Cosine, sine and tangent of the rotation that makes ``[[a, c], [c, b]]`` diagonal."""
+    half, one = np.asarray(0.5, a.dtype), np.asarray(1, a.dtype)
+    slope = (b * half - a * half) / c
+    tangent = np.copysign(one, slope) / (np.abs(slope) + np.sqrt(one + slope * slope))
+    tangent = np.where(c == 0, np.asarray(0, a.dtype), tangent)
+    cosine = one / np.sqrt(one + tangent * tangent)
+    return cosine, tangent * cosine, tangent
+
+
+def rotate(x: Array, p: int, q: int, cosine: Array, sine: Array) -> None:
+    """Rows p and q of each matrix become sums of both."""
+    c, s = cosine[:, None], sine[:, None]
+    first, second = x[:, p].copy(), x[:, q].copy()
+    x[:, p] = c * first - s * second
+    x[:, q] = s * first + c * second
+
+
+def in_order(keys: Array, *rows: Array) -> None:
+    """Sort by selection: keys ascending, and the rows that belong to them."""
+    each = np.arange(len(keys))
+    for k in range(keys.shape[-1]):
+        p = k + np.argmin(keys[:, k:], -1)
+        for x in (keys, *rows):
+            x[each, k], x[each, p] = x[each, p], x[each, k].copy()
+
+
+def signs(rows: Array) -> Array:
+    """Of each row the sign of the first element that is large."""
+    if rows.shape[-1] == 0:
+        return np.ones(rows.shape[:-1], rows.dtype)
+    size = np.abs(rows)
+    large = size >= size.max(-1, keepdims=True) * np.asarray(LARGE, rows.dtype)
+    first = np.argmax(large, -1)[..., None]
+    return np.copysign(np.asarray(1, rows.dtype), np.take_along_axis(rows, first, -1))[..., 0]
+
+
+def identities(count: int, n: int, like: Array) -> Array:
+    """An identity for each matrix."""
+    return np.broadcast_to(np.eye(n, dtype=like.dtype), (count, n, n)).copy()
+
+
+def quotient(x: Value, below: Value, *touched: Value) -> Value:
+    """``x / below``; where ``below`` is 0, it is 0 if all of ``touched`` are, and NaN if not."""
+    zero = zeros(x.type)
+    tie = Equal(below, zero)
+    idle = Equal(touched[0], zero)
+    for other in touched[1:]:
+        idle = And(idle, Equal(other, zero))
+    parts = x / Select(tie, splat(1.0, x.type), below)
+    return Select(tie, Select(idle, zero, splat(float("nan"), x.type)), parts)

@@ -1,0 +1,102 @@
+"""Results that factors give, with derivatives that need none of the factors.
+
+The factors say only how a result was computed. Its derivative is that of the function of the matrix
+itself, which also exists where that of the factors does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm.base.errors import ShapeError
+from dlvm.ir import I64, Array, Dim, TensorType, Value, splat
+from dlvm.ops.arrays.contraction import Matmul, transposed
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.families import Factorisation
+
+from .lu import Solve
+from .triangles import diagonal_of
+
+
+class PseudoInverse(Factorisation):
+    """``p``, which is the pseudo-inverse of ``a`` where its rank does not change.
+
+    Where the rank changes there is no derivative; what is given is that of constant rank.
+    """
+
+    name = "pseudo_inverse"
+    a: Value
+    p: Value
+
+    def infer(self) -> TensorType:
+        """The type of ``p``: that of the transpose of ``a``."""
+        a, p = self.matrix(self.a, square=False), self.matrix(self.p, square=False)
+        turned = a.with_shape((*a.shape[:-2], a.shape[-1], a.shape[-2]))
+        if p != turned:
+            raise ShapeError(f"{self.name}: expected the transposed type {turned}, found {p}")
+        return p
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[1]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``-P' G P' + (I - A P) G' P P' + P' P G' (I - P A)`` (Golub and Pereyra 1973)."""
+        g, p, a = transposed(dy[0]), transposed(self), self.a
+        inner = Matmul(p, Matmul(transposed(g), p))
+        right = Matmul(Matmul(g, self), p)
+        left = Matmul(p, Matmul(self, g))
+        right = right - Matmul(a, Matmul(self, right))
+        left = left - Matmul(Matmul(left, self), a)
+        return right + left - inner, None
+
+    def lowering(self) -> Value:
+        """What it was given."""
+        return self.p
+
+    def flops(self) -> Dim:
+        return 0
+
+
+class Determinant(Factorisation):
+    """``d``, the determinant of ``a``, whose gradient are the cofactors.
+
+    They are ``near * inv(A)'`` by the factors of a matrix that may differ from ``a`` by rounding
+    errors, and so has an inverse; ``near`` is its determinant. So derivatives of every order are
+    also right where ``a`` is singular.
+    """
+
+    name = "determinant"
+    a: Value
+    packed: Value
+    order: Value
+    d: Value
+    near: Value
+
+    def infer(self) -> TensorType:
+        """A number for each matrix."""
+        a, d = self.matrix(self.a), self.a.type.with_shape(self.a.shape[:-2])
+        found = [x.type for x in (self.packed, self.order, self.d, self.near)]
+        expected = [a, TensorType(I64, a.shape[:-1]), d, d]
+        if found != expected:
+            said = f"{self.name}: expected operands of the types {expected}, found {found}"
+            raise ShapeError(said)
+        return d
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[3]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``G near inv(A)'``."""
+        a, packed, order = self.a, self.packed, self.order
+        one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
+        turned = Solve(a, packed, order, one, True)
+        size = dy[0] * Determinant(a, packed, order, self.near, self.near)
+        wide = Broadcast(size, a.shape, tuple(range(a.type.rank - 2)))
+        return wide * turned, None, None, None, None
+
+    def lowering(self) -> Value:
+        """What it was given."""
+        return self.d
+
+    def flops(self) -> Dim:
+        return 0

@@ -1,0 +1,165 @@
+"""The singular value decomposition, by Jacobi rotations of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm.ir import Array, Dim, TensorType, Value
+from dlvm.ir.dims import minimum
+from dlvm.ir.properties import NONE, Of, Properties
+from dlvm.ops.arrays.contraction import Matmul, transposed
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.families import Factorisation
+
+from .qr import householder
+from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
+from .triangles import diagonal_of, off_diagonal
+
+
+class Svd(Factorisation):
+    """``U``, ``s`` descending, and ``V'`` with ``U diag(s) V' = A``, of the smaller size of ``A``.
+
+    Of each column of ``U``, or of each row of ``V'`` if not ``left``, the first element that has at
+    least 3/4 of the largest magnitude is positive. A matrix with an infinity or NaN gives NaN
+    throughout. Rotations are of columns: of fewer rows than columns it is slow, where that of the
+    transpose is not. Singular vectors of equal or zero singular values are no function of the
+    matrix: cotangents of theirs give NaN.
+    """
+
+    name = "svd"
+    a: Value
+    left: bool = True
+
+    def infer(self) -> tuple[TensorType, ...]:
+        """Orthonormal columns, the singular values, and orthonormal rows."""
+        a = self.matrix(self.a, square=False)
+        (m, n), batch = a.shape[-2:], a.shape[:-2]
+        k = minimum(m, n)
+        return tuple(a.with_shape((*batch, *s)) for s in ((m, k), (k,), (k, n)))
+
+    def properties_of_result(self, index: int, of: Of) -> Properties:
+        """Singular values are not negative; square vectors are orthogonal."""
+        shape = self.results[index].shape
+        if index == 1:
+            return NONE
+        return frozenset(("orthogonal",)) if shape[-1] == shape[-2] else NONE
+
+    def reference(self, *operands: Array) -> Any:
+        *batch, m, n = operands[0].shape
+        k, count = min(m, n), int(np.prod(batch))
+        a = operands[0].reshape(count, m, n)
+        scale = _scale(np.abs(a).max((1, 2), initial=0))
+        x = np.swapaxes(a / scale[:, None, None], -1, -2).copy()
+        rows = _rotated(x)
+        values = -np.sqrt(_dot(x, x))
+        in_order(values, x, rows)
+        u, v = self._turned(np.swapaxes(x[:, :k], -1, -2), rows[:, :k])
+        found = u, -values[:, :k] * scale[:, None], v
+        finite, nan = np.isfinite(a).all((1, 2)), np.asarray(np.nan, a.dtype)
+        shapes = (m, k), (k,), (k, n)
+        return tuple(
+            np.where(finite.reshape(-1, *(1,) * len(s)), y, nan).reshape(*batch, *s)
+            for y, s in zip(found, shapes, strict=True)
+        )
+
+    def _turned(self, x: Array, rows: Array) -> tuple[Array, Array]:
+        """Columns of length 1, orthogonal to the last bits where some are zeros, and signs."""
+        u, r = householder(x)
+        one = np.asarray(1, x.dtype)
+        u = u * np.copysign(one, np.diagonal(r, 0, 1, 2))[:, None, :]
+        sign = signs(np.swapaxes(u, -1, -2) if self.left else rows)
+        return u * sign[:, None, :], rows * sign[:, :, None]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``U (diag(ds) + K) V' + (I - U U') dU inv(S) V' + U inv(S) dV' (I - V V')``.
+
+        ``K = (P S + S Q) / E`` with ``P = U' dU - dU' U``, ``Q = V' dV - dV' V`` and
+        ``E[i,j] = (s[j] - s[i]) (s[j] + s[i])``, by which is divided factor by factor.
+        """
+        (u, s, vt), (du, ds, dvt) = self.results, dy
+        m, n = off_diagonal(Matmul(transposed(u), du)), off_diagonal(Matmul(vt, transposed(dvt)))
+        rank, last = m.type.rank, m.type.rank - 1
+        batch = tuple(range(last - 1))
+        row = Broadcast(s, m.shape, (*batch, last - 1))
+        column = Broadcast(s, m.shape, (*batch, rank - 1))
+        turns = (m - transposed(m)) * column + row * (n - transposed(n))
+        touched = m, transposed(m), n, transposed(n)
+        part = quotient(turns, column - row, *touched)
+        inner = diagonal_of(ds) + off_diagonal(quotient(part, column + row, *touched))
+        da = Matmul(Matmul(u, inner), vt)
+        if u.shape[-1] != u.shape[-2]:
+            da = da + Matmul(_over(_beyond(u, du), s), vt)
+        if vt.shape[-1] != vt.shape[-2]:
+            rest = _over(_beyond(transposed(vt), transposed(dvt)), s)
+            da = da + Matmul(u, transposed(rest))
+        return (da,)
+
+    def flops(self) -> Dim:
+        """Of eight sweeps over pairs of columns, and of the orthonormal columns."""
+        (m, n) = self.a.shape[-2:]
+        size = self.a.type.size
+        return 8 * 6 * size * n + 4 * size * minimum(m, n)
+
+
+def _beyond(u: Value, du: Value) -> Value:
+    """``(I - U U') dU``."""
+    return du - Matmul(u, Matmul(transposed(u), du))
+
+
+def _over(x: Value, s: Value) -> Value:
+    """``X inv(S)``, of zeros zero."""
+    rank = x.type.rank
+    below = Broadcast(s, x.shape, (*range(rank - 2), rank - 1))
+    return quotient(x, below, x)
+
+
+def _scale(most: Array) -> Array:
+    """What squares of elements are taken relative to: 1, where neither over- nor underflows."""
+    low = bound(most.dtype)
+    one = np.asarray(1, most.dtype)
+    ordinary = (low <= most) & (most <= one / low)
+    return np.where(ordinary | (most == 0), one, most)
+
+
+def bound(dtype: Any) -> Any:
+    """The fourth root of the smallest normal number, to a power of two."""
+    return np.asarray(2.0 ** (np.finfo(dtype).minexp // 4), dtype)
+
+
+def _dot(x: Array, y: Array) -> Array:
+    """Sums of products along rows, from the first element to the last."""
+    if x.shape[-1] == 0:
+        return np.zeros(x.shape[:-1], x.dtype)
+    return np.add.accumulate(x * y, -1)[..., -1]
+
+
+def _rotated(x: Array) -> Array:
+    """Make rows orthogonal; the rows of ``V'``, in no order."""
+    rows = identities(len(x), x.shape[1], x)
+    left = np.arange(len(x))
+    for _ in range(SWEEPS):
+        if not len(left):
+            break
+        some, turned = x[left], rows[left]
+        again = _sweep(some, turned)
+        x[left], rows[left] = some, turned
+        left = left[again]
+    return rows
+
+
+def _sweep(x: Array, rows: Array) -> Array:
+    """One rotation for each pair of rows that is not orthogonal; whether there was one."""
+    n, zero = x.shape[1], np.asarray(0, x.dtype)
+    limit = np.sqrt(np.asarray(x.shape[2], x.dtype)) * np.finfo(x.dtype).eps
+    again = np.zeros(len(x), bool)
+    for p in range(n):
+        for q in range(p + 1, n):
+            a, b, c = _dot(x[:, p], x[:, p]), _dot(x[:, q], x[:, q]), _dot(x[:, p], x[:, q])
+            turns = np.abs(c) > limit * (np.sqrt(a) * np.sqrt(b))
+            again |= turns
+            cosine, sine, _ = angle(a, b, np.where(turns, c, zero))
+            rotate(x, p, q, cosine, sine)
+            rotate(rows, p, q, cosine, sine)
+    return again

@@ -1,0 +1,142 @@
+"""Operands of products that are computed when they are needed, piece by piece.
+
+What lies in memory in no regular way (the windows of a convolution, picked rows, heads that are
+joined), or is only computed from it, is no array of its own: the product asks for some rows of it,
+or some columns where these lie beside one another, and copies them to where it reads them often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dlvm.gen.loops.builder import At
+from dlvm.gen.loops.index import Index, split, step_of
+from dlvm.gen.loops.statements import Body, Fill, Let, Load, Local, Operand, Statement, statements
+from dlvm.ir import Dim, Value
+from dlvm.ir.dims import floordiv, mod, product, symbol
+from dlvm.ops import Permute, Reshape
+
+from .elements import Pull
+
+FEW = 12
+"""Elements of a unit that are written one by one, without vectors."""
+LONGEST = 256
+"""Elements of a unit, at most."""
+
+
+def filled(pull: Pull, x: Value, batch: Index) -> tuple[Operand, Fill] | None:
+    """A matrix of a product as what computes it, rows or columns as they lie in memory."""
+    if x.dtype != x.dtype.compute:
+        return None
+    inner, transposed = _upright(x)
+    matrix = _Matrix.of(inner, len(batch))
+    if matrix is None:
+        return None
+    fill = matrix.fill(pull, batch)
+    return Operand(fill.piece, 0, transposed, 0), fill
+
+
+def _upright(x: Value) -> tuple[Value, bool]:
+    """The matrix itself, or that of which it is the transpose."""
+    turned = (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2)
+    if isinstance(x, Permute) and x.perm == turned:
+        return x.x, True
+    return x, False
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A value whose axes behind those of a batch are those of rows, and then of columns."""
+
+    value: Value
+    rows: tuple[Dim, ...]
+    cols: tuple[Dim, ...]
+
+    @staticmethod
+    def of(x: Value, batch: int) -> _Matrix | None:
+        """A matrix, or what was reshaped to be one."""
+        plain = _Matrix(x, x.shape[batch:-1], x.shape[-1:])
+        if not isinstance(x, Reshape):
+            return plain
+        shape = x.x.shape
+        for cut in range(batch, len(shape)):
+            rows, cols = shape[batch:cut], shape[cut:]
+            if shape[:batch] == x.shape[:batch] and product(cols) == x.shape[-1]:
+                return _Matrix(x.x, rows, cols) if product(rows) == x.shape[-2] else plain
+        return plain
+
+    def fill(self, pull: Pull, batch: Index) -> Fill:
+        """What computes some rows of some units."""
+        nest = pull.nest
+        names = [nest.fresh(f"%{hint}") for hint in ("row", "unit", "rows", "units", "step")]
+        row, first, rows, units, step = map(symbol, names)
+        piece = Local(nest.fresh("piece"), self.value.dtype, 0)
+        size, parts, run = self._units(pull, batch)
+        with nest.scope(*names, closed=True) as body, nest.loop("serial", rows, "r") as r:
+            down = self._digits(pull, row + r, self.rows)
+            if size == 1:
+                with nest.loop("parallel", units, "c") as c:
+                    index = (*batch, *down, *split(first + c, self.cols))
+                    x = pull.element(self.value, At(index))
+                    nest.store(piece, r * step + c, x)
+            else:
+                outer, inner = self.cols[: -len(run)], self.cols[-len(run) :]
+                with nest.loop("serial", units, "u") as u:
+                    whole = nest.named("whole", floordiv(first + u, parts), product(outer) - 1)
+                    part = nest.named("part", mod(first + u, parts), parts - 1)
+                    across = self._digits(pull, whole, outer)
+                    for c in range(size) if size <= FEW else ():
+                        index = (*batch, *down, *across, *split(part * size + c, inner))
+                        x = pull.element(self.value, At(index))
+                        nest.store(piece, r * step + u * size + c, x)
+                    with nest.loop("parallel", size if size > FEW else 0, "c") as c:
+                        index = (*batch, *down, *across, *split(part * size + c, inner))
+                        x = pull.element(self.value, At(index))
+                        nest.store(piece, r * step + u * size + c, x)
+        return Fill(piece, size, tuple(names), tuple(body))
+
+    def _digits(self, pull: Pull, position: Dim, shape: Index) -> Index:
+        """An index from its position, each part computed once."""
+        parts = zip(split(position, shape), shape, strict=True)
+        return tuple(
+            d if len(shape) == 1 else pull.nest.named("digit", d, size - 1) for d, size in parts
+        )
+
+    def _units(self, pull: Pull, batch: Index) -> tuple[int, int, Index]:
+        """Elements of a unit, how many units make a run, and the axes of a run.
+
+        A run is what can be read along one line, of as many of the last axes as possible. A unit of
+        one stands for columns that may be cut anywhere.
+        """
+        if len(self.cols) == 1 or not all(isinstance(n, int) for n in self.cols):
+            return 1, 1, self.cols
+        for first in range(len(self.cols)):
+            run = self.cols[first:]
+            if first == len(self.cols) - 1 or self._on_one_line(pull, batch, first):
+                break
+        else:
+            raise AssertionError
+        if first == 0:
+            return 1, 1, run
+        length = int(str(product(run)))
+        parts = next(q for q in range(1, length + 1) if length % q == 0 and length // q <= LONGEST)
+        return length // parts, parts, run
+
+    def _on_one_line(self, pull: Pull, batch: Index, first: int) -> bool:
+        """Whether all that is read moves by one step along the axes from one on."""
+        nest = pull.nest
+        before = (*self.rows, *self.cols[:first])
+        names = [nest.fresh("%i") for _ in before]
+        last = nest.fresh("%j")
+        with nest.scope(*names, last, closed=True) as body:
+            ahead = tuple(map(symbol, names))
+            index = (*batch, *ahead, *split(symbol(last), self.cols[first:]))
+            pull.element(self.value, At(index))
+        loads = list(_loads(tuple(body)))
+        return all(step_of(load.offset, last) is not None and not load.where for load in loads)
+
+
+def _loads(body: Body) -> Iterator[Load]:
+    lets: Iterator[Statement] = statements(body)
+    return (s.scalar for s in lets if isinstance(s, Let) and isinstance(s.scalar, Load))

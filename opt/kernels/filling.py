@@ -1,0 +1,142 @@
+"""Which operands of products are computed when they are needed, and are no arrays.
+
+A product copies pieces of its operands to where it reads them often. The windows of a
+convolution, heads that are joined, picked or cast rows and short formulas of what is in memory
+are computed as they are copied, where that is all that they are for.
+"""
+
+from __future__ import annotations
+
+from dlvm.ir import Dim, Function, Op, Value
+from dlvm.ir.dims import at_least, product, symbols
+from dlvm.ops import (
+    Broadcast,
+    Concat,
+    Gather,
+    Matmul,
+    Pad,
+    Patches,
+    Permute,
+    Reshape,
+    Slice,
+    Unpatch,
+)
+from dlvm.ops.families import Elementwise, Reduction, Running
+
+LEAST = 16
+"""Rows and columns of a product that reads a formula: with fewer, copying is most of the work."""
+DEEPEST = 16
+"""Operations between a product and memory, at most."""
+Moving = Broadcast | Patches | Permute | Reshape | Slice
+Computed = Elementwise | Reduction | Running | Matmul | Gather | Concat | Pad | Unpatch
+"""Operations of a kernel that others may go on in."""
+
+
+def filling(fn: Function) -> set[Value]:
+    """The values that only products read, and that these compute for themselves."""
+    found = _Filling(fn)
+    for op in reversed(fn.ops):
+        found.look_at(op)
+    return found.chosen()
+
+
+def computed(x: Value, chosen: set[Value]) -> bool:
+    """Whether a product computes an operand: it is more than a part of memory, maybe permuted."""
+    pending = [x]
+    while pending:
+        value = pending.pop()
+        if value in chosen and isinstance(value, Op):
+            if not isinstance(value, Broadcast | Permute | Slice):
+                return True
+            pending.append(value.x)
+    return False
+
+
+class _Filling:
+    """Who reads each value of a body, and what may be read as it is computed."""
+
+    def __init__(self, fn: Function) -> None:
+        self.users: dict[Value, list[Op]] = {}
+        for op in fn.ops:
+            for x in op.operands:
+                self.users.setdefault(x, []).append(op)
+        self.kept = set(fn.results)
+        self.depth: dict[Value, int] = {}
+        """Of the values that may be computed in products: how far these are."""
+
+    def look_at(self, op: Op) -> None:
+        """Whether an operation, all of whose users were looked at, is only for products."""
+        if op.results != (op,) or op in self.kept or op not in self.users:
+            return
+        formula = isinstance(op, Elementwise | Gather)
+        again = len(self.users[op]) > 1 and (formula or _in_short_pieces(op))
+        if again or not (formula or isinstance(op, Moving)):
+            return
+        depths = [self._far(user, op, formula) for user in self.users[op]]
+        if all(d is not None and d < DEEPEST for d in depths):
+            self.depth[op] = 1 + max(d for d in depths if d is not None)
+
+    def _far(self, user: Op, x: Op, formula: bool) -> int | None:
+        """How far a product is that reads a value by way of a user, if only products do."""
+        if isinstance(user, Matmul):
+            return 0 if user.dtype == user.dtype.compute and (not formula or _large(user)) else None
+        return self.depth.get(user)
+
+    def chosen(self) -> set[Value]:
+        """Those that end in memory, and not in what a kernel computes anyhow.
+
+        Movements alone of what a kernel computes are read from memory, too. A reshape of what is
+        there is no movement.
+        """
+        good: dict[Value, bool] = {}
+        for value in reversed(self.depth):  # operands first
+            good[value] = isinstance(value, Op) and self._ends_well(value, good)
+        found = set[Value]()
+        for value in self.depth:  # users first
+            if good[value] and all(isinstance(u, Matmul) or u in found for u in self.users[value]):
+                found.add(value)
+        return found
+
+    def _ends_well(self, op: Op, good: dict[Value, bool]) -> bool:
+        if isinstance(op, Reshape):
+            return good.get(op.x, False) and longer(op) != longer(op.x)
+        if isinstance(op, Moving):
+            return good.get(op.x, op.x not in self.depth)
+        tensors = [x for x in op.operands if not _is_number(x)]
+        reads = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
+        ends = all(good.get(x, False) or _in_memory(x) for x in tensors)
+        return ends and len(dict.fromkeys(tensors)) <= reads
+
+
+def _in_short_pieces(op: Op) -> bool:
+    """Whether what a matrix is made of lies in pieces so short that one copy is better than two."""
+    if not isinstance(op, Reshape):
+        return False
+    piece = product(op.x.shape[-2:])
+    return isinstance(piece, int) and piece < LEAST
+
+
+def longer(x: Value) -> list[Dim]:
+    """The sizes of a tensor but for those that are 1."""
+    return [n for n in x.type.shape if n != 1]
+
+
+def _is_number(x: Value) -> bool:
+    """Whether a value is one number throughout, or that."""
+    while isinstance(x, Broadcast | Reshape):
+        x = x.x
+    return not x.type.shape
+
+
+def _in_memory(x: Value) -> bool:
+    """Whether no kernel computes a value that could go on with it."""
+    while isinstance(x, Moving):
+        x = x.x
+    return not isinstance(x, Computed)
+
+
+def _large(op: Matmul) -> bool:
+    """Whether a product has more rows and columns than a few, if it has any."""
+    sizes = op.shape[-2:]
+    ranges = {name: (1.0, float("inf")) for d in sizes for name in symbols(d)}
+    return all(at_least(n, LEAST, ranges) for n in sizes)
