@@ -18,7 +18,7 @@ import numpy as np
 from dlvm import passes
 from dlvm.base import environment
 from dlvm.base.debugging import Looks, looks
-from dlvm.base.errors import CompilerError, IRError, UserError
+from dlvm.base.errors import CompilerError, IRError, UserError, did_you_mean
 from dlvm.base.floating import standard_mode
 from dlvm.base.lazy import lazy
 from dlvm.budget import fitted
@@ -213,7 +213,8 @@ class Road:
             return str(getattr(self, stage))
         if stage in self.executable.texts:
             return self.executable.texts[stage]
-        raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(STAGES)}")
+        meant = did_you_mean(stage, STAGES)
+        raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(STAGES)}{meant}")
 
     def _timed(self, phase: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()

@@ -15,7 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dlvm.base import environment
-from dlvm.base.errors import CompilerError, DlvmError, DTypeError, IRError, ShapeError, UserError
+from dlvm.base.errors import (
+    CompilerError,
+    DlvmError,
+    DTypeError,
+    IRError,
+    ShapeError,
+    UserError,
+    did_you_mean,
+)
 from dlvm.base.progress import doing
 from dlvm.ir import Function, Module
 from dlvm.ir.rewrite import everywhere
@@ -110,7 +118,9 @@ def named(names: Sequence[str] | str) -> tuple[Pass, ...]:
     names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
     for name in names:
         if name not in PASSES:
-            raise IRError(f"there is no pass {name!r}; expected one of {', '.join(sorted(PASSES))}")
+            known = sorted(PASSES)
+            meant = did_you_mean(name, known)
+            raise IRError(f"there is no pass {name!r}; expected one of {', '.join(known)}{meant}")
     return tuple(PASSES[n] for n in names)
 
 

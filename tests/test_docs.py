@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.cli import main
+from dlvm.cli import main, parser
 from dlvm.ir import rules
 from tools import laws, reference
 
@@ -174,6 +174,27 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
     for command, shown in examples:
         found = printed(command, capsys)
         assert checker.check_output(shown, found, FLAGS), f"{command}\n{found}"
+
+
+SHARED = {"--json", "--seed", "--size", "--seconds", "--schedule", "--help"}
+"""Options that many commands have, each of which the page shows once at least."""
+UNSHOWN = {("aot", "--shared"), ("aot", "--state")}
+"""Options of which the page tells in words: they need a linker, or a function of another form."""
+
+
+def test_the_page_on_the_command_line_shows_every_option():
+    commands = [c for c, _ in console_examples(ROOT / "docs" / "cli.md")]
+    kinds: Any = parser()._subparsers
+    missing: list[tuple[str, str]] = []
+    for name, command in kinds._group_actions[0].choices.items():
+        lines = [c for c in commands if re.search(rf"\bdlvm {name}\b", c)]
+        for action in command._actions:
+            option = next(iter(action.option_strings[-1:]), "")
+            shown = commands if option in SHARED else lines
+            option = option.replace("--no-", "--")
+            if option and option != "--help" and not any(f"{option}" in line for line in shown):
+                missing.append((name, option))
+    assert set(missing) == UNSHOWN
 
 
 def test_the_page_on_trust_prints_what_it_shows(tmp_path: Path):

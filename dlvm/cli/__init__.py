@@ -33,6 +33,7 @@ from . import (
     show,
     tune,
 )
+from .output import coloured
 
 COMMANDS = (
     show,
@@ -121,7 +122,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _said(kind: str, error: Exception, code: int) -> int:
-    print(f"error[{kind}]: {error}", file=sys.stderr)
+    head = coloured(f"error[{kind}]", "red", sys.stderr)
+    print(f"{head}: {error}", file=sys.stderr)
     return code
 
 

@@ -2,7 +2,7 @@
 
 ``dlvm.trust`` states which answers are compared and which tolerances hold. The gradient is computed
 in f64 along a random direction and compared with finite differences; if those are accurate to fewer
-than three digits, as near a kink, the gradient is skipped.
+than three digits, as near a kink, the gradient is skipped, which is a failure unless it is allowed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy as np
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand, passed
 from dlvm.ir import Array, Declaration, Module
+from dlvm.trust.derivatives import Slopes, slopes, stating
+from dlvm.trust.recast import widened
 
 from .inputs import Call, add_inputs, call_named
 from .output import coloured, print_json
@@ -36,11 +38,14 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("check", help="check passes, machine code and gradient")
     add_inputs(parser)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--allow-skipped", action="store_true", help="a gradient that was skipped is no failure"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the findings; returns 1 if a check failed."""
+    """Prints the findings; returns 1 if a check failed or a gradient could not be checked."""
     call = call_named(options)
     looks = (
         ("passes", lambda: _passes(call.road.traced)),
@@ -54,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
         for f in found:
             word, colour = WORDS[f.passed]
             print(f"{f.what:14} {coloured(word, colour)}  {f.said}")
-    return 1 if any(f.passed is False for f in found) else 0
+    skipped = differentiable(call.road.traced) and not options.allow_skipped
+    return 1 if any(f.passed is False or (f.passed is None and skipped) for f in found) else 0
 
 
 WORDS = {True: ("holds", "green"), False: ("FAILS", "red"), None: ("skipped", "yellow")}
@@ -90,24 +96,47 @@ def _answers(call: Call) -> tuple[bool, str]:
     return difference is None, said if difference is None else str(difference)
 
 
-def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str]:
-    """Compares the adjoint along a direction with finite differences."""
-    from dlvm.trust.derivatives import slopes, states_its_own
-    from dlvm.trust.recast import widened
-
+def differentiable(module: Module) -> bool:
+    """Whether a program has float parameters and float results, so that it has a gradient."""
     main = module.main
-    wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
-    if not wrt or not any(r.dtype.is_float for r in main.results):
+    return any(p.dtype.is_float for p in main.params) and any(
+        r.dtype.is_float for r in main.results
+    )
+
+
+def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str]:
+    """Compares the adjoint along a direction with finite differences; parameter by parameter
+    where that is inconclusive.
+    """
+    main = module.main
+    if not differentiable(module):
         return None, "the program has no float parameter or no float result"
+    wrt = tuple(i for i, p in enumerate(main.params) if p.dtype.is_float)
+    whole = expand(module)
+    if own := list(stating(whole, whole.main)):
+        places = sorted({f"{op.name} at {op.origin}" if op.origin else op.name for op in own})
+        what = "the program has derivatives of its own, which may differ from its slopes"
+        return None, f"{what}: {', '.join(places)}"
+    found = _slopes(module, wrt, arrays)
+    if found is None:
+        return None, "the program raises an error"
+    if found.tells:
+        return found.agree, str(found)
+    alone = {main.params[i].name: _slopes(module, (i,), arrays) for i in wrt}
+    wrong = [f"{name}: {s}" for name, s in alone.items() if s and s.tells and not s.agree]
+    if wrong:
+        return False, "; ".join(wrong)
+    unclear = [name for name, s in alone.items() if s is None or not s.tells]
+    if not unclear:
+        return True, f"the slopes along {', '.join(alone)} agree with differences, one by one"
+    return None, f"{found}: inconclusive for {', '.join(unclear)}, such as at a kink"
+
+
+def _slopes(module: Module, wrt: tuple[int, ...], arrays: Sequence[Array]) -> Slopes | None:
+    """The slope along a random line in some parameters, in f64; None if the program raises."""
     name = "gradient"
     while name in module:
         name += "_"
-    declared = Declaration("adjoint", name, main.name, wrt=wrt, seeded=True)
+    declared = Declaration("adjoint", name, module.main.name, wrt=wrt, seeded=True)
     whole = expand(widened(Module((*module.entries, declared))))
-    if states_its_own(whole, whole.main):
-        return None, "the program has custom derivatives, which may differ from its slopes"
-    found = slopes(declared, whole, arrays)
-    if found is None:
-        return None, "the program raises an error"
-    said = str(found) if found.tells else f"{found}: inconclusive, such as at a kink"
-    return (found.agree if found.tells else None), said
+    return slopes(declared, whole, arrays)

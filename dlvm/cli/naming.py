@@ -2,7 +2,8 @@
 
 ``script.py:fn`` is imported as a module, ``model.onnx`` is read as a model of ONNX; any other name
 is a file of IR text, and ``-`` is IR text on the standard input. An argument is a type
-(``f32[B,784]``), a file of arrays (``x.npy``, ``data.npz``) or a Python literal (``3``,
+(``f32[B,784]``), a file of arrays (``x.npy``, ``data.npz``, or ``data.npz:x`` for one array in
+it) or a Python literal (``3``,
 ``{'w': 'f32[3]'}``), preceded by ``name=`` if it is passed by keyword.
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.base.errors import DlvmError, Origin, UserError
+from dlvm.base.errors import DlvmError, Origin, UserError, did_you_mean
 from dlvm.compile import Options, Road
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Module, parse
@@ -164,6 +165,9 @@ def _readable(text: str, value: str) -> Any:
 def _argument(text: str) -> Any:
     if text.endswith((".npy", ".npz")):
         return array_file(text)
+    path, _, name = text.rpartition(":")
+    if path.endswith(".npz"):
+        return array_in(path, name)
     try:
         return _specs_in(ast.literal_eval(text))
     except (ValueError, SyntaxError):
@@ -177,6 +181,17 @@ def array_file(path: str) -> Any:
         return {name: found[name] for name in found.files} if path.endswith(".npz") else found
     except ValueError as error:
         raise UserError(f"expected arrays in {path}: {error}") from None
+
+
+def array_in(path: str, name: str) -> Any:
+    """The array of a name in a .npz file."""
+    found = array_file(path)
+    if name not in found:
+        raise UserError(
+            f"{path} has no array {name!r}; it has {', '.join(found)}{did_you_mean(name, found)}",
+            remedy="name one of these after the colon",
+        )
+    return found[name]
 
 
 def _specs_in(literal: Any) -> Any:

@@ -14,6 +14,8 @@ from dlvm.ir import Module
 from dlvm.passes import Pass
 
 from .naming import add_named, road_named
+from .output import program_text
+from .show import add_lines, located
 
 
 def add(commands: Any) -> None:
@@ -22,8 +24,14 @@ def add(commands: Any) -> None:
     add_named(parser)
     add_passes(parser)
     parser.add_argument(
-        "--print-after", metavar="NAMES", default="", help="passes to print after, or all"
+        "--print-after",
+        metavar="NAMES",
+        nargs="?",
+        const="all",
+        default="",
+        help="passes to print after; all if none is named",
     )
+    add_lines(parser)
     parser.add_argument(
         "--verify-each", action="store_true", help="run the verifier after each pass"
     )
@@ -66,10 +74,12 @@ def run(options: argparse.Namespace) -> int:
         if options.time:
             print(f"{name:20} {duration(seconds):>9} {_ops(module):8} ops", file=sys.stderr)
         if name in after or after == ["all"]:
-            print(f"// ---- after {name}\n{module}", file=sys.stderr)
+            text = program_text(located(module, options.lines), sys.stderr)
+            print(f"// ---- after {name}\n{text}", file=sys.stderr)
 
     traced = road_named(options.program, options.arguments).traced
-    print(passed(traced, chosen, watch, options.verify_each or None), end="")
+    done = passed(traced, chosen, watch, options.verify_each or None)
+    print(program_text(located(done, options.lines)), end="")
     return 0
 
 

@@ -6,18 +6,27 @@ import argparse
 from typing import Any
 
 from dlvm import passes
-from dlvm.compile import STAGES
+from dlvm.base.errors import did_you_mean
+from dlvm.compile import MODULES, STAGES, Road
 from dlvm.ir import Module
+from dlvm.ir.text.printer import printed
 
 from .naming import add_named, add_schedule, road_named
-from .output import coloured
+from .output import coloured, program_text, shows_colours
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
     parser = commands.add_parser("show", help="print a program at one stage of the compiler")
     add_named(parser)
-    parser.add_argument("--stage", choices=(*STAGES, "all"), default="traced")
+    parser.add_argument(
+        "--stage",
+        type=_stage,
+        default="traced",
+        metavar="STAGE",
+        help=f"one of {', '.join(STAGES)} or all; default traced",
+    )
+    add_lines(parser)
     parser.add_argument(
         "--laws", action="store_true", help="print the laws that are applied and what they save"
     )
@@ -36,12 +45,39 @@ def run(options: argparse.Namespace) -> int:
     if options.show_properties:
         return _properties(road.differentiated)
     if options.stage != "all":
-        print(road.text(options.stage), end="")
+        print(program_text(_text(road, options.stage, options.lines)), end="")
         return 0
     for stage in STAGES:
         print(coloured(f"// ---- {stage}", "bold"))
-        print(road.text(stage))
+        print(program_text(_text(road, stage, options.lines)))
     return 0
+
+
+def add_lines(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that comments a program with lines of the source."""
+    parser.add_argument(
+        "--lines",
+        action=argparse.BooleanOptionalAction,
+        help="comment operations with their lines, // model.py:12; default: on a terminal",
+    )
+
+
+def located(module: Module, lines: bool | None) -> str:
+    """The text of a module, with comments that name lines if these are wanted."""
+    return printed(module.entries, places=shows_colours() if lines is None else lines)
+
+
+def _stage(name: str) -> str:
+    if name in (*STAGES, "all"):
+        return name
+    known = (*STAGES, "all")
+    meant = did_you_mean(name, known)
+    raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, found {name!r}{meant}")
+
+
+def _text(road: Road, stage: str, lines: bool | None) -> str:
+    """One stage as text; the first ones are modules, whose operations know their lines."""
+    return located(getattr(road, stage), lines) if stage in MODULES else road.text(stage)
 
 
 def _laws(module: Module) -> int:

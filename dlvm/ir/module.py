@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm.base.errors import IRError
+from dlvm.base.html import preformatted
 
 from .core import Declaration, Entry, Function, Signature
 from .equality import same_entries
@@ -128,6 +129,10 @@ class Module:
 
     def __str__(self) -> str:
         return printed(self.entries)
+
+    def _repr_html_(self) -> str:
+        """The text as notebooks show it, with the lines of the source in comments."""
+        return preformatted(printed(self.entries, places=True))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Module) and same_entries(self.entries, other.entries)

@@ -39,7 +39,7 @@ def guilty(
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, arrays)
         for op, operands in islice((machine.seen or {}).items(), CHECKED_OPERATIONS):
-            wrt = varied(op)
+            wrt = () if is_surrogate(op) else varied(op)
             single = alone(op, operands, module) if wrt else None
             if single is not None and is_wrong(single, operands, wrt, order):
                 said = op.called.name if op.called else op.name
@@ -60,6 +60,28 @@ def rule_line(op: Op, module: Module, of_values: bool) -> Origin | None:
             return None
     written = (inner.origin for inner in module.function(rule.name).ops)
     return next((at for at in written if at is not None), None)
+
+
+def is_surrogate(op: Op) -> bool:
+    """Whether the derivative of an operation is meant to differ from its slope."""
+    return isinstance(op, CustomVjp | CustomJvp) and op.surrogate
+
+
+def surrogates(module: Module) -> tuple[Op, ...]:
+    """The operations that a call may run whose derivatives are meant to differ from their slopes.
+
+    Those that only other functions of the module run are none of it: each operation that is
+    checked alone comes with the whole module.
+    """
+    found: list[Op] = []
+    pending, seen = [module.main], {module.main.name}
+    while pending:
+        for op in pending.pop().walk():
+            found += [op] * is_surrogate(op)
+            if op.called is not None and op.called.name not in seen:
+                seen.add(op.called.name)
+                pending.append(module.function(op.called.name))
+    return tuple(found)
 
 
 def varied(op: Op) -> tuple[int, ...]:

@@ -45,6 +45,7 @@ def cause(e: Evidence) -> str:
 def _explanations(e: Evidence) -> Iterator[str]:
     if not np.all(np.isfinite(e.found)):
         yield "an infinity or no number in a branch that is not taken: guard the operand itself"
+    yield from _small(e)
     if _same(e.found, 0 * e.found, e):
         yield "it is constant zero: a cotangent is dropped, or a gradient is stopped"
     yield from _factors(e)
@@ -56,6 +57,20 @@ def _explanations(e: Evidence) -> Iterator[str]:
     if _proportional(rest, e.found) or np.all(np.abs(e.found) <= np.abs(e.expected)):
         yield "it is too small: a term is missing"
     yield "a term is missing or one too many"
+
+
+def _small(e: Evidence) -> Iterator[str]:
+    """Explanations of a gradient that is right to six digits and wrong after them."""
+    scale = float(np.max(np.abs(e.expected), initial=0.0))
+    apart = float(np.max(np.abs(e.found - e.expected), initial=0.0))
+    if not scale or not apart <= LOOSE * scale:
+        return
+    k = float(np.sum(e.found * e.expected)) / float(np.sum(e.expected**2))
+    if np.all(np.abs(e.found - k * e.expected) <= 10 * e.error + apart / 10):
+        why = "a constant has too few digits, or is of f32"
+        yield f"it is 1 {'-' if k < 1 else '+'} {abs(k - 1):.2g} times what it should be: {why}"
+    why = "a step is computed in f32, or a series is cut too early"
+    yield f"it is right but for {apart / scale:.2g} of its largest element: {why}"
 
 
 def _factors(e: Evidence) -> Iterator[str]:

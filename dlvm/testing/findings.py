@@ -83,6 +83,10 @@ class Report:
     identities: tuple[Identity, ...]
     compiled: bool
     method: str = METHOD
+    sampled: bool = False
+    """Whether random directions were checked in the place of elements."""
+    surrogates: tuple[str, ...] = ()
+    """Functions whose derivatives are meant to differ, and which were not compared."""
 
     @property
     def max_error(self) -> float:
@@ -96,12 +100,17 @@ class Report:
 
     def __str__(self) -> str:
         ways = "references and machine code" if self.compiled else "references"
+        ways = "machine code" if self.sampled else ways
         lines = [f"{self.name}: derivatives to order {max(self.orders)} are right, by {ways}"]
         for c in self.arguments:
-            said = f"  order {c.order}  {c.argument}: {c.checked} of {c.elements} elements checked"
+            what = "random directions" if self.sampled else "elements"
+            said = f"  order {c.order}  {c.argument}: {c.checked} of {c.elements} {what} checked"
             said += f", largest error {c.max_error:.1e}"
             said += f", {c.unchecked} not checked" if c.unchecked else ""
             lines.append(said + (f", {len(c.kinks)} at kinks" if c.kinks else ""))
+        if self.surrogates:
+            which = ", ".join(self.surrogates)
+            lines.append(f"  every operation alone, but for surrogate derivatives: {which}")
         lines += [f"  kink  {k}" for k in self.kinks[:4]]
         for i in self.identities:
             lines.append(f"  order {i.order}  {i.law}: apart by {i.apart:.1e} of {i.allowed:.1e}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.recast import widened
 
-from .blame import guilty
+from .blame import guilty, surrogates
 from .causes import Evidence, cause
 from .differences import CLEAR, Slope, agreed
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of
 from .levels import Levels, Mapping, flat
 from .look import OTHER, Leaf, Look
+from .sampled import Samples
 
 ELEMENTS = 64
 IDENTITY = 1e-12
@@ -44,13 +46,15 @@ def gradcheck(
     elements: int = ELEMENTS,
     compiled: bool = True,
     seed: int = 0,
+    sampled: bool = False,
     **kwargs: Any,
 ) -> Report:
     """Checks the derivatives of ``f`` at these arguments; raises ``GradientError`` if wrong.
 
     ``wrt`` names arguments by position or name, every float one if it is left out; of each array
-    ``elements`` of them are checked one by one, and the rest along random directions. Other
-    keyword arguments go to ``f``.
+    ``elements`` of them are checked one by one, and the rest along random directions. With
+    ``sampled=True`` only random directions are checked, by machine code: seconds for a long scan,
+    whose elements would take minutes. Other keyword arguments go to ``f``.
     """
     if not (isinstance(order, int) and order >= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"order={order!r}: expected 1, 2 ...", origin=user_origin())
@@ -62,6 +66,8 @@ def gradcheck(
     levels = levels_of(module, applied.arrays, chosen, order, staged.label)
     check = GradientCheck(levels, staged.label, tuple(labels), elements, dice)
     with np.errstate(all="ignore"):
+        if sampled and not check.surrogates:
+            return Samples(levels, staged.label, tuple(labels), dice, is_wrong).run()
         return check.run(compiled and not interpreting())
 
 
@@ -120,7 +126,9 @@ class GradientCheck:
         v = [self._normal(self.levels.arrays[i]) for i in self.levels.wrt]
         for level in range(self.levels.order):
             self._level(level, v)
-        if not any(c.seen for c in self.checked if c.order == 1):
+        if self.surrogates:
+            self._alone()
+        elif not any(c.seen for c in self.checked if c.order == 1):
             raise self._nothing()
         if compiled:
             self._machine_code(v)
@@ -130,7 +138,25 @@ class GradientCheck:
             tuple(self.checked),
             tuple(self.identities),
             compiled,
+            surrogates=self.surrogates,
         )
+
+    @cached_property
+    def surrogates(self) -> tuple[str, ...]:
+        """The functions with derivatives that are meant to differ, each with its line."""
+        found = surrogates(self.levels.module)
+        return tuple(dict.fromkeys(f"{op.called.name} at {op.origin}" for op in found if op.called))
+
+    def _alone(self) -> None:
+        """Checks each operation by itself, at its own operands, but for the surrogates."""
+        levels = self.levels
+        blame = guilty(levels.module, levels.arrays, levels.order, is_wrong, of_values=False)
+        if blame is not None:
+            raise GradientError(
+                f"the gradient of {self.name} is wrong: the derivative of {blame.op} is, by itself",
+                origin=blame.origin,
+                remedy="fix the rule of that operation and check again",
+            )
 
     def _normal(self, like: Array) -> Array:
         return self.dice.standard_normal(like.shape)
@@ -147,6 +173,9 @@ class GradientCheck:
         look = Look(
             function, level + 1, flat(seeds), flat(adjoint.answer.results), flat(adjoint.allowed)
         )
+        if self.surrogates:  # a slope has nothing to do with them, and they need not be symmetric
+            self._transposed(look, flat(v), tangent)
+            return
         self._adjoint(look)
         self._tangent(look, flat(v), tangent)
         self._transposed(look, flat(v), tangent)

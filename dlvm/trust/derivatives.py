@@ -144,10 +144,14 @@ def wrong(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
 
 def states_its_own(module: Module, fn: Function) -> bool:
     """Whether an operation in it has a stated derivative that may differ from its slope."""
-    return any(
-        op.ruled is not None or isinstance(op, StopGradient | NextAfter)
-        for op in _reached(module, fn)
-    )
+    return next(stating(module, fn), None) is not None
+
+
+def stating(module: Module, fn: Function) -> Iterator[Op]:
+    """The operations of a function whose stated derivatives may differ from their slopes."""
+    for op in _reached(module, fn):
+        if op.ruled is not None or isinstance(op, StopGradient | NextAfter):
+            yield op
 
 
 def _reached(module: Module, fn: Function) -> Iterator[Op]:

@@ -13,6 +13,7 @@ import numpy as np
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.handlers import raised_by_handler
+from dlvm.base.html import escape, preformatted
 from dlvm.base.lazy import lazy
 from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
@@ -26,6 +27,7 @@ from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec, flatten, unflatten
 from dlvm.ir import Array, Module
 from dlvm.ir.interpret import bind
+from dlvm.ir.text.printer import printed
 from dlvm.trust.assumptions import check_assumptions
 
 from .doubtful import Doubt, check, doubts
@@ -106,6 +108,17 @@ class Compiled:
     def report(self) -> Report:
         """Time by phase, kernels, operations and memory."""
         return self.road.report
+
+    def __repr__(self) -> str:
+        """One line: the name, the types and the options that are set."""
+        types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
+        said = self.road.options.said().strip()
+        return f"<compiled {self.module.main.name}({types}){f', {said}' if said else ''}>"
+
+    def _repr_html_(self) -> str:
+        """The same line in notebooks, then the optimised program."""
+        line, text = escape(repr(self)), printed(self.road.optimized.entries, places=True)
+        return f"<details><summary>{line}</summary>{preformatted(text)}</details>"
 
     def text(self, stage: str) -> str:
         """One stage of the compiler as text."""

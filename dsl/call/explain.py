@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError
+from dlvm.base.html import preformatted
 from dlvm.dsl.state.guards import brief
 from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.words.origins import user_origin
@@ -86,6 +87,10 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        """The text as notebooks show it."""
+        return preformatted(self.text())
 
     def text(self, whole: bool = False) -> str:
         """The explanation as text: every cause of the latest compiles and the ten lines that

@@ -75,8 +75,9 @@ class Custom(ABC):
     setter = ""
     roles: tuple[str, ...] = ()
 
-    def __init__(self, fun: Fun, nondiff_args: Positions = ()) -> None:
+    def __init__(self, fun: Fun, nondiff_args: Positions = (), surrogate: bool = False) -> None:
         check_function(fun, self.kind)
+        self._surrogate = surrogate
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._parameters = Parameters(fun, nondiff_args)
@@ -235,7 +236,7 @@ class VjpFunction(Custom):
 
     def _call(self, rules: Rules, xs: tuple[Value, ...]) -> Op:
         refs = (rules.ref("forward"), rules.ref("backward"))
-        return CustomVjp(xs, rules.ref(""), rules.types, rules.operands(), *refs)
+        return CustomVjp(xs, rules.ref(""), rules.types, rules.operands(), *refs, self._surrogate)
 
 
 def is_traced(leaf: Any) -> bool:
@@ -310,7 +311,8 @@ class JvpFunction(Custom):
         return {"rule": written(made, inputs, body)}
 
     def _call(self, rules: Rules, xs: tuple[Value, ...]) -> Op:
-        return CustomJvp(xs, rules.ref(""), rules.types, rules.operands(), rules.ref("rule"))
+        given = rules.ref(""), rules.types, rules.operands(), rules.ref("rule")
+        return CustomJvp(xs, *given, self._surrogate)
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -318,7 +320,9 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 @facing_users
-def custom_vjp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
+def custom_vjp(
+    fun: Fun | None = None, nondiff_args: Positions = (), surrogate: bool = False
+) -> Any:
     """A function whose reverse-mode derivative you write yourself.
 
     ``f.defvjp(fwd, bwd)``: ``fwd`` takes what ``f`` takes and gives the results and whatever
@@ -338,14 +342,18 @@ def custom_vjp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
         dlvm.grad(lambda x: (clipped(x) * 3).sum())(x)      # np.ones(3)
 
     Arguments in ``nondiff_args`` (names or positions) may be anything; ``bwd`` takes them first.
+    A ``surrogate`` derivative is meant to differ from the slope, as that of a straight-through
+    estimator is: ``dlvm.testing.gradcheck`` compares everything else.
     """
     if fun is None:
-        return functools.partial(custom_vjp, nondiff_args=nondiff_args)
-    return VjpFunction(fun, nondiff_args)
+        return functools.partial(custom_vjp, nondiff_args=nondiff_args, surrogate=surrogate)
+    return VjpFunction(fun, nondiff_args, surrogate)
 
 
 @facing_users
-def custom_jvp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
+def custom_jvp(
+    fun: Fun | None = None, nondiff_args: Positions = (), surrogate: bool = False
+) -> Any:
     """A function whose derivative you write yourself, once for both modes.
 
     ``f.defjvp(rule)``: ``rule(primals, tangents)`` gives the results and their tangents, which
@@ -363,7 +371,9 @@ def custom_jvp(fun: Fun | None = None, nondiff_args: Positions = ()) -> Any:
         dlvm.grad(lambda x: log1pexp(x).sum())(x)           # 1 - 1 / (1 + np.exp(x))
 
     Arguments in ``nondiff_args`` (names or positions) may be anything; the rule takes them first.
+    A ``surrogate`` derivative is meant to differ from the slope, as that of a straight-through
+    estimator is: ``dlvm.testing.gradcheck`` compares everything else.
     """
     if fun is None:
-        return functools.partial(custom_jvp, nondiff_args=nondiff_args)
-    return JvpFunction(fun, nondiff_args)
+        return functools.partial(custom_jvp, nondiff_args=nondiff_args, surrogate=surrogate)
+    return JvpFunction(fun, nondiff_args, surrogate)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from pathlib import Path
 from typing import Any
 
 from dlvm.base.errors import Origin
+from dlvm.base.html import escape, table
 from dlvm.base.units import duration, size
 from dlvm.gen.program.lives import Life
 
@@ -44,7 +43,7 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         names = ("name", "function", "seconds", "runs", "flops", "bytes", "roofline", "bound")
-        return {**{n: getattr(self, n) for n in names}, "lines": [where(o) for o in self.lines]}
+        return {**{n: getattr(self, n) for n in names}, "lines": [str(o) for o in self.lines]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Profile:
             "displayTimeUnit": "ns",
             "traceEvents": [
                 {
-                    "name": " ".join([e.part.name, *map(where, e.part.lines)]),
+                    "name": " ".join([e.part.name, *map(str, e.part.lines)]),
                     "ph": "X",
                     "ts": e.start * 1e6,
                     "dur": e.seconds * 1e6,
@@ -112,12 +111,12 @@ class Profile:
     def peak(self) -> str:
         """A line that says how much memory a call takes, and which lines made most of it."""
         held = [b for b in self.buffers if b.peak and b.function == self.name]
-        lines = dict.fromkeys(where(o) for b in held[:1] for o in b.lines)
+        lines = dict.fromkeys(str(o) for b in held[:1] for o in b.lines)
         by = f", most of it made at {', '.join(lines)}" if lines else ""
         return f"memory at the peak: {size(sum(b.bytes or 0 for b in held))}{by}"
 
     def _repr_html_(self) -> str:
-        tables = (_table(rows) for rows in (self.rows(), self.memory_rows()))
+        tables = (table(rows) for rows in (self.rows(), self.memory_rows()))
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(tables)}"
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -137,7 +136,7 @@ class Profile:
             "?" if part.flops is None else f"{part.flops:.3g}" if part.flops else "0",
             "?" if part.bytes is None else size(part.bytes),
             "" if reached is None else f"{reached:.0%} {part.bound}",
-            ", ".join(map(where, part.lines)),
+            ", ".join(map(str, part.lines)),
         )
 
     def memory_rows(self) -> list[tuple[str, ...]]:
@@ -151,7 +150,7 @@ class Profile:
                     life.function,
                     f"steps {life.first} to {life.last} of {life.steps}",
                     "peak" if life.peak else "",
-                    ", ".join(map(where, life.lines)),
+                    ", ".join(map(str, life.lines)),
                 )
             )
         if len(self.buffers) > FEW:
@@ -159,14 +158,9 @@ class Profile:
         return rows
 
 
-def where(origin: Origin) -> str:
-    """``model.py:12``."""
-    return f"{Path(origin.file).name}:{origin.line}"
-
-
 def _buffer(life: Life) -> dict[str, Any]:
     names = ("name", "function", "bytes", "first", "last", "steps", "peak")
-    return {**{n: getattr(life, n) for n in names}, "lines": [where(o) for o in life.lines]}
+    return {**{n: getattr(life, n) for n in names}, "lines": [str(o) for o in life.lines]}
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -174,8 +168,3 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"

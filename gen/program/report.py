@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dlvm.base.html import table
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.work import flops
 from dlvm.gen.schedule.cost import bytes_of
@@ -57,6 +58,10 @@ class Report:
             activation_bytes=substitute(self.activation_bytes, sizes),
             estimates={name: substitute(t, sizes) for name, t in self.estimates.items()},
         )
+
+    def _repr_html_(self) -> str:
+        """A table of the figures, as notebooks show it."""
+        return table((name, str(found)) for name, found in self.to_dict().items())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts; an expression is its text."""

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from dlvm.cli import main
+import dlvm
+from dlvm.cli import USAGE, WRONG, main
 from tests.test_house import ROOT
 
 SCRIPT = """\
@@ -117,3 +119,100 @@ def test_a_script_tells_the_refused_fusion(script):
     said = ran(script).stdout
     assert "1 refused fusions, which go through memory" in said
     assert "train.py:14" in said
+
+
+PARTS = """\
+import dlvm
+
+
+def scaled(w, x):
+    y = dlvm.exp(x)
+    return (y * w).sum()
+
+
+@dlvm.custom_vjp
+def doubled(x):
+    return x * 2
+
+
+doubled.defvjp(lambda x: (x * 2, None), lambda kept, dy: (3 * dy,))
+
+
+def wrong(x):
+    return doubled(x).sum()
+
+
+def kinked(w, x):
+    return dlvm.abs(x).sum() + dlvm.tanh(w).sum()
+"""
+SCALED = ("f32[3]", "f32[3]")
+
+
+@pytest.fixture
+def parts(script):
+    (script / "parts.py").write_text(PARTS)
+    return script
+
+
+def test_programs_name_their_lines_in_comments_that_are_read_back(parts, capsys):
+    assert main(["show", "parts.py:scaled", *SCALED, "--lines"]) == 0
+    said = capsys.readouterr().out
+    assert "exp %x : f32[3]  // parts.py:5" in said
+    assert "// parts.py:6" in said
+    assert main(["show", "parts.py:scaled", *SCALED]) == 0
+    plain = capsys.readouterr().out
+    assert "//" not in plain
+    assert str(dlvm.parse(said)) == plain
+
+
+def test_programs_have_colours_on_a_terminal_only(parts, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["show", "parts.py:scaled", *SCALED]) == 0
+    shown = capsys.readouterr().out
+    assert "\033[36m%x\033[0m" in shown
+    assert "\033[2m// parts.py:5\033[0m" in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["show", "parts.py:scaled", *SCALED, "--no-lines"]) == 0
+    plain = capsys.readouterr().out
+    assert "\033" not in plain
+    assert "//" not in plain
+
+
+def test_print_after_alone_means_every_pass(parts, capsys):
+    given = ("opt", "parts.py:scaled", *SCALED, "--passes", "simplify,share", "--print-after")
+    assert main(given) == 0
+    assert capsys.readouterr().err.count("// ---- after ") == 2
+    assert main([*given, "share"]) == 0
+    assert capsys.readouterr().err.count("// ---- after ") == 1
+
+
+def test_an_argument_is_one_array_of_a_file(parts, capsys):
+    np.savez(parts / "a.npz", x=np.zeros(3, np.float32), w=np.ones(3, np.float32))
+    assert main(["run", "parts.py:scaled", "x=a.npz:x", "w=a.npz:w", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["values"] == 3
+    assert main(["run", "parts.py:scaled", "x=a.npz:y", "w=a.npz:w"]) == WRONG
+    assert "has no array 'y'; it has x, w" in capsys.readouterr().err
+
+
+def test_a_slip_in_the_name_of_a_pass_or_a_stage_is_told(parts, capsys):
+    assert main(["opt", "parts.py:scaled", *SCALED, "--passes", "simplfy"]) == WRONG
+    assert "did you mean 'simplify'?" in capsys.readouterr().err
+    assert main(["show", "parts.py:scaled", *SCALED, "--stage", "optimised"]) == USAGE
+    assert "did you mean 'optimized'?" in capsys.readouterr().err
+    with pytest.raises(dlvm.UserError, match=r"did you mean 'kernels'\?"):
+        dlvm.function(lambda x: x * 2).compile(np.ones(3)).text("kernel")
+
+
+def test_check_names_the_derivative_that_it_skips(parts, capsys):
+    assert main(["check", "parts.py:wrong", "f64[3]"]) == WRONG
+    said = capsys.readouterr().out
+    assert "skipped" in said
+    assert "parts.py:18" in said
+    assert main(["check", "parts.py:wrong", "f64[3]", "--allow-skipped"]) == 0
+
+
+def test_check_names_the_argument_at_a_kink(parts, capsys):
+    np.save(parts / "near.npy", np.full(3, 3e-4))
+    assert main(["check", "parts.py:kinked", "f64[3]", "near.npy"]) == WRONG
+    assert "inconclusive for x, such as at a kink" in capsys.readouterr().out

@@ -23,6 +23,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "_along": {
         IMPLIED: ("if not isinstance(value, Broadcast):",),
     },
+    "bitcast_to_itself": {MORE: ("return op.x if op.dtype_to == op.x.dtype else None",)},
     "_built": {
         COST: ("fewest = min(", "kind not in ('dense', 'diagonal')", "in ('dense', 'symmetric')"),
     },

@@ -23,9 +23,14 @@ INLINE = 16
 
 
 class Printer:
-    """Writes one module; collects its data section."""
+    """Writes one module; collects its data section.
 
-    def __init__(self) -> None:
+    With ``places`` a comment names the line of the source from which on operations come.
+    """
+
+    def __init__(self, places: bool = False) -> None:
+        self.places = places
+        self.place = ""
         self.lines: list[str] = []
         self.data: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
@@ -64,10 +69,18 @@ class Printer:
         types = ", ".join(map(str, op.result_types))
         text = " ".join([op.name, *self.fields(op, names)])
         line = f"{left} = {text} : {types}" if left else text
-        self.lines.append(indent + line)
+        self.lines.append(indent + line + self.comment(op))
         for spec in op.layout:
             if spec.kind == "region":
                 self.function(getattr(op, spec.name), spec.label, indent + "  ")
+
+    def comment(self, op: Op) -> str:
+        """The place of an operation in the source, unless the one before has the same."""
+        place = str(op.origin) if self.places and op.origin else ""
+        if not place or place == self.place:
+            return ""
+        self.place = place
+        return f"  // {place}"
 
     def fields(self, op: Op, names: dict[Value, str]) -> list[str]:
         """The operands, then the attributes, as they are written on the operation's line."""
@@ -184,6 +197,6 @@ def declaration(d: Declaration) -> str:
     return " ".join(words)
 
 
-def printed(entries: Iterable[Entry]) -> str:
+def printed(entries: Iterable[Entry], places: bool = False) -> str:
     """The text of a module that has these entries, which ``parse`` reads back exactly."""
-    return Printer().module(entries)
+    return Printer(places).module(entries)

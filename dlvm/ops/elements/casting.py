@@ -148,6 +148,12 @@ def _as_bits(s: Scalars[S], x: S, dtype: DType) -> S:
     return x if s.dtype(x) == dtype else s.reinterpret(x, dtype)
 
 
+@rewrite(Bitcast, example=lambda x: Bitcast(x, x.dtype), given=("i[M,N]",))
+def bitcast_to_itself(op: Bitcast) -> Value | None:
+    """bitcast(x) = x, if the element type is the same and no float, of which NaN may have bits"""
+    return op.x if op.dtype_to == op.x.dtype and not op.dtype_to.is_float else None
+
+
 @rewrite(Cast, example=lambda x: Cast(x, x.dtype))
 def cast_to_itself(op: Cast) -> Value | None:
     """A cast to the type that it already has does nothing."""

@@ -2,7 +2,7 @@
 
 Both mean the call itself, so whoever asks for no derivative sees a call and inlines it. What the
 caller captures stands in ``captured``: all the functions take it last, and no derivative flows
-to it.
+to it. A ``surrogate`` is meant to differ from the slope of the callee, which tests must know.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class CustomVjp(Custom):
     captured: tuple[Value, ...]
     forward: FunctionRef
     backward: FunctionRef
+    surrogate: bool = False
 
     def misfit(self, signature: Callable[[str], Signature]) -> str | None:
         """Forward gives results and residuals, backward takes those and gives cotangents."""
@@ -71,6 +72,7 @@ class CustomJvp(Custom):
     name = "custom_jvp"
     captured: tuple[Value, ...]
     rule: FunctionRef
+    surrogate: bool = False
 
     def misfit(self, signature: Callable[[str], Signature]) -> str | None:
         """The rule takes tangents too and gives tangents too."""
