@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, DType
+from dlvm.ops import Bitcast, NextAfter, StopGradient
+
+SLOPE_BY_CONVENTION = (Bitcast, NextAfter, StopGradient)
+"""Their derivatives are zero or one by decision, whatever their values do."""
 
 FLOATS = (0.0, 1.0, 0.5, 2.0, 3.0, 1e-3, 700.0, np.inf)
 """Magnitudes that are tried of either sign, beside those that depend on the type."""

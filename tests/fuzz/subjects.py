@@ -47,12 +47,10 @@ from dlvm.ops import (
     Maximum,
     Modf,
     Mul,
-    NextAfter,
     Permute,
     Scan,
     Select,
     Slice,
-    StopGradient,
     Sub,
     Sum,
     While,
@@ -61,6 +59,7 @@ from dlvm.ops.elements.logic import Comparison
 from dlvm.testing.drawing.dice import Dice
 from dlvm.testing.drawing.families import placing_of
 from dlvm.testing.drawing.random_programs import TRACED, WEIGHTED, random_program
+from tests.special import SLOPE_BY_CONVENTION
 
 from .case import Case, of_program
 from .folds import folds
@@ -184,5 +183,5 @@ KINDS: dict[str, Draw] = {
     "staged": staged,
     "folds": folds,
 }
-SLOPES = derived(PRECISE, [c for c in PURE if c not in (StopGradient, NextAfter)], (0, 2))
+SLOPES = derived(PRECISE, [c for c in PURE if c not in SLOPE_BY_CONVENTION], (0, 2))
 """What has the slope that differences say."""

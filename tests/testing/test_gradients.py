@@ -23,11 +23,9 @@ from dlvm.ops import (
     Exp,
     Matmul,
     Mul,
-    NextAfter,
     Permute,
     Select,
     Sin,
-    StopGradient,
     Sum,
     Tanh,
 )
@@ -37,6 +35,7 @@ from dlvm.testing.drawing.random_programs import TRACED, Program
 from dlvm.testing.gradients import GradientCheck
 from dlvm.testing.levels import Levels
 from dlvm.testing.strategies import programs
+from tests.special import SLOPE_BY_CONVENTION
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.4, 1.3, size=(3, 4))
@@ -285,7 +284,7 @@ def test_a_gradient_that_is_no_number_where_the_function_is_smooth():
 
 # -- random programs -----------------------------------------------------------------------------
 
-NO_SLOPE = (Effect, NextAfter, StopGradient, Custom)
+NO_SLOPE = (Effect, Custom, *SLOPE_BY_CONVENTION)
 SLOPED = [c for c in TRACED if not issubclass(c, NO_SLOPE)]
 
 
