@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
-STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm", "ptx")
+STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +227,9 @@ class Road:
             return str(getattr(self, stage))
         if stage in self.executable.texts:
             return self.executable.texts[stage]
-        meant = did_you_mean(stage, STAGES)
-        raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(STAGES)}{meant}")
+        known = (*STAGES, "ptx") if is_gpu(self.options.target) else STAGES
+        meant = did_you_mean(stage, known)
+        raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(known)}{meant}")
 
     def _timed(self, phase: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()

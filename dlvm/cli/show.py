@@ -68,9 +68,9 @@ def located(module: Module, lines: bool | None) -> str:
 
 
 def _stage(name: str) -> str:
-    if name in (*STAGES, "all"):
+    known = (*STAGES, "ptx", "all")
+    if name in known:
         return name
-    known = (*STAGES, "all")
     meant = did_you_mean(name, known)
     raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, found {name!r}{meant}")
 

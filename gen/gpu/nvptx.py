@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Access, Address
@@ -28,7 +29,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.promises import ALIGNED, Promises
-from dlvm.gen.text.lanes import Val, number, stored_type
+from dlvm.gen.text.lanes import Val, number
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
@@ -36,6 +37,7 @@ from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
 from .mapping import block_size, blocks, lanes
+from .warps import Warp, exchanged, shared
 
 NOTHING: Mapping[LoopKernel, Promises] = {}
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -58,7 +60,7 @@ def ptx(
 def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> Text:
     """The entry ``NAME(b0, ..., sizes..., status)``, as pieces of an LLVM module."""
     if any(isinstance(s, Product) for s in statements(kernel.body)):
-        raise CompilerError(f"@{kernel.name}: products have no GPU schedule")
+        raise CompilerError(f"@{kernel.name}: a product that is in no tiles")
     text = Text("nounwind")
     w = FunctionWriter(text)
     work = _GpuEmitter(w, kernel, target)
@@ -93,7 +95,8 @@ class _GpuEmitter(Emitter):
 
     def __init__(self, w: FunctionWriter, kernel: LoopKernel, target: Target) -> None:
         super().__init__(w, kernel, target)
-        self.access: Access = _GpuAccess(w, self.offsets, kernel.name)
+        self.warp = Warp.of(kernel)
+        self.access: Access = _GpuAccess(w, self.offsets, self.warp)
 
     @contextmanager
     def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
@@ -106,7 +109,8 @@ class _GpuEmitter(Emitter):
 
     def statement(self, s: Statement) -> None:
         if isinstance(s, Barrier):
-            self.w.call("void", BARRIER, ("i32", "0"))
+            if self.warp.waits:
+                self.w.call("void", BARRIER, ("i32", "0"))
         else:
             super().statement(s)
 
@@ -123,25 +127,22 @@ class _GpuEmitter(Emitter):
 class _GpuAccess(Access):
     """Memory of one thread at a time; guarded access branches instead of reading a zero."""
 
-    def __init__(self, w: FunctionWriter, offsets: Offsets, kernel: str) -> None:
+    def __init__(self, w: FunctionWriter, offsets: Offsets, warp: Warp) -> None:
         super().__init__(w, offsets, 0)  # a thread has no vectors
-        self.kernel = kernel
+        self.warp = warp
 
     def declare(self, local: Local) -> None:
-        """Shared arrays are globals of their address space."""
-        if not local.shared:
-            super().declare(local)
-            return
-        name, element = f"{self.kernel}.{local.name}", stored_type(local.dtype)
-        self.w.text.globals[name] = (
-            f"@{name} = internal addrspace(3) global [{local.size} x {element}] undef, align 16"
-        )
-        pointer = f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
-        self.places[local.name] = Address(pointer, local.dtype)
+        """Shared arrays are globals of their address space, or a register of each lane."""
+        if local.name in self.warp.registers or not local.shared:
+            super().declare(replace(local, size=1) if local.shared else local)
+        else:
+            self.places[local.name] = Address(shared(self.w, self.warp, local), local.dtype)
 
     def load(self, s: Load) -> Val:
         """The element, or zero outside ``where``."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        if s.memory.name in self.warp.registers:
+            return self._loaded(exchanged(self.w, place, s.offset, self.warp.lane), place, 1)
 
         def plain() -> str:
             address = self._address(place, offset)
@@ -156,4 +157,5 @@ class _GpuAccess(Access):
     def store(self, s: Store, x: Val) -> None:
         """The element, where ``where`` holds."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
-        self._store_one(place, offset, s, x)
+        own = s.memory.name in self.warp.registers
+        self._store_one(place, 0 if own else offset, s, x)

@@ -88,6 +88,13 @@ class Nest:
         """Write a statement here."""
         self.scopes[-1].body.append(statement)
 
+    def include(self, body: Sequence[Statement]) -> None:
+        """Write statements that were made elsewhere, whose scalars may be used from here on."""
+        for s in body:
+            self.put(s)
+            if isinstance(s, Let):
+                self._home[s.scalar] = len(self.scopes) - 1
+
     @contextmanager
     def scope(self, *names: str, closed: bool = False) -> Generator[list[Statement]]:
         """Open a scope and give its statements; the caller puts them somewhere."""

@@ -41,14 +41,21 @@ class Rewriting:
 
     Arrays that are declared in what is copied are each turn's own, and need no guard. With a
     ``suffix`` the copy can stand beside what it is a copy of: it has names and scalars of its own.
+    In place of some arrays the copy has other ``arrays``, which are each turn's own as well.
     """
 
-    def __init__(self, values: Mapping[str, Dim], where: Where = (), suffix: str = "") -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Dim],
+        where: Where = (),
+        suffix: str = "",
+        arrays: Mapping[str, Local] | None = None,
+    ) -> None:
         self.values = dict(values)
         self.where = where
         self.suffix = suffix
         self._scalars: dict[Scalar, Scalar] = {}
-        self._own: dict[str, Local] = {}
+        self._own: dict[str, Local] = dict(arrays or {})
 
     def body(self, body: Sequence[Statement]) -> Body:
         """The copy of some statements."""

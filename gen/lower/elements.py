@@ -73,6 +73,7 @@ class Pull:
     ) -> None:
         self.nest = Nest()
         self.words = LoopScalars(self.nest)
+        self.shaped = shaped
         self.fold = Fold(self, tree, shaped)
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))

@@ -162,7 +162,7 @@ class _Lowering:
 
     def _product(self, targets: Sequence[Target]) -> bool:
         """Write the loops of a product with all of these results, if it is one."""
-        product = self.kernel.family == "product" and self.shaped
+        product = self.kernel.family == "product"
         return product and product_kernel(self.pull, self.body, targets)
 
     # -- element-wise kernels and reductions -----------------------------------------------

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dlvm.gen.loops.statements import Body, Local, Loop, LoopKernel, statements
+from dlvm.gen.loops.statements import Body, Local, Loop, LoopKernel, Product, statements
 
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
 from .transforms.split import Split
+from .transforms.tiles import Tiles, product_of
 from .transforms.vectorize import holds_no_lanes
 
 LANES = 128
-"""Lanes of a block."""
+"""Lanes of a block that writes elements."""
+WARP = 32
+"""Lanes of a block that folds a row, whose order of summation has 32 accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +43,55 @@ def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
 
 
 def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
-    """Rows that lanes share, or else each turn of the outermost loops in a lane."""
-    outer = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
-    if any(isinstance(s, Local) for s in body) and outer:
-        yield Lanes(WHOLE, lanes)  # one row, whose loops are those of its lanes
+    """Tiles of a product; rows that lanes share; or each turn of the outermost loops in a lane."""
+    _, _, found = product_of(body)
+    if found is not None:
+        yield tiles_of(found)
         return
-    for loop in outer:
+    if any(isinstance(s, Local) for s in body) and _shares(body):
+        yield Lanes(WHOLE, min(lanes, WARP))  # one row, whose loops are those of its lanes
+        return
+    for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         chain = nested(loop)
         name = loop.var
         if len(chain) > 1:
             yield Fuse(name, len(chain))
             name = f"{name}.f"
-        inside = list(statements(chain[-1].body))
-        alone = any(holds_no_lanes(s) for s in inside)
-        if not alone and any(isinstance(s, Loop) and s.kind == "parallel" for s in inside):
-            yield from (Bind(name, "block"), Lanes(name, lanes))
+        inside = chain[-1].body
+        if _shares(inside):
+            folds = any(isinstance(s, Local) for s in statements(inside))
+            yield from (Bind(name, "block"), Lanes(name, min(lanes, WARP) if folds else lanes))
         else:
             yield from (
                 Split(name, lanes, "mask"),
                 Bind(f"{name}.o", "block"),
                 Bind(f"{name}.i", "lane"),
             )
+
+
+TILES = (
+    Tiles(WHOLE, 128, 128, 8, 8, 8),
+    Tiles(WHOLE, 64, 64, 16, 4, 4),
+    Tiles(WHOLE, 32, 32, 16, 2, 4),
+    Tiles(WHOLE, 8, 64, 16, 1, 4),
+    Tiles(WHOLE, 64, 8, 16, 4, 1),
+    Tiles(WHOLE, 8, 32, 16, 1, 2),
+)
+"""Tiles of products, the preferred ones first."""
+
+
+def tiles_of(product: Product) -> Tiles:
+    """The first tiles that a product fills, or those that are least empty."""
+
+    def empty(t: Tiles) -> int:
+        sizes = ((product.m, t.rows), (product.n, t.columns))
+        return sum(max(0, n - d) for d, n in sizes if isinstance(d, int))
+
+    return min(TILES, key=empty)
+
+
+def _shares(body: Body) -> bool:
+    """Whether lanes can share loops inside."""
+    inside = list(statements(body))
+    free = any(isinstance(s, Loop) and s.kind == "parallel" for s in inside)
+    return free and not any(holds_no_lanes(s) for s in inside)

@@ -115,7 +115,7 @@ def test_one_module_of_ptx(processor, tmp_path):
     text = ptx(kernels, Target.cuda(processor))
     assert f".target {processor}" in text
     assert re.findall(r"\.visible \.entry (\w+)", text) == ["chain", "softmax"]
-    for word in ("%ctaid.x", "%tid.x", "bar.sync", "ld.shared", "st.shared", "ld.global"):
+    for word in ("%ctaid.x", "%tid.x", "shfl.sync.down", "shfl.sync.idx", "ld.global"):
         assert word in text
     assert not re.search(r"\b(ld|st)\.[bfu]\d", text)  # no access in the generic address space
     if shutil.which("ptxas") is None:

@@ -1,0 +1,124 @@
+"""Shared arrays of a block of one warp: each lane keeps its element in a register.
+
+An array of 32 elements or fewer, of which lane l touches element l, and which a fold halves by
+adding element l + 16, l + 8 and so on, needs neither shared memory nor barriers: a lane reads the
+register of another one by a shuffle, which waits for the warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm.gen.cpu.access import Address
+from dlvm.gen.loops.statements import (
+    Barrier,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Statement,
+    Store,
+    statements,
+)
+from dlvm.gen.text.lanes import stored_type
+from dlvm.gen.text.module import FunctionWriter
+from dlvm.ir import Dim
+from dlvm.ir.dims import symbol
+
+from .mapping import block_size
+
+WARP = 32
+ALL = "-1"
+"""The mask of a shuffle in which every lane takes part."""
+PARTS = {"i8": 1, "i16": 1, "half": 1, "i32": 1, "float": 1, "i64": 2, "double": 2}
+"""Registers of 32 bits that an element takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """What the lanes of a kernel share: arrays that are ``registers``, and whether they wait.
+
+    ``lane`` is the name of the loop over them.
+    """
+
+    kernel: str
+    lane: str
+    registers: frozenset[str]
+    waits: bool
+
+    @staticmethod
+    def of(kernel: LoopKernel) -> Warp:
+        """Of a kernel under its schedule."""
+        inside = list(statements(kernel.body))
+        lanes = [s.var for s in inside if isinstance(s, Loop) and s.kind == "lane"]
+        arrays = {s.name for s in inside if isinstance(s, Local) and s.shared}
+        one = block_size(kernel) == WARP and len(lanes) == 1
+        kept = arrays - _in_memory(inside, lanes[0]) if one else set[str]()
+        waits = any(isinstance(s, Barrier) for s in inside) and bool(arrays - kept)
+        return Warp(kernel.name, lanes[0] if lanes else "", frozenset(kept), waits)
+
+
+def _in_memory(inside: Sequence[Statement], lane: str) -> set[str]:
+    """Arrays with accesses that no shuffle makes."""
+    accesses = (s.scalar if isinstance(s, Let) else s for s in inside)
+    return {
+        x.memory.name
+        for x in accesses
+        if isinstance(x, Load | Store) and not _in_registers(x, symbol(lane))
+    }
+
+
+def _in_registers(access: Load | Store, lane: Dim) -> bool:
+    """Whether a lane stores its own element, or reads its own, a later lane's or a known one."""
+    far, at = access.offset - lane, access.offset
+    if isinstance(access, Store):
+        return far == 0 or (at == 0 and -1 * lane in access.where)
+    return any(isinstance(d, int) and 0 <= d < WARP for d in (far, at))
+
+
+def shared(w: FunctionWriter, warp: Warp, local: Local) -> str:
+    """The address of a shared array, which is a global of its address space."""
+    name, element = f"{warp.kernel}.{local.name}", stored_type(local.dtype)
+    w.text.globals[name] = (
+        f"@{name} = internal addrspace(3) global [{local.size} x {element}] undef, align 16"
+    )
+    return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+
+
+def exchanged(w: FunctionWriter, place: Address, offset: Dim, lane: str) -> str:
+    """The element at an offset, from the register of the lane that keeps it."""
+    value = w.value(f"load {place.element}, ptr {place.pointer}, align {place.dtype.bytes}")
+    if isinstance(offset, int):
+        return _shuffled(w, place.element, value, "idx", str(offset))
+    far = offset - symbol(lane)
+    return value if far == 0 else _shuffled(w, place.element, value, "down", str(far))
+
+
+def _shuffled(w: FunctionWriter, type_: str, value: str, how: str, lane: str) -> str:
+    """The value of another lane, in parts of 32 bits."""
+    bits = {"half": "i16", "float": "i32", "double": "i64"}.get(type_, type_)
+    if bits != type_:
+        value = w.value(f"bitcast {type_} {value} to {bits}")
+    if PARTS[type_] == 1:
+        found = _narrow(w, bits, _of_word(w, _wide(w, bits, value), how, lane))
+    else:
+        low = w.value(f"trunc i64 {value} to i32")
+        high = w.value(f"trunc i64 {w.value(f'lshr i64 {value}, 32')} to i32")
+        words = [w.value(f"zext i32 {_of_word(w, x, how, lane)} to i64") for x in (low, high)]
+        found = w.value(f"or i64 {words[0]}, {w.value(f'shl i64 {words[1]}, 32')}")
+    return found if bits == type_ else w.value(f"bitcast {bits} {found} to {type_}")
+
+
+def _of_word(w: FunctionWriter, value: str, how: str, lane: str) -> str:
+    arguments = ("i32", ALL), ("i32", value), ("i32", lane), ("i32", str(WARP - 1))
+    return w.call("i32", f"llvm.nvvm.shfl.sync.{how}.i32", *arguments)
+
+
+def _wide(w: FunctionWriter, bits: str, value: str) -> str:
+    return value if bits == "i32" else w.value(f"zext {bits} {value} to i32")
+
+
+def _narrow(w: FunctionWriter, bits: str, value: str) -> str:
+    return value if bits == "i32" else w.value(f"trunc i32 {value} to {bits}")
