@@ -177,13 +177,27 @@ class Road:
     def timers(self) -> Timers:
         """The program built once more with timers around its steps, which the disk never keeps."""
         from dlvm.gen.profile.measure import Timers
-        from dlvm.gen.tuned import Tuned, written
 
         self._native("profile")
         target, schedule = self.options.machine(), self.options.schedule
-        plans = None if schedule is not None else Tuned.of(written(target), target)
+        plans = self._tuned(target)
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             return Timers.built(self.kernels, target, schedule, plans)
+
+    def described(self) -> Made:
+        """The code that runs, written once more so that it can be read, with what it was made of.
+
+        The disk never keeps it.
+        """
+        target = self.options.machine()
+        return self.made(target, self._tuned(target) if self.options.target == "host" else None)
+
+    def _tuned(self, target: Target) -> Plans | None:
+        """The schedules that the tuner has found for this machine, unless one is given."""
+        from dlvm.gen.tuned import Tuned, written
+
+        given = self.options.schedule is not None
+        return None if given else Tuned.of(written(target), target)
 
     def _native(self, what: str) -> None:
         """An error unless this process runs the program as machine code."""

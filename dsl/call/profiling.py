@@ -1,15 +1,21 @@
-"""Profiles of compiled programs: what ``compiled.profile`` and ``dlvm profile`` measure."""
+"""Profiles and pages of compiled programs: what ``profile`` and ``view`` measure and write.
+
+The methods of compiled functions and the commands of the same names both end here.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.compile import Road
+from dlvm.dsl.trace.kinds import shown
 from dlvm.ir import Array
 
 if TYPE_CHECKING:
@@ -26,6 +32,37 @@ def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
     timers = road.timers()
     ordinary = _fastest(road, arrays, seconds / 3)
     return timers.measure(arrays, ordinary, seconds)
+
+
+def page_of(
+    road: Road, arrays: Sequence[Array] | None, seconds: float, path: str | PathLike[str] | None
+) -> str:
+    """The page of the program of a road, with a profile if there are arrays to call it with.
+
+    It is also written to a ``path`` that is given.
+    """
+    from dlvm.viewing.page import view_of
+
+    if not isinstance(path, str | PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"view: path: expected the name of a file or None, found {shown(path)}",
+            remedy='write compiled.view("page.html", ...) with the arguments after the name',
+        )
+    profile = None if arrays is None else profile_of(road, arrays, seconds)
+    page = view_of(road, profile, arrays or ())
+    if path is not None:
+        _write(Path(path), page)
+    return page
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, "utf8")
+    except OSError as error:
+        raise UserError(
+            f"view: expected a file that can be written, found {path}: {error.strerror}",
+            remedy="name a file in a folder that exists",
+        ) from None
 
 
 def _fastest(road: Road, arrays: Sequence[Array], seconds: float) -> float:

@@ -70,12 +70,15 @@ def told(label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> No
 
 def _dump(folder: Path, label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> None:
     """Writes one program, then the page of all."""
+    from dlvm.viewing.page import view_of
+
     seconds = dict(road.report.seconds)
     own = folder / f"{os.getpid()}-{next(NUMBERS):04}-{label}"
     own.mkdir(parents=True)
     (own / "source.py").write_text(_source(fn), "utf8")
     for stage in MODULES if interpreting() else STAGES:
         (own / f"{stage}.txt").write_text(road.text(stage), "utf8")
+    (own / "view.html").write_text(view_of(road), "utf8")
     report = {} if interpreting() else road.report.to_dict()
     about = {"name": label, "causes": compile.causes, "types": compile.types, "seconds": seconds}
     (own / ABOUT).write_text(json.dumps({**about, "report": report}, indent=2, default=str), "utf8")
