@@ -167,12 +167,12 @@ class Road:
         code = self.made(self.options.machine())
         return Foreign(code.texts(assembly_of), code.report(), self.options.target)
 
-    def made(self, target: Target, plans: Plans | None = None) -> Made:
+    def made(self, target: Target, plans: Plans | None = None, check: bool = False) -> Made:
         """The code for a target, neither loaded nor written."""
         from dlvm.gen.build import made
 
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-            return made(self.kernels, target, schedule=self.options.schedule, plans=plans)
+            return made(self.kernels, target, check, self.options.schedule, plans)
 
     def timers(self) -> Timers:
         """The program built once more with timers around its steps, which the disk never keeps."""
@@ -189,8 +189,9 @@ class Road:
 
         The disk never keeps it.
         """
-        target = self.options.machine()
-        return self.made(target, self._tuned(target) if self.options.target == "host" else None)
+        target, check = self.options.machine(), looks(self.options.debug).bounds
+        own = self.options.target == "host" and not check
+        return self.made(target, self._tuned(target) if own else None, check)
 
     def _tuned(self, target: Target) -> Plans | None:
         """The schedules that the tuner has found for this machine, unless one is given."""

@@ -26,12 +26,11 @@ function aligned(a, b) {
       chains[low] = { i, j, before: chains[low - 1] };
     }
   }
-  const pairs = [];
-  for (let k = end; k > 0; k--) pairs.unshift([a.length - k, b.length - k]);
   const middle = [];
   for (let at = chains.at(-1); at; at = at.before) middle.push([at.i, at.j]);
   const first = Array.from({ length: start }, (_, i) => [i, i]);
-  return [...first, ...middle.reverse(), ...pairs];
+  const last = Array.from({ length: end }, (_, i) => [a.length - end + i, b.length - end + i]);
+  return [...first, ...middle.reverse(), ...last];
 }
 
 const NUMBER = /%\d+/g, DEFINED = /^\s*(%\d+(?:, %\d+)*) = /;

@@ -19,8 +19,6 @@ from .groups import Groups
 from .memory import Sizes, memory
 from .stages import Passes
 
-VERSION = 1
-
 
 def model(
     road: Road, profile: Profile | None = None, arrays: Sequence[Array] = ()
@@ -38,7 +36,6 @@ def model(
     refused = borders(keep_reachable.run(road.kernels))
     main = road.traced.main
     return {
-        "version": VERSION,
         "name": main.name,
         "types": [f"{p.name}: {p.type}" for p in main.params],
         "stages": [stage.to_dict() for stage in stages],
@@ -75,3 +72,12 @@ def _profile(profile: Profile, groups: Groups) -> dict[str, Any]:
 
 def _part(part: Part, groups: Groups) -> dict[str, Any]:
     return {**part.to_dict(), "group": groups.of(part.lines)}
+
+
+def texts_below(data: Mapping[str, Any]) -> dict[str, str]:
+    """The stages below kernels of a model, by name."""
+    return {
+        stage["name"]: "".join(f"{line}\n" for line, _ in stage["lines"])
+        for stage in data["stages"]
+        if stage["kind"] != "ir"
+    }
