@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import numerics
 from dlvm.ir.text.printer import Printer
 from dlvm.opt.pipelines import kernels, meaning
-from dlvm.opt.regions.inlining import keep_reachable
+from dlvm.opt.regions.inlining import inline_calls, keep_reachable
 
 from .groups import NONE, Groups
 
@@ -70,7 +70,18 @@ def located(module: Module, groups: Groups) -> list[Line]:
 
 
 Applied: TypeAlias = tuple[str, str, Origin | None, str]
-"""A stage, the name of a law, where it was applied and what that saved."""
+"""A stage, the name of a law, the line where it was applied and what that saved."""
+
+
+def _reachable(pipeline: Sequence[passes.Pass]) -> Iterator[passes.Pass]:
+    """The same passes, which leave functions alone that are inlined everywhere.
+
+    Laws that only apply in those change nothing that runs.
+    """
+    for step in pipeline:
+        yield step
+        if step is inline_calls:
+            yield keep_reachable
 
 
 @dataclass
@@ -121,19 +132,22 @@ class Passes:
             return True
 
         def watch(name: str, module: Module, seconds: float) -> None:
+            if name == keep_reachable.name:
+                return
             self.runs[name] += 1
             stage = name if self.runs[name] == 1 else f"{name} {self.runs[name]}"
             self._noted(stage, waiting, laws)
             self._add(stage, module, seconds)
 
         with numerics(self.road.options.numerics), standard_mode(), overseen(note):
-            passes.run(module, pipeline, watch, verify=False)
+            passes.run(module, [*_reachable(pipeline)], watch, verify=False)
         self.stages[-1].known_as = known_as
 
     def _noted(self, stage: str, waiting: list[Decision], laws: dict[Any, Rule]) -> None:
         for decision in waiting:
             if (rule := laws.get(decision.law)) is not None:
-                at = decision.ops[0].origin
+                origin = decision.ops[0].origin
+                at = origin and Origin(origin.file, origin.line)
                 self.applied[stage, rule.name, at, decision.told if rule.weighed else ""] += 1
         waiting.clear()
 

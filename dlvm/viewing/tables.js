@@ -55,7 +55,7 @@ function bytes(n) {
 
 function laws() {
   const rows = data.laws.map((l) => ({
-    cells: [l.stage, l.name, l.law, l.line, l.saved || "", l.count > 1 ? `${l.count} times` : ""],
+    cells: [l.stage, l.name, l.law, l.line, l.saved.replace(/^saves /, ""), l.count > 1 ? `${l.count} times` : ""],
     group: l.group, stage: l.stage, weighed: l.saved !== "",
   }));
   rows.sort((a, b) => b.weighed - a.weighed);
@@ -134,7 +134,7 @@ function drawing(f) {
     add("title", {}, `${b.name}: ${bytes(b.bytes)}, steps ${b.first} to ${b.last}, ${b.lines.join(", ")}`, rect);
     if (tall > 14 && box.width > 60) add("text", { x: box.x + 6, y: y + Math.min(tall / 2 + 4, 15) }, `${b.name}  ${bytes(b.bytes)}`);
   }
-  add("text", { x: 0, y: height + 18, class: "axis" }, "steps of the program →   addresses ↑   results above the arena");
+  add("text", { x: 0, y: height + 18, class: "axis" }, "steps of the program →, addresses ↑; results lie above the arena; orange buffers are in use at the peak");
   return svg;
 }
 
