@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dlvm.dsl.call.profiling import page_of
+from dlvm.dsl.call.profiling import page_of, write_page
+from dlvm.dsl.words.origins import user_origin
 
 from .inputs import add_inputs, call_named
 from .naming import road_named
@@ -28,11 +29,14 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the page."""
+    outside = user_origin()  # where the program is staged if that is in no line of the script
+    hidden = [outside.file] if outside else []
     if options.profile:
         call = call_named(options)
-        page_of(call.road, call.arrays, options.seconds, options.out)
+        page = page_of(call.road, call.arrays, options.seconds, hidden)
     else:
         road = road_named(options.program, options.arguments, options.schedule)
-        page_of(road, None, options.seconds, options.out)
+        page = page_of(road, None, options.seconds, hidden)
+    write_page(options.out, page)
     print(options.out)
     return 0

@@ -7,7 +7,7 @@ operations of one line are told apart. Every line of every stage names a group b
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,15 +19,19 @@ NONE = 0
 
 @dataclass(frozen=True)
 class Groups:
-    """Collects the groups, the places and the files that lines of a page come from."""
+    """Collects the groups, the places and the files that lines of a page come from.
 
+    Lines of the ``hidden`` files are not the user's and count as coming from nowhere.
+    """
+
+    hidden: Collection[str] = ()
     files: dict[str, int] = field(default_factory=dict[str, int])
     places: dict[tuple[int, int, int], int] = field(default_factory=dict[tuple[int, int, int], int])
     known: dict[tuple[tuple[int, ...], str], int] = field(default_factory=lambda: {((), ""): NONE})
 
     def of(self, origins: Iterable[Origin | None]) -> int:
         """The index of the group of these origins."""
-        given = [o for o in origins if o is not None]
+        given = [o for o in origins if o is not None and o.file not in self.hidden]
         told = given[0].derived if len(given) == 1 else ""
         key = tuple(sorted({self._place(o) for o in given})), told
         return self.known.setdefault(key, len(self.known))

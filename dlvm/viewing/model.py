@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dlvm.compile import Road, interpreting
@@ -21,13 +21,17 @@ from .stages import Passes
 
 
 def model(
-    road: Road, profile: Profile | None = None, arrays: Sequence[Array] = ()
+    road: Road,
+    profile: Profile | None = None,
+    arrays: Sequence[Array] = (),
+    hidden: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """The data of a page; with a ``profile`` also its times, and the sizes of its ``arrays``.
+    Lines of ``hidden`` files are left out.
 
     A program that the interpreter runs has no stages below kernels.
     """
-    groups = Groups()
+    groups = Groups(hidden)
     steps = Passes(road, groups)
     steps.run()
     code = None if interpreting() else road.described()

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from dlvm.base.html import escape
-from dlvm.compile import Road
-from dlvm.gen.profile.records import Profile
-from dlvm.ir import Array
-
-from .model import model
-
-
-def view_of(road: Road, profile: Profile | None = None, arrays: Sequence[Array] = ()) -> str:
-    """The page of the program of a road, with a profile of a call with ``arrays`` if there is one.
-
-    Its code is written once more to be read, and the disk does not keep it.
-    """
-    return page(model(road, profile, arrays))
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -165,13 +165,15 @@ class Compiled:
         of memory. It is returned, and written to ``path`` if that is given. With arguments of a
         call the page also has a profile, as ``profile`` measures it.
         """
-        from .profiling import page_of
+        from .profiling import page_of, place_of_page, write_page
 
-        arrays = None
+        place, arrays = place_of_page(path), None
         if args or kwargs:
-            _, found = self._given(args, kwargs)
-            arrays = self._arrays(found, self._read())
-        return page_of(self.road, arrays, seconds, path)
+            arrays = self._arrays(self._given(args, kwargs)[1], self._read())
+        page = page_of(self.road, arrays, seconds)
+        if place is not None:
+            write_page(place, page)
+        return page
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, found = self._given(args, kwargs)

@@ -6,7 +6,7 @@ The methods of compiled functions and the commands of the same names both end he
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,27 +35,31 @@ def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
 
 
 def page_of(
-    road: Road, arrays: Sequence[Array] | None, seconds: float, path: str | PathLike[str] | None
+    road: Road, arrays: Sequence[Array] | None, seconds: float, hidden: Collection[str] = ()
 ) -> str:
     """The page of the program of a road, with a profile if there are arrays to call it with.
 
-    It is also written to a ``path`` that is given.
+    Lines of ``hidden`` files are left out.
     """
-    from dlvm.viewing.page import view_of
+    from dlvm.viewing.model import model
+    from dlvm.viewing.page import page
 
+    profile = None if arrays is None else profile_of(road, arrays, seconds)
+    return page(model(road, profile, arrays or (), hidden))
+
+
+def place_of_page(path: str | PathLike[str] | None) -> Path | None:
+    """The file that a page is written to, if there is one."""
     if not isinstance(path, str | PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
             f"view: path: expected the name of a file or None, found {shown(path)}",
             remedy='write compiled.view("page.html", ...) with the arguments after the name',
         )
-    profile = None if arrays is None else profile_of(road, arrays, seconds)
-    page = view_of(road, profile, arrays or ())
-    if path is not None:
-        _write(Path(path), page)
-    return page
+    return None if path is None else Path(path)
 
 
-def _write(path: Path, page: str) -> None:
+def write_page(path: Path, page: str) -> None:
+    """Writes a page; a file that cannot be written is an error of the user's."""
     try:
         path.write_text(page, "utf8")
     except OSError as error:
