@@ -53,7 +53,7 @@ def place_of_page(path: str | PathLike[str] | None) -> Path | None:
     if not isinstance(path, str | PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
             f"view: path: expected the name of a file or None, found {shown(path)}",
-            remedy='write compiled.view("page.html", ...) with the arguments after the name',
+            remedy="write .view(None, ...) with the arguments after None, or a file in its place",
         )
     return None if path is None else Path(path)
 
