@@ -25,12 +25,14 @@ from dlvm.budget import fitted
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.numerics import Mode, mode_named, numerics
+from dlvm.targets import is_gpu
 from dlvm.trust import guard
 
 if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
+    from dlvm.gen.gpu.executable import DeviceExecutable
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.control import Plans
     from dlvm.gen.program.report import Report
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
-STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm")
+STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm", "ptx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class Road:
         """Machine code, from the disk cache if another process compiled it; or the interpreter."""
         if interpreting():
             return Interpreted(self.differentiated)
+        if is_gpu(self.options.target):
+            return self._on_a_gpu()
         if self.options.target != "host":
             return self._foreign()
         if looks(self.options.debug).bounds:
@@ -159,6 +163,16 @@ class Road:
             said, machine = self.options.said(), self.options.machine()
             given = self.options.schedule
             return compiled(self.traced, machine, lambda: self.kernels, said, given)
+
+    def _on_a_gpu(self) -> OnDevice:
+        """Code for a GPU, which runs where there is one."""
+        from dlvm.gen.gpu.executable import built
+
+        before, options = self.kernels, self.options
+        with numerics(options.numerics), standard_mode():
+            target = options.machine()
+            code = self._timed("emit", lambda: built(before, target, options.schedule))
+        return OnDevice(code.texts, code.report, options.target, code)
 
     def _foreign(self) -> Foreign:
         """Code for another processor."""
@@ -327,12 +341,23 @@ class Foreign:
     report: Report
     target: str
 
-    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """An error: this process does not run on that processor."""
         raise UserError(
             f"compiled for target={self.target!r}, which this process does not run on",
             remedy=f"write it as files that run there: dlvm.aot(f, x, target={self.target!r})",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice(Foreign):
+    """Code for a GPU, which runs on the device of this process."""
+
+    code: DeviceExecutable
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The results, as arrays on the device."""
+        return self.code.run(arrays)
 
 
 # -- the interpreter in place of machine code ----------------------------------------------------

@@ -53,12 +53,19 @@ def register(name: str, target: Target) -> None:
     TARGETS[name] = target
 
 
+def is_gpu(name: str) -> bool:
+    """Whether a target is a GPU, as ``cuda`` and ``cuda:sm_90a`` are."""
+    return name == "cuda" or name.startswith("cuda:")
+
+
 def named(name: str) -> Target:
     """A processor of the table, or the one that this process runs on."""
     if name == "host":
         return Target.host()
+    if is_gpu(name):
+        return Target.cuda(*name.split(":")[1:])
     if name not in TARGETS:
-        names = ", ".join(map(repr, ("host", *TARGETS)))
+        names = ", ".join(map(repr, ("host", "cuda", "cuda:sm_90a", *TARGETS)))
         raise UserError(
             f"target={name!r}: expected one of {names}",
             remedy='write target="host"',

@@ -60,6 +60,7 @@ def test_the_readme_fits_on_one_screen():
 
 
 PAGES_THAT_RUN = {
+    "gpu": 1,
     "guide": 3,
     "testing": 3,
     "language": 3,

@@ -49,6 +49,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("gen/call/executable.py", "ctypes"): "calls machine code",
     ("gen/runtime/interrupts.py", "ctypes"): "addresses of Python's functions for signals",
     ("gen/runtime/pool.py", "ctypes"): "memory and system functions of the thread pool",
+    ("gen/gpu/driver.py", "ctypes"): "calls NVIDIA's driver",
+    ("gen/gpu/emulator/device.py", "ctypes"): "memory in place of a GPU's",
+    ("gen/gpu/emulator/machine.py", "ctypes"): "calls the machine code of emulated threads",
     ("gen/call/python_api.py", "ctypes"): "addresses of Python's functions for the entry",
 }
 """A file and what it uses, with the reason; a line that nothing needs any more is a mistake."""

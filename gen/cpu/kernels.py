@@ -373,7 +373,7 @@ class Emitter:
             if (condition := self.offsets.holds(s.where)) is not None:
                 bad = self.w.value(f"and {ok.type} {bad}, {condition}")
             size = self.offsets.first(self.offsets.known(s.size))
-            with self._failure(bad, lanes):
+            with self.failure(bad, lanes, s.code):
                 which = self._failing(bad, index)
                 for word, value in enumerate((str(s.code), which, size)):
                     to = self.w.value(f"getelementptr i64, ptr %status, i64 {word}")
@@ -389,14 +389,14 @@ class Emitter:
         self.offsets.vector = before
 
     @contextmanager
-    def _failure(self, bad: str, lanes: int) -> Generator[None]:
+    def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
         """Where a lane fails and no failure is recorded yet."""
         if lanes > 1:
             truth = vector("i1", lanes)
             bad = self.w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (truth, bad))
         with self.w.when(bad):
-            code = self.w.value("load i64, ptr %status, align 8")
-            with self.w.when(self.w.value(f"icmp eq i64 {code}, 0")):
+            before = self.w.value("load i64, ptr %status, align 8")
+            with self.w.when(self.w.value(f"icmp eq i64 {before}, 0")):
                 yield
 
     def _failing(self, bad: str, index: Val) -> str:

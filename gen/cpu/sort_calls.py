@@ -28,7 +28,7 @@ def sort(e: Emitter, s: Sort) -> None:
 
 
 def search(e: Emitter, s: Search) -> Val:
-    """Halve where the search stands, which is in no vector loop."""
+    """Halve where the search stands, which is in no vector loop; outside ``where`` nothing."""
     start, key = e.offsets.known(s.offset), e.access.stored(e.scalars[s.key])
     element, base = stored_type(s.memory.dtype), e.access.address(s.memory, start)
 
@@ -37,4 +37,6 @@ def search(e: Emitter, s: Search) -> Val:
         return e.w.value(f"load {element}, ptr {at}")
 
     count = e.offsets.first(e.offsets.known(s.count))
+    if (condition := e.offsets.holds(s.where)) is not None:
+        count = e.w.value(f"select i1 {condition}, i64 {count}, i64 0")
     return searched(e.w, s.memory.dtype, load, count, key, s.right)

@@ -7,7 +7,8 @@ else is emitted as for a CPU without vectors; the thread mapping stands in the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Access, Address
@@ -34,7 +35,8 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
-SPECIAL = "llvm.nvvm.read.ptx.sreg"
+from .mapping import block_size, blocks, lanes
+
 NOTHING: Mapping[LoopKernel, Promises] = {}
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 
@@ -77,14 +79,6 @@ def _promised(buffer: Buffer, known: Promises | None) -> str:
     return f"{alone}align {buffer.dtype.bytes if buffer.name in known.unaligned else ALIGNED}"
 
 
-def block_size(kernel: LoopKernel) -> int:
-    """Threads of a block: what the lane loops of the schedule ask for."""
-    extents = [
-        s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane"
-    ]
-    return max((e for e in extents if isinstance(e, int)), default=1)
-
-
 def grid_size(kernel: LoopKernel) -> Dim:
     """Blocks to launch so that each runs one turn; fewer will do, as they stride."""
     blocks: Dim = 1
@@ -101,6 +95,15 @@ class _GpuEmitter(Emitter):
         super().__init__(w, kernel, target)
         self.access: Access = _GpuAccess(w, self.offsets, kernel.name)
 
+    @contextmanager
+    def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
+        """In the first thread of all that fail, so that the words of the status are of one."""
+        with self.w.when(bad):
+            claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
+            first = self.w.value(f"extractvalue {{ i64, i1 }} {self.w.value(claim)}, 1")
+            with self.w.when(first):
+                yield
+
     def statement(self, s: Statement) -> None:
         if isinstance(s, Barrier):
             self.w.call("void", BARRIER, ("i32", "0"))
@@ -110,40 +113,11 @@ class _GpuEmitter(Emitter):
     def loop(self, s: Loop) -> None:
         extent = self.offsets.first(self.offsets.known(s.extent))
         if s.kind == "block":
-            self.blocks(s, extent)
+            blocks(self, s, extent)
         elif s.kind == "lane":
-            self.threads(s, extent)
+            lanes(self, s, extent)
         else:
             self.counted(s, "0", extent, 1, None)
-
-    def special(self, register: str) -> str:
-        """A special register, as an i64."""
-        found = self.w.call("i32", f"{SPECIAL}.{register}")
-        return self.w.value(f"zext i32 {found} to i64")
-
-    def blocks(self, s: Loop, extent: str) -> None:
-        """From the index of the block, in steps of the grid."""
-        first, step = self.special("ctaid.x"), self.special("nctaid.x")
-        turns = self.w.value(f"sub i64 {extent}, {first}")
-        rounded = self.w.value(f"add i64 {turns}, {self.w.value(f'sub i64 {step}, 1')}")
-        count = self.w.value(f"sdiv i64 {rounded}, {step}")
-        with self.w.loop("0", count) as turn, self.offsets.scope(turn.head) as scope:
-            scaled = self.w.value(f"mul i64 {turn.index}, {step}", turn.head)
-            scope.names[s.var] = self.w.value(f"add i64 {first}, {scaled}", turn.head)
-            self.body(s.body)
-
-    def threads(self, s: Loop, extent: str) -> None:
-        """One thread for each lane; threads beyond the loop sit it out."""
-        lane = self.special("tid.x")
-        with self.offsets.scope() as scope:
-            scope.names[s.var] = lane
-            if s.extent == block_size(self.kernel):
-                self.body(s.body)
-                return
-            if any(isinstance(inner, Barrier) for inner in statements(s.body)):
-                raise CompilerError(f"@{self.kernel.name}: a barrier that not all threads reach")
-            with self.w.when(self.w.value(f"icmp slt i64 {lane}, {extent}")):
-                self.body(s.body)
 
 
 class _GpuAccess(Access):

@@ -75,6 +75,16 @@ def prepare(text: str, target: Target) -> binding.ModuleRef:
     return module
 
 
+def coroutine_code(text: str, target: Target) -> bytes:
+    """The machine code of a module with coroutines, as an object file for this process."""
+    module = parse(f'target triple = "{target.triple}"\n{text}', binding.create_context())
+    module.data_layout = str(machine(target).target_data)
+    tuning = binding.create_pipeline_tuning_options(speed_level=1)
+    builder = binding.create_pass_builder(machine(target), tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine(target).emit_object(module)
+
+
 @cache
 def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuilder]:
     """The passes, and what they ask about a target."""

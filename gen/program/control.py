@@ -90,13 +90,16 @@ class Plans(Protocol):
         ...
 
 
-def to_program(module: Module, plans: Plans | None = None, threads: bool = True) -> Program:
+def to_program(
+    module: Module, plans: Plans | None = None, threads: bool = True, shaped: bool = True
+) -> Program:
     """The program of a module's first function, with the functions that it calls.
 
     Its kernels run as the ``plans`` say, or as the planner does. Where there are no ``threads``
-    to share the trips of a loop, its body needs no function and no memory of its own.
+    to share the trips of a loop, its body needs no function and no memory of its own. Unless loops
+    are ``shaped`` for a CPU they are plain, as a GPU needs them.
     """
-    return _translated(Book(module, plans, threads))
+    return _translated(Book(module, plans, threads, shaped))
 
 
 def kernels_of(module: Module) -> list[tuple[Kernel, LoopKernel]]:
@@ -121,10 +124,13 @@ def _translated(book: Book) -> Program:
 class Book:
     """What the functions of one program share."""
 
-    def __init__(self, module: Module, plans: Plans | None, threads: bool = True) -> None:
+    def __init__(
+        self, module: Module, plans: Plans | None, threads: bool = True, shaped: bool = True
+    ) -> None:
         self.module = module
         self.plans = plans
         self.threads = threads
+        self.shaped = shaped
         self.sources: dict[str, Kernel] = {}
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
@@ -232,7 +238,7 @@ class Lowering:
 
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
-        plain = replace(lower(op, name), origin=op.origin)
+        plain = replace(lower(op, name, self.book.shaped), origin=op.origin)
         doing("lowering to loops", self.book.module.operations)
         plans = self.book.plans
         return planned(plain) if plans is None else plans.applied(plain)

@@ -32,12 +32,8 @@ from dlvm.target import Target
 
 from .boxes import boxes, distributions, fusions
 from .grains import columns, grains, open_columns
-from .transform import WHOLE, Transform, apply
-from .transforms.bind import Bind
-from .transforms.fuse import Fuse, nested
-from .transforms.lanes import Lanes
+from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
-from .transforms.split import Split
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 
@@ -75,36 +71,6 @@ def planned(
         steps += chosen
         kernel = apply(kernel, chosen)
     return replace(kernel, steps=tuple(map(str, steps)))
-
-
-def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
-    """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
-    steps = list(_blocks(kernel.body, lanes))
-    return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
-
-
-def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
-    """Rows that lanes share, or else each turn of the outermost loops in a lane."""
-    outer = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
-    if any(isinstance(s, Local) for s in body) and outer:
-        yield Lanes(WHOLE, lanes)  # one row, whose loops are those of its lanes
-        return
-    for loop in outer:
-        chain = nested(loop)
-        name = loop.var
-        if len(chain) > 1:
-            yield Fuse(name, len(chain))
-            name = f"{name}.f"
-        inside = list(statements(chain[-1].body))
-        alone = any(holds_no_lanes(s) for s in inside)
-        if not alone and any(isinstance(s, Loop) and s.kind == "parallel" for s in inside):
-            yield from (Bind(name, "block"), Lanes(name, lanes))
-        else:
-            yield from (
-                Split(name, lanes, "mask"),
-                Bind(f"{name}.o", "block"),
-                Bind(f"{name}.i", "lane"),
-            )
 
 
 def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:

@@ -15,7 +15,8 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.runtime import call_words, pool
-from dlvm.gen.schedule.planner import blocks, planned
+from dlvm.gen.schedule.blocks import blocks
+from dlvm.gen.schedule.planner import planned
 from dlvm.gen.text.module import Text
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate

@@ -14,7 +14,7 @@ from dlvm.gen.gpu.nvptx import block_size, grid_size, ptx
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
-from dlvm.gen.schedule.planner import blocks
+from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir.dims import evaluate
 from dlvm.ops import Kernel
 from dlvm.target import PTX_VERSIONS, Target
@@ -128,7 +128,7 @@ EVERY_OP = """
 import sys
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.gpu.nvptx import ptx
-from dlvm.gen.schedule.planner import blocks
+from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir import DTYPES
 from dlvm.ops import Kernel
 from dlvm.target import Target

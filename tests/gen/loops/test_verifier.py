@@ -24,7 +24,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
-from dlvm.gen.schedule.planner import blocks
+from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir import F32, TensorType, parse
 from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 from dlvm.ops import Kernel

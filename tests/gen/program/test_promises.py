@@ -13,7 +13,7 @@ from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
 from dlvm.gen.program.promises import Promises, promises
 from dlvm.gen.program.steps import Given, Launch, Program, Storage, View
-from dlvm.gen.schedule.planner import blocks
+from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir import F32, TensorType
 from dlvm.ir.dims import symbol
 from dlvm.target import Target

@@ -6,7 +6,7 @@ import pytest
 
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.statements import Barrier, Local, Loop, statements
-from dlvm.gen.schedule.planner import blocks
+from dlvm.gen.schedule.blocks import blocks
 from dlvm.gen.schedule.text import parse_schedule, schedule_text
 from dlvm.gen.schedule.transform import WHOLE, apply
 from dlvm.gen.schedule.transforms.bind import Bind

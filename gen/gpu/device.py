@@ -1,0 +1,87 @@
+"""What a program needs of a GPU: memory, copies, and launches in the order in which they are asked.
+
+``driver`` implements it for NVIDIA's driver, ``emulator.device`` on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from dlvm.gen.llvm.binding import assembly
+from dlvm.gen.loops.statements import LoopKernel
+from dlvm.ir import Array, Dim
+from dlvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer of a kernel: its address, its bytes, and whether it holds something already."""
+
+    address: int
+    bytes: int
+    written: bool = True
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """One kernel: its loops, its LLVM code, and how many lanes and blocks run it."""
+
+    loops: LoopKernel
+    llvm: str
+    lanes: int
+    blocks: Dim
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """The phases of each kernel of a program by its name, for one processor."""
+
+    target: Target
+    llvm: str
+    kernels: Mapping[str, tuple[KernelCode, ...]]
+    loaded: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
+    """What devices keep of it, each under itself."""
+
+    @cached_property
+    def ptx(self) -> str:
+        """All kernels as one module of PTX."""
+        return assembly(self.llvm, self.target)
+
+
+class Device(Protocol):
+    """A processor with memory of its own."""
+
+    def allocate(self, count: int) -> int:
+        """The address of so many bytes, which nobody else has."""
+        ...
+
+    def free(self, address: int) -> None:
+        """Gives memory back."""
+        ...
+
+    def write(self, address: int, array: Array) -> None:
+        """Copies a contiguous array of the host to the device."""
+        ...
+
+    def read(self, address: int, array: Array) -> None:
+        """Copies from the device into a contiguous array of the host, after all launches."""
+        ...
+
+    def copy(self, target: int, source: int, count: int) -> None:
+        """Copies bytes on the device."""
+        ...
+
+    def launch(
+        self,
+        code: DeviceCode,
+        kernel: KernelCode,
+        blocks: int,
+        buffers: Sequence[Memory],
+        sizes: Sequence[int],
+        status: int,
+    ) -> None:
+        """Runs a kernel after all that was asked before."""
+        ...

@@ -1,0 +1,67 @@
+"""A device that is emulated on the CPU, for tests: the same programs, step by step."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from dlvm.gen.gpu.device import DeviceCode, KernelCode, Memory
+from dlvm.ir import Array
+
+from .machine import EmulatedKernel
+
+ALIGNMENT = 256
+"""Of what a driver allocates."""
+
+
+class EmulatedDevice:
+    """Memory of the host, and kernels that run thread by thread in an order drawn from a seed."""
+
+    def __init__(self, seed: int = 0, races: bool = True) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.races = races
+        self.held: dict[int, Array] = {}
+        self.launches = 0
+
+    def allocate(self, count: int) -> int:
+        """Memory that starts as garbage."""
+        held = np.full(count + ALIGNMENT, 0xA5, np.uint8)
+        address = held.ctypes.data + -held.ctypes.data % ALIGNMENT
+        self.held[address] = held
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives memory back."""
+        del self.held[address]
+
+    def write(self, address: int, array: Array) -> None:
+        """A copy to the device."""
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def read(self, address: int, array: Array) -> None:
+        """A copy from the device."""
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def copy(self, target: int, source: int, count: int) -> None:
+        """A copy on the device."""
+        ctypes.memmove(target, source, count)
+
+    def launch(
+        self,
+        code: DeviceCode,
+        kernel: KernelCode,
+        blocks: int,
+        buffers: Sequence[Memory],
+        sizes: Sequence[int],
+        status: int,
+    ) -> None:
+        """All blocks of a kernel."""
+        key = ("emulated", kernel.loops.name)
+        if key not in code.loaded:
+            code.loaded[key] = EmulatedKernel(kernel.llvm)
+        self.launches += 1
+        seed = int(self.rng.integers(1 << 31))
+        told = blocks, kernel.lanes, buffers, sizes, status
+        code.loaded[key].launch(*told, seed, self.races)

@@ -1,0 +1,183 @@
+"""A program for a GPU: its texts, its report, and a call of it on the device that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dlvm.base.errors import UserError
+from dlvm.gen.loops.status import WORDS, error_of
+from dlvm.gen.program.coalesce import coalesce
+from dlvm.gen.program.control import to_program
+from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.promises import promises
+from dlvm.gen.program.report import Report, program_bytes, program_flops
+from dlvm.gen.program.steps import Ask, Program, Storage
+from dlvm.gen.program.text import program_text
+from dlvm.gen.schedule.blocks import GpuPlanner
+from dlvm.gen.schedule.text import Schedule, schedule_text
+from dlvm.gen.text.module import Text
+from dlvm.ir import Module, TensorType
+from dlvm.ir.dims import evaluate
+from dlvm.ir.interpret import bind
+from dlvm.target import Target
+
+from .arrays import Block, DeviceArray
+from .choosing import current
+from .device import Device, DeviceCode, KernelCode
+from .nvptx import block_size, emit_gpu_kernel, grid_size
+from .phases import phases
+from .running import Activation, Shared
+
+STATUS = np.zeros(WORDS, np.int64)
+
+
+@dataclass(frozen=True)
+class DeviceExecutable:
+    """The steps of a program and the code of its kernels."""
+
+    module: Module
+    program: Program
+    arena: Arena
+    code: DeviceCode
+    texts: Mapping[str, str]
+    report: Report
+    constants: dict[Any, list[Block]] = field(default_factory=dict[Any, "list[Block]"])
+
+    def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
+        """The results, on the device; arguments that are there already are not copied."""
+        device = current(self.code.target)
+        main = self.module.main
+        sizes = bind([p.type for p in main.params], arrays, [str(p.name) for p in main.params])
+        given = self._given(arrays, device)
+        memory: dict[Storage, tuple[Block, int]] = {
+            view.storage: (x.block, 0) for view, x in zip(self.program.params, given, strict=True)
+        }
+        types = [_known(v.type, sizes) for v in self.program.results]
+        for view, type_ in zip(self.program.results, types, strict=True):
+            if view.storage not in memory:
+                memory[view.storage] = (Block(device, _bytes(type_)), 0)
+        status = Block(device, STATUS.nbytes)
+        device.write(status.address, STATUS)
+        shared = Shared(device, self.code, self._constants(device), status)
+        Activation(self.program, self.arena, shared, dict(sizes), memory).run()
+        self._check(shared)
+        pairs = zip(self.program.results, types, strict=True)
+        return tuple(DeviceArray(memory[v.storage][0], t) for v, t in pairs)
+
+    def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
+        """The arguments in memory of the device, copies of those that may be overwritten."""
+        found: list[DeviceArray] = []
+        for view, x in zip(self.program.params, arrays, strict=True):
+            here = isinstance(x, DeviceArray) and x.block.device is device
+            known = x if here else DeviceArray.of(np.asarray(x), _type_of(view.type, x), device)
+            found.append(known)
+        return found
+
+    def _constants(self, device: Device) -> list[Block]:
+        """The constants of the program, which stay on a device."""
+        if device not in self.constants:
+            arrays = [np.ascontiguousarray(a) for a in self.program.constants]
+            self.constants[device] = [Block(device, a.nbytes) for a in arrays]
+            for block, array in zip(self.constants[device], arrays, strict=True):
+                device.write(block.address, array)
+        return self.constants[device]
+
+    def _check(self, shared: Shared) -> None:
+        """Raises what the status says."""
+        words = [int(w) for w in shared.words]
+        if not words[0]:
+            shared.device.read(shared.status.address, shared.words)
+            words = [int(w) for w in shared.words]
+        if words[0]:
+            raise error_of(words, self.module)
+
+
+def built(module: Module, target: Target, schedule: str | None = None) -> DeviceExecutable:
+    """Compiles a module's first function, and those it calls, for a GPU."""
+    from dlvm.gen.schedule.text import parse_schedule
+
+    plans = GpuPlanner() if schedule is None else parse_schedule(schedule)
+    program = coalesce(to_program(module, plans, threads=False, shaped=False))
+    refuse(program)
+    arena = plan(program)
+    known = promises(program)
+    codes: dict[str, tuple[KernelCode, ...]] = {}
+    whole = Text("nounwind")
+    for kernel in program.kernels():
+        texts = [(p, emit_gpu_kernel(p, target, known[kernel])) for p in phases(kernel)]
+        for _, text in texts:
+            whole.include(text)
+        codes[kernel.name] = tuple(
+            KernelCode(phase, str(text), block_size(phase), grid_size(phase))
+            for phase, text in texts
+        )
+    code = DeviceCode(target, str(whole), codes)
+    report = Report(
+        seconds={},
+        kernels=len(codes),
+        flops=program_flops(program),
+        bytes=program_bytes(program),
+        peak_bytes=arena.bytes,
+        target=f"{target.cpu} ({target.triple})",
+        launches=len(program.launches()),
+    )
+    return DeviceExecutable(module, program, arena, code, _Texts(module, program, code), report)
+
+
+class _Texts(Mapping[str, str]):
+    """The stages after kernels as text, each made when it is asked for."""
+
+    NAMES = ("nests", "schedule", "loops", "llvm", "ptx", "asm")
+
+    def __init__(self, module: Module, program: Program, code: DeviceCode) -> None:
+        self.module, self.program, self.code = module, program, code
+
+    def __getitem__(self, name: str) -> str:
+        match name:
+            case "nests":
+                plain = to_program(self.module, Schedule.plain(), threads=False, shaped=False)
+                return "\n".join(map(str, plain.kernels())) + "\n"
+            case "schedule":
+                return schedule_text(self.program.kernels())
+            case "loops":
+                return program_text(self.program, plan(self.program))
+            case "llvm":
+                return self.code.llvm
+            case "ptx" | "asm":
+                return self.code.ptx
+            case _:
+                raise KeyError(name)
+
+    def __iter__(self) -> Any:
+        return iter(self.NAMES)
+
+    def __len__(self) -> int:
+        return len(self.NAMES)
+
+
+def refuse(program: Program) -> None:
+    """An error for what no GPU runs, with the user's line."""
+    for step in program.walk():
+        if isinstance(step, Ask):
+            op = program.calls[step.index][0]
+            raise UserError(
+                f"{op.name} has no kernel for a GPU: its reference is a function of Python",
+                origin=op.origin,
+                remedy="state the operation in others by its lowering, or leave the target out",
+            )
+
+
+def _known(type_: TensorType, sizes: Mapping[str, int]) -> TensorType:
+    return type_.with_shape(tuple(evaluate(d, sizes) for d in type_.shape))
+
+
+def _type_of(type_: TensorType, x: Any) -> TensorType:
+    return type_.with_shape(np.shape(x))
+
+
+def _bytes(type_: TensorType) -> int:
+    return int(str(type_.size)) * type_.dtype.bytes

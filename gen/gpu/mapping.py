@@ -1,0 +1,53 @@
+"""Loops over blocks and lanes: what a thread of a GPU runs of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.statements import Barrier, Loop, LoopKernel, statements
+
+if TYPE_CHECKING:
+    from dlvm.gen.cpu.kernels import Emitter
+
+SPECIAL = "llvm.nvvm.read.ptx.sreg"
+
+
+def block_size(kernel: LoopKernel) -> int:
+    """Threads of a block: what the lane loops of the schedule ask for."""
+    extents = [
+        s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane"
+    ]
+    return max((e for e in extents if isinstance(e, int)), default=1)
+
+
+def register(e: Emitter, name: str) -> str:
+    """A special register, as an i64."""
+    found = e.w.call("i32", f"{SPECIAL}.{name}")
+    return e.w.value(f"zext i32 {found} to i64")
+
+
+def blocks(e: Emitter, s: Loop, extent: str) -> None:
+    """From the index of the block, in steps of the grid."""
+    first, step = register(e, "ctaid.x"), register(e, "nctaid.x")
+    turns = e.w.value(f"sub i64 {extent}, {first}")
+    rounded = e.w.value(f"add i64 {turns}, {e.w.value(f'sub i64 {step}, 1')}")
+    count = e.w.value(f"sdiv i64 {rounded}, {step}")
+    with e.w.loop("0", count) as turn, e.offsets.scope(turn.head) as scope:
+        scaled = e.w.value(f"mul i64 {turn.index}, {step}", turn.head)
+        scope.names[s.var] = e.w.value(f"add i64 {first}, {scaled}", turn.head)
+        e.body(s.body)
+
+
+def lanes(e: Emitter, s: Loop, extent: str) -> None:
+    """One thread for each lane; threads beyond the loop sit it out."""
+    lane = register(e, "tid.x")
+    with e.offsets.scope() as scope:
+        scope.names[s.var] = lane
+        if s.extent == block_size(e.kernel):
+            e.body(s.body)
+            return
+        if any(isinstance(inner, Barrier) for inner in statements(s.body)):
+            raise CompilerError(f"@{e.kernel.name}: a barrier that not all threads reach")
+        with e.w.when(e.w.value(f"icmp slt i64 {lane}, {extent}")):
+            e.body(s.body)
