@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dlvm.gen.build import Made
 from dlvm.gen.profile.records import Profile
 from dlvm.gen.program.lives import Life, lives
 from dlvm.gen.program.memory import plan
@@ -13,13 +12,14 @@ from dlvm.gen.program.steps import Program
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute
 
+from .below import Code
 from .groups import Groups
 
 Sizes = Mapping[str, Mapping[str, int]]
 """The sizes of the symbols of each function."""
 
 
-def memory(code: Made, profile: Profile | None, sizes: Sizes, groups: Groups) -> list[Any]:
+def memory(code: Code, profile: Profile | None, sizes: Sizes, groups: Groups) -> list[Any]:
     """The plan of each function that is entered; sizes that are not given stay unknown."""
     found = lives(code.program, sizes) if profile is None else profile.buffers
     parts = (code.program, *code.program.callees)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dlvm.compile import Road, interpreting
-from dlvm.gen.build import Made
 from dlvm.gen.profile.records import Part, Profile
 from dlvm.gen.program.timed import entered_with
 from dlvm.ir import Array
@@ -34,8 +33,8 @@ def model(
     groups = Groups(hidden)
     steps = Passes(road, groups)
     steps.run()
-    code = None if interpreting() else road.described()
-    stages = [*steps.stages, *(() if code is None else below.stages(road, code, groups))]
+    code = None if interpreting() else below.Code.of(road)
+    stages = [*steps.stages, *(() if code is None else below.stages(code, groups))]
     sizes: Sizes = {} if code is None or profile is None else _sizes(code, arrays)
     refused = borders(keep_reachable.run(road.kernels))
     main = road.traced.main
@@ -51,7 +50,7 @@ def model(
     }
 
 
-def _sizes(code: Made, arrays: Sequence[Array]) -> Sizes:
+def _sizes(code: below.Code, arrays: Sequence[Array]) -> Sizes:
     """The sizes of every function's symbols in a call with these arrays."""
     params = code.program.params
     types, names = [v.type for v in params], [v.storage.name for v in params]

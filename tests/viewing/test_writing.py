@@ -96,6 +96,14 @@ def test_a_program_for_another_processor_has_its_assembly(script: Path):
     assert any("fmla" in text or "v0." in text for text, _ in stages["asm"])
 
 
+def test_a_program_for_a_gpu_has_its_ptx_by_kernel(script: Path):
+    made = dlvm.function(lambda x: dlvm.cumsum(dlvm.exp(x @ x), axis=0), target="cuda")
+    data = data_of(made.compile(np.ones((7, 7))).view())
+    ptx = next(s["lines"] for s in data["stages"] if s["name"] == "ptx")
+    entries = [group for text, group in ptx if ".entry" in text]
+    assert entries and all(data["groups"][group][0] for group in entries)
+
+
 def test_a_program_that_calls_python_shows_the_line_that_does(script: Path):
     made = dlvm.function(lambda x: dlvm.linalg.eigvalsh(x) + 1).compile(np.eye(3))
     data = data_of(made.view())
