@@ -181,23 +181,38 @@ class Road:
         code = self.made(self.options.machine())
         return Foreign(code.texts(assembly_of), code.report(), self.options.target)
 
-    def made(self, target: Target, plans: Plans | None = None) -> Made:
+    def made(self, target: Target, plans: Plans | None = None, check: bool = False) -> Made:
         """The code for a target, neither loaded nor written."""
         from dlvm.gen.build import made
 
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-            return made(self.kernels, target, schedule=self.options.schedule, plans=plans)
+            return made(self.kernels, target, check, self.options.schedule, plans)
 
     def timers(self) -> Timers:
         """The program built once more with timers around its steps, which the disk never keeps."""
         from dlvm.gen.profile.measure import Timers
-        from dlvm.gen.tuned import Tuned, written
 
         self._native("profile")
         target, schedule = self.options.machine(), self.options.schedule
-        plans = None if schedule is not None else Tuned.of(written(target), target)
+        plans = self._tuned(target)
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             return Timers.built(self.kernels, target, schedule, plans)
+
+    def described(self) -> Made:
+        """The code that runs, written once more so that it can be read, with what it was made of.
+
+        The disk never keeps it.
+        """
+        target, check = self.options.machine(), looks(self.options.debug).bounds
+        own = self.options.target == "host" and not check
+        return self.made(target, self._tuned(target) if own else None, check)
+
+    def _tuned(self, target: Target) -> Plans | None:
+        """The schedules that the tuner has found for this machine, unless one is given."""
+        from dlvm.gen.tuned import Tuned, written
+
+        given = self.options.schedule is not None
+        return None if given else Tuned.of(written(target), target)
 
     def _native(self, what: str) -> None:
         """An error unless this process runs the program as machine code."""

@@ -17,7 +17,7 @@ VARIABLES = {
     "DLVM_CACHE_DIR": "where compiled code is kept, instead of the user's cache directory",
     "DLVM_CHECK": "the checks of `dlvm.debug` in every call: `nans`, `infs`, `bounds`, with commas",
     "DLVM_DUMP": "a folder into which every program that is compiled is written: why, its source, "
-    "its stages, its times, and a page that lists them",
+    "its stages also as a page, its times, and a page that lists all programs",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "

@@ -32,6 +32,7 @@ from . import (
     run,
     show,
     tune,
+    view,
 )
 from .output import coloured
 
@@ -40,6 +41,7 @@ COMMANDS = (
     run,
     opt,
     diff,
+    view,
     check,
     failing,
     bench,

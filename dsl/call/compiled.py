@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dlvm.dsl.trace.facing import entry, faced, facing_users
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.specs import as_array, given
+from dlvm.dsl.trace.specs import Arguments, as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec, flatten, unflatten
 from dlvm.ir import Array, Module
@@ -150,6 +151,30 @@ class Compiled:
         _, found = self._given(args, kwargs)
         return profile_of(self.road, self._arrays(found, self._read()), seconds)
 
+    @facing_users
+    def view(
+        self,
+        path: str | PathLike[str] | None = None,
+        *args: Any,
+        seconds: float = 0.3,
+        **kwargs: Any,
+    ) -> str:
+        """A page in one HTML file that shows the program after every pass, down to assembly.
+
+        It shows what each line came from and became, the laws applied, refused fusions and the plan
+        of memory. It is returned, and written to ``path`` if that is given. With arguments of a
+        call the page also has a profile, as ``profile`` measures it.
+        """
+        from .profiling import page_of, place_of_page, write_page
+
+        place, arrays = place_of_page(path), None
+        if args or kwargs:
+            arrays = self._arrays(self._given(args, kwargs)[1], self._read())
+        page = page_of(self.road, arrays, seconds)
+        if place is not None:
+            write_page(place, page)
+        return page
+
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, found = self._given(args, kwargs)
         try:
@@ -162,18 +187,9 @@ class Compiled:
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """The leaves of the arguments of a call as they are, and as arrays and numbers."""
-        wanted = self.signature
         arguments = self.parameters.bind(args, kwargs)
         leaves, tree = flatten(arguments.values)
-        if arguments.names != wanted.names:
-            raise self._unlike(", ".join(wanted.names), ", ".join(arguments.names))
-        if tree != wanted.tree:
-            raise self._unlike_tree(tree)
-        if (static := arguments.static_key()) != wanted.static:
-            said = [
-                ", ".join(f"{n}={v!r:.40}" for n, _, v in key) for key in (wanted.static, static)
-            ]
-            raise self._unlike(*said)
+        _check_form(self.signature, arguments, tree)
         names = arguments.leaf_labels(tree)
         return leaves, [given(x, name) for x, name in zip(leaves, names, strict=True)]
 
@@ -186,18 +202,6 @@ class Compiled:
         ):
             self._short[form] = made
         return self._short.get(form)
-
-    def _unlike_tree(self, tree: Spec) -> UserError:
-        wanted = self.signature
-        name, was, is_ = differing(wanted.names, wanted.tree, tree)
-        return mismatch("compiled for other arguments", name, was, is_, EACH)
-
-    def _unlike(self, expected: str, found: str) -> UserError:
-        return UserError(
-            f"compiled for arguments {expected}, called with {found}",
-            origin=user_origin(),
-            remedy=EACH,
-        )
 
     def _read(self) -> Sequence[Any]:
         """The captured arrays as they are now; captured state that has changed is an error."""
@@ -290,3 +294,24 @@ class Compiled:
             why = "read-only" if not array.flags.writeable else "a view of other memory"
             log.warning("%s is donated but %s: a copy is overwritten instead", label, why)
         return np.array(array, order="C")
+
+
+def _check_form(wanted: Signature, arguments: Arguments, tree: Spec) -> None:
+    """Refuses arguments of other names, structure or static values than were compiled for."""
+    if arguments.names != wanted.names:
+        raise _unlike(", ".join(wanted.names), ", ".join(arguments.names))
+    if tree != wanted.tree:
+        name, was, is_ = differing(wanted.names, wanted.tree, tree)
+        raise mismatch("compiled for other arguments", name, was, is_, EACH)
+    if (static := arguments.static_key()) != wanted.static:
+        raise _unlike(
+            *(", ".join(f"{n}={v!r:.40}" for n, _, v in key) for key in (wanted.static, static))
+        )
+
+
+def _unlike(expected: str, found: str) -> UserError:
+    return UserError(
+        f"compiled for arguments {expected}, called with {found}",
+        origin=user_origin(),
+        remedy=EACH,
+    )

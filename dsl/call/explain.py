@@ -78,7 +78,7 @@ class Explanation:
             _once(f"{t} computed while tracing at {at}" for tr in traces for t, at in tr.constants),
             _once(f"{what} at {at}" for tr in traces for what, at in tr.widenings),
             _once(line for s in made for line in _donated(s, donate)),
-            _once(line for s in made for line in borders(s.road.kernels)),
+            _once(str(b) for s in made for b in borders(s.road.kernels)),
             _once(line for s in made for line in _calls(s)),
             _once(n for s in made if laws for n in fast_laws(s.road.optimized)),
             _once(str(n) for s in made if laws for n in _in_mode(s, applied_laws)),

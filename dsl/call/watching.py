@@ -21,7 +21,7 @@ from typing import Any
 from dlvm.base import environment
 from dlvm.base.errors import UserError
 from dlvm.base.units import duration
-from dlvm.compile import MODULES, STAGES, Road, interpreting
+from dlvm.compile import MODULES, Road, interpreting
 
 FEW = 3
 """Number of causes that the reason of a compile names."""
@@ -70,12 +70,18 @@ def told(label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> No
 
 def _dump(folder: Path, label: str, fn: Callable[..., Any], compile: Compile, road: Road) -> None:
     """Writes one program, then the page of all."""
+    from dlvm.viewing.model import model, texts_below
+    from dlvm.viewing.page import page
+
     seconds = dict(road.report.seconds)
     own = folder / f"{os.getpid()}-{next(NUMBERS):04}-{label}"
     own.mkdir(parents=True)
+    data = model(road)
+    texts = {stage: road.text(stage) for stage in MODULES} | texts_below(data)
+    for name, text in texts.items():
+        (own / f"{name}.txt").write_text(text, "utf8")
     (own / "source.py").write_text(_source(fn), "utf8")
-    for stage in MODULES if interpreting() else STAGES:
-        (own / f"{stage}.txt").write_text(road.text(stage), "utf8")
+    (own / "view.html").write_text(page(data), "utf8")
     report = {} if interpreting() else road.report.to_dict()
     about = {"name": label, "causes": compile.causes, "types": compile.types, "seconds": seconds}
     (own / ABOUT).write_text(json.dumps({**about, "report": report}, indent=2, default=str), "utf8")

@@ -358,15 +358,14 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
         else:
             results.append(View(views[target].storage, type_))
     views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
-    low.steps.append(p.Launch(kernel, tuple(views), _lines(op)))
+    low.steps.append(p.Launch(kernel, tuple(views), _places(op)))
     return results
 
 
-def _lines(op: Kernel) -> tuple[Origin, ...]:
+def _places(op: Kernel) -> tuple[Origin, ...]:
     """The places in the user's source whose operations a kernel computes, each once."""
     found = [inner.origin for inner in op.body.walk()] + [op.origin]
-    lines = {(o.file, o.line): o for o in reversed(found) if o is not None}
-    return tuple(sorted(lines.values(), key=lambda o: (o.file, o.line)))
+    return tuple(dict.fromkeys(o for o in found if o is not None))
 
 
 def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:

@@ -80,13 +80,19 @@ class View:
 class Launch:
     """Run a kernel on one view for each of its buffers.
 
-    ``origins`` are the lines whose operations it computes here; an equal kernel of other lines
+    ``places`` are those of the operations that it computes here; an equal kernel of other places
     shares its code.
     """
 
     kernel: LoopKernel
     views: tuple[View, ...]
-    origins: tuple[Origin, ...] = field(default=(), repr=False)
+    places: tuple[Origin, ...] = field(default=(), repr=False)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The lines of the source whose operations it computes, each once and in order."""
+        lines = {(o.file, o.line): o for o in reversed(self.places)}
+        return tuple(sorted(lines.values(), key=lambda o: (o.file, o.line)))
 
     @property
     def shared(self) -> frozenset[str]:

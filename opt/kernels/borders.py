@@ -8,8 +8,10 @@ which kernels start anew; between loops nothing more is claimed than that no one
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from dlvm.ir import Function, Module, Op, Part, Value
+from dlvm.base.errors import Origin
+from dlvm.ir import Function, Module, Op, Part, TensorType, Value
 from dlvm.ops import Kernel, Reshape
 
 WHY = {
@@ -22,12 +24,25 @@ WHY = {
 APART = "no one nest of loops computes both: other sizes or axes, or needed whole before"
 
 
-def borders(module: Module) -> list[str]:
-    """One line for each value that a kernel writes and another one reads."""
-    return [line for fn in module.functions for line in _in_body(fn)]
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A value that a kernel writes and another one reads, and why the two are not one."""
+
+    type: TensorType
+    source: Origin | None
+    reader: Origin | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.type} from {self.source} to {self.reader}: {self.why}"
 
 
-def _in_body(fn: Function) -> Iterator[str]:
+def borders(module: Module) -> list[Border]:
+    """The values that go through memory from one kernel to another."""
+    return [border for fn in module.functions for border in _in_body(fn)]
+
+
+def _in_body(fn: Function) -> Iterator[Border]:
     for op in fn.ops:
         if not isinstance(op, Kernel):
             for region in op.regions.values():
@@ -36,7 +51,7 @@ def _in_body(fn: Function) -> Iterator[str]:
         for x in op.xs:
             source = _writer(x)
             if isinstance(source, Kernel):
-                yield f"{x.type} from {source.origin} to {op.origin}: {_why(source, op)}"
+                yield Border(x.type, source.origin, op.origin, _why(source, op))
 
 
 def _writer(x: Value) -> Op | None:

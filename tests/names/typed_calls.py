@@ -147,6 +147,12 @@ OPTIONS = (
         "X.sum() + 3",
     ),
     Script(
+        "dlvm.function(lambda x: x + 1).compile(X).view(X)",
+        r"write (\.view\(None, )",
+        "dlvm.function(lambda x: x + 1).compile(X){0}X).startswith('<!doctype html>')",
+        "True",
+    ),
+    Script(
         "from dlvm.opt import pipelines\npipelines.insert(len, after='simplify')",
         r"@(dlvm\.passes\.function_pass)",
         "from dlvm.opt import pipelines\n"

@@ -12,6 +12,7 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+STAYS = ("--virtual-time-budget=20000",)
 PROBE = """<script type="module">
 const root = document.documentElement;
 while (!root.dataset.ready) await new Promise((go) => setTimeout(go, 5));
@@ -29,8 +30,11 @@ root.dataset.found = JSON.stringify(found);
 </script>"""
 
 
-def after(page: str, code: str, folder: Path) -> Any:
-    """What a script gives that runs in a page once it is ready; skipped without a browser."""
+def after(page: str, code: str, folder: Path, *flags: str) -> Any:
+    """What a script gives that runs in a page once it is ready; skipped without a browser.
+
+    ``flags`` are further ones of the browser, such as the size of its window.
+    """
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
         pytest.skip("no chromium is on PATH: pages were made and not opened")
@@ -38,7 +42,7 @@ def after(page: str, code: str, folder: Path) -> Any:
     made.write_text(page.replace("</html>", PROBE.replace("CODE", code) + "</html>"), "utf8")
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
-        [browser, *FLAGS, profile, "--virtual-time-budget=20000", "--dump-dom", made.as_uri()],
+        [browser, *FLAGS, *flags, profile, *STAYS, "--dump-dom", made.as_uri()],
         capture_output=True,
         text=True,
         timeout=120,

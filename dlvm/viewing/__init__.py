@@ -1,0 +1,1 @@
+"""One page about one program: what each line of it came from, became and costs."""

@@ -1,0 +1,32 @@
+"""Writes the page of a program: one file that needs nothing else, from its data and the scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from dlvm.base.html import escape
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The HTML text of the page that shows these data."""
+    name = str(data["name"])
+    parts = {
+        "title": escape(f"{name} · dlvm view"),
+        "name": escape(name),
+        "types": escape(", ".join(data["types"])),
+        "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        "diff": _packaged("diff.js"),
+        "pane": _packaged("pane.js"),
+        "tables": _packaged("tables.js"),
+        "script": _packaged("page.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _packaged("page.html"))
+
+
+def _packaged(name: str) -> str:
+    """A text file that lies beside this one, in a wheel too."""
+    return (files("dlvm.viewing") / name).read_text("utf8")
