@@ -8,7 +8,7 @@ of threads changes no bit. A matrix no larger than a panel takes plain steps onl
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -69,9 +69,23 @@ def block(x: Matrix, i: Dim, j: Dim, transposed: bool = False) -> Operand:
     return Operand(x.memory, x.at(i, j), transposed, x.columns)
 
 
-def subtract(work: Work, x: Matrix, rows: Span, columns: Span, factors: Factors) -> None:
-    """``X -= U V`` for some rows and columns of X; a column is the row of the transposes."""
-    nest, dtype, column = work.nest, work.dtype, columns.size == 1
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Two matrices in memory, and the number of columns of the first."""
+
+    u: Operand
+    v: Operand
+    k: Dim
+
+
+def multiply(
+    work: Work, m: Dim, n: Dim, factors: Factors, put: Callable[[Dim, Dim, Scalar], None]
+) -> None:
+    """``U V`` of m rows and n columns, of which each element is put somewhere.
+
+    A single column is computed as the row of the transposes.
+    """
+    nest, dtype, column = work.nest, work.dtype, n == 1
     most = TILE[1] // dtype.bytes
     tile = Local(nest.fresh("tile"), dtype, TILE[0] * most)
     names = [nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
@@ -81,23 +95,22 @@ def subtract(work: Work, x: Matrix, rows: Span, columns: Span, factors: Factors)
         nest.loop("serial", height, "r") as r,
         nest.loop("parallel", width, "c") as c,
     ):
-        down, across = (col + c, row + r) if column else (row + r, col + c)
-        spot = rows.start + down, columns.start + across
-        total = nest.load(tile, r * most + c)
-        x.store(*spot, work.words.binary("sub", x.load(*spot), total))
-    u, v, m, n = factors.u, factors.v, rows.size, columns.size
+        i, j = (col + c, row + r) if column else (row + r, col + c)
+        put(i, j, nest.load(tile, r * most + c))
+    u, v = factors.u, factors.v
     if column:
         u, v, m, n = v.turned(), u.turned(), 1, m
     nest.put(Product(u, v, m, n, factors.k, tile, most, tuple(names), tuple(inside)))
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """Two matrices in memory, and the number of columns of the first."""
+def subtract(work: Work, x: Matrix, rows: Span, columns: Span, factors: Factors) -> None:
+    """``X -= U V`` for some rows and columns of X."""
 
-    u: Operand
-    v: Operand
-    k: Dim
+    def put(i: Dim, j: Dim, total: Scalar) -> None:
+        spot = rows.start + i, columns.start + j
+        x.store(*spot, work.words.binary("sub", x.load(*spot), total))
+
+    multiply(work, rows.size, columns.size, factors, put)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,9 @@ def test_any_number_of_threads_gives_the_same_bits(name: str):
         assert all(map(same_bits, code(*arrays, threads=threads)[0], first))
 
 
-BLOCKED = [name for name in TEXTS if name.split()[0] in ("cholesky", "lu", "triangular_solve")]
+BLOCKED = [
+    name for name in TEXTS if name.split()[0] in ("cholesky", "lu", "qr", "triangular_solve")
+]
 LARGE = [(2, 65, 1), (1, 100, 70), (1, 128, 64), (2, 150, 3), (1, 193, 200)]
 
 
@@ -173,7 +175,7 @@ def test_large_matrices_have_the_same_bits_with_any_number_of_threads(name: str)
 
 @pytest.mark.parametrize("name", BLOCKED)
 def test_large_matrices_in_the_interpreter_of_loops(name: str):
-    size = (1, 70, 5)
+    size = (1, 70, 66)
     op, module = factorising(name, "f64", size)
     arrays = tame(name, "f64", size)
     pairs = zip(interpret(op, arrays)[0], module.run("f", *arrays), strict=True)
