@@ -19,8 +19,9 @@ from dlvm.ir.dims import floordiv, minimum, symbol
 from .products import TILE
 from .workspace import Matrix, Work
 
-PANEL, STEP = 64, 16
-"""Rows or columns of a panel, and how many of them are taken by plain steps."""
+WIDTHS = 256, 64, 16
+"""Rows or columns of a panel, of the panels in it, and of those that are taken by plain steps."""
+PANEL, STEP = WIDTHS[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def widths_for(work: Work, size: Dim) -> tuple[int, ...]:
     """
     if work.kind == "serial" or (isinstance(size, int) and size <= PANEL):
         return ()
-    return (PANEL, STEP) if isinstance(size, int) else (PANEL,)
+    return tuple(w for w in WIDTHS if w < size) if isinstance(size, int) else (PANEL,)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
 from dlvm.ir import BOOL, I64, Dim, Function, Value
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
-from .blocks import PANEL, STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
+from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
 from .elements import Pull
 from .products import matrix_in_memory
 from .reflections import qr
@@ -64,20 +64,33 @@ def _cholesky(work: Work, op: Cholesky, line: Index) -> None:
     work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, j, i))))
     positive = nest.local("positive", BOOL, 1)
     nest.store(positive, 0, words.constant(True, BOOL))
-    rows, widths = Span(0, n), widths_for(work, n)
-    if not widths:
-        _roots(work, x, rows, positive)
-    else:
-        with panels(work, rows, PANEL) as here:
-            _roots(work, x, here, positive)
-            solve(work, Triangle(block(x, 0, 0, True), False, True), x, here, here.to(n), (STEP,))
-            _take_squares(work, x, here, here.to(n))
+    widths = widths_for(work, n)
+    _rows(work, x, Span(0, n), positive, widths[:-1] if len(widths) > 1 else widths)
     whole, nan = nest.load(positive, 0), work.number(float("nan"))
 
     def write(i: Dim, j: Dim) -> None:
         work.result(op, (*line, i, j), words.select(whole, x.load(j, i, i - j), nan))
 
     work.each(n, n, write)
+
+
+def _rows(work: Work, x: Matrix, rows: Span, positive: Local, widths: tuple[int, ...]) -> None:
+    """Some rows of the factor; what is done is taken from those that are left, to the last column.
+
+    Of these only the upper triangle counts.
+    """
+    n = x.columns
+    if not widths:
+        _roots(work, x, rows, positive)
+        if rows.size != n:
+            solve(work, Triangle(block(x, 0, 0, True), False, True), x, rows, rows.to(n), (STEP,))
+        return
+    with panels(work, rows, widths[0]) as here:
+        _rows(work, x, here, positive, widths[1:])
+        with panels(work, here.to(rows.end), SQUARES) as some:
+            columns = Span(some.start, n - some.start)
+            u, v = block(x, here.start, some.start, True), block(x, here.start, some.start)
+            subtract(work, x, some, columns, Factors(u, v, here.size))
 
 
 def _roots(work: Work, x: Matrix, rows: Span, positive: Local) -> None:
@@ -97,14 +110,6 @@ def _roots(work: Work, x: Matrix, rows: Span, positive: Local) -> None:
             with nest.loop(work.kind, left - i) as j:
                 new = work.minus(x.load(row, row + j), factor, x.load(k, row + j))
                 x.store(row, row + j, new)
-
-
-def _take_squares(work: Work, x: Matrix, done: Span, left: Span) -> None:
-    """``X -= U' U`` for the rows U that are done: the upper triangle, a few rows at a time."""
-    with panels(work, left, SQUARES) as rows:
-        columns = Span(rows.start, left.end - rows.start)
-        u, v = block(x, done.start, rows.start, True), block(x, done.start, rows.start)
-        subtract(work, x, rows, columns, Factors(u, v, done.size))
 
 
 # -- substitution ----------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ def _factors(work: Work, x: Matrix, order: Matrix, columns: Span, widths: tuple[
     with panels(work, columns, widths[0]) as here:
         _factors(work, x, order, here, widths[1:])
         right, below = here.to(columns.end), here.to(n)
-        fine = (STEP,) if widths[0] > STEP else ()
+        fine = widths[1:] or ((STEP,) if widths[0] > STEP else ())
         solve(work, Triangle(block(x, 0, 0), True, True), x, here, right, fine)
         u, v = block(x, below.start, here.start), block(x, here.start, right.start)
         subtract(work, x, below, right, Factors(u, v, here.size))

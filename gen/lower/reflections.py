@@ -17,7 +17,7 @@ from dlvm.ops import QR
 from .blocks import STEP, Factors, Span, Triangle, block, multiply, solve, subtract, widths_for
 from .workspace import Matrix, Work
 
-WIDTH = 32
+WIDTH = 48
 """Columns of a panel."""
 
 
