@@ -1,10 +1,11 @@
-"""Kernels of factorisations: plain nests of loops over one matrix after the other.
+"""Kernels of factorisations: plain steps for small matrices, panels and products for large ones.
 
-The matrix is copied into scratch memory, in the type in which it is computed, and changed there
-step by step: in each step every row that is left takes in a multiple of one row, so that the
-innermost loops go along rows, whose elements lie beside one another. Then results are written.
-Each element takes the steps of the operation's reference in the same order, so both agree to the
-bit, whatever the number of threads and lanes. Nothing is blocked yet.
+The matrix is copied into scratch memory, in the type in which it is computed, and changed there.
+In a plain step every row that is left takes in a multiple of one row, so that the innermost loops
+go along rows, whose elements lie beside one another; elements take the steps of the operation's
+reference in the same order, so both agree to the bit. Of more than 64 rows a panel is taken by
+such steps, and the rest takes in the panel by a product (``blocks``). The number of threads and
+lanes changes no bit.
 """
 
 from __future__ import annotations
