@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 from dlvm.base.errors import UserError
@@ -66,7 +65,7 @@ def _highest(kernel: LoopKernel) -> dict[str, Dim]:
     return found
 
 
-def _at_most(d: Dim, highest: Mapping[str, Dim]) -> Dim:
+def _at_most(d: Dim, highest: dict[str, Dim]) -> Dim:
     """The most that a size is in any turn of the loops around, in sizes that a call is given.
 
     An index is at its highest where the size grows with it, and 0 where it falls.
