@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from dlvm.base.errors import UserError
 from dlvm.gen.cpu.product_calls import room_of
-from dlvm.gen.loops.statements import Product, statements
+from dlvm.gen.loops.index import step_of
+from dlvm.gen.loops.statements import Bind, Loop, LoopKernel, Product, Size, statements
 from dlvm.gen.program.promises import promises
 from dlvm.gen.program.steps import Pop, Program, Push
 from dlvm.gen.runtime.memory import HEAD, block
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum, symbols
+from dlvm.ir.dims import Range, at_least, bounds, floordiv, maximum, substitute, symbols
 from dlvm.target import Target
 
 
@@ -29,9 +33,11 @@ def _copies(program: Program, target: Target) -> Dim:
     """What the largest product takes."""
     most: Dim = 0
     for kernel, known in promises(program).items():
+        highest = _highest(kernel)
         for s in statements(kernel.body):
             if isinstance(s, Product):
-                size = block(room_of(s, known.shared, target))
+                m, n, k = (_at_most(d, highest) for d in (s.m, s.n, s.k))
+                size = block(room_of(replace(s, m=m, n=n, k=k), known.shared, target))
                 if not {*symbols(size)} <= {*program.symbols}:
                     raise UserError(
                         f"{program.name}: products of sizes that differ between calls of a function"
@@ -40,6 +46,40 @@ def _copies(program: Program, target: Target) -> Dim:
                     )
                 most = maximum(most, size)
     return most
+
+
+def _highest(kernel: LoopKernel) -> dict[str, Dim]:
+    """The highest value of each index of a kernel, outer ones first."""
+    found: dict[str, Dim] = {}
+    for s in statements(kernel.body):
+        match s:
+            case Loop(var, extent):
+                found[var] = extent - 1
+            case Bind(name, Size(dim), high):
+                most = bounds(dim)[1]
+                found[name] = high if most == math.inf else int(most)
+            case Bind(name, _, high):
+                found[name] = high
+            case _:
+                pass
+    return found
+
+
+def _at_most(d: Dim, highest: dict[str, Dim]) -> Dim:
+    """The most that a size is in any turn of the loops around, in sizes that a call is given.
+
+    An index is at its highest where the size grows with it, and 0 where it falls.
+    """
+    ranges: dict[str, Range] = {}
+    for name, high in highest.items():
+        ranges[name] = (0, max(0, bounds(high, ranges)[1]))
+    most = bounds(d, ranges)[1]
+    if most != math.inf:
+        return int(most)
+    for name in reversed(highest):
+        if name in symbols(d) and (step := step_of(d, name)) is not None:
+            d = substitute(d, {name: 0 if at_least(-step, 0) else highest[name]})
+    return d
 
 
 def whole(arena: Dim, region: Dim) -> Dim:

@@ -163,6 +163,7 @@ def _inside(
     places = inner.access.places
     places.update({b.name: Address(f"%{b.name}", b.dtype) for b in e.kernel.buffers})
     places[memory.name] = Address(pointer, memory.dtype)
+    inner.offsets.defined |= e.offsets.defined
     names = inner.offsets.scopes[0].names
     names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
     names.update(zip(spot, arguments, strict=True))

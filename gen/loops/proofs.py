@@ -46,16 +46,17 @@ class Facts:
         implied = (g for f in more for g in _implied(f))
         return Facts(self.highest, (*self.holds, *more, *implied))
 
-    def nonnegative(self, d: Dim) -> bool:
-        """Whether ``d >= 0`` could be proven, or that one never gets here."""
-        search = _Search(self)
+    def nonnegative(self, d: Dim, effort: int = SEARCH_STEPS) -> bool:
+        """Whether ``d >= 0`` could be proven in so many steps, or that one never gets here."""
+        search = _Search(self, effort)
         never = any(bounds(f, search.ranges)[1] < 0 for f in self.holds)
         return never or search.holds(d)
 
     def upper(self, name: str) -> list[Dim]:
-        """Known upper bounds of a variable."""
+        """Known upper bounds of a variable, numbers last: what is around it says more."""
         own = [self.highest[name]] if name in self.highest else []
-        return own + [f + symbol(name) for f in self.holds if step_of(f, name) == -1]
+        found = own + [f + symbol(name) for f in self.holds if step_of(f, name) == -1]
+        return sorted(found, key=lambda bound: isinstance(bound, int))
 
     def lower(self, name: str) -> list[Dim]:
         """Known lower bounds of a variable."""
@@ -116,9 +117,9 @@ def _factors(f: Dim) -> Iterator[Dim]:
 
 
 class _Search:
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, effort: int) -> None:
         self.facts, self.ranges = facts, facts.ranges()
-        self.left, self.deep = SEARCH_STEPS, 0
+        self.left, self.deep = effort, 0
         self.failed: set[Dim] = set()
 
     def holds(self, d: Dim) -> bool:

@@ -14,8 +14,11 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import canonical, divide_exactly, substitute, symbol, symbols, terms_of
 
 from .index import step_of
-from .proofs import Facts
+from .proofs import SEARCH_STEPS, Facts
 from .statements import Memory, Operand
+
+EASY = 40
+"""Steps of a search for a proof that are enough for most claims that hold."""
 
 
 class Axis(NamedTuple):
@@ -60,21 +63,25 @@ def outside(view: View, offset: Dim, facts: Facts) -> bool:
     For some step memory is seen as rows of that many elements, in which the view is a rectangle:
     then the element's row or column must be another. A step of one leaves the rows alone.
     """
-    return any(_outside_in_rows(view, offset, step, facts) for step in _pitches(view))
+    return any(
+        _outside_in_rows(view, offset, step, facts, effort)
+        for effort in (EASY, SEARCH_STEPS)
+        for step in _pitches(view)
+    )
 
 
 def _pitches(view: View) -> dict[Dim, None]:
-    return dict.fromkeys((1, *(axis.step for axis in view.axes)))
+    return dict.fromkeys((*(axis.step for axis in view.axes), 1))
 
 
-def _outside_in_rows(view: View, offset: Dim, step: Dim, facts: Facts) -> bool:
+def _outside_in_rows(view: View, offset: Dim, step: Dim, facts: Facts, effort: int) -> bool:
     rectangle = _rectangle(view, step, facts)
     row, column = _divided(offset, step)
     if rectangle is None or not _in_row(column, column, step, facts):
         return False
     sides = zip(rectangle, (row, column), strict=True)
     return any(
-        facts.nonnegative(at - last - 1) or facts.nonnegative(first - at - 1)
+        facts.nonnegative(at - last - 1, effort) or facts.nonnegative(first - at - 1, effort)
         for (first, last), at in sides
     )
 

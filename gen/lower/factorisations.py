@@ -1,10 +1,11 @@
-"""Kernels of factorisations: plain nests of loops over one matrix after the other.
+"""Kernels of factorisations: plain steps for small matrices, panels and products for large ones.
 
-The matrix is copied into scratch memory, in the type in which it is computed, and changed there
-step by step: in each step every row that is left takes in a multiple of one row, so that the
-innermost loops go along rows, whose elements lie beside one another. Then results are written.
-Each element takes the steps of the operation's reference in the same order, so both agree to the
-bit, whatever the number of threads and lanes. Nothing is blocked yet.
+The matrix is copied into scratch memory, in the type in which it is computed, and changed there.
+In a plain step every row that is left takes in a multiple of one row, so that the innermost loops
+go along rows, whose elements lie beside one another; elements take the steps of the operation's
+reference in the same order, so both agree to the bit. Of more than 64 rows a panel is taken by
+such steps, and the rest takes in the panel by a product (``blocks``). The number of threads and
+lanes changes no bit.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import Index
-from dlvm.gen.loops.statements import Buffer, Scalar
+from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
 from dlvm.ir import BOOL, I64, Dim, Function, Value
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
+from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
 from .elements import Pull
+from .products import matrix_in_memory
 from .reflections import qr
 from .spectra import eigh, svd
 from .workspace import Matrix, Work
+
+SQUARES = 128
+"""Rows of a symmetric matrix that are updated together, the part below the diagonal as well."""
 
 
 def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer], shaped: bool) -> None:
@@ -59,19 +65,8 @@ def _cholesky(work: Work, op: Cholesky, line: Index) -> None:
     work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, j, i))))
     positive = nest.local("positive", BOOL, 1)
     nest.store(positive, 0, words.constant(True, BOOL))
-    with nest.loop("serial", n, "k") as k:
-        pivot = x.load(k, k)
-        ok = words.binary("lt", work.number(0), pivot)
-        nest.store(positive, 0, words.binary("and", nest.load(positive, 0), ok))
-        root = words.unary("sqrt", pivot)
-        x.store(k, k, root)
-        with nest.loop(work.kind, n - 1 - k) as j:
-            x.store(k, k + 1 + j, words.binary("div", x.load(k, k + 1 + j), root))
-        with nest.loop(work.kind, n - 1 - k) as i:
-            row, factor = k + 1 + i, x.load(k, k + 1 + i)
-            with nest.loop(work.kind, n - row) as j:
-                new = work.minus(x.load(row, row + j), factor, x.load(k, row + j))
-                x.store(row, row + j, new)
+    widths = widths_for(work, n)
+    _rows(work, x, Span(0, n), positive, widths[:-1] if len(widths) > 1 else widths)
     whole, nan = nest.load(positive, 0), work.number(float("nan"))
 
     def write(i: Dim, j: Dim) -> None:
@@ -80,30 +75,67 @@ def _cholesky(work: Work, op: Cholesky, line: Index) -> None:
     work.each(n, n, write)
 
 
+def _rows(work: Work, x: Matrix, rows: Span, positive: Local, widths: tuple[int, ...]) -> None:
+    """Some rows of the factor; what is done is taken from those that are left, to the last column.
+
+    Of these only the upper triangle counts.
+    """
+    n = x.columns
+    if not widths:
+        _roots(work, x, rows, positive)
+        if rows.size != n:
+            solve(work, Triangle(block(x, 0, 0, True), False, True), x, rows, rows.to(n), (STEP,))
+        return
+    with panels(work, rows, widths[0]) as here:
+        _rows(work, x, here, positive, widths[1:])
+        with panels(work, here.to(rows.end), SQUARES) as some:
+            columns = Span(some.start, n - some.start)
+            u, v = block(x, here.start, some.start, True), block(x, here.start, some.start)
+            subtract(work, x, some, columns, Factors(u, v, here.size))
+
+
+def _roots(work: Work, x: Matrix, rows: Span, positive: Local) -> None:
+    """The factor of a block on the diagonal."""
+    nest, words = work.nest, work.words
+    with nest.loop("serial", rows.size, "k") as turn:
+        k, left = rows.start + turn, rows.size - 1 - turn
+        pivot = x.load(k, k)
+        ok = words.binary("lt", work.number(0), pivot)
+        nest.store(positive, 0, words.binary("and", nest.load(positive, 0), ok))
+        root = words.unary("sqrt", pivot)
+        x.store(k, k, root)
+        with nest.loop(work.kind, left) as j:
+            x.store(k, k + 1 + j, words.binary("div", x.load(k, k + 1 + j), root))
+        with nest.loop(work.kind, left) as i:
+            row, factor = k + 1 + i, x.load(k, k + 1 + i)
+            with nest.loop(work.kind, left - i) as j:
+                new = work.minus(x.load(row, row + j), factor, x.load(k, row + j))
+                x.store(row, row + j, new)
+
+
 # -- substitution ----------------------------------------------------------------------------------
 
 
 def _substitute(work: Work, op: TriangularSolve, line: Index) -> None:
-    """Each row that is solved for is taken, times an element of ``T``, from those that are left."""
-    nest, words = work.nest, work.words
+    """A copy of the right sides becomes the solution."""
     n, columns = op.shape[-2:]
     x = work.room("solution", line, (n, columns), op.shape[:-2], work.dtype)
     work.each(n, columns, lambda i, j: x.store(i, j, work.element(op.b, (*line, i, j))))
-    forward = op.lower != op.transposed
-
-    def factor(i: Dim, k: Dim) -> Scalar:
-        return work.element(op.t, (*line, k, i) if op.transposed else (*line, i, k))
-
-    with nest.loop("serial", n, "k") as turn:
-        k = turn if forward else n - 1 - turn
-        if not op.unit:
-            with nest.loop(work.kind, columns) as j:
-                x.store(k, j, words.binary("div", x.load(k, j), factor(k, k)))
-        with nest.loop(work.kind, n - 1 - turn) as i:
-            row = k + 1 + i if forward else i
-            with nest.loop(work.kind, columns) as j:
-                x.store(row, j, work.minus(x.load(row, j), factor(row, k), x.load(k, j)))
+    memory = _in_memory(work, op.t, line)
+    memory = memory.turned() if op.transposed else memory
+    triangle = Triangle(memory, op.unit, op.lower != op.transposed)
+    solve(work, triangle, x, Span(0, n), Span(0, columns), widths_for(work, n))
     work.each(n, columns, lambda i, j: work.result(op, (*line, i, j), x.load(i, j)))
+
+
+def _in_memory(work: Work, t: Value, line: Index) -> Operand:
+    """A square matrix as a factor of products: where it lies, or a copy in the computed type."""
+    found = matrix_in_memory(work.pull, t, line)
+    if found is not None and found.buffer.dtype == work.dtype:
+        return found
+    copy, n = work.room("triangle", line, t.shape[-2:], t.shape[:-2], work.dtype), t.shape[-1]
+    work.each(n, n, lambda i, j: copy.store(i, j, work.element(t, (*line, i, j))))
+    return block(copy, 0, 0)
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -116,19 +148,44 @@ def _lu(work: Work, op: LU, line: Index) -> None:
     order = work.room("places", line, (n, 1), batch, I64)
     work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, i, j))))
     work.each(n, 1, lambda i, j: order.store(i, j, nest.size(i)))
-    with nest.loop("serial", n, "k") as k:
+    _factors(work, x, order, Span(0, n), widths_for(work, n))
+    packed, places = op.results
+    if packed in work.targets:
+        work.each(n, n, lambda i, j: work.result(packed, (*line, i, j), x.load(i, j)))
+    if places in work.targets:
+        work.each(n, 1, lambda i, j: work.result(places, (*line, i), order.load(i, j)))
+
+
+def _factors(work: Work, x: Matrix, order: Matrix, columns: Span, widths: tuple[int, ...]) -> None:
+    """The factors of some columns, from their first row on; rows are exchanged as a whole.
+
+    The columns that are left of a panel's right take in the panel at once.
+    """
+    if not widths:
+        _steps(work, x, order, columns)
+        return
+    n = x.columns
+    with panels(work, columns, widths[0]) as here:
+        _factors(work, x, order, here, widths[1:])
+        right, below = here.to(columns.end), here.to(n)
+        fine = widths[1:] or ((STEP,) if widths[0] > STEP else ())
+        solve(work, Triangle(block(x, 0, 0), True, True), x, here, right, fine)
+        u, v = block(x, below.start, here.start), block(x, here.start, right.start)
+        subtract(work, x, below, right, Factors(u, v, here.size))
+
+
+def _steps(work: Work, x: Matrix, order: Matrix, columns: Span) -> None:
+    """Step by step; what is right of the columns only has its rows exchanged."""
+    nest, n = work.nest, x.columns
+    with nest.loop("serial", columns.size, "k") as turn:
+        k = columns.start + turn
         p = _pivot(work, x, k, n)
         for rows, width in ((x, n), (order, 1)):
             with nest.loop("serial", width) as j:
                 here, there = rows.load(k, j), rows.load(p, j)
                 rows.store(k, j, there)
                 rows.store(p, j, here)
-        _eliminate(work, x, k, n)
-    packed, places = op.results
-    if packed in work.targets:
-        work.each(n, n, lambda i, j: work.result(packed, (*line, i, j), x.load(i, j)))
-    if places in work.targets:
-        work.each(n, 1, lambda i, j: work.result(places, (*line, i), order.load(i, j)))
+        _eliminate(work, x, k, columns.end)
 
 
 def _pivot(work: Work, x: Matrix, k: Dim, n: Dim) -> Dim:
@@ -148,15 +205,18 @@ def _pivot(work: Work, x: Matrix, k: Dim, n: Dim) -> Dim:
     return nest.bind("pivot", nest.load(place, 0), n - 1)
 
 
-def _eliminate(work: Work, x: Matrix, k: Dim, n: Dim) -> None:
-    """The step with row k, for all rows below; a column of zeros stays as it is."""
-    nest, words = work.nest, work.words
+def _eliminate(work: Work, x: Matrix, k: Dim, end: Dim) -> None:
+    """The step with row k, for all rows below and the columns up to ``end``.
+
+    A column of zeros stays as it is.
+    """
+    nest, words, n = work.nest, work.words, x.columns
     pivot = x.load(k, k)
     none = words.binary("eq", pivot, work.number(0))
     with nest.loop(work.kind, n - 1 - k) as i:
         row, old = k + 1 + i, x.load(k + 1 + i, k)
         factor = words.select(none, old, words.binary("div", old, pivot))
         x.store(row, k, factor)
-        with nest.loop(work.kind, n - 1 - k) as j:
+        with nest.loop(work.kind, end - 1 - k) as j:
             column = k + 1 + j
             x.store(row, column, work.minus(x.load(row, column), factor, x.load(k, column)))

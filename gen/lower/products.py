@@ -58,15 +58,15 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
 
 def _operand(pull: Pull, x: Value, batch: Index, fills: list[Fill]) -> Operand | None:
     """A matrix in memory, or one that is filled."""
-    found = _matrix(pull, x, batch)
+    found = matrix_in_memory(pull, x, batch)
     if found is None and (made := filled(pull, x, batch)) is not None:
         found, fill = made
         fills.append(fill)
     return found
 
 
-def _matrix(pull: Pull, x: Value, batch: Index) -> Operand | None:
-    """A matrix whose rows or columns lie at one distance from one another, in memory."""
+def matrix_in_memory(pull: Pull, x: Value, batch: Index) -> Operand | None:
+    """A matrix whose rows or columns lie at one distance from one another, if it is in memory."""
     nest = pull.nest
     names = [nest.fresh(f"%{hint}") for hint in ("i", "j")]
     i, j = map(symbol, names)

@@ -71,6 +71,20 @@ def test_open_sizes_ask_how_much_scratch():
         assert found.tobytes() == np.asarray(dlvm.function(mlp)(x)).tobytes()
 
 
+@pytest.mark.parametrize("spec", ["f64[150,150]", "f64[N,N]"])
+def test_factorisations_take_products_of_blocks_whose_sizes_differ(spec):
+    def factors(x):
+        return dlvm.linalg.cholesky(x @ x.mT), dlvm.linalg.solve(x, x.mT), dlvm.linalg.qr(x)[1]
+
+    loaded = Loaded(dlvm.aot(factors, dlvm.spec(spec)), "host")
+    x = rng.normal(size=(150, 150)) + 20 * np.eye(150)
+    sizes = {} if "150" in spec else {"N": 150}
+    staged = dlvm.function(factors, dynamic={"x": "N,N"} if sizes else {})
+    found = loaded(x, **sizes)
+    for k, expected in enumerate(staged(x)):
+        assert found[f"result_{k}"].tobytes() == np.asarray(expected).tobytes()
+
+
 def test_a_failed_call_says_where():
     def pick(x, i):
         return x[i]

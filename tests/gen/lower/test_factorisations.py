@@ -1,4 +1,9 @@
-"""Kernels of factorisations: to the bit what the operations say, of every size and type."""
+"""Kernels of factorisations: to the bit what the operations say, up to the size of a panel.
+
+Larger ones go through products, which round otherwise: they agree to rounding errors.
+"""
+
+import re
 
 import numpy as np
 import pytest
@@ -43,17 +48,23 @@ TEXTS = {
 SIZES = [(2, 0, 3), (3, 1, 2), (2, 2, 0), (2, 7, 3), (0, 3, 3), (3, 13, 20), (1, 33, 17)]
 
 
-def factorising(name: str, t: str):
+def factorising(name: str, t: str, sizes: tuple[int, int, int] | None = None):
     line, types = (part.format(t=t, s=SQUARE.format(t=t)) for part in TEXTS[name])
     given = line.split(" =")[0]
     shown = f"({types})" if "," in given else types
-    return kernel(
-        f"""func @f(%x: {t}[B,N,N], %b: {t}[B,N,M]) -> {shown} {{
+    text = f"""func @f(%x: {t}[B,N,N], %b: {t}[B,N,M]) -> {shown} {{
       {line}
       return {given}
-    }}""",
-        "factorisation",
-    )
+    }}"""
+    return kernel(text if sizes is None else fixed(text, *sizes), "factorisation")
+
+
+def fixed(text: str, b: int, n: int, m: int) -> str:
+    """A text with these sizes."""
+    text = text.replace("min(M,N)", str(min(m, n)))
+    for name, size in zip("BNM", (b, n, m), strict=True):
+        text = re.sub(rf"\b{name}\b", str(size), text)
+    return text
 
 
 def operands(name: str, t: str, size: tuple[int, int, int], seed: int = 3):
@@ -113,3 +124,78 @@ def test_any_number_of_threads_gives_the_same_bits(name: str):
     first = code(*arrays)[0]
     for threads in (2, 3):
         assert all(map(same_bits, code(*arrays, threads=threads)[0], first))
+
+
+BLOCKED = [
+    name for name in TEXTS if name.split()[0] in ("cholesky", "lu", "qr", "triangular_solve")
+]
+LARGE = [(2, 65, 1), (1, 100, 70), (1, 128, 64), (2, 150, 3), (1, 193, 200), (1, 300, 70)]
+
+
+def tame(name: str, t: str, size: tuple[int, int, int]):
+    """Operands of which rounding errors stay small: the triangles of random ones are nothing."""
+    x, b = operands(name, t, size)
+    return [x + size[1] * np.eye(size[1], dtype=x.dtype) if "solve" in name else x, b]
+
+
+def close(found, expected, n: int) -> bool:
+    """Equal indices, and floats that differ by rounding errors."""
+    if found.dtype.kind == "i":
+        return np.array_equal(found, expected)
+    eps = float(np.finfo(np.float32 if found.dtype.itemsize == 4 else np.float64).eps)
+    size = np.abs(expected).max(initial=0)
+    return bool(np.abs(found - expected).max(initial=0) <= 100 * n * eps * size)
+
+
+@pytest.mark.parametrize("t", ("f64", "f32"))
+@pytest.mark.parametrize("name", BLOCKED)
+def test_large_matrices_agree_to_rounding_errors_with_the_reference(name: str, t: str):
+    op, module = factorising(name, t)
+    code = Compiled(op)
+    for size in LARGE if t == "f64" else LARGE[:2]:
+        arrays = tame(name, t, size)
+        expected = module.run("f", *arrays)
+        for made in (code, Compiled(factorising(name, t, size)[0])):
+            found = made(*arrays)[0]
+            pairs = zip(found, expected, strict=True)
+            assert all(close(x, y, size[1]) for x, y in pairs), size
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_large_matrices_have_the_same_bits_with_any_number_of_threads(name: str):
+    size = (1, 193, 130)
+    arrays = tame(name, "f64", size)
+    for op, _ in (factorising(name, "f64"), factorising(name, "f64", size)):
+        code = Compiled(op, cpu(work=1))
+        first = code(*arrays)[0]
+        assert all(
+            all(map(same_bits, code(*arrays, threads=threads)[0], first)) for threads in (2, 3)
+        )
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_large_matrices_in_the_interpreter_of_loops(name: str):
+    size = (1, 70, 66)
+    op, module = factorising(name, "f64", size)
+    arrays = tame(name, "f64", size)
+    pairs = zip(interpret(op, arrays)[0], module.run("f", *arrays), strict=True)
+    assert all(close(x, y, 70) for x, y in pairs)
+
+
+def test_one_pivot_of_a_large_matrix_that_is_not_positive_makes_all_of_it_nan():
+    size = (1, 150, 1)
+    code = Compiled(factorising("cholesky", "f64", size)[0])
+    for bad in (3, 70, 149):
+        x, b = operands("cholesky", "f64", size)
+        x[0, bad, bad] = -1
+        assert np.isnan(code(x, b)[0][0]).all()
+
+
+def test_ties_of_pivots_in_a_large_matrix_go_to_the_lowest_row():
+    op, module = factorising("lu", "f64", (1, 130, 1))
+    code = Compiled(op)
+    x = np.random.default_rng(5).choice([-1.0, 1.0], (1, 130, 130))
+    x = np.concatenate([x[:, 65:], x[:, 65:]], 1) + np.eye(130) * (np.arange(130) >= 100)
+    found, expected = code(x, x[..., :1])[0], module.run("f", x, x[..., :1])
+    assert np.array_equal(found[1][:, :40], expected[1][:, :40])
+    assert found[1][0, 0] == np.argmax(np.abs(x[0, :, 0]))

@@ -1,0 +1,163 @@
+"""Factorisations and solves beside NumPy and SciPy, with as many threads for each.
+
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.factorisations [--threads 1] [--sizes 64 1000]
+        [--only qr] [--dtypes f64] [--quick] [--json factorisations.json]
+
+For each word, type and size: the median microseconds of rounds in turn, and the peer's time over
+ours (above 1, ours is faster). NumPy is the peer, or SciPy where NumPy has no such function.
+Residuals, relative to the sizes of what is multiplied, are checked before anything is timed.
+``batch 4`` are 10,000 matrices of 4x4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+import dlvm
+from benchmarks.race import QUICK, Effort, race
+
+SIZES = (64, 128, 256, 500, 1000)
+BATCH, SMALL = 10_000, (4, 8, 16, 32)
+DTYPES = {"f64": np.float64, "f32": np.float32}
+PASSED = 30
+"""Times the rounding of a number, times the rows: what LAPACK's own tests let pass."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What is timed, its peer, its operands and how wrong a result is."""
+
+    ours: Callable[..., Any]
+    peer: Callable[..., Any]
+    draw: Callable[[Any, tuple[int, ...]], tuple[Any, ...]]
+    residual: Callable[..., tuple[Any, Any]]
+    batched: bool = True
+
+
+def general(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """One matrix."""
+    return (rng.standard_normal(shape),)
+
+
+def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """One that is positive definite."""
+    x = rng.standard_normal(shape)
+    return (x @ x.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1]),)
+
+
+def system(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A matrix and as many right sides."""
+    return rng.standard_normal(shape), rng.standard_normal(shape)
+
+
+def one_side(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A matrix and one right side."""
+    return rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 1))
+
+
+def triangle(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A triangle that may be solved with, and as many right sides."""
+    lower = np.tril(rng.standard_normal(shape)) + shape[-1] * np.eye(shape[-1])
+    return lower, rng.standard_normal(shape)
+
+
+def solved(found: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """``A X - B`` and what it is relative to."""
+    return a @ found - b, size(a) * size(found)
+
+
+def inverted(found: Any, a: Any) -> tuple[Any, Any]:
+    """``A X - I``."""
+    return a @ found - np.eye(a.shape[-1]), size(a) * size(found)
+
+
+def squared(found: Any, a: Any) -> tuple[Any, Any]:
+    """``L L' - A``."""
+    return found @ found.swapaxes(-1, -2) - a, size(a)
+
+
+def rotated(found: Any, a: Any) -> tuple[Any, Any]:
+    """``Q R - A``."""
+    return found[0] @ found[1] - a, size(a)
+
+
+def size(x: Any) -> Any:
+    """The largest sum of magnitudes in a column."""
+    return np.abs(x).sum(-2).max(-1)
+
+
+LINALG = dlvm.linalg
+WORDS = {
+    "cholesky": Word(LINALG.cholesky, np.linalg.cholesky, definite, squared),
+    "triangular": Word(
+        partial(LINALG.solve_triangular, lower=True),
+        partial(scipy.linalg.solve_triangular, lower=True),
+        triangle,
+        solved,
+        batched=False,
+    ),
+    "solve n": Word(LINALG.solve, np.linalg.solve, system, solved),
+    "solve 1": Word(LINALG.solve, np.linalg.solve, one_side, solved),
+    "inv": Word(LINALG.inv, np.linalg.inv, general, inverted),
+    "qr": Word(lambda x: tuple(LINALG.qr(x)), np.linalg.qr, general, rotated),
+}
+
+
+def measure(word: Word, dtype: Any, shape: tuple[int, ...], threads: int, effort: Effort) -> Any:
+    """Seconds of ours and of the peer."""
+    rng = np.random.default_rng(shape[-1])
+    given = tuple(x.astype(dtype) for x in word.draw(rng, shape))
+    ours = dlvm.function(word.ours, threads=threads)
+    wide = tuple(x.astype(np.float64) for x in given)
+    rest, scale = word.residual(ours(*given), *wide)
+    wrong = (size(rest) / (scale * shape[-1] * np.finfo(dtype).eps)).max()
+    if not wrong < PASSED:
+        raise SystemExit(f"residual of {wrong:.1f} roundings times rows, for {shape}")
+    return race({"ours": partial(ours, *given), "peer": partial(word.peer, *given)}, effort)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--batches", type=int, nargs="*", default=SMALL)
+    parser.add_argument("--dtypes", nargs="*", choices=DTYPES, default=[*DTYPES])
+    parser.add_argument("--only", nargs="*", choices=WORDS, default=[*WORDS])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if os.environ.get("OPENBLAS_NUM_THREADS") != str(options.threads):
+        parser.error(f"set OPENBLAS_NUM_THREADS={options.threads}, so that NumPy has as many")
+    effort, rows = QUICK if options.quick else Effort(), list[dict[str, Any]]()
+    print(f"{'word':12}{'type':5}{'shape':>12}{'dlvm us':>11}{'peer us':>11}{'peer/':>7}")
+    for name in options.only:
+        word = WORDS[name]
+        shapes = [(n, n) for n in options.sizes]
+        shapes += [(BATCH, n, n) for n in options.batches if word.batched]
+        for dtype in options.dtypes:
+            for shape in shapes:
+                found = measure(word, DTYPES[dtype], shape, options.threads, effort)
+                ours, peer = found["ours"], found["peer"]
+                ratio, text = peer / ours, "x".join(map(str, shape))
+                line = f"{name:12}{dtype:5}{text:>12}{ours * 1e6:11.0f}{peer * 1e6:11.0f}"
+                print(f"{line}{ratio:7.2f}", flush=True)
+                rows.append({"word": name, "dtype": dtype, "shape": shape, **found, "ratio": ratio})
+    if options.json:
+        told = {"threads": options.threads, "rows": rows}
+        options.json.write_text(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
