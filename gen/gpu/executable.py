@@ -100,7 +100,7 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     """Compiles a module's first function, and those it calls, for a GPU."""
     from dlvm.gen.schedule.text import parse_schedule
 
-    plans = GpuPlanner() if schedule is None else parse_schedule(schedule)
+    plans = GpuPlanner.of(target) if schedule is None else parse_schedule(schedule)
     program = coalesce(to_program(module, plans, threads=False, shaped=False))
     refuse(program)
     arena = plan(program)

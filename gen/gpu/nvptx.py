@@ -22,6 +22,7 @@ from dlvm.gen.loops.statements import (
     Local,
     Loop,
     LoopKernel,
+    Multiply,
     Product,
     Statement,
     Store,
@@ -36,6 +37,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
+from .fragments import multiply
 from .mapping import block_size, blocks, lanes
 from .warps import Warp, exchanged, shared
 
@@ -111,6 +113,8 @@ class _GpuEmitter(Emitter):
         if isinstance(s, Barrier):
             if self.warp.waits:
                 self.w.call("void", BARRIER, ("i32", "0"))
+        elif isinstance(s, Multiply):
+            multiply(self, s)
         else:
             super().statement(s)
 

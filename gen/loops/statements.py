@@ -331,9 +331,31 @@ class Sort:
         return (self.values, *(() if self.order is None else (self.order,)), *self.spare)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Multiply:
+    """The 32 lanes of a warp add a product of two small matrices of shared arrays to a sum.
+
+    The ``instruction`` says how large they are, and which elements of the sum a lane keeps, in its
+    ``total`` from ``at`` on. Rows of x, and columns of y, lie ``step`` elements apart, and what is
+    summed over lies side by side. Products are exact; the order of their sum is the processor's.
+    """
+
+    instruction: str
+    x: Local
+    x_offset: Dim
+    x_step: int
+    y: Local
+    y_offset: Dim
+    y_step: int
+    total: Local
+    at: int
+
+
 Nested: TypeAlias = Loop | Product | Fill
 """Statements that hold others."""
-Statement: TypeAlias = Let | Define | Bind | Store | Check | Barrier | Local | Nested | Sort
+Statement: TypeAlias = (
+    Let | Define | Bind | Store | Check | Barrier | Local | Nested | Sort | Multiply
+)
 Body: TypeAlias = tuple[Statement, ...]
 
 
@@ -385,6 +407,8 @@ def dims(s: Statement) -> Iterator[Dim]:
             yield from (offset, count, *where)
         case Sort():
             yield from (s.offset, s.count, *s.where)
+        case Multiply():
+            yield from (s.x_offset, s.y_offset)
         case Loop():
             yield from (s.extent, s.grain)
         case Define(_, dim, high, where):

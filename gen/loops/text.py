@@ -17,6 +17,7 @@ from .statements import (
     Local,
     Loop,
     LoopKernel,
+    Multiply,
     Nested,
     Number,
     Operand,
@@ -95,6 +96,10 @@ class _Page:
                 return _sort(s)
             case Barrier():
                 return "barrier"
+            case Multiply():
+                x = f"%{s.x.name}[{s.x_offset}] step {s.x_step}"
+                y = f"%{s.y.name}[{s.y_offset}] step {s.y_step}"
+                return f"{s.instruction} %{s.total.name}[{s.at}] += {x} by {y}"
             case _:
                 return self.opening(s)
 

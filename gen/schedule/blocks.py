@@ -6,10 +6,13 @@ lanes take neighbouring elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from dlvm.gen.loops.statements import Body, Local, Loop, LoopKernel, Product, statements
+from dlvm.ir import BF16, F16, F32, DType
+from dlvm.ir.numerics import FAST, ROUNDING, licensed
+from dlvm.target import Target
 
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
@@ -27,26 +30,40 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class GpuPlanner:
-    """Plans kernels for a GPU."""
+    """Plans kernels for a GPU.
 
-    lanes: int = LANES
+    Products of some types are left to an instruction of a warp, whose sums have their own order.
+    """
+
+    instructions: Mapping[DType, str] = field(default_factory=dict[DType, str])
+
+    @staticmethod
+    def of(target: Target) -> GpuPlanner:
+        """The planner of a processor, by the laws that the compilation licenses."""
+        found: dict[DType, str] = {}
+        if int(target.cpu.removeprefix("sm_").rstrip("af")) >= SINCE:
+            found |= {BF16: "mma.bf16", F16: "mma.f16"} if licensed(ROUNDING) else {}
+            found |= {F32: "mma.tf32"} if licensed(FAST) else {}
+        return GpuPlanner(found)
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
-        """The kernel under the first schedule that the verifier shows to be right."""
-        return blocks(plain, self.lanes)
+        """The kernel in blocks and lanes."""
+        return blocks(plain, LANES, self.instructions)
 
 
-def blocks(kernel: LoopKernel, lanes: int) -> LoopKernel:
+def blocks(
+    kernel: LoopKernel, lanes: int, instructions: Mapping[DType, str] | None = None
+) -> LoopKernel:
     """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
-    steps = list(_blocks(kernel.body, lanes))
+    steps = list(_blocks(kernel.body, lanes, instructions or {}))
     return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
 
 
-def _blocks(body: Body, lanes: int) -> Iterator[Transform]:
+def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterator[Transform]:
     """Tiles of a product; rows that lanes share; or each turn of the outermost loops in a lane."""
     _, _, found = product_of(body)
     if found is not None:
-        yield tiles_of(found)
+        yield tiles_of(found, instructions)
         return
     if any(isinstance(s, Local) for s in body) and _shares(body):
         yield Lanes(WHOLE, min(lanes, WARP))  # one row, whose loops are those of its lanes
@@ -80,13 +97,27 @@ TILES = (
 """Tiles of products, the preferred ones first."""
 
 
-def tiles_of(product: Product) -> Tiles:
+FRAGMENTS = (Tiles(WHOLE, 128, 128, 32, 64, 32), Tiles(WHOLE, 64, 64, 32, 32, 32))
+"""Tiles of products by an instruction of a warp."""
+LEAST = 16
+"""Rows, columns and k from which on such an instruction is worth it."""
+SINCE = 80
+"""The compute capability, times ten, that has these instructions."""
+
+
+def tiles_of(product: Product, instructions: Mapping[DType, str]) -> Tiles:
     """The first tiles that a product fills, or those that are least empty."""
 
     def empty(t: Tiles) -> int:
         sizes = ((product.m, t.rows), (product.n, t.columns))
         return sum(max(0, n - d) for d, n in sizes if isinstance(d, int))
 
+    types = {x.buffer.dtype for x in (product.x, product.y)}
+    sizes = (product.m, product.n, product.k)
+    large = all(n >= LEAST for n in sizes if isinstance(n, int))
+    word = instructions.get(types.pop()) if len(types) == 1 and large else None
+    if word is not None and product.tile.dtype is F32:
+        return replace(min(FRAGMENTS, key=empty), instruction=word)
     return min(TILES, key=empty)
 
 

@@ -14,6 +14,8 @@ CONTEXT = 64
 """Words of the record of a thread, of 8 bytes each."""
 STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
 """Which word of the record says what; from ``GIVE`` on lies what a warp exchanges."""
+REGISTERS_GIVEN, REGISTERS_GOT = 16, 32
+"""Where the words of a product of a warp begin."""
 READY, AT_BARRIER, IN_WARP, DONE = range(4)
 REGIONS, FAULT, REGION, OFFSET, WHO, WHERE, OTHER, SPARE = range(8)
 """Words of the record of a launch; at ``SPARE`` lies memory for accesses that are outside."""

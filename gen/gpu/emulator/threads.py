@@ -24,6 +24,8 @@ from .memory import (
     GOT,
     IN_WARP,
     LANE,
+    REGISTERS_GIVEN,
+    REGISTERS_GOT,
     SITE,
     STATE,
     WITH,
@@ -250,6 +252,10 @@ class _Rewriting:
             yield from self._suspend(AT_BARRIER)
         elif name.rsplit(".", 1)[0] in SHUFFLES:
             yield from self._shuffle(str(result), type_, name, given)
+        elif name.startswith("mma."):
+            yield from self._multiply(str(result), type_, name, given)
+        elif name == "f2tf32.rna":
+            yield from self._rounded(str(result), given[0][1])
         else:
             raise CompilerError(f"the emulator does not know llvm.nvvm.{name}")
 
@@ -282,6 +288,33 @@ class _Rewriting:
         yield f"  {narrow} = trunc i64 {got} to i32"
         if type_ == "float":
             yield f"  {result} = bitcast i32 {narrow} to float"
+
+    def _multiply(
+        self, result: str, type_: str, name: str, given: Sequence[Sequence[str]]
+    ) -> Iterator[str]:
+        """Gives the registers of x, y and the sum, and takes those of the new sum."""
+        for i, (kind, value) in enumerate(given):
+            place = self._name("p")
+            yield f"  {place} = getelementptr i64, ptr %emu.c, i64 {REGISTERS_GIVEN + i}"
+            yield f"  store {kind} {value}, ptr {place}"
+        yield from self._put(SITE, str(len(self.sites)))
+        self.sites.append(name)
+        yield from self._suspend(IN_WARP)
+        whole = "poison"
+        for i in range(4):
+            place, x = self._name("p"), self._name("x")
+            yield f"  {place} = getelementptr i64, ptr %emu.c, i64 {REGISTERS_GOT + i}"
+            yield f"  {x} = load float, ptr {place}"
+            new = result if i == 3 else self._name("v")
+            yield f"  {new} = insertvalue {type_} {whole}, float {x}, {i}"
+            whole = new
+
+    def _rounded(self, result: str, x: str) -> Iterator[str]:
+        """The ten digits of tf32, ties away from zero."""
+        bits, more = self._name("b"), self._name("m")
+        yield f"  {bits} = bitcast float {x} to i32"
+        yield f"  {more} = add i32 {bits}, 4096"
+        yield f"  {result} = and i32 {more}, -8192"
 
     # -- waiting ---------------------------------------------------------------------------
 
