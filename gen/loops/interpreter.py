@@ -36,6 +36,7 @@ from .statements import (
     Loop,
     LoopKernel,
     Memory,
+    Multiply,
     Number,
     Operand,
     Product,
@@ -123,6 +124,8 @@ class _Run:
                 self.check(s)
             case Barrier() | Fill():
                 return
+            case Multiply():
+                raise CompilerError(f"only a GPU, or its emulator, has {s.instruction}")
 
     # -- loops -----------------------------------------------------------------------------
 

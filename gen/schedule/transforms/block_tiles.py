@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dlvm.gen.loops.builder import LoopScalars, Nest
 from dlvm.gen.loops.index import Index, ceildiv, piece, split
@@ -24,17 +24,33 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir import Dim, DType
 from dlvm.ir.dims import floordiv, mod, product, substitute, symbol
 
-if TYPE_CHECKING:
-    from .tiles import Tiles
-
 BLOCK, LANE = "%block", "%lane"
+
+
+class Blocking(Protocol):
+    """The numbers of the transform ``tiles``."""
+
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+    @property
+    def columns(self) -> int: ...  # noqa: D102
+    @property
+    def depth(self) -> int: ...  # noqa: D102
+    @property
+    def down(self) -> int: ...  # noqa: D102
+    @property
+    def across(self) -> int: ...  # noqa: D102
+    @property
+    def instruction(self) -> str: ...  # noqa: D102
+    @property
+    def lanes(self) -> int: ...  # noqa: D102
 
 
 @dataclass
 class BlockTiles:
     """The loops of one product, each of whose elements is one chain over k."""
 
-    numbers: Tiles
+    numbers: Blocking
     product: Product
 
     def __post_init__(self) -> None:
