@@ -13,7 +13,7 @@ from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
-from dlvm.gen.program.promises import promises
+from dlvm.gen.program.promises import ALIGNED, promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
 from dlvm.gen.program.steps import Ask, Program, Storage
 from dlvm.gen.program.text import program_text
@@ -73,6 +73,7 @@ class DeviceExecutable:
         found: list[DeviceArray] = []
         for view, x in zip(self.program.params, arrays, strict=True):
             here = isinstance(x, DeviceArray) and x.block.device is device
+            here = here and x.block.address % ALIGNED == 0
             known = x if here else DeviceArray.of(np.asarray(x), _type_of(view.type, x), device)
             found.append(known)
         return found
@@ -104,7 +105,7 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     program = coalesce(to_program(module, plans, threads=False, shaped=False))
     refuse(program)
     arena = plan(program)
-    known = promises(program)
+    known = promises(program, given=True)
     codes: dict[str, tuple[KernelCode, ...]] = {}
     whole = Text("nounwind")
     for kernel in program.kernels():

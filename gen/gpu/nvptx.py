@@ -8,7 +8,7 @@ else is emitted as for a CPU without vectors; the thread mapping stands in the s
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from dlvm.base.errors import CompilerError
@@ -26,11 +26,12 @@ from dlvm.gen.loops.statements import (
     Product,
     Statement,
     Store,
+    Where,
     statements,
 )
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.promises import ALIGNED, Promises
-from dlvm.gen.text.lanes import Val, number
+from dlvm.gen.text.lanes import Val, splat, vector
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
@@ -124,6 +125,8 @@ class _GpuEmitter(Emitter):
             blocks(self, s, extent)
         elif s.kind == "lane":
             lanes(self, s, extent)
+        elif s.kind == "vector":
+            self.between(s, 0, self.offsets.known(s.extent))
         else:
             self.counted(s, "0", extent, 1, None)
 
@@ -148,18 +151,37 @@ class _GpuAccess(Access):
         if s.memory.name in self.warp.registers:
             return self._loaded(exchanged(self.w, place, s.offset, self.warp.lane), place, 1)
 
+        lanes = self._beside(offset)
+        type_ = vector(place.element, lanes)
+
         def plain() -> str:
             address = self._address(place, offset)
-            return self.w.value(f"load {place.element}, ptr {address}, align {place.dtype.bytes}")
+            return self.w.value(f"load {type_}, ptr {address}, align {lanes * place.dtype.bytes}")
 
-        condition = self.offsets.holds(s.where)
+        condition = self._holds(s.where)
         if condition is None:
-            return self._loaded(plain(), place, 1)
-        zero = "0" if place.dtype.kind == "b" else number(0, place.dtype)
-        return self._loaded(self.w.maybe(condition, place.element, zero, plain), place, 1)
+            return self._loaded(plain(), place, lanes)
+        found = self.w.maybe(condition, type_, "zeroinitializer", plain)
+        return self._loaded(found, place, lanes)
+
+    def _holds(self, where: Where) -> str | None:
+        """Whether all of these are >= 0, which is the same for elements side by side."""
+        if self.offsets.vector is None or not where:
+            return self.offsets.holds(where)
+        return self._all(tuple(map(self.offsets.known, where)))
+
+    def _beside(self, offset: Dim) -> int:
+        """How many elements side by side an access is of."""
+        v = self.offsets.vector
+        return v.lanes if v is not None and self.offsets.varies(offset) else 1
 
     def store(self, s: Store, x: Val) -> None:
         """The element, where ``where`` holds."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
-        own = s.memory.name in self.warp.registers
-        self._store_one(place, 0 if own else offset, s, x)
+        offset = 0 if s.memory.name in self.warp.registers else offset
+        lanes = self._beside(offset)
+        text, pointer = self._storable(splat(self.w, x, lanes)), self._address(place, offset)
+        type_, align = vector(place.element, lanes), lanes * place.dtype.bytes
+        condition = self._holds(s.where)
+        with nullcontext() if condition is None else self.w.when(condition):
+            self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")

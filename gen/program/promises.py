@@ -28,19 +28,24 @@ class Promises:
         return Promises(self.shared | other.shared, self.unaligned | other.unaligned)
 
 
-def promises(program: Program, results: bool = True) -> dict[LoopKernel, Promises]:
-    """What holds in every launch of each kernel; whether ``results`` are aligned is up to us."""
+def promises(
+    program: Program, results: bool = True, given: bool = False
+) -> dict[LoopKernel, Promises]:
+    """What holds in every launch of each kernel; whether ``results`` are aligned is up to us.
+
+    So is whether all that is ``given`` is.
+    """
     found: dict[LoopKernel, Promises] = defaultdict(Promises)
     for step in program.walk():
         if isinstance(step, Launch):
             pairs = zip(step.kernel.buffers, step.views, strict=True)
-            unaligned = frozenset(b.name for b, v in pairs if not _is_aligned(v, results))
+            unaligned = frozenset(b.name for b, v in pairs if not _is_aligned(v, results, given))
             found[step.kernel] |= Promises(step.shared, unaligned)
     return found
 
 
-def _is_aligned(view: View, results: bool) -> bool:
+def _is_aligned(view: View, results: bool, given: bool) -> bool:
     """Whether a view starts at such a multiple: what callers hand over need not."""
     place = view.storage.place
-    ours = not isinstance(place, Given) or (results and place.kind == "result")
+    ours = not isinstance(place, Given) or given or (results and place.kind == "result")
     return ours and mod(view.offset * view.type.dtype.bytes, ALIGNED) == 0

@@ -9,8 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from dlvm.gen.loops.statements import Body, Local, Loop, LoopKernel, Product, statements
+from dlvm.gen.loops.index import step_of
+from dlvm.gen.loops.statements import (
+    Body,
+    Buffer,
+    Define,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Product,
+    Store,
+    statements,
+)
 from dlvm.ir import BF16, F16, F32, DType
+from dlvm.ir.dims import mod, substitute
 from dlvm.ir.numerics import FAST, ROUNDING, licensed
 from dlvm.target import Target
 
@@ -20,7 +34,7 @@ from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
 from .transforms.split import Split
 from .transforms.tiles import Tiles, product_of
-from .transforms.vectorize import holds_no_lanes
+from .transforms.vectorize import Vectorize, holds_no_lanes
 
 LANES = 128
 """Lanes of a block that writes elements."""
@@ -70,11 +84,14 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         chain = nested(loop)
-        name = loop.var
+        name, last, inside = loop.var, chain[-1].var, chain[-1].body
+        width = beside(chain[-1])
+        if width > 1:
+            yield Split(last, width)
+            name = f"{name}.o" if len(chain) == 1 else name
         if len(chain) > 1:
             yield Fuse(name, len(chain))
             name = f"{name}.f"
-        inside = chain[-1].body
         if _shares(inside):
             folds = any(isinstance(s, Local) for s in statements(inside))
             yield from (Bind(name, "block"), Lanes(name, min(lanes, WARP) if folds else lanes))
@@ -84,6 +101,8 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
                 Bind(f"{name}.o", "block"),
                 Bind(f"{name}.i", "lane"),
             )
+        if width > 1:
+            yield Vectorize(f"{last}.i", width)
 
 
 TILES = (
@@ -119,6 +138,32 @@ def tiles_of(product: Product, instructions: Mapping[DType, str]) -> Tiles:
     if word is not None and product.tile.dtype is F32:
         return replace(min(FRAGMENTS, key=empty), instruction=word)
     return min(TILES, key=empty)
+
+
+WIDE = 16
+"""Bytes that a lane reads and writes at once."""
+
+
+def beside(loop: Loop) -> int:
+    """How many elements that lie side by side a lane takes at once: 16 bytes of the longest.
+
+    All that a turn touches is then the same for all of them, or starts at a multiple of as many.
+    """
+    accesses = [s.scalar if isinstance(s, Let) else s for s in statements(loop.body)]
+    touched = [x for x in accesses if isinstance(x, Load | Store)]
+    simple = (isinstance(s, Let | Store | Define) and not holds_no_lanes(s) for s in loop.body)
+    if not all(simple) or not touched:
+        return 1
+    width = WIDE // max(x.memory.dtype.bytes for x in touched)
+    whole = isinstance(loop.extent, int) and loop.extent % width == 0
+    plain = all(isinstance(x.memory, Buffer) and not x.where for x in touched)
+    return width if whole and plain and all(_fits(x, loop, width) for x in touched) else 1
+
+
+def _fits(x: Load | Store, loop: Loop, width: int) -> bool:
+    step = step_of(x.offset, loop.var)
+    first = substitute(x.offset, {loop.var: 0})
+    return step == 0 or (step == 1 and mod(first, width) == 0)
 
 
 def _shares(body: Body) -> bool:

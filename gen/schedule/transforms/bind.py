@@ -30,6 +30,6 @@ class Bind(Transform):
         if self.to == "lane" and not (isinstance(loop.extent, int) and loop.extent <= LANES):
             raise self.refused(f"a block has a known number of lanes, {LANES} at most")
         inside = {s.kind for s in statements(loop.body) if isinstance(s, Loop)}
-        if not inside <= {"parallel", "serial", "lane"} - {self.to}:
+        if not inside <= {"parallel", "serial", "lane", "vector"} - {self.to}:
             raise self.refused(f"loops inside are {', '.join(sorted(inside))}")
         return (replace(loop, kind="block" if self.to == "block" else "lane", limit=None),)
