@@ -48,14 +48,14 @@ def spectral(f: Numbers, x: Any) -> Any:
         root = dlvm.linalg.spectral(dlvm.sqrt, np.eye(2) * 4)     # 2 * np.eye(2)
 
     The symmetric part ``(x + x.T) / 2`` is taken. Derivatives of higher order, and those with
-    respect to both ``x`` and what ``f`` captures, are made of those of the eigenvectors, and so are
+    respect to what ``f`` captures and then ``x``, are made of those of the eigenvectors, and so are
     NaN where eigenvalues are equal.
     """
     if not callable(f):
         raise ArgumentError(
             f"spectral: expected a function, found {shown_argument(f)}",
             origin=user_origin(),
-            remedy="give the function first, as in dlvm.linalg.spectral(dlvm.sqrt, x)",
+            remedy="write dlvm.linalg.spectral(dlvm.exp, x)",
         )
 
     def program(x: Any) -> Any:
@@ -71,13 +71,22 @@ def _spectral(f: Numbers, x: Tensor) -> Any:
         return xp.astype(_spectral(f, xp.astype(x, "f32")), x.dtype)
     a = x * 0.5 + xp.matrix_transpose(x) * 0.5
     w, v = eigen_factors(a)
-    still, alone, captures = xp.stop_gradient(w), _each(f, w, True), _captures(f, w)
-    slopes, _ = _slopes(alone, still)
-    found = spectral_map(a, v, alone(still), slopes, _curvatures(alone, w))
-    if not captures:
-        return found
-    change = _each(f, w, False)(w) - alone(w)  # it is 0, and moves with what f captures
+    still, alone = xp.stop_gradient(w), _each(f, w, True)
+    slopes, curvatures = _slopes(alone, still)[0], _curvatures(alone, w)
+    if not _captures(f, w):
+        return spectral_map(a, v, alone(still), slopes, curvatures)
+    both = _each(f, w, False)
+    slopes = xp.where(_tied(still), _slopes(both, still)[0], slopes)
+    found = spectral_map(a, v, alone(still), slopes, curvatures)
+    change = both(w) - alone(w)  # it is 0, and moves with what f captures
     return found + xp.matmul(v * change[..., None, :], xp.matrix_transpose(v))
+
+
+def _tied(w: Tensor) -> Any:
+    """Which pairs are different places of one eigenvalue: the rule of ``eigh`` leaves them out."""
+    x, y = _pairs(w)
+    i = xp.arange(w.shape[-1])
+    return (x == y) & (i[:, None] != i)
 
 
 def _captures(f: Numbers, w: Tensor) -> bool:
@@ -109,7 +118,7 @@ def _each(f: Numbers, w: Tensor, alone: bool) -> Numbers:
                 f"{shown_shape(found.type.shape)} for one of the shape "
                 f"{shown_shape(flat.type.shape)}",
                 origin=user_origin(),
-                remedy="give a function that takes each number by itself, such as dlvm.sqrt",
+                remedy="give a function that takes each number by itself",
             )
         return xp.reshape(found, x.shape)
 

@@ -210,6 +210,23 @@ def test_what_a_function_captures_has_derivatives(way):
     gradcheck(lambda a: (spectral(dlvm.exp, a) * G).sum(), symmetric([0.1, 0.7, 1.5, 2.0]), order=2)
 
 
+def test_mixed_derivatives_at_equal_eigenvalues_are_right_or_nan():
+    """The second one by way of the eigenvectors, as that of the values has lost the function."""
+
+    def value(a, t):
+        return (spectral(lambda w: dlvm.exp(t * w), a) * G).sum()
+
+    a, right = np.diag([1.0, 1.0, 2.0, 2.0]), block(np.diag([1.0, 1.0, 2.0, 2.0]) / 2, G)
+    slope = dlvm.grad(value)
+    np.testing.assert_allclose(slope(a, 0.5), 0.5 * right, atol=1e-13)
+    step = 1e-4
+    scaled = [t * block(t * a, G) for t in (0.5 - step, 0.5 + step)]
+    found = dlvm.jacobian(slope, wrt="t")(a, 0.5), dlvm.jvp(slope, (a, 0.5), (None, 1.0))[1]
+    for x in found:
+        np.testing.assert_allclose(x, (scaled[1] - scaled[0]) / (2 * step), atol=1e-6)
+    assert np.isnan(dlvm.grad(dlvm.grad(value, wrt="t"))(a, 0.5)).any()
+
+
 def test_third_derivatives_where_eigenvalues_differ():
     a = symmetric(SPECTRA["apart"])
 

@@ -94,7 +94,7 @@ class SpectralSlope(Factorisation):
     """``V (slopes o V'GV) V'``: the derivative of ``Spectral`` in the direction ``g``.
 
     Its derivative with respect to ``a`` is made of ``v`` and ``curvatures``, and those of higher
-    order of what these depend on.
+    order of what these depend on. The slopes have one for what else they depend on.
     """
 
     name = "spectral_slope"
@@ -117,8 +117,9 @@ class SpectralSlope(Factorisation):
         return np.matmul(np.matmul(v, inner), turned)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        """For a cotangent C, with ``M = V'GV`` and ``N = V'CV``: for ``g`` the same of C, and for
-        ``a`` the sum over i of ``f[i,j,k] (M[i,j] N[i,k] + N[j,i] M[k,i])``, seen from outside.
+        """For a cotangent C, with ``M = V'GV`` and ``N = V'CV``: for ``g`` the same of C, for the
+        slopes ``M o N``, and for ``a``, as the eigenvectors see it, the sum over i of
+        ``f[i,j,k] (M[i,j] N[i,k] + N[j,i] M[k,i])``.
         """
         a, v, (c,) = self.a, self.v, dy
         m, n = _inside(v, self.g), _inside(v, c)
@@ -126,7 +127,7 @@ class SpectralSlope(Factorisation):
         first = self._pairs(transposed(m), transposed(n))
         terms = self.curvatures * (first + self._pairs(n, m))
         inner = Sum(terms, (terms.type.rank - 1,))
-        return _symmetric(_outside(v, inner)), None, dg, None, None
+        return _symmetric(_outside(v, inner)), None, dg, m * n, None
 
     def _pairs(self, x: Value, y: Value) -> Value:
         """``x[j,i] y[k,i]`` at j, k, i."""

@@ -68,6 +68,7 @@ from dlvm.ops import (
     Sort,
     Spectral,
     SpectralSlope,
+    StopGradient,
     TriangularSolve,
     Unpatch,
     Update,
@@ -446,7 +447,7 @@ def _spectral(d: Draft, cls: type[Spectral]) -> Op:
 @places(SpectralSlope)
 def _spectral_slope(d: Draft, cls: type[SpectralSlope]) -> Op:
     a, v, _, slopes, curvatures = _reciprocal(d)
-    return cls(a, v, d.like(a.type), slopes, curvatures)
+    return cls(a, v, d.like(a.type), StopGradient(slopes), curvatures)
 
 
 @places(LU)
