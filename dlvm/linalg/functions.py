@@ -16,8 +16,6 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import eigen_factors, matrix, spectral_map
-from dlvm.dsl.derive.derivatives import derived_once, jvp
-from dlvm.dsl.derive.transforms import applied
 from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.kinds import shown as shown_argument
@@ -63,6 +61,10 @@ def spectral(f: Numbers, x: Any) -> Any:
 
     if in_trace():
         return program(x)
+    from dlvm.dsl.derive.derivatives import (
+        derived_once,
+    )  # not loaded by those who call nothing of it
+
     return derived_once(f, "spectral", program)(x)
 
 
@@ -91,11 +93,15 @@ def _tied(w: Tensor) -> Any:
 
 def _captures(f: Numbers, w: Tensor) -> bool:
     """Whether f depends on numbers besides its argument."""
+    from dlvm.dsl.derive.transforms import applied  # not loaded by those who call nothing of it
+
     return any(v.dtype.is_float for v in applied(f, (w,), {}).callee.extra())
 
 
 def _of_its_argument(f: Numbers, x: Tensor) -> Any:
     """f of x, without a derivative with respect to what f captures."""
+    from dlvm.dsl.derive.transforms import applied  # not loaded by those who call nothing of it
+
     made = applied(f, (x,), {})
     extra = [StopGradient(v) if v.dtype.is_float else v for v in made.callee.extra()]
     out = call(made.callee.name, [x.read(), *extra], made.callee.types)
@@ -127,6 +133,8 @@ def _each(f: Numbers, w: Tensor, alone: bool) -> Numbers:
 
 def _derivative(f: Numbers) -> Numbers:
     """The derivative of a function that takes each number by itself."""
+    from dlvm.dsl.derive.derivatives import jvp  # not loaded by those who call nothing of it
+
     return lambda x: jvp(f, (x,), (xp.ones_like(x),))[1]
 
 
