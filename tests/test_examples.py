@@ -66,3 +66,24 @@ def test_the_bound_of_an_autoencoder_beats_places_by_themselves(tmp_path: Path):
 def test_lbfgs_finds_minima_that_are_known(tmp_path: Path):
     shown = run("lbfgs", tmp_path, "--dimensions", 2, 40)
     assert figure(r"none is further than ([\d.e-]+)", shown) < 1e-7
+
+
+def test_a_gaussian_process_finds_the_noise_that_was_drawn(tmp_path: Path):
+    shown = run("gaussian_process", tmp_path)
+    assert abs(figure(r"noise ([\d.]+)", shown) - 0.2) < 0.02
+    assert figure(r"of the gradient ([\d.e-]+)", shown) < 1e-6
+    assert figure(r"square error ([\d.]+)", shown) < 0.1
+
+
+def test_a_kalman_filter_is_nearer_to_the_truth_than_measurements(tmp_path: Path):
+    shown = run("kalman", tmp_path)
+    assert abs(figure(r"noise ([\d.]+)", shown) - 0.5) < 0.05
+    assert figure(r"of the filter ([\d.]+)", shown) < 0.25
+
+
+def test_regressions_beat_least_squares(tmp_path: Path):
+    shown = run("regression", tmp_path)
+    for name in ("from the true ones", "generalised: spread of coefficients"):
+        ours = rf"([\d.]+) {name}" if name.startswith("from") else rf"{name} ([\d.]+)"
+        plain = figure(rf"{name}.*least squares ([\d.]+)", shown)
+        assert figure(ours, shown) < 0.6 * plain

@@ -10,6 +10,7 @@ from dlvm.dsl.trace.suggestions import reader
 from .exponentials import expm
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
+from .functions import spectral
 from .norms import matrix_norm, norm, vector_norm
 from .products import (
     cross,
@@ -72,6 +73,7 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_triangular",
+    "spectral",
     "svd",
     "svdvals",
     "tensordot",

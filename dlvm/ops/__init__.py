@@ -67,6 +67,7 @@ from .elements.transcendental import (
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .factorisations.cholesky import Cholesky
 from .factorisations.eigh import Eigh
+from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
 from .factorisations.stated import Determinant, PseudoInverse
@@ -236,6 +237,8 @@ __all__ = [
     "Slice",
     "Solve",
     "Sort",
+    "Spectral",
+    "SpectralSlope",
     "Sqrt",
     "StopGradient",
     "Structured",

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from dlvm.base.errors import DlvmError, Origin
-from dlvm.ir import Array, Module, Op
+from dlvm.ir import Array, Declaration, Function, Module, Op
 from dlvm.ops.families import Control, Creation, Effect, Movement
 from dlvm.ops.flow.custom import CustomJvp, CustomVjp
 from dlvm.trust.alone import alone
@@ -80,8 +80,16 @@ def surrogates(module: Module) -> tuple[Op, ...]:
             found += [op] * is_surrogate(op)
             if op.called is not None and op.called.name not in seen:
                 seen.add(op.called.name)
-                pending.append(module.function(op.called.name))
+                pending.append(_written(module, op.called.name))
     return tuple(found)
+
+
+def _written(module: Module, name: str) -> Function:
+    """The function of this name, or the one that a derivative of this name is derived from."""
+    entry = module.entry(name)
+    while isinstance(entry, Declaration):
+        entry = module.entry(entry.of)
+    return entry
 
 
 def varied(op: Op) -> tuple[int, ...]:

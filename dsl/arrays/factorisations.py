@@ -20,6 +20,7 @@ from dlvm.ops import (
     Eigh,
     PseudoInverse,
     Solve,
+    Spectral,
     Svd,
     TriangularSolve,
 )
@@ -109,6 +110,11 @@ def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def pseudo_inverse(a: Tensor, p: Tensor) -> Tensor:
     """``p``, with the derivative of the pseudo-inverse of ``a``."""
     return fresh(PseudoInverse(a.read(), p.read()))
+
+
+def spectral_map(a: Tensor, v: Tensor, *tables: Tensor) -> Tensor:
+    """``V diag(values) V'``, of which slopes and curvatures say the derivatives."""
+    return fresh(Spectral(*(x.read() for x in (a, v, *tables))))
 
 
 def determinant(a: Tensor, packed: Tensor, order: Tensor, d: Tensor, near: Tensor) -> Tensor:

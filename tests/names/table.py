@@ -392,6 +392,7 @@ FACTORED = {
     "linalg.pinv": [of(REGULAR[:, :2]), of(MANY, rtol=1e-9)],
     "linalg.matrix_rank": [of(REGULAR[:, :2]), of(MANY, 0.1)],
     "linalg.cond": [of(REGULAR), of(MANY, 1)],
+    "linalg.spectral": [of(lambda w: w * w * w, x) for x in (DEFINITE, MANY)],
     "linalg.expm": [of(REGULAR * 0.3), of(MANY * 0.3)],
 }
 """Factorisations, which ``tests/linalg`` holds by residuals: elements of singular ones are free."""

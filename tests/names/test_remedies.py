@@ -92,6 +92,11 @@ TYPED = (
     ),
     Typed("return dlvm.arange(0.0, dlvm.inf)", "return {code}", np.arange(0.0, 1.0, 0.1)),
     Typed("return dlvm.linalg.matrix_norm(x)", "return {code}(x)", np.linalg.norm(X)),
+    Typed(
+        "x = dlvm.diag(x)\n    return dlvm.linalg.spectral(x, dlvm.exp)",
+        "x = dlvm.diag(x)\n    return {code}",
+        np.diag(np.exp(X)),
+    ),
     Typed("return dlvm.bincount(x)", "return dlvm.bincount({code}, length=4)", [1, 0, 1, 1]),
     Typed("return dlvm.split(x, 2)", "return {code}(x, 2)[0]", X[:2]),
     *(

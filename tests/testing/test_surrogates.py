@@ -62,3 +62,11 @@ def test_the_mark_is_part_of_the_text(rounded):
     assert "surrogate=true" in str(module)
     assert str(dlvm.parse(str(module))) == str(module)
     assert "surrogate" not in str(dlvm.trace(lambda x: rounded(False)(x), X))
+
+
+def test_derivatives_inside_of_a_function_are_followed_to_what_they_derive(rounded):
+    report = gradcheck(lambda x: dlvm.jvp(lambda y: y**3 * x, (x,), (x,))[1].sum(), X)
+    assert not report.surrogates
+    straight = rounded(True)
+    slope = dlvm.grad(lambda x: (straight(x) * x).sum())
+    assert len(gradcheck(lambda x: slope(x).sum() * 1.0, X, order=1).surrogates) == 1

@@ -66,6 +66,9 @@ from dlvm.ops import (
     Slice,
     Solve,
     Sort,
+    Spectral,
+    SpectralSlope,
+    StopGradient,
     TriangularSolve,
     Unpatch,
     Update,
@@ -420,6 +423,31 @@ def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
 @places(Eigh)
 def _eigh(d: Draft, cls: type[Eigh]) -> Op:
     return cls(dominant(_square(d)))
+
+
+def _reciprocal(d: Draft) -> tuple[Value, ...]:
+    """A matrix with its eigenvectors, and divided differences of ``1 / w`` at 1, 2 and 3 values."""
+    a = definite(_square(d))
+    a = a + diagonal_of(splat(8.0, a.type.with_shape(a.shape[:-1])))
+    w, v = Eigh(a).results
+    values, batch, n = 1.0 / w, w.shape[:-1], w.shape[-1]
+
+    def along(axis: int, rank: int) -> Value:
+        places = (*range(len(batch)), len(batch) + axis)
+        return Broadcast(values, (*batch, *(n,) * rank), places)
+
+    return a, v, values, -(along(0, 2) * along(1, 2)), along(0, 3) * along(1, 3) * along(2, 3)
+
+
+@places(Spectral)
+def _spectral(d: Draft, cls: type[Spectral]) -> Op:
+    return cls(*_reciprocal(d))
+
+
+@places(SpectralSlope)
+def _spectral_slope(d: Draft, cls: type[SpectralSlope]) -> Op:
+    a, v, _, slopes, curvatures = _reciprocal(d)
+    return cls(a, v, d.like(a.type), StopGradient(slopes), curvatures)
 
 
 @places(LU)
