@@ -23,6 +23,7 @@ from .memory import (
     BLOCK,
     BLOCKS,
     CONTEXT,
+    CROOKED,
     DONE,
     EPOCH,
     FAULT,
@@ -94,6 +95,13 @@ class EmulatedKernel:
             launch.block(int(number), grid, arguments)
 
 
+def aligned(words: int) -> Array:
+    """Zeros that start at a multiple of 64 bytes."""
+    held = np.zeros(words + 8, np.int64)
+    start = -held.ctypes.data % 64 // 8
+    return held[start : start + words]
+
+
 class _Launch:
     """One launch: the records of its threads, and the stamps of what they touch."""
 
@@ -108,7 +116,7 @@ class _Launch:
         self.kernel, self.lanes, self.rng, self.races = kernel, lanes, rng, races
         self.contexts = np.zeros((lanes, CONTEXT), np.int64)
         self.handles = np.zeros(lanes, np.int64)
-        self.record = np.zeros(SPARE + 8, np.int64)
+        self.record = aligned(SPARE + 8)
         self.names = [*kernel.code.buffers, *(f"@{s.name}" for s in kernel.code.shared)]
         self.stamps: list[Array] = []
         regions = [self._region(m.address, m.bytes, m.written) for m in buffers]
@@ -157,6 +165,8 @@ class _Launch:
         where = f"@{self.kernel.code.name}: lane {lane} of block {block}, byte {at} of {name}"
         if kind == OUTSIDE:
             raise EmulatorError(f"{where}: outside of the array")
+        if kind == CROOKED:
+            raise EmulatorError(f"{where}: the address is no multiple of the bytes that are read")
         if kind == NEVER_WRITTEN:
             raise EmulatorError(f"{where}: nobody has written what is read")
         other = int(self.record[OTHER])

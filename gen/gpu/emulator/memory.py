@@ -8,8 +8,8 @@ between two barriers.
 
 from __future__ import annotations
 
-OUTSIDE, NEVER_WRITTEN, RACE = 1, 2, 3
-"""What a fault is."""
+OUTSIDE, NEVER_WRITTEN, RACE, CROOKED = 1, 2, 3, 4
+"""What a fault is; ``CROOKED`` is an address that is no multiple of the bytes asked for."""
 CONTEXT = 64
 """Words of the record of a thread, of 8 bytes each."""
 STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
@@ -17,7 +17,7 @@ STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
 REGISTERS_GIVEN, REGISTERS_GOT = 16, 32
 """Where the words of a product of a warp begin."""
 READY, AT_BARRIER, IN_WARP, DONE = range(4)
-REGIONS, FAULT, REGION, OFFSET, WHO, WHERE, OTHER, SPARE = range(8)
+REGIONS, FAULT, REGION, OFFSET, WHO, WHERE, OTHER, _, SPARE = range(9)
 """Words of the record of a launch; at ``SPARE`` lies memory for accesses that are outside."""
 BASE, BYTES, WRITERS, READERS, WRITTEN = range(5)
 """Words of the record of a region; ``WRITTEN`` is whether it holds something from the start."""
@@ -111,7 +111,16 @@ entry:
   %room = icmp sge i64 %last, 0
   %below = icmp ule i64 %offset, %last
   %inside = and i1 %room, %below
-  br i1 %inside, label %stamps, label %outside
+  %mask = sub i64 %size, 1
+  %crooked = and i64 %address, %mask
+  %straight = icmp eq i64 %crooked, 0
+  br i1 %inside, label %aligned, label %outside
+aligned:
+  br i1 %straight, label %stamps, label %aside
+aside:
+  call void @emu.fault(ptr %c, i64 {CROOKED}, i64 %region, i64 %offset, i64 0)
+  %other = getelementptr i64, ptr %launch, i64 {SPARE}
+  ret ptr %other
 outside:
   call void @emu.fault(ptr %c, i64 {OUTSIDE}, i64 %region, i64 %offset, i64 0)
   %spare = getelementptr i64, ptr %launch, i64 {SPARE}
