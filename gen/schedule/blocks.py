@@ -28,6 +28,7 @@ from dlvm.ir.dims import mod, substitute
 from dlvm.ir.numerics import FAST, ROUNDING, licensed
 from dlvm.target import Target
 
+from .stages import staged
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
@@ -62,7 +63,7 @@ class GpuPlanner:
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel in blocks and lanes."""
-        return blocks(plain, LANES, self.instructions)
+        return blocks(staged(plain), LANES, self.instructions)
 
 
 def blocks(
