@@ -158,3 +158,22 @@ class Rewriting:
     def _fill(self, s: Fill) -> Fill:
         piece, spot = self._declared(s.piece), tuple(map(self._named, s.spot))
         return Fill(piece, s.unit, spot, self.body(s.body))
+
+
+def renamed(body: Body, names: Mapping[Scalar, Scalar]) -> Body:
+    """The same computations and stores on other scalars."""
+    new: dict[Scalar, Scalar] = {**names}
+    done: list[Statement] = []
+    for s in body:
+        if isinstance(s, Let):
+            x = s.scalar
+            if x not in new:
+                made = replace(x)
+                if isinstance(x, Word):
+                    made = replace(x, operands=tuple(new.get(o, o) for o in x.operands))
+                new[x] = made
+            s = replace(s, scalar=new[x])
+        elif isinstance(s, Store):
+            s = replace(s, scalar=new.get(s.scalar, s.scalar))
+        done.append(s)
+    return tuple(done)

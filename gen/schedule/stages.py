@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlvm.gen.loops.index import flatten
-from dlvm.gen.loops.rewriting import Rewriting
+from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.statements import (
     Body,
     Buffer,
@@ -23,7 +23,6 @@ from dlvm.gen.loops.statements import (
     Scalar,
     Statement,
     Store,
-    Word,
     statements,
 )
 from dlvm.ir import TensorType
@@ -57,8 +56,9 @@ def staged(kernel: LoopKernel) -> LoopKernel:
         lets = [Let(x) for x in given]
         stage = replace(s, kind="parallel", body=(*before, *head, *lets, *stores))
         stages.append(_alone(chain, stage, f".s{len(stages)}"))
-        loads = {x: Load(x.dtype, b, place) for b, x in zip(parts, given, strict=True)}
-        before.append(replace(s, body=_renamed(tail, loads)))
+        pairs = zip(parts, given, strict=True)
+        loads: dict[Scalar, Scalar] = {x: Load(x.dtype, b, place) for b, x in pairs}
+        before.append(replace(s, body=renamed(tail, loads)))
         scratch += parts
     last = _alone(chain, Loop("%total", 1, "parallel", tuple(before)), "")
     return replace(kernel, buffers=(*kernel.buffers, *scratch), body=(*scalars, *stages, last))
@@ -105,25 +105,6 @@ def _is_own(x: Scalar, chunk: Loop) -> bool:
 def _part(chunk: Loop, number: int, x: Scalar, rows: int) -> Buffer:
     name = f"part{chunk.var.removeprefix(CHUNK)}_{number}"
     return Buffer(name, TensorType(x.dtype, (rows * chunk.extent,)), "scratch")
-
-
-def _renamed(body: Body, names: dict[Scalar, Load]) -> Body:
-    """The same statements on other scalars."""
-    new: dict[Scalar, Scalar] = {**names}
-    done: list[Statement] = []
-    for s in body:
-        if isinstance(s, Let):
-            x = s.scalar
-            if x not in new:
-                made = replace(x)
-                if isinstance(x, Word):
-                    made = replace(x, operands=tuple(new.get(o, o) for o in x.operands))
-                new[x] = made
-            s = replace(s, scalar=new[x])
-        elif isinstance(s, Store):
-            s = replace(s, scalar=new.get(s.scalar, s.scalar))
-        done.append(s)
-    return tuple(done)
 
 
 def _alone(chain: Sequence[Loop], inner: Loop, suffix: str) -> Statement:
