@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dlvm.target import Target
 
 from .device import Device
-from .driver import driver
+from .driver import check, driver
 
 CHOSEN: ContextVar[Device | None] = ContextVar("device", default=None)
 
@@ -19,7 +19,9 @@ def current(target: Target) -> Device:
     chosen = CHOSEN.get()
     if chosen is not None:
         return chosen
-    return driver(target)
+    found = driver()
+    check(target, found.capability)
+    return found
 
 
 @contextmanager

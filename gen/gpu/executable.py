@@ -15,7 +15,7 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.promises import promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
-from dlvm.gen.program.steps import Ask, Program, Storage
+from dlvm.gen.program.steps import Ask, EndUnless, Program, Storage
 from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.blocks import GpuPlanner
 from dlvm.gen.schedule.text import Schedule, schedule_text
@@ -45,6 +45,8 @@ class DeviceExecutable:
     code: DeviceCode
     texts: Mapping[str, str]
     report: Report
+    fails: bool = True
+    """Whether a kernel or a step of the program can end a call with an error."""
     constants: dict[Any, list[Block]] = field(default_factory=dict[Any, "list[Block]"])
 
     def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
@@ -61,8 +63,9 @@ class DeviceExecutable:
             if view.storage not in memory:
                 memory[view.storage] = (Block(device, _bytes(type_)), 0)
         status = Block(device, STATUS.nbytes)
-        device.write(status.address, STATUS)
-        shared = Shared(device, self.code, self._constants(device), status)
+        if self.fails:
+            device.write(status.address, STATUS)
+        shared = Shared(device, self.code, self._constants(device), status, self.fails)
         Activation(self.program, self.arena, shared, dict(sizes), memory).run()
         self._check(shared)
         pairs = zip(self.program.results, types, strict=True)
@@ -89,7 +92,7 @@ class DeviceExecutable:
     def _check(self, shared: Shared) -> None:
         """Raises what the status says."""
         words = [int(w) for w in shared.words]
-        if not words[0]:
+        if self.fails and not words[0]:
             shared.device.read(shared.status.address, shared.words)
             words = [int(w) for w in shared.words]
         if words[0]:
@@ -125,7 +128,15 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
         target=f"{target.cpu} ({target.triple})",
         launches=len(program.launches()),
     )
-    return DeviceExecutable(module, program, arena, code, _Texts(module, program, code), report)
+    texts = _Texts(module, program, code)
+    return DeviceExecutable(module, program, arena, code, texts, report, can_fail(program))
+
+
+def can_fail(program: Program) -> bool:
+    """Whether a kernel or a step can end a call with an error."""
+    return any(k.may_raise for k in program.kernels()) or any(
+        isinstance(step, EndUnless) for step in program.walk()
+    )
 
 
 class _Texts(Mapping[str, str]):
