@@ -246,7 +246,7 @@ def check(target: Target, capability: tuple[int, int]) -> None:
     if wanted > 10 * major + minor or (target.cpu.endswith("a") and wanted != 10 * major + minor):
         raise UserError(
             f"compiled for {target.cpu}, found a GPU of sm_{major}{minor}",
-            remedy=f'name it as the target: target="cuda:sm_{major}{minor}"',
+            remedy="name the GPU that was found as the target",
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.elsewhere import Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.program.coalesce import coalesce
@@ -55,29 +56,33 @@ class DeviceExecutable:
         main = self.module.main
         sizes = bind([p.type for p in main.params], arrays, [str(p.name) for p in main.params])
         given = self._given(arrays, device)
-        memory: dict[Storage, tuple[Block, int]] = {
-            view.storage: (x.block, 0) for view, x in zip(self.program.params, given, strict=True)
-        }
-        types = [_known(v.type, sizes) for v in self.program.results]
-        for view, type_ in zip(self.program.results, types, strict=True):
-            if view.storage not in memory:
-                memory[view.storage] = (Block(device, _bytes(type_)), 0)
+        known = {view.storage: x for view, x in zip(self.program.params, given, strict=True)}
+        for view in self.program.results:
+            if view.storage not in known:
+                type_ = _known(view.type, sizes)
+                known[view.storage] = DeviceArray(Block(device, _bytes(type_)), type_)
+        memory: dict[Storage, tuple[Block, int]] = {s: (x.block, 0) for s, x in known.items()}
         status = Block(device, STATUS.nbytes)
         if self.fails:
             device.write(status.address, STATUS)
         shared = Shared(device, self.code, self._constants(device), status, self.fails)
         Activation(self.program, self.arena, shared, dict(sizes), memory).run()
         self._check(shared)
-        pairs = zip(self.program.results, types, strict=True)
-        return tuple(DeviceArray(memory[v.storage][0], t) for v, t in pairs)
+        return tuple(known[v.storage] for v in self.program.results)
 
     def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
         """The arguments in memory of the device, copies of those that may be overwritten."""
         found: list[DeviceArray] = []
         for view, x in zip(self.program.params, arrays, strict=True):
-            here = isinstance(x, DeviceArray) and x.block.device is device
-            known = x if here else DeviceArray.of(np.asarray(x), _type_of(view.type, x), device)
-            found.append(known)
+            if isinstance(x, DeviceArray) and x.block.device is device:
+                found.append(x)
+            elif isinstance(x, Lent):
+                type_ = view.type.with_shape(x.shape)
+                overwritten = view.storage in self.program.donated
+                found.append(DeviceArray.lent(x, type_, device, overwritten))
+            else:
+                host = np.asarray(x)
+                found.append(DeviceArray.of(host, view.type.with_shape(host.shape), device))
         return found
 
     def _constants(self, device: Device) -> list[Block]:
@@ -184,10 +189,6 @@ def refuse(program: Program) -> None:
 
 def _known(type_: TensorType, sizes: Mapping[str, int]) -> TensorType:
     return type_.with_shape(tuple(evaluate(d, sizes) for d in type_.shape))
-
-
-def _type_of(type_: TensorType, x: Any) -> TensorType:
-    return type_.with_shape(np.shape(x))
 
 
 def _bytes(type_: TensorType) -> int:
