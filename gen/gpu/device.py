@@ -58,6 +58,7 @@ class Device(Protocol):
     everything goes, 0 for the default one.
     """
 
+    name: str
     place: tuple[int, int]
     stream: int
 

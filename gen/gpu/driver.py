@@ -23,7 +23,7 @@ from .device import DeviceCode, KernelCode, Memory
 from .pool import Pool
 
 LIBRARY = "libcuda.so.1"
-LOG = 8192
+LOG, NAME = 8192, 256
 LOG_BUFFER, LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 MAJOR, MINOR = 75, 76
@@ -60,6 +60,9 @@ class Driver:
         self._call("cuDeviceGet", ctypes.byref(self.handle), ordinal)
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self.handle)
         self._call("cuCtxSetCurrent", self._context)
+        name = ctypes.create_string_buffer(NAME)
+        self._call("cuDeviceGetName", name, NAME, self.handle)
+        self.name = name.value.decode(errors="replace")
         self.place: tuple[int, int] = (CUDA, ordinal)
         self._pool = Pool(self._take, self._give)
 

@@ -31,6 +31,7 @@ class Pycuda:
         self.stream: int = 0 if stream is None else int(stream.handle)
         device = self.driver.Context.get_device()
         self.capability: tuple[int, int] = tuple(device.compute_capability())
+        self.name = str(device.name())
         numbers = range(self.driver.Device.count())
         ordinal = next((i for i in numbers if self.driver.Device(i) == device), 0)
         self.place: tuple[int, int] = (CUDA, ordinal)

@@ -21,6 +21,7 @@ ALIGNMENT = 256
 class EmulatedDevice:
     """Memory of the host, and kernels that run thread by thread in an order drawn from a seed."""
 
+    name = "emulator"
     place = 1, 0
     """A CPU, to DLPack."""
     stream = 0

@@ -110,6 +110,10 @@ class StandIn:
     def _cuDeviceGet(self, device, ordinal):
         device._obj.value = ordinal
 
+    def _cuDeviceGetName(self, name, size, device):
+        assert len(name) == size
+        name.value = b"NVIDIA Stand-In"
+
     def _cuDeviceGetAttribute(self, value, which, device):
         value._obj.value = self.capability[which - 75]
 

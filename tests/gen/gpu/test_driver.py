@@ -40,7 +40,8 @@ def test_the_calls_are_made_in_order():
     made = compiled(stand_in, lambda x: x * 2, x)
     with using(Driver(stand_in)):
         assert stand_in.calls == [
-            *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent")
+            *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"),
+            "cuDeviceGetName",
         ]
         stand_in.calls.clear()
         result = made(x)
