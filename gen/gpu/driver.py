@@ -157,7 +157,8 @@ class Driver:
         """A point in the order of launches, whose time the device takes."""
         event = ctypes.c_void_p()
         self._call("cuEventCreate", ctypes.byref(event), 0)
-        weakref.finalize(event, self.library.cuEventDestroy_v2, event.value).atexit = False
+        held = ctypes.c_void_p(event.value)
+        weakref.finalize(event, self.library.cuEventDestroy_v2, held).atexit = False
         self._call("cuEventRecord", event, self._on())
         return event
 

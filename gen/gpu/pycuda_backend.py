@@ -153,3 +153,7 @@ def _pycuda() -> tuple[Any, Any]:
             f"programs for a GPU by pycuda need {what} ({error})",
             remedy=INSTALL if missing else "run it on a machine with a GPU",
         ) from None
+    except Exception as error:  # its own kinds of errors come from the module that fails
+        raise UserError(
+            f"pycuda found no GPU ({error})", remedy="run it on a machine with a GPU"
+        ) from None

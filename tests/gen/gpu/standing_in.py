@@ -19,12 +19,9 @@ NAMES = {
     500: b"CUDA_ERROR_NOT_FOUND",
     700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
 }
+HANDLES = 1 << 40
+"""Handles need more than 32 bits, as they do in a process."""
 ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)", re.S)
-
-
-def number(x):
-    """An integer, or one inside of an object of ctypes."""
-    return x if isinstance(x, int) else x.value or 0
 
 
 class Memories:
@@ -95,6 +92,7 @@ class StandIn:
 
         def call(*arguments):
             self.calls.append(name)
+            assert all(x < 1 << 31 for x in arguments if isinstance(x, int)), "ctypes cuts it off"
             if name in self.faults:
                 return self.faults[name]
             return answer(self, *arguments) or 0
@@ -167,14 +165,14 @@ class StandIn:
             said = b"ptxas fatal : Unresolved"
             ctypes.memmove(values[0], said, min(len(said), values[1]))
             return 218
-        module._obj.value = 1000 + len(self.modules)
+        module._obj.value = HANDLES + 1000 + len(self.modules)
         self.modules[module._obj.value] = ptx
 
     def _cuModuleGetFunction(self, function, module, name):
         ptx = self.modules[module.value]
         if name.decode() not in self.kernels.known[ptx]:
             return 500
-        function._obj.value = 2000 + len(self.functions)
+        function._obj.value = HANDLES + 2000 + len(self.functions)
         self.functions[function._obj.value] = (ptx, name.decode())
 
     def _cuLaunchKernel(self, function, bx, by, bz, tx, ty, tz, shared, stream, places, extra):
@@ -188,7 +186,7 @@ class StandIn:
         pass
 
     def _cuEventCreate(self, event, flags):
-        event._obj.value = 3000 + len(self.events)
+        event._obj.value = HANDLES + 3000 + len(self.events)
         self.events[event._obj.value] = None
 
     def _cuEventRecord(self, event, stream):
@@ -201,7 +199,7 @@ class StandIn:
         found._obj.value = 1e3 * (self.events[end.value] - self.events[start.value])
 
     def _cuEventDestroy(self, event):
-        del self.events[number(event)]
+        del self.events[event.value]
 
     def _cuGetErrorName(self, code, name):
         name._obj.value = NAMES[code]

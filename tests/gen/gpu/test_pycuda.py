@@ -157,6 +157,17 @@ def test_without_the_package_an_error_says_how_to_install_it(monkeypatch):
     assert not choosing._chosen
 
 
+def test_without_a_gpu_an_error_says_so(pycuda, monkeypatch):
+    class Broken:
+        @property
+        def context(self):
+            raise RuntimeError("No CUDA enabled device found.")
+
+    monkeypatch.setitem(sys.modules, "pycuda.autoprimaryctx", Broken())
+    with pytest.raises(dlvm.UserError, match=r"found no GPU \(No CUDA enabled"):
+        dlvm.gpu.use("pycuda")
+
+
 def test_other_ways_and_streams_are_refused(pycuda):
     with pytest.raises(dlvm.UserError, match="one of driver, pycuda, found 'opencl'"):
         dlvm.gpu.use("opencl")
