@@ -161,19 +161,26 @@ class Rewriting:
 
 
 def renamed(body: Body, names: Mapping[Scalar, Scalar]) -> Body:
-    """The same computations and stores on other scalars."""
-    new: dict[Scalar, Scalar] = {**names}
+    """The same statements on other scalars, and on what is computed of them."""
+    return _renamed(body, {**names})
+
+
+def _renamed(body: Body, new: dict[Scalar, Scalar]) -> Body:
     done: list[Statement] = []
     for s in body:
-        if isinstance(s, Let):
-            x = s.scalar
-            if x not in new:
-                made = replace(x)
-                if isinstance(x, Word):
-                    made = replace(x, operands=tuple(new.get(o, o) for o in x.operands))
-                new[x] = made
-            s = replace(s, scalar=new[x])
-        elif isinstance(s, Store):
-            s = replace(s, scalar=new.get(s.scalar, s.scalar))
+        match s:
+            case Let(scalar):
+                if isinstance(scalar, Word) and any(x in new for x in scalar.operands):
+                    operands = tuple(new.get(x, x) for x in scalar.operands)
+                    new.setdefault(scalar, replace(scalar, operands=operands))
+                s = replace(s, scalar=new.get(scalar, scalar))
+            case Store() | Bind():
+                s = replace(s, scalar=new.get(s.scalar, s.scalar))
+            case Check():
+                s = replace(s, ok=new.get(s.ok, s.ok), index=new.get(s.index, s.index))
+            case Loop() | Product() | Fill():
+                s = replace(s, body=_renamed(s.body, new))
+            case _:
+                pass
         done.append(s)
     return tuple(done)

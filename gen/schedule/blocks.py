@@ -28,6 +28,7 @@ from dlvm.ir.dims import mod, substitute
 from dlvm.ir.numerics import FAST, ROUNDING, licensed
 from dlvm.target import Target
 
+from .rows import kept
 from .stages import staged
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
@@ -64,7 +65,12 @@ class GpuPlanner:
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel in blocks and lanes."""
-        return blocks(staged(plain), LANES, self.instructions)
+        return blocks(plain, LANES, self.instructions)
+
+
+def prepared(plain: LoopKernel) -> LoopKernel:
+    """The loops of a kernel that a GPU runs: long folds in two stages, rows that are read once."""
+    return kept(staged(plain))
 
 
 def blocks(

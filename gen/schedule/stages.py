@@ -35,7 +35,7 @@ CHUNK = "%chunk"
 
 def staged(kernel: LoopKernel) -> LoopKernel:
     """The kernel with a loop over rows and chunks for each fold, and one that has the totals."""
-    scalars, chain, body = _rows(kernel.body)
+    scalars, chain, body = rows_of(kernel.body)
     rows = product(tuple(s.extent for s in chain))
     chunks = [s for s in body if _is_chunks(s)]
     if not chunks or not (isinstance(rows, int) and rows <= MOST_ROWS):
@@ -64,7 +64,7 @@ def staged(kernel: LoopKernel) -> LoopKernel:
     return replace(kernel, buffers=(*kernel.buffers, *scratch), body=(*scalars, *stages, last))
 
 
-def _rows(body: Body) -> tuple[list[Statement], list[Loop], Body]:
+def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
     """Scalars, the loops over rows, and what is done for each; nothing where there is more."""
     chain: list[Loop] = []
     scalars: list[Statement] = []

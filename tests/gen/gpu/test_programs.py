@@ -1,5 +1,6 @@
 """Programs for a GPU in the emulator: the same bits as the machine code of a CPU."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -135,6 +136,22 @@ def test_long_rows_are_folded_in_two_stages(name):
     assert device.launches > 1
     found = found if isinstance(found, tuple) else (found,)
     assert_same_bits(found, machine_code(LONG[name], x))
+
+
+def test_rows_are_read_once():
+    for kind, reads in (("softmax", 1), ("layer norm", 3)):
+        f, arguments = KINDS[kind]
+        text = dlvm.function(f, target="cuda").compile(*arguments).text("loops")
+        assert len(re.findall(r"load %b\d", text)) == reads
+
+
+def test_a_schedule_can_be_given():
+    for kind in ("softmax", "gelu", "gather"):
+        f, arguments = KINDS[kind]
+        planned = dlvm.function(f, target="cuda").compile(*arguments)
+        text = planned.text("schedule")
+        given = dlvm.function(f, target="cuda").compile(*arguments, schedule=text)
+        assert given.text("loops") == planned.text("loops")
 
 
 TURNED = {
