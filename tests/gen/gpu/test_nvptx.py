@@ -133,8 +133,11 @@ from dlvm.ir import DTYPES
 from dlvm.ops import Kernel
 from dlvm.target import Target
 from tests.gen.math.test_instructions import all_of
-kernel = blocks(lower(all_of(DTYPES[sys.argv[1]]), "all", shaped=False), 128)
-print(ptx([kernel], Target.cuda("sm_80")))
+made = [all_of(DTYPES[sys.argv[1]]), all_of(DTYPES[sys.argv[1]], 64)]
+plain = [lower(op, f"all{i}", shaped=False) for i, op in enumerate(made)]
+kernels = [blocks(k, 128) for k in plain]
+assert any("vectorize" in step for k in kernels for step in k.steps)
+print(ptx(kernels, Target.cuda("sm_80")))
 """
 
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dlvm
@@ -76,6 +76,7 @@ def test_every_kind_assembles(processor, tmp_path):
         pytest.skip("ptxas is not installed: the PTX was made but not assembled")
 
 
+@settings(max_examples=30)
 @given(programs(TRACED, (F32, F64, I64, BOOL), max_ops=10), st.integers(0, 99))
 def test_random_programs_give_the_bits_of_a_cpu(program: Program, seed: int):
     module = run(program.module, DEFAULT)

@@ -29,9 +29,9 @@ def rounded(result):
     return getattr(result, "op", result).ulp > 0.5
 
 
-def all_of(dtype):
+def all_of(dtype, size=None):
     """One kernel with a result for every operation that takes elements of this type."""
-    n = TensorType(dtype, (symbol("N"),))
+    n = TensorType(dtype, (size or symbol("N"),))
     x, y = Param(n, "x"), Param(n, "y")
     c = Param(n.with_dtype(BOOL), "c")
     with Builder() as b:
