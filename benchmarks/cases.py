@@ -59,6 +59,14 @@ class Epilogue(Case):
         return xp.maximum(a @ b + c, 0.0)
 
 
+class Layers(Case):
+    """The scores of a network of three layers."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        w1, b1, w2, b2, w3, b3, x = arguments
+        return xp.maximum(xp.maximum(x @ w1 + b1, 0.0) @ w2 + b2, 0.0) @ w3 + b3
+
+
 class Chain(Case):
     """Eight operations on every element, two of them transcendental."""
 
@@ -141,6 +149,13 @@ def _products(sizes: tuple[int, ...]) -> Iterator[Case]:
     n = sizes[-1]
     a, b, c = normal(8, n), normal(n, n, seed=1), normal(n)
     yield Epilogue("product, bias, relu", f"8x{n}x{n}", 16 * n * n, b.nbytes, (a, b, c))
+    a, b = normal(1, 1024), normal(1024, 1024, seed=1)
+    yield Product("row times a matrix", "1x1024x1024", 2 << 20, b.nbytes, (a, b))
+    shapes = ((784, 512), (512,), (512, 512), (512,), (512, 10), (10,))
+    weights = tuple(normal(*shape, scale=0.03) for shape in shapes)
+    read = sum(w.nbytes for w in weights)
+    given = (*weights, normal(1, 784))
+    yield Layers("three layers, one image", "1x784x512x512x10", 2 * read // 4, read, given)
 
 
 def _kernels(size: int, rows: int) -> Iterator[Case]:
