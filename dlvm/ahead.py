@@ -21,7 +21,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import check_function
 from dlvm.target import Target
-from dlvm.targets import named
+from dlvm.targets import is_gpu, named
 
 if TYPE_CHECKING:
     from dlvm.gen.aot.bundle import Bundle, Wishes
@@ -106,6 +106,11 @@ def _check_options(wishes: Wishes) -> None:
             f"aot: weights={wishes.weights!r}: expected 'bin' or 'c'",
             origin=user_origin(),
             remedy="leave it out for a file that is read at run time",
+        )
+    if is_gpu(wishes.target):
+        raise UserError(
+            f"aot: expected a processor that runs a whole program, found target={wishes.target!r}",
+            remedy="the stage ptx of a compiled function is the text of its kernels",
         )
     if wishes.page and not named(wishes.target).triple.startswith("wasm"):
         raise ArgumentError(

@@ -168,6 +168,12 @@ class Road:
         """Code for a GPU, which runs where there is one."""
         from dlvm.gen.gpu.executable import built
 
+        if looks(self.options.debug).bounds:
+            raise UserError(
+                f"accesses are checked in code for the CPU, found target={self.options.target!r}",
+                remedy="leave the target out to look for an access that is outside",
+            )
+
         before, options = self.kernels, self.options
         with numerics(options.numerics), standard_mode():
             target = options.machine()

@@ -233,6 +233,13 @@ def test_a_gpu_that_is_not_known_is_named():
         dlvm.function(lambda x: x + 1, target="cuda:sm_12")(f32(3))
 
 
+def test_what_is_for_the_cpu_alone_is_refused():
+    with pytest.raises(dlvm.UserError, match="aot: expected a processor"):
+        dlvm.aot(lambda x: x + 1, f32(3), target="cuda")
+    with pytest.raises(dlvm.UserError, match="accesses are checked in code for the CPU"):
+        dlvm.function(lambda x: x + 1, target="cuda", debug=("bounds",)).compile(f32(3))
+
+
 def test_what_only_python_computes_is_refused_by_name():
     """In a process of its own, as an operation that was made stays in the registry."""
     asked = 'dlvm.function(lambda x: dlvm.called_wave(x), target="cuda").compile(np.ones(3))'
