@@ -73,6 +73,15 @@ def prepared(plain: LoopKernel) -> LoopKernel:
     return kept(staged(plain))
 
 
+UNPROVEN = ("tiles", "turn")
+"""Steps after which it is not shown that no two lanes write one element."""
+
+
+def is_proven(kernel: LoopKernel) -> bool:
+    """Whether the verifier can follow the schedule of a kernel."""
+    return not any(step.startswith(UNPROVEN) for step in kernel.steps)
+
+
 def blocks(
     kernel: LoopKernel, lanes: int, instructions: Mapping[DType, str] | None = None
 ) -> LoopKernel:
