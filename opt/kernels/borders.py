@@ -14,6 +14,7 @@ from dlvm.base.errors import Origin
 from dlvm.ir import Function, Module, Part, TensorType, Value
 from dlvm.ops import Kernel, Reshape
 from dlvm.ops.families import Movement
+from dlvm.opt.kernels.groups import along_rows
 from dlvm.opt.regions.inlining import keep_reachable
 
 WHY = {
@@ -23,6 +24,7 @@ WHY = {
     "factorisation": "a factorisation is a kernel of its own",
     "running": "a scan along an axis takes element-wise operations of its shape only",
 }
+ROWS = "a scan along the last axis is a kernel of its own: each element needs the one beside it"
 APART = "no one nest of loops computes both: other sizes or axes, or needed whole before"
 
 
@@ -89,6 +91,10 @@ def _reader(kernel: Kernel, param: Value) -> Origin | None:
 
 
 def _why(source: Kernel, reader: Kernel) -> str:
+    if any(
+        kernel.family == "running" and along_rows(kernel.body.ops) for kernel in (reader, source)
+    ):
+        return ROWS
     if reader.family in WHY:
         return WHY[reader.family]
     if source.family == "product":

@@ -35,6 +35,16 @@ def into_a_sort(x):
     return np.sort(h, axis=1)  # second
 
 
+def into_a_scan_along_rows(x):
+    h = np.tanh(x)  # first
+    return np.cumsum(h, axis=1)  # second
+
+
+def into_a_scan_across_rows(x):
+    h = x * np.tanh(x).sum(axis=1)[:, None]  # first
+    return np.cumsum(h, axis=0)  # second
+
+
 def along_other_axes(x):
     s = x.sum(axis=1, keepdims=True)  # first
     h = x / s + 1  # second
@@ -54,6 +64,8 @@ def beside_another(x, w, n):
         (into_a_product, (X, W), "f32[8,5]", "a product starts a kernel"),
         (out_of_a_product, (X, W), "f32[8,3]", "element-wise operations of its shape only"),
         (into_a_sort, (X,), "f32[8,5]", "a sort or a search is a kernel of its own"),
+        (into_a_scan_along_rows, (X,), "f32[8,5]", "along the last axis is a kernel of its own"),
+        (into_a_scan_across_rows, (X,), "f32[8,5]", "takes element-wise operations of its"),
         (along_other_axes, (X,), "f32[8]", "no one nest of loops"),
         (beside_another, (X, W, 3), "f32[8,5]", "a product starts a kernel"),
     ],
