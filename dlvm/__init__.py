@@ -31,6 +31,7 @@ from dlvm.ir import parse as _parse
 from dlvm.ir.taps import taps
 
 if TYPE_CHECKING:
+    from dlvm import gpu as gpu
     from dlvm import nn as nn
     from dlvm import onnx as onnx
     from dlvm import optim as optim
@@ -92,6 +93,7 @@ __all__ = [
     "export",
     "fori_loop",
     "function",
+    "gpu",
     "grad",
     "hessian",
     "jacobian",
@@ -125,6 +127,7 @@ __all__ = [
 
 
 LATER = {
+    "gpu": (),
     "nn": (),
     "onnx": (),
     "optim": (),

@@ -39,6 +39,8 @@ STEP = 15
 """Picoseconds that a usual core takes for an operation, or for a byte that it moves."""
 ACCESS = 2
 """Instructions in whose time an element is read or written, where it is not near."""
+VECTORS = (16, 32, 64)
+"""Bytes of the vectors of usual processors."""
 THREAD = 2_000_000
 """Picoseconds of work that are worth a thread."""
 _COMPARISONS = ("lt", "le", "eq", "ne")
@@ -185,6 +187,15 @@ def product_work(dtype: DType, count: int, rows: int, inner: int, columns: int) 
     moved = rows * inner + inner * columns + rows * columns
     flops = 2 * rows * inner * columns if dtype.is_float else 0
     return Work(count * flops, count * dtype.bytes * moved)
+
+
+def lanes_per_step(dtype: DType, rows: int, columns: int) -> int:
+    """Lanes that a step along the sum of a product takes, those that are idle too.
+
+    Vectors lie along columns. The lanes of all usual processors are added.
+    """
+    lanes = (size // max(4, dtype.compute.bytes) for size in VECTORS)
+    return rows * sum(columns + -columns % n for n in lanes)
 
 
 def body_time(fn: Function) -> Dim:

@@ -29,7 +29,7 @@ KNOWN = {
     "dlvm.gen.call.entry_code.EntryCode": 360,
     "dlvm.gen.cpu.driver.Driver": 310,
     "dlvm.gen.gpu.nvptx._GpuAccess": 310,
-    "dlvm.gen.gpu.nvptx._GpuEmitter": 360,
+    "dlvm.gen.gpu.nvptx._GpuEmitter": 370,
     "dlvm.gen.math.instructions.LlvmScalars": 270,
     "dlvm.gen.products.objects._Product": 350,
     "dlvm.opt.kernels.partition.Partition": 270,

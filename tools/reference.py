@@ -99,6 +99,7 @@ def by_subject() -> Iterator[str]:
 def rooms() -> Iterator[str]:
     """The functions of modules in dlvm."""
     for name in (
+        "gpu",
         "linalg",
         "nn",
         "nn.initializers",

@@ -13,7 +13,13 @@ from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
-from .arrays.overwriting import overwriter, reads_in_place
+from .arrays.overwriting import (
+    overwriter,
+    reads_in_place,
+    reads_own_window,
+    updates_in_order,
+    written_over,
+)
 from .arrays.patches import Patches, Unpatch
 from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
@@ -258,8 +264,11 @@ __all__ = [
     "never_negative_zero",
     "overwriter",
     "reads_in_place",
+    "reads_own_window",
     "scalar_region",
     "scalar_value",
     "spread",
     "transposed",
+    "updates_in_order",
+    "written_over",
 ]

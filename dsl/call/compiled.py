@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlvm.base.debugging import contexts, looks
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
 from dlvm.base.handlers import raised_by_handler
 from dlvm.base.html import escape, preformatted
 from dlvm.base.lazy import lazy
-from dlvm.compile import Road
+from dlvm.compile import OnDevice, Road
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.comparing import differing, mismatch
+from dlvm.dsl.trace.devices import hosted, refuse_elsewhere
 from dlvm.dsl.trace.facing import entry, faced, facing_users
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
@@ -220,11 +222,12 @@ class Compiled:
         labels, arrays = self._labels, self._arrays(leaves, captured)
         looked = looks(self.road.options.debug)
         if looked.assumptions:
-            check_assumptions(self.road.differentiated, arrays)
+            check_assumptions(self.road.differentiated, hosted(arrays))
         if not looked.at_numbers:
             results = self._results(arrays)
             self.gave = [weakref.ref(r) for r in results]
             return unflatten(self.program.tree, results)
+        arrays = hosted(arrays)
         before = kept(arrays, self._donated)
         road = self.road.strict
         results = self._results(arrays, road)
@@ -235,7 +238,10 @@ class Compiled:
     def _arrays(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Array]:
         """The arrays of every parameter."""
         pairs = zip(leaves, self._types, self._labels, strict=False)
-        return [*(as_array(x, t, name) for x, t, name in pairs), *captured]
+        found = [*(as_array(x, t, name) for x, t, name in pairs), *captured]
+        if not isinstance(self.road.executable, OnDevice):
+            refuse_elsewhere(found, self._labels)
+        return found
 
     def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
         """The results of the machine code of this program, or of another ``road`` for its trace."""
@@ -256,7 +262,7 @@ class Compiled:
             told = isinstance(error, CompilerError) and error.reproducer is not None
             if told or raised_by_handler(error):
                 raise
-            raise (road or self.road).failed(error, arrays) from error
+            raise (road or self.road).failed(error, hosted(arrays)) from error
 
     def _written(self) -> str:
         """The types for which this was compiled, and the line that names the arguments."""
@@ -275,16 +281,10 @@ class Compiled:
 
     def _ready(self, arrays: list[Array]) -> None:
         """The arguments; a donated array that can't be overwritten is copied or refused."""
+        _check_apart(arrays, self._donated, self._labels)
         for i in self._donated:
-            for j, other in enumerate(arrays):
-                if i != j and np.may_share_memory(arrays[i], other):
-                    raise DonationError(
-                        f"{self._labels[i]} is donated, but it overlaps with {self._labels[j]}",
-                        remedy="donate an array of its own, such as a copy",
-                    )
-        for i in self._donated:
-            flags = arrays[i].flags
-            if not (flags.owndata and flags.writeable and flags.c_contiguous):
+            flags = None if isinstance(arrays[i], Elsewhere) else arrays[i].flags
+            if flags and not (flags.owndata and flags.writeable and flags.c_contiguous):
                 arrays[i] = self._copy(i, arrays[i])
 
     def _copy(self, i: int, array: Array) -> Array:
@@ -294,6 +294,24 @@ class Compiled:
             why = "read-only" if not array.flags.writeable else "a view of other memory"
             log.warning("%s is donated but %s: a copy is overwritten instead", label, why)
         return np.array(array, order="C")
+
+
+def _check_apart(arrays: Sequence[Any], donated: Sequence[int], labels: Sequence[str]) -> None:
+    """Refuses a donated array that shares memory with another argument."""
+    for i in donated:
+        for j, other in enumerate(arrays):
+            if i != j and _overlap(arrays[i], other):
+                raise DonationError(
+                    f"{labels[i]} is donated, but it overlaps with {labels[j]}",
+                    remedy="donate an array of its own, such as a copy",
+                )
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    """Whether two arguments share memory."""
+    if isinstance(x, Elsewhere) or isinstance(y, Elsewhere):
+        return isinstance(x, Elsewhere) and isinstance(y, Elsewhere) and x.overlaps(y)
+    return np.may_share_memory(x, y)
 
 
 def _check_form(wanted: Signature, arguments: Arguments, tree: Spec) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import DlvmError
 from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
@@ -32,7 +33,8 @@ class Signature:
 
 def leaf_key(leaf: Any) -> Any:
     """The part of an argument on which the choice of a program depends."""
-    return (leaf.dtype, leaf.shape) if is_array(leaf) else leaf.__class__
+    plain = is_array(leaf) or isinstance(leaf, Elsewhere)
+    return (leaf.dtype, leaf.shape) if plain else leaf.__class__
 
 
 def shown_type(leaf: tuple[TensorType, bool]) -> str:

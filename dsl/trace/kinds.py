@@ -182,6 +182,7 @@ NAMED = {
     "ord": ORDER,
     "trans": ORDER,
     "cho_solve.factor": TREE,
+    "spectral.f": FUNCTION,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),

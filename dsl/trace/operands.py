@@ -35,6 +35,7 @@ from dlvm.ir import (
 )
 from dlvm.ops import And, Assert, Broadcast, Cast, Constant, DimSize, LessEqual, Reshape
 
+from .devices import captured_elsewhere, on_a_device
 from .scopes import Scope, current, is_array, user_origin
 from .sizes import bare
 from .tensor import Tensor
@@ -70,6 +71,11 @@ def plain(x: Any) -> Any:
         if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
         return array_of(items)
+    if (there := on_a_device(x)) is not None:
+        scope = current()
+        if scope is not None and scope.trace.python is not None:
+            raise captured_elsewhere(there)
+        return np.asarray(there)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     try:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError
 from dlvm.base.progress import doing
 from dlvm.dsl.words.origins import origin_in as origin_in
@@ -37,6 +38,7 @@ from dlvm.ir import (
 from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
+T = TypeVar("T", bound=Array | Elsewhere)
 EACH = 256
 """Operations of a scope after which a trace may report its progress."""
 
@@ -69,9 +71,9 @@ def is_sequence(x: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(x, list | tuple)
 
 
-def type_of(array: Array, label: str = "") -> TensorType:
+def type_of(array: Array | Elsewhere, label: str = "") -> TensorType:
     """The type that an array has in a program."""
-    dtype = dtype_of(ordinary(array, label))
+    dtype = dtype_of(ordinary(array, label).dtype)
     if dtype is None or dtype is TAPE:
         raise DTypeError(
             f"{label or 'an array'} has elements of type {array.dtype}; there are "
@@ -82,7 +84,7 @@ def type_of(array: Array, label: str = "") -> TensorType:
     return TensorType(dtype, array.shape)
 
 
-def ordinary(array: Array, label: str = "") -> Array:
+def ordinary(array: T, label: str = "") -> T:
     """The array itself; a subclass whose operations have another meaning is refused."""
     x = label or "x"
     if hasattr(array, "filled"):  # asking for np.ma would import it
@@ -100,7 +102,7 @@ def ordinary(array: Array, label: str = "") -> Array:
     return array
 
 
-def _converted(array: Array, x: str) -> str:
+def _converted(array: Array | Elsewhere, x: str) -> str:
     """The remedy: how to convert an array of elements that dlvm does not have."""
     if not array.dtype.isnative and array.dtype.kind in "iuf":
         return f"swap its bytes: {x}.astype({x}.dtype.name)"

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import CallError, IRError, NumberOutOfRange, ShapeError, TraceError, UserError
 from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, Dim, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
 
+from .devices import on_a_device
 from .facing import facing_users
 from .scopes import is_array, ordinary, origin_in, type_of, user_origin
 from .sizes import bare
@@ -87,9 +89,11 @@ WEAK = {bool: BOOL, int: I64, float: F64}
 
 
 def given(leaf: Any, label: str) -> Any:
-    """A leaf of the arguments as a NumPy array, a Python scalar or a Spec."""
+    """A leaf of the arguments as a NumPy array, an array on a device, a Python scalar or a Spec."""
     if type(leaf) is np.ndarray or type(leaf) in WEAK or isinstance(leaf, Spec):
         return leaf
+    if (there := on_a_device(leaf, label)) is not None:
+        return there
     if hasattr(leaf, "__array__"):
         return np.asarray(ordinary(leaf, label))
     if hasattr(leaf, "__dlpack__"):
@@ -126,14 +130,14 @@ def concrete(what: str, leaf: Any, label: str) -> Array:
 
 def known_type(leaf: Any, label: str) -> TensorType:
     """The type of an argument."""
-    if is_array(leaf):
+    if is_array(leaf) or isinstance(leaf, Elsewhere):
         return type_of(leaf, label)
     return leaf.type if isinstance(leaf, Spec) else TensorType(WEAK[type(leaf)])
 
 
-def as_array(leaf: Any, expected: TensorType, label: str) -> Array:
+def as_array(leaf: Any, expected: TensorType, label: str) -> Any:
     """An argument of a call as an array of the type for which the code was made."""
-    if is_array(leaf):
+    if is_array(leaf) or isinstance(leaf, Elsewhere):
         return leaf
     if isinstance(leaf, Spec):
         raise ShapeError(

@@ -11,9 +11,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.index import exact
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
+    Buffer,
     Check,
     Define,
     Inside,
@@ -326,10 +328,12 @@ class Emitter:
                 self.piece(s, start, extent - start, lanes)
 
     def piece(self, s: Loop, start: Dim, rest: Dim, lanes: int) -> None:
-        """One vector from here on, of which as many lanes run as are left."""
+        """The turns from here on in one vector, of which as many lanes run as are left."""
         if isinstance(rest, int):
-            with self.from_here(s, start, lanes) as here:
-                self.turn(s, here, lanes, rest)
+            short = rest < lanes and _rewrites(s)
+            for turn, width in exact(rest) if short else ((0, lanes),):
+                with self.from_here(s, start + turn, width) as here:
+                    self.turn(s, here, width, rest - turn)
             return
         left = self.offsets.first(rest)
         with (
@@ -417,3 +421,16 @@ def _table(name: str, table: Table) -> str:
 
 def _stored(x: float, table: Table) -> str:
     return str(int(x)) if table.dtype.kind == "b" else number(x, table.dtype)
+
+
+def _rewrites(s: Loop) -> bool:
+    """Whether a loop holds no other one, and stores to a buffer that it reads.
+
+    A masked load of a short row reaches into the memory of the row that was stored before, and
+    waits until that store has reached the cache. So each row of 6 elements of f32 that something
+    was added to in place took 7 ns, and takes 1.6 ns with a vector of 4 and one of 2 (an Intel Xeon
+    with AVX-512).
+    """
+    reads = {t.scalar.memory for t in s.body if isinstance(t, Let) and isinstance(t.scalar, Load)}
+    stores = {t.memory for t in s.body if isinstance(t, Store) and isinstance(t.memory, Buffer)}
+    return not reads.isdisjoint(stores) and not any(isinstance(t, Loop) for t in s.body)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.ir import Array, TensorType
 
 from .device import Device
+from .dlpack import given_out
 
 
 class Block:
@@ -27,7 +29,16 @@ class Block:
         weakref.finalize(self, device.free, self.address).atexit = False
 
 
-class DeviceArray:
+class Borrowed(Block):
+    """Memory that another library owns, which is kept alive."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, device: Device, x: Lent) -> None:
+        self.device, self.bytes, self.address, self.owner = device, x.nbytes, x.address, x.owner
+
+
+class DeviceArray(Elsewhere):
     """A dense array in the memory of a device; ``np.asarray(x)`` copies it to the host."""
 
     def __init__(self, block: Block, type_: TensorType) -> None:
@@ -43,20 +54,21 @@ class DeviceArray:
         device.write(found.block.address, np.ascontiguousarray(array))
         return found
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
+    @staticmethod
+    def lent(x: Lent, type_: TensorType, device: Device, overwritten: bool) -> DeviceArray:
+        """An array of another library in its memory, or a copy if that may not be overwritten."""
+        if x.stream not in (None, 0, device.stream or 1):
+            device.follow(x.stream)
+        if not (overwritten and x.readonly):
+            return DeviceArray(Borrowed(device, x), type_)
+        found = DeviceArray(Block(device, x.nbytes), type_)
+        device.copy(found.address, x.address, x.nbytes)
+        return found
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=int))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements."""
-        return self.size * self.dtype.itemsize
+    def address(self) -> int:
+        """Where the first element is."""
+        return self.block.address
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """A copy on the host."""
@@ -87,6 +99,25 @@ class DeviceArray:
         """The one element, as a number of Python."""
         return np.asarray(self).item()
 
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of DLPack for this memory; what it is taken on waits for the device."""
+        device = self.block.device
+        if copy or dl_device not in (None, device.place):
+            raise BufferError("an array on a device is given out where it is, without a copy")
+        if stream != (device.stream or 1):
+            device.wait()
+        return given_out(self, device.place)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.block.device.place
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
@@ -95,4 +126,5 @@ class DeviceArray:
             "data": (self.block.address, False),
             "version": 3,
             "strides": None,
+            "stream": self.block.device.stream or 1,
         }

@@ -1,32 +1,63 @@
-"""Which device runs programs: the first GPU of NVIDIA's driver, or the one that is named."""
+"""Which device runs programs: the first GPU of NVIDIA's driver, or the one that is chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
+from dlvm.base.errors import UserError
 from dlvm.target import Target
 
 from .device import Device
-from .driver import driver
+from .driver import Driver, check, driver
+from .pycuda_backend import Pycuda
 
-CHOSEN: ContextVar[Device | None] = ContextVar("device", default=None)
+INSIDE: ContextVar[Device | None] = ContextVar("device", default=None)
+BACKENDS = ("driver", "pycuda")
+_chosen: dict[str, Driver | Pycuda] = {}
+"""The choice of the process, under the empty name."""
 
 
 def current(target: Target) -> Device:
     """The device on which programs run here; without a driver an error that says so."""
-    chosen = CHOSEN.get()
-    if chosen is not None:
-        return chosen
-    return driver(target)
+    inside = INSIDE.get()
+    if inside is not None:
+        return inside
+    found = _chosen.get("") or driver()
+    check(target, found.capability)
+    return found
+
+
+def choose(backend: str, stream: Any) -> None:
+    """The way to the device from now on, and the stream to which everything goes."""
+    if backend not in BACKENDS:
+        raise UserError(
+            f"expected a way to the GPU, one of {', '.join(BACKENDS)}, found {backend!r:.40}",
+            remedy="name one of these, or leave the call out",
+        )
+    _chosen[""] = Pycuda(stream) if backend == "pycuda" else driver(handle(stream))
+
+
+def handle(stream: Any) -> int:
+    """The number of a stream: a number, or one of pycuda, CuPy or PyTorch."""
+    for name in ("handle", "cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    if stream is None or isinstance(stream, int):
+        return stream or 0
+    raise UserError(
+        f"expected a stream of CUDA, found {stream!r:.40}",
+        remedy="pass the number of its handle, or leave it out",
+    )
 
 
 @contextmanager
 def using(device: Device) -> Generator[Device]:
     """Programs for GPUs run on this device inside."""
-    token = CHOSEN.set(device)
+    token = INSIDE.set(device)
     try:
         yield device
     finally:
-        CHOSEN.reset(token)
+        INSIDE.reset(token)

@@ -52,7 +52,15 @@ class DeviceCode:
 
 
 class Device(Protocol):
-    """A processor with memory of its own."""
+    """A processor with memory of its own.
+
+    ``place`` is its type and number in DLPack, ``stream`` the handle of the stream to which
+    everything goes, 0 for the default one.
+    """
+
+    name: str
+    place: tuple[int, int]
+    stream: int
 
     def allocate(self, count: int) -> int:
         """The address of so many bytes, which nobody else has."""
@@ -84,4 +92,20 @@ class Device(Protocol):
         status: int,
     ) -> None:
         """Runs a kernel after all that was asked before."""
+        ...
+
+    def wait(self) -> None:
+        """Returns once all that was asked has ended."""
+        ...
+
+    def follow(self, stream: int) -> None:
+        """Returns once what others asked of one of their streams has ended."""
+        ...
+
+    def mark(self) -> Any:
+        """A point in the order of launches."""
+        ...
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """The time between two points, once the second has been reached."""
         ...

@@ -1,15 +1,18 @@
 """NVIDIA's driver through ctypes: a device on which programs run, with no package but the driver.
 
-The context is the primary one of the device, which PyTorch, CuPy and pycuda use as well. Kernels
-are launched in order on the default stream. An error of the driver names the call and, of a launch,
-the kernel.
+The context is the primary one of the device, which PyTorch, CuPy and pycuda use as well. Copies and
+kernels go to one stream, in order. An error of the driver names the call and, where it may come
+from a launch, the kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
+import weakref
+from collections import deque
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from dlvm.base.errors import UserError
@@ -17,32 +20,53 @@ from dlvm.ir import Array
 from dlvm.target import Target
 
 from .device import DeviceCode, KernelCode, Memory
+from .pool import Pool
 
 LIBRARY = "libcuda.so.1"
-LOG = 8192
+LOG, NAME = 8192, 256
 LOG_BUFFER, LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 MAJOR, MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and its MINOR."""
+OUT_OF_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
+CUDA = 2
+"""The type of devices that DLPack calls kDLCUDA."""
+REMEDIES = {
+    "CUDA_ERROR_INVALID_PTX": "name the GPU that is there as the target",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "name the GPU that is there as the target",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "update NVIDIA's driver",
+    "CUDA_ERROR_NO_DEVICE": "run it on a machine with a GPU",
+}
+RESTART = "start a new process, as the driver repeats an error of a kernel, and report the program"
 
 
-class DriverError(Exception):
+class DriverError(UserError):
     """A call of the driver that failed."""
+
+    code = "driver"
 
 
 class Driver:
-    """The first device of this process, by the functions of the library."""
+    """One GPU of this process, by the functions of the library, on one of its streams."""
 
-    def __init__(self, library: Any, ordinal: int = 0) -> None:
-        self.library = library
+    def __init__(self, library: Any, ordinal: int = 0, stream: int = 0) -> None:
+        self.library, self.stream = library, stream
+        self._here = threading.local()
+        self._here.ready = True
+        self._running: deque[str] = deque(maxlen=4)
         self._call("cuInit", 0)
-        handle, context = ctypes.c_int(), ctypes.c_void_p()
-        self._call("cuDeviceGet", ctypes.byref(handle), ordinal)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
-        self._call("cuCtxSetCurrent", context)
-        self.handle = handle
+        self.handle, self._context = ctypes.c_int(), ctypes.c_void_p()
+        self._call("cuDeviceGet", ctypes.byref(self.handle), ordinal)
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self.handle)
+        self._call("cuCtxSetCurrent", self._context)
+        name = ctypes.create_string_buffer(NAME)
+        self._call("cuDeviceGetName", name, NAME, self.handle)
+        self.name = name.value.decode(errors="replace")
+        self.place: tuple[int, int] = (CUDA, ordinal)
+        self._pool = Pool(self._take, self._give)
 
-    @property
+    @cached_property
     def capability(self) -> tuple[int, int]:
         """The compute capability of the device, such as (9, 0)."""
         found = ctypes.c_int(), ctypes.c_int()
@@ -50,37 +74,54 @@ class Driver:
             self._call("cuDeviceGetAttribute", ctypes.byref(value), which, self.handle)
         return found[0].value, found[1].value
 
+    # -- memory ------------------------------------------------------------------------------------
+
     def allocate(self, count: int) -> int:
         """Memory of the device, aligned to 256 bytes at least."""
+        return self._pool.allocate(count)
+
+    def free(self, address: int) -> None:
+        """Keeps memory for the next who needs as much."""
+        self._pool.free(address)
+
+    def _take(self, count: int) -> int:
         address = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(count))
         return address.value
 
-    def free(self, address: int) -> None:
-        """Gives memory back, once what was launched before has ended."""
+    def _give(self, address: int) -> None:
         self._call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def write(self, address: int, array: Array) -> None:
-        """A copy to the device."""
+        """A copy to the device, in the order of launches; the array may change afterwards."""
         if array.nbytes:
             source = ctypes.c_void_p(array.ctypes.data)
-            self._call(
-                "cuMemcpyHtoD_v2", ctypes.c_uint64(address), source, ctypes.c_size_t(array.nbytes)
-            )
+            self._copy("cuMemcpyHtoD", ctypes.c_uint64(address), source, array.nbytes, waits=True)
 
     def read(self, address: int, array: Array) -> None:
         """A copy from the device, after all launches."""
         if array.nbytes:
             target = ctypes.c_void_p(array.ctypes.data)
-            self._call(
-                "cuMemcpyDtoH_v2", target, ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes)
-            )
+            self._copy("cuMemcpyDtoH", target, ctypes.c_uint64(address), array.nbytes, waits=True)
+            self._running.clear()
 
     def copy(self, target: int, source: int, count: int) -> None:
         """A copy on the device, in the order of launches."""
         if count:
             places = ctypes.c_uint64(target), ctypes.c_uint64(source)
-            self._call("cuMemcpyDtoD_v2", *places, ctypes.c_size_t(count))
+            self._copy("cuMemcpyDtoD", *places, count)
+
+    def _copy(self, name: str, target: Any, source: Any, count: int, waits: bool = False) -> None:
+        """By the function for the default stream, or for another one."""
+        size = ctypes.c_size_t(count)
+        if not self.stream:
+            self._call(f"{name}_v2", target, source, size)
+            return
+        self._call(f"{name}Async_v2", target, source, size, self._on())
+        if waits:
+            self._call("cuStreamSynchronize", self._on())
+
+    # -- launches ----------------------------------------------------------------------------------
 
     def launch(
         self,
@@ -98,11 +139,40 @@ class Driver:
         held = [ctypes.c_uint64(w & (2**64 - 1)) for w in words]
         places = (ctypes.c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
         grid = (blocks, 1, 1, kernel.lanes, 1, 1)
-        self._call("cuLaunchKernel", function, *grid, 0, None, places, None, about=f"@{name}")
+        told = f"@{name}"
+        self._call("cuLaunchKernel", function, *grid, 0, self._on(), places, None, about=told)
+        if told not in self._running:
+            self._running.append(told)
 
     def wait(self) -> None:
         """Returns once all launches have ended."""
-        self._call("cuCtxSynchronize")
+        self._call("cuStreamSynchronize", self._on())
+        self._running.clear()
+
+    def follow(self, stream: int) -> None:
+        """Returns once what others asked of one of their streams has ended."""
+        self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def mark(self) -> Any:
+        """A point in the order of launches, whose time the device takes."""
+        event = ctypes.c_void_p()
+        self._call("cuEventCreate", ctypes.byref(event), 0)
+        held = ctypes.c_void_p(event.value)
+        weakref.finalize(event, self.library.cuEventDestroy_v2, held).atexit = False
+        self._call("cuEventRecord", event, self._on())
+        return event
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """The time between two points, once the second has been reached."""
+        found = ctypes.c_float()
+        self._call("cuEventSynchronize", end)
+        self._call("cuEventElapsedTime", ctypes.byref(found), start, end)
+        return found.value
+
+    def _on(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.stream or None)
+
+    # -- code --------------------------------------------------------------------------------------
 
     def _function(self, code: DeviceCode, name: str) -> ctypes.c_void_p:
         """The handle of a kernel; the driver compiles the module on first use."""
@@ -110,8 +180,10 @@ class Driver:
         if "" not in known:
             known[""] = self._module(code.ptx)
         if name not in known:
-            known[name] = ctypes.c_void_p()
-            self._call("cuModuleGetFunction", ctypes.byref(known[name]), known[""], name.encode())
+            found = ctypes.c_void_p()
+            told = ctypes.byref(found), known[""], name.encode()
+            self._call("cuModuleGetFunction", *told, about=f"@{name}")
+            known[name] = found
         return known[name]
 
     def _module(self, ptx: str) -> ctypes.c_void_p:
@@ -123,16 +195,28 @@ class Driver:
         try:
             self._call("cuModuleLoadDataEx", *arguments)
         except DriverError as error:
-            raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
+            error.notes += tuple(log.value.decode(errors="replace").strip().splitlines()[:6])
+            raise
         return module
 
     def _call(self, name: str, *arguments: Any, about: str = "") -> None:
-        code = int(getattr(self.library, name)(*arguments))
-        if code:
-            said = ctypes.c_char_p()
-            self.library.cuGetErrorName(code, ctypes.byref(said))
-            error = (said.value or b"").decode() or f"error {code}"
-            raise DriverError(f"{name}{f' of {about}' if about else ''}: {error}")
+        """One call, in a thread that has the context."""
+        if not hasattr(self._here, "ready"):
+            self._here.ready = True
+            self._call("cuCtxSetCurrent", self._context)
+        if code := int(getattr(self.library, name)(*arguments)):
+            if code == OUT_OF_MEMORY and name == "cuMemAlloc_v2":
+                raise MemoryError(f"the GPU has no {arguments[1].value:,} bytes left")
+            raise self._error(name, code, about)
+
+    def _error(self, name: str, code: int, about: str) -> DriverError:
+        said = ctypes.c_char_p()
+        self.library.cuGetErrorName(code, ctypes.byref(said))
+        error = (said.value or b"").decode() or f"error {code}"
+        earlier = [k for k in self._running if k != about]
+        about = f" of {about}" if about else ""
+        after = f" after {', '.join(earlier)}" if earlier else ""
+        return DriverError(f"{name}{about}{after}: {error}", remedy=REMEDIES.get(error, RESTART))
 
 
 @cache
@@ -148,27 +232,26 @@ def library() -> Any:
 
 
 @cache
-def _first() -> Driver:
-    return Driver(library())
-
-
-def driver(target: Target) -> Driver:
-    """The device of this process, which must run code for the target."""
+def driver(stream: int = 0) -> Driver:
+    """The first GPU of this process, on one of its streams."""
     try:
-        found = _first()
+        return Driver(library(), stream=stream)
     except DriverError as error:
         raise UserError(
-            f"NVIDIA's driver found no GPU ({error})",
+            f"NVIDIA's driver found no GPU ({error.message})",
             remedy="run it on a machine with a GPU; the stage ptx shows its code on any other",
         ) from None
-    major, minor = found.capability
+
+
+def check(target: Target, capability: tuple[int, int]) -> None:
+    """An error unless a GPU of this capability runs code for the target."""
+    major, minor = capability
     wanted = int(target.cpu.removeprefix("sm_").rstrip("af"))
     if wanted > 10 * major + minor or (target.cpu.endswith("a") and wanted != 10 * major + minor):
         raise UserError(
             f"compiled for {target.cpu}, found a GPU of sm_{major}{minor}",
             remedy="name the GPU that was found as the target",
         )
-    return found
 
 
 def available() -> bool:

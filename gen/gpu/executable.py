@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.elsewhere import Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.program.coalesce import coalesce
@@ -15,7 +16,7 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.promises import ALIGNED, promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
-from dlvm.gen.program.steps import Ask, Program, Storage
+from dlvm.gen.program.steps import Ask, EndUnless, Program, Storage
 from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.blocks import GpuPlanner
 from dlvm.gen.schedule.text import Schedule, schedule_text
@@ -45,6 +46,8 @@ class DeviceExecutable:
     code: DeviceCode
     texts: Mapping[str, str]
     report: Report
+    fails: bool = True
+    """Whether a kernel or a step of the program can end a call with an error."""
     constants: dict[Any, list[Block]] = field(default_factory=dict[Any, "list[Block]"])
 
     def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
@@ -53,29 +56,33 @@ class DeviceExecutable:
         main = self.module.main
         sizes = bind([p.type for p in main.params], arrays, [str(p.name) for p in main.params])
         given = self._given(arrays, device)
-        memory: dict[Storage, tuple[Block, int]] = {
-            view.storage: (x.block, 0) for view, x in zip(self.program.params, given, strict=True)
-        }
-        types = [_known(v.type, sizes) for v in self.program.results]
-        for view, type_ in zip(self.program.results, types, strict=True):
-            if view.storage not in memory:
-                memory[view.storage] = (Block(device, _bytes(type_)), 0)
+        known = {view.storage: x for view, x in zip(self.program.params, given, strict=True)}
+        for view in self.program.results:
+            if view.storage not in known:
+                type_ = _known(view.type, sizes)
+                known[view.storage] = DeviceArray(Block(device, _bytes(type_)), type_)
+        memory: dict[Storage, tuple[Block, int]] = {s: (x.block, 0) for s, x in known.items()}
         status = Block(device, STATUS.nbytes)
-        device.write(status.address, STATUS)
-        shared = Shared(device, self.code, self._constants(device), status)
+        if self.fails:
+            device.write(status.address, STATUS)
+        shared = Shared(device, self.code, self._constants(device), status, self.fails)
         Activation(self.program, self.arena, shared, dict(sizes), memory).run()
         self._check(shared)
-        pairs = zip(self.program.results, types, strict=True)
-        return tuple(DeviceArray(memory[v.storage][0], t) for v, t in pairs)
+        return tuple(known[v.storage] for v in self.program.results)
 
     def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
         """The arguments in memory of the device, copies of those that may be overwritten."""
         found: list[DeviceArray] = []
         for view, x in zip(self.program.params, arrays, strict=True):
-            here = isinstance(x, DeviceArray) and x.block.device is device
-            here = here and x.block.address % ALIGNED == 0
-            known = x if here else DeviceArray.of(np.asarray(x), _type_of(view.type, x), device)
-            found.append(known)
+            if isinstance(x, DeviceArray) and x.block.device is device:
+                found.append(x)
+            elif isinstance(x, Lent):
+                type_ = view.type.with_shape(x.shape)
+                overwritten = view.storage in self.program.donated
+                found.append(_straight(DeviceArray.lent(x, type_, device, overwritten)))
+            else:
+                host = np.asarray(x)
+                found.append(DeviceArray.of(host, view.type.with_shape(host.shape), device))
         return found
 
     def _constants(self, device: Device) -> list[Block]:
@@ -90,7 +97,7 @@ class DeviceExecutable:
     def _check(self, shared: Shared) -> None:
         """Raises what the status says."""
         words = [int(w) for w in shared.words]
-        if not words[0]:
+        if self.fails and not words[0]:
             shared.device.read(shared.status.address, shared.words)
             words = [int(w) for w in shared.words]
         if words[0]:
@@ -126,7 +133,15 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
         target=f"{target.cpu} ({target.triple})",
         launches=len(program.launches()),
     )
-    return DeviceExecutable(module, program, arena, code, _Texts(module, program, code), report)
+    texts = _Texts(module, program, code)
+    return DeviceExecutable(module, program, arena, code, texts, report, can_fail(program))
+
+
+def can_fail(program: Program) -> bool:
+    """Whether a kernel or a step can end a call with an error."""
+    return any(k.may_raise for k in program.kernels()) or any(
+        isinstance(step, EndUnless) for step in program.walk()
+    )
 
 
 class _Texts(Mapping[str, str]):
@@ -176,9 +191,14 @@ def _known(type_: TensorType, sizes: Mapping[str, int]) -> TensorType:
     return type_.with_shape(tuple(evaluate(d, sizes) for d in type_.shape))
 
 
-def _type_of(type_: TensorType, x: Any) -> TensorType:
-    return type_.with_shape(np.shape(x))
-
-
 def _bytes(type_: TensorType) -> int:
     return int(str(type_.size)) * type_.dtype.bytes
+
+
+def _straight(x: DeviceArray) -> DeviceArray:
+    """The array, or a copy of it where its address is no multiple of what lanes read at once."""
+    if x.address % ALIGNED == 0:
+        return x
+    copy = DeviceArray(Block(x.block.device, x.nbytes), x.type)
+    x.block.device.copy(copy.address, x.address, x.nbytes)
+    return copy

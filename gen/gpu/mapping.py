@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.statements import Barrier, Loop, LoopKernel, statements
+from dlvm.gen.loops.statements import Barrier, Loop, LoopKernel, Where, statements
+from dlvm.gen.text.sizes import Offsets
+from dlvm.ir import Dim
 
 if TYPE_CHECKING:
     from dlvm.gen.cpu.kernels import Emitter
@@ -51,3 +53,17 @@ def lanes(e: Emitter, s: Loop, extent: str) -> None:
             raise CompilerError(f"@{e.kernel.name}: a barrier that not all threads reach")
         with e.w.when(e.w.value(f"icmp slt i64 {lane}, {extent}")):
             e.body(s.body)
+
+
+def holds(offsets: Offsets, where: Where) -> str | None:
+    """Whether all of these are >= 0, which is the same for elements side by side."""
+    before, offsets.vector = offsets.vector, None
+    found = offsets.holds(where)
+    offsets.vector = before
+    return found
+
+
+def beside(offsets: Offsets, offset: Dim) -> int:
+    """How many elements side by side an access is of."""
+    v = offsets.vector
+    return v.lanes if v is not None and offsets.varies(offset) else 1

@@ -26,7 +26,6 @@ from dlvm.gen.loops.statements import (
     Product,
     Statement,
     Store,
-    Where,
     statements,
 )
 from dlvm.gen.loops.verifier import verify
@@ -39,7 +38,7 @@ from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
 from .fragments import multiply
-from .mapping import block_size, blocks, lanes
+from .mapping import beside, block_size, blocks, holds, lanes
 from .warps import Warp, exchanged, shared
 
 NOTHING: Mapping[LoopKernel, Promises] = {}
@@ -151,37 +150,26 @@ class _GpuAccess(Access):
         if s.memory.name in self.warp.registers:
             return self._loaded(exchanged(self.w, place, s.offset, self.warp.lane), place, 1)
 
-        lanes = self._beside(offset)
+        lanes = beside(self.offsets, offset)
         type_ = vector(place.element, lanes)
 
         def plain() -> str:
             address = self._address(place, offset)
             return self.w.value(f"load {type_}, ptr {address}, align {lanes * place.dtype.bytes}")
 
-        condition = self._holds(s.where)
+        condition = holds(self.offsets, s.where)
         if condition is None:
             return self._loaded(plain(), place, lanes)
         found = self.w.maybe(condition, type_, "zeroinitializer", plain)
         return self._loaded(found, place, lanes)
 
-    def _holds(self, where: Where) -> str | None:
-        """Whether all of these are >= 0, which is the same for elements side by side."""
-        if self.offsets.vector is None or not where:
-            return self.offsets.holds(where)
-        return self._all(tuple(map(self.offsets.known, where)))
-
-    def _beside(self, offset: Dim) -> int:
-        """How many elements side by side an access is of."""
-        v = self.offsets.vector
-        return v.lanes if v is not None and self.offsets.varies(offset) else 1
-
     def store(self, s: Store, x: Val) -> None:
         """The element, where ``where`` holds."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
         offset = 0 if s.memory.name in self.warp.registers else offset
-        lanes = self._beside(offset)
+        lanes = beside(self.offsets, offset)
         text, pointer = self._storable(splat(self.w, x, lanes)), self._address(place, offset)
         type_, align = vector(place.element, lanes), lanes * place.dtype.bytes
-        condition = self._holds(s.where)
+        condition = holds(self.offsets, s.where)
         with nullcontext() if condition is None else self.w.when(condition):
             self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")

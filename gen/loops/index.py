@@ -6,7 +6,7 @@ a loop variable becomes a vector load. This file knows sizes, not kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import (
@@ -29,6 +29,15 @@ def step_of(d: Dim, name: str) -> Dim | None:
     """How far an index moves when a variable grows by one, if always as far."""
     step = substitute(d, {name: symbol(name) + 1}) - d
     return None if name in symbols(step) else step
+
+
+def exact(size: int) -> Iterator[tuple[int, int]]:
+    """Pieces of a short row that fill vectors: where each starts, and its size, a power of two."""
+    start = 0
+    while start < size:
+        width = 1 << (size - start).bit_length() - 1
+        yield start, width
+        start += width
 
 
 def flatten(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:

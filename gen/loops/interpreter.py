@@ -49,6 +49,7 @@ from .statements import (
     Table,
     Where,
     Word,
+    statements,
 )
 from .work import flops_of, flops_of_product
 
@@ -68,6 +69,8 @@ def run_kernel(
     counts: Counts,
 ) -> None:
     """Run a kernel on C-contiguous arrays, one for each buffer; it writes those that are out."""
+    if any(isinstance(s, Multiply) for s in statements(kernel.body)):
+        raise CompilerError(f"@{kernel.name}: only a GPU, or its emulator, has warps")
     with np.errstate(all="ignore"):
         _Run(kernel, arrays, dict(symbols), status, counts).body(kernel.body)
 
@@ -122,10 +125,8 @@ class _Run:
                 self.sort(s)
             case Check():
                 self.check(s)
-            case Barrier() | Fill():
+            case Barrier() | Fill() | Multiply():
                 return
-            case Multiply():
-                raise CompilerError(f"only a GPU, or its emulator, has {s.instruction}")
 
     # -- loops -----------------------------------------------------------------------------
 

@@ -158,3 +158,29 @@ class Rewriting:
     def _fill(self, s: Fill) -> Fill:
         piece, spot = self._declared(s.piece), tuple(map(self._named, s.spot))
         return Fill(piece, s.unit, spot, self.body(s.body))
+
+
+def renamed(body: Body, names: Mapping[Scalar, Scalar]) -> Body:
+    """The same statements on other scalars, and on what is computed of them."""
+    return _renamed(body, {**names})
+
+
+def _renamed(body: Body, new: dict[Scalar, Scalar]) -> Body:
+    done: list[Statement] = []
+    for s in body:
+        match s:
+            case Let(scalar):
+                if isinstance(scalar, Word) and any(x in new for x in scalar.operands):
+                    operands = tuple(new.get(x, x) for x in scalar.operands)
+                    new.setdefault(scalar, replace(scalar, operands=operands))
+                s = replace(s, scalar=new.get(scalar, scalar))
+            case Store() | Bind():
+                s = replace(s, scalar=new.get(s.scalar, s.scalar))
+            case Check():
+                s = replace(s, ok=new.get(s.ok, s.ok), index=new.get(s.index, s.index))
+            case Loop() | Product() | Fill():
+                s = replace(s, body=_renamed(s.body, new))
+            case _:
+                pass
+        done.append(s)
+    return tuple(done)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, split, step_of
+from dlvm.gen.loops.index import Index, exact, split, step_of
 from dlvm.gen.loops.statements import Body, Fill, Let, Load, Local, Operand, Statement, statements
 from dlvm.ir import Dim, Value
 from dlvm.ir.dims import floordiv, mod, product, symbol
@@ -20,7 +20,7 @@ from dlvm.ops import Permute, Reshape
 from .elements import Pull
 
 FEW = 12
-"""Elements of a unit that are written one by one, without vectors."""
+"""Elements of a unit that are written in vectors of powers of two, without masks."""
 LONGEST = 256
 """Elements of a unit, at most."""
 
@@ -86,14 +86,12 @@ class _Matrix:
                     whole = nest.named("whole", floordiv(first + u, parts), product(outer) - 1)
                     part = nest.named("part", mod(first + u, parts), parts - 1)
                     across = self._digits(pull, whole, outer)
-                    for c in range(size) if size <= FEW else ():
-                        index = (*batch, *down, *across, *split(part * size + c, inner))
-                        x = pull.element(self.value, At(index))
-                        nest.store(piece, r * step + u * size + c, x)
-                    with nest.loop("parallel", size if size > FEW else 0, "c") as c:
-                        index = (*batch, *down, *across, *split(part * size + c, inner))
-                        x = pull.element(self.value, At(index))
-                        nest.store(piece, r * step + u * size + c, x)
+                    for at, width in exact(size) if size <= FEW else ((0, size),):
+                        lanes = width if size <= FEW else 0
+                        with nest.loop("parallel", width, "c", width=lanes) as c:
+                            index = (*batch, *down, *across, *split(part * size + at + c, inner))
+                            x = pull.element(self.value, At(index))
+                            nest.store(piece, r * step + u * size + at + c, x)
         return Fill(piece, size, tuple(names), tuple(body))
 
     def _digits(self, pull: Pull, position: Dim, shape: Index) -> Index:

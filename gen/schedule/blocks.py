@@ -28,12 +28,15 @@ from dlvm.ir.dims import mod, substitute
 from dlvm.ir.numerics import FAST, ROUNDING, licensed
 from dlvm.target import Target
 
+from .rows import kept
+from .stages import staged
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
 from .transforms.split import Split
 from .transforms.tiles import Tiles, product_of
+from .transforms.turn import SIDE, Turn, turned_loads
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 LANES = 128
@@ -65,6 +68,11 @@ class GpuPlanner:
         return blocks(plain, LANES, self.instructions)
 
 
+def prepared(plain: LoopKernel) -> LoopKernel:
+    """The loops of a kernel that a GPU runs: long folds in two stages, rows that are read once."""
+    return kept(staged(plain))
+
+
 def blocks(
     kernel: LoopKernel, lanes: int, instructions: Mapping[DType, str] | None = None
 ) -> LoopKernel:
@@ -84,6 +92,9 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         chain = nested(loop)
+        if len(chain) > 1 and is_large(chain) and turned_loads(chain):
+            yield Turn(loop.var)
+            continue
         name, last, inside = loop.var, chain[-1].var, chain[-1].body
         width = beside(chain[-1])
         if width > 1:
@@ -138,6 +149,11 @@ def tiles_of(product: Product, instructions: Mapping[DType, str]) -> Tiles:
     if word is not None and product.tile.dtype is F32:
         return replace(min(FRAGMENTS, key=empty), instruction=word)
     return min(TILES, key=empty)
+
+
+def is_large(chain: list[Loop]) -> bool:
+    """Whether tiles of the innermost two loops are not empty for the most part."""
+    return all(s.extent >= SIDE // 2 for s in chain[-2:] if isinstance(s.extent, int))
 
 
 WIDE = 16

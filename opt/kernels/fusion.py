@@ -7,18 +7,18 @@ operations in an order that respects who reads whom, close to the order of the b
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Exchange, Kernel, Matmul, Update, reads_in_place
+from dlvm.ops import Exchange, Kernel, Matmul, Update, reads_in_place, written_over
 from dlvm.passes import module_pass
 
+from .chaining import chain_updates
 from .filling import computed
 from .groups import MOST_OPS, OUTSIDE, Group
-from .partition import Key, Partition, Scattering, partition
+from .partition import Key, Partition, Scattering, of_family, partition, readers
 from .rehoming import rehome
 from .siblings import join_siblings
 
@@ -62,6 +62,7 @@ class KernelWriter:
         self.index = {op: i for i, op in enumerate(self.fn.ops)}
         rehome(self.groups, self.fn)
         absorb_producers(self.groups, self.fn)
+        chain_updates(self.groups, self.fn)
         join_siblings(self.groups, self.fn)
         finals = dict.fromkeys(g.final for g in self.groups.groups)
         self.order = [g for g in finals if g.members]
@@ -181,28 +182,19 @@ def _type(key: Key) -> TensorType:
 
 def absorb_producers(groups: Partition, fn: Function) -> None:
     """Take what computes only the updates or the indices of a scatter into its kernel."""
-    finals = [g for g in dict.fromkeys(g.final for g in groups.groups) if g.members]
-    if not any(g.family == "scatter" for g in finals):
-        return
-    readers: dict[Group, set[Group | None]] = {}
-    for group in finals:
-        for need in groups.needs(group, groups.keys(group)):
-            readers.setdefault(need, set()).add(group)
-    for result in fn.results:
-        if result in groups.home:
-            readers.setdefault(groups.home[result].final, set()).add(None)
-    for group in finals:
-        if group.family == "scatter":
-            _absorb(groups, group, readers)
+    if scatters := of_family(groups, "scatter"):
+        found = readers(groups, fn)
+        for group in scatters:
+            _absorb(groups, group, found)
 
 
-def _absorb(groups: Partition, group: Group, readers: dict[Group, set[Group | None]]) -> None:
+def _absorb(groups: Partition, group: Group, readers_of: dict[Group, set[Group | None]]) -> None:
     (op,) = group.members
     assert isinstance(op, Scattering)
     for i, value in enumerate(op.operands[1:], 1):
         source = groups.home.get(value)
         producer = None if source is None else source.final
-        if producer is None or producer is group or readers.get(producer) != {group}:
+        if producer is None or producer is group or readers_of.get(producer) != {group}:
             continue
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
@@ -235,7 +227,7 @@ def _less_a_product(groups: Partition, op: Scattering, producer: Group) -> bool:
 def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
     """Whether what a group reads is there until it has been read, if it is written over."""
     read = groups.keys(producer)
-    if any(v in read for v in _before(op)):
+    if any(v in read for v in [*written_over(op)][1:]):
         return False
     if op.x not in read:
         return True
@@ -245,14 +237,6 @@ def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
         return value in groups.through or (home is not None and home.final is producer)
 
     return isinstance(op, Update) and reads_in_place(op, inside)
-
-
-def _before(op: Scattering) -> Iterator[Value]:
-    """What that which an update writes into was before other updates: all one memory."""
-    value: Value = op.x
-    while isinstance(value, Scattering):
-        value = value.x
-        yield value
 
 
 def tree_of(group: Group) -> tuple[int, int]:

@@ -7,7 +7,8 @@ without the axes. The five families are the contract with gen/:
 - ``product``: one matmul, then element-wise operations of its shape (the epilogue), which read
   broadcasts and windows of other parameters; at the root there may be an update, written into its
   first operand;
-- ``scatter``: an update at the root, written into its first operand;
+- ``scatter``: an update at the root, written into its first operand, or several in a row, each of
+  which replaces a window of what the one before has left;
 - ``running``: scans one way along an axis, with element-wise operations of their shape, or one
   scan alone where it goes along elements that lie beside one another;
 - ``ordering``: a sort or a search alone, row by row;

@@ -247,7 +247,7 @@ class Partition:
         self.put(op, group, place)
 
     def scatter(self, op: Scattering, place: int) -> None:
-        """An update is the root of a kernel of its own, written into its first operand.
+        """An update is the root of a kernel, written into its first operand.
 
         Where that is read through, such as zeros, each update gets a copy of its own. What is
         read beside it must not be read through from the memory that is written.
@@ -411,3 +411,23 @@ def partition(fn: Function) -> Partition:
         if result in found.through:
             found.writer_for_all(result, len(fn.ops))
     return found
+
+
+def of_family(groups: Partition, family: str) -> list[Group]:
+    """The groups of a family, as they are by now."""
+    return [g for g in _finals(groups) if g.family == family]
+
+
+def readers(groups: Partition, fn: Function) -> dict[Group, set[Group | None]]:
+    """Who reads what a group writes; None where the body gives it back."""
+    found: dict[Group, set[Group | None]] = {}
+    for group in _finals(groups):
+        for need in groups.needs(group, groups.keys(group)):
+            found.setdefault(need, set()).add(group)
+    for home in groups.homes(fn.results):
+        found.setdefault(home, set()).add(None)
+    return found
+
+
+def _finals(groups: Partition) -> list[Group]:
+    return [g for g in dict.fromkeys(g.final for g in groups.groups) if g.members]

@@ -12,7 +12,7 @@ from dlvm.cost import size_in_bytes, typical
 from dlvm.ir import TAPE, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed, listens
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Kernel, Reshape, Structured, overwriter
+from dlvm.ops import Constant, Kernel, Reshape, Structured, overwriter, written_over
 from dlvm.opt.facts import acts
 from dlvm.passes import module_pass
 
@@ -83,7 +83,8 @@ def overwritten(op: Op, owned: Owned) -> list[Value]:
         return replaced
     given = dict(zip(op.body.params, op.xs, strict=True))
     over = filter(None, map(overwriter, op.body.results))
-    return [*replaced, *(given[w.x] for w in over if isinstance(w.x, Param))]
+    first = ([*written_over(op)][-1] for op in over)
+    return [*replaced, *(given[x] for x in first if isinstance(x, Param))]
 
 
 def readers_first(fn: Function, owned: Owned) -> Function:

@@ -6,9 +6,9 @@ memory lies beside the window, or is the element of the window that takes its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from dlvm.ir import Dim, Op, Part, Value
+from dlvm.ir import Dim, Op, Param, Part, Value
 from dlvm.ir.dims import at_least
 from dlvm.ops.families import Elementwise
 
@@ -22,6 +22,39 @@ def overwriter(value: Value) -> Scatter | Update | None:
     return op if isinstance(op, Scatter | Update) else None
 
 
+def replaced_first(op: Scatter | Update) -> Value:
+    """What lay in the memory that an operation writes into before all updates that lead to it."""
+    value = op.x
+    while isinstance(value, Update):
+        value = value.x
+    return value
+
+
+def updates_in_order(op: Update) -> tuple[Update, ...]:
+    """The updates of one array, up to this one, that can run one after the other in its memory.
+
+    Each but the first reads what the one before has left in the same window only, and nothing of
+    what was there earlier.
+    """
+    found = [op]
+    while isinstance(op.x, Update) and reads_own_window(op, lambda v: not isinstance(v, Param)):
+        found.append(op := op.x)
+    return tuple(reversed(found))
+
+
+def written_over(op: Scatter | Update) -> Iterator[Value]:
+    """What lay in the memory that an operation writes into: its operand, and before updates."""
+    value: Value = op
+    while isinstance(value, Scatter | Update):
+        value = value.x
+        yield value
+
+
+def reads_own_window(op: Update, inside: Callable[[Value], bool]) -> bool:
+    """Whether ``y`` reads of that memory only the window that is replaced, as it is in ``x``."""
+    return _reads(op, inside, set(written_over(op)), _same)
+
+
 def reads_in_place(op: Update, inside: Callable[[Value], bool]) -> bool:
     """Whether ``y`` reads ``x`` only where nothing has been replaced when it does.
 
@@ -29,17 +62,27 @@ def reads_in_place(op: Update, inside: Callable[[Value], bool]) -> bool:
     of ``x`` are windows, which lie apart from the one that is replaced, or are the same one and go
     from element to element.
     """
+    return _reads(op, inside, {op.x}, lambda part, op, a: _same(part, op, a) or apart(part, op))
+
+
+def _reads(
+    op: Update,
+    inside: Callable[[Value], bool],
+    memory: set[Value],
+    may: Callable[[Slice, Update, bool], bool],
+) -> bool:
+    """Whether ``y`` reads of ``memory`` only windows of ``x`` that it may read."""
     pending, seen = [(op.y, True)], set[tuple[Value, bool]]()
     while pending:
         value, aligned = pending.pop()
-        if value is op.x:
+        if value in memory:
             return False
         if (value, aligned) in seen or not inside(value):
             continue
         seen.add((value, aligned))
         source = value.op if isinstance(value, Part) else value
         if isinstance(source, Slice) and source.x is op.x:
-            if not (aligned and _same(source, op)) and not apart(source, op):
+            if not may(source, op, aligned):
                 return False
         elif isinstance(source, Op):
             aligned = aligned and isinstance(source, Elementwise)
@@ -47,8 +90,10 @@ def reads_in_place(op: Update, inside: Callable[[Value], bool]) -> bool:
     return True
 
 
-def _same(part: Slice, op: Update) -> bool:
-    return (part.starts, part.sizes, part.steps) == (op.starts, op.y.shape, op.steps)
+def _same(part: Slice, op: Update, aligned: bool) -> bool:
+    """Whether each element of a window takes the place of the one that it is computed from."""
+    window = (part.starts, part.sizes, part.steps)
+    return aligned and window == (op.starts, op.y.shape, op.steps)
 
 
 def apart(part: Slice, op: Update) -> bool:

@@ -183,7 +183,7 @@ def _placed(x: Array, axis: int, taps: int, extent: int, step: int, dilation: in
     out = np.zeros(shape, x.dtype)
     target, source = np.moveaxis(out, (axis, taps), (0, 1)), np.moveaxis(x, (axis, taps), (0, 1))
     count = source.shape[0]
-    for p in range(source.shape[1]):
+    for p in range(source.shape[1] if count else 0):
         first = p * dilation
         target[first : first + (count - 1) * step + 1 : step, p] = source[:, p]
     return out

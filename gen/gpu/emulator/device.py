@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,11 @@ ALIGNMENT = 256
 
 class EmulatedDevice:
     """Memory of the host, and kernels that run thread by thread in an order drawn from a seed."""
+
+    name = "emulator"
+    place = 1, 0
+    """A CPU, to DLPack."""
+    stream = 0
 
     def __init__(self, seed: int = 0, races: bool = True) -> None:
         self.rng = np.random.default_rng(seed)
@@ -65,3 +72,17 @@ class EmulatedDevice:
         seed = int(self.rng.integers(1 << 31))
         told = blocks, kernel.lanes, buffers, sizes, status
         code.loaded[key].launch(*told, seed, self.races)
+
+    def wait(self) -> None:
+        """Nothing, as every launch has ended."""
+
+    def follow(self, stream: int) -> None:
+        """Nothing, as others run on the CPU as well."""
+
+    def mark(self) -> Any:
+        """The time now."""
+        return time.perf_counter()
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """The time between two points."""
+        return 1e3 * (end - start)

@@ -1,5 +1,6 @@
 """Programs for a GPU in the emulator: the same bits as the machine code of a CPU."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,66 @@ def test_control_from_the_host():
 
     for x in (f32(40), -abs(f32(40))):
         assert_same_bits(emulated(either, x), machine_code(either, x))
+
+
+LONG = {
+    "sum": lambda x: x.sum(),
+    "variance": lambda x: ((x - x.mean()) ** 2).sum(),
+    "softmax": KINDS["softmax"][0],
+    "where the largest is": lambda x: (np.argmax(x), np.argmax(x, axis=1), x.max()),
+    "logsumexp": lambda x: dlvm.logsumexp(x, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_rows_are_folded_in_two_stages(name):
+    x = f32(3, 9000)
+    with using(EmulatedDevice()) as device:
+        found = dlvm.function(LONG[name], target="cuda")(x)
+    assert device.launches > 1
+    found = found if isinstance(found, tuple) else (found,)
+    assert_same_bits(found, machine_code(LONG[name], x))
+
+
+def test_rows_are_read_once():
+    for kind, reads in (("softmax", 1), ("layer norm", 3)):
+        f, arguments = KINDS[kind]
+        text = dlvm.function(f, target="cuda").compile(*arguments).text("loops")
+        assert len(re.findall(r"load %b\d", text)) == reads
+
+
+def test_a_schedule_can_be_given():
+    for kind in ("softmax", "gelu", "gather"):
+        f, arguments = KINDS[kind]
+        planned = dlvm.function(f, target="cuda").compile(*arguments)
+        text = planned.text("schedule")
+        given = dlvm.function(f, target="cuda").compile(*arguments, schedule=text)
+        assert given.text("loops") == planned.text("loops")
+
+
+TURNED = {
+    "one": lambda a, b: a.T + 1,
+    "several": lambda a, b: a.T * b + dlvm.tanh(a.T) * b,
+    "batched": lambda a, b: np.stack([a, 2 * a]).transpose(0, 2, 1) * b,
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("shape", [(32, 32), (70, 50), (17, 100)], ids=str)
+def test_transposes_go_through_shared_memory(name, shape):
+    a, b = f32(*shape), f32(*reversed(shape))
+    f = dlvm.function(TURNED[name], target="cuda")
+    assert "turn" in f.compile(a, b).text("schedule")
+    assert_same_bits(emulated(TURNED[name], a, b), machine_code(TURNED[name], a, b))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i1", "?"])
+def test_lanes_take_sixteen_bytes(dtype):
+    x = (9 * f32(24, 32)).astype(dtype)
+    f = dlvm.function(lambda x: x + x, target="cuda:sm_90")
+    assert "vectorize" in f.compile(x).text("schedule")
+    assert ".v4." in f.compile(x).text("ptx") or ".v2." in f.compile(x).text("ptx")
+    assert_same_bits(emulated(lambda x: x + x, x), machine_code(lambda x: x + x, x))
 
 
 def test_random_bits_are_those_of_a_cpu():

@@ -224,3 +224,21 @@ def test_the_text_shows_what_is_filled():
     assert f"fill %{fill.piece.name}: f32 by 1 at" in str(made)
     assert f"product %{fill.piece.name} by %b1" in str(made)
     assert isinstance(next(s for s in statements(fill.body) if hasattr(s, "scalar")).scalar, Load)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("side", [2, 5])
+def test_windows_are_computed_where_they_are_read(channels: int, side: int, threads: int):
+    """On the right of a product they are copied only where they are more than one strip."""
+    size, c, s = 15 + side, channels, side
+    text = f"""func @f(%g: f32[1024,7], %x: f32[4,{size},{size},{c}]) -> f32[7,{s * s * c}] {{
+      %0 = patches %x axes=(1, 2) sizes=({s}, {s}) steps=(1, 1) dilations=(1, 1)
+        : f32[4,16,16,{c},{s},{s}]
+      %1 = permute %0 perm=(0, 1, 2, 4, 5, 3) : f32[4,16,16,{s},{s},{c}]
+      %2 = reshape %1 shape=(1024, {s * s * c}) : f32[1024,{s * s * c}]
+      %3 = permute %g perm=(1, 0) : f32[7,1024]
+      %4 = matmul %3, %2 : f32[7,{s * s * c}]
+      return %4
+    }}""".replace("\n        :", " :")
+    agrees(text, whole(1024, 7), whole(4, size, size, c), threads=threads)

@@ -10,12 +10,13 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.statements import Product, statements
+from dlvm.gen.loops.statements import Loop, Product, Store, statements
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import kernels_of, to_program
 from dlvm.gen.program.steps import Launch
-from tests.gen.compiled import kernel, loops
+from tests.gen.compiled import Compiled, gpu, interpret, kernel, loops
+from tests.gen.values import same_bits
 
 F32 = np.float32
 
@@ -189,3 +190,87 @@ def test_a_tile_that_is_written_over_an_operand_is_refused(shift: int):
     bad = replace(made, body=tuple(moved if s is product else s for s in made.body))
     with pytest.raises(CompilerError, match="written over"):
         verify(bad)
+
+
+# -- chains ----------------------------------------------------------------------------------------
+
+
+def chained(images: str, size: int = 9, taps: int = 3) -> Any:
+    """A kernel that adds windows of each image to zeros, tap after tap, and its module."""
+    y = f"f32[{images},{size - taps + 1},6,{taps}]"
+    lines = [f"func @f(%x: f32[{images},{size},6], %y: {y}) -> f32[{images},{size},6] {{"]
+    out, window = "%x", f"{images},{size - taps + 1},6"
+    sizes = f"sizes=({images}, {size - taps + 1}, 6"
+    for p in range(taps):
+        at = f"starts=(0, {p}, 0)"
+        lines += [
+            f"  %a{p} = slice {out} {at} {sizes}) steps=(1, 1, 1) : f32[{window}]",
+            f"  %b{p} = slice %y starts=(0, 0, 0, {p}) {sizes}, 1) steps=(1, 1, 1, 1)"
+            f" : f32[{window},1]",
+            f"  %c{p} = reshape %b{p} shape=({window}) : f32[{window}]",
+            f"  %d{p} = add %a{p}, %c{p} : f32[{window}]",
+            f"  %e{p} = update {out}, %d{p} {at} steps=(1, 1, 1) : f32[{images},{size},6]",
+        ]
+        out = f"%e{p}"
+    return kernel("\n".join([*lines, f"  return {out}", "}"]), "scatter")
+
+
+def outermost(op: Any, **how: Any) -> list[Loop]:
+    """The loops of a kernel that stand in no other one."""
+    made = loops(op, **how)
+    assert [b.role for b in made.buffers] == ["inout", "in"]
+    return [s for s in made.body if isinstance(s, Loop)]
+
+
+@pytest.mark.parametrize(("images", "count"), [("64", 1), ("N", 1), ("2", 3)])
+def test_windows_of_many_images_are_written_image_by_image(images: str, count: int):
+    found = outermost(chained(images)[0])
+    assert len(found) == count
+    inside = [s for s in found[0].body if isinstance(s, Loop)]
+    assert len(inside) == 3 or count > 1
+
+
+def test_windows_are_launches_of_their_own_on_a_gpu():
+    op = chained("64")[0]
+    assert len(outermost(op, schedule=gpu(32))) == 3
+
+
+@pytest.mark.parametrize("images", [1, 2, 64, 100])
+def test_chains_add_tap_after_tap(images: int):
+    op, module = chained("N")
+    x, y = whole((images, 9, 6)), whole((images, 7, 6, 3))
+    (found,), status = Compiled(op)(x, y)
+    assert same_bits(found, module.run("f", x, y)[0]) and not status.any()
+    assert same_bits(found, interpret(op, (x, y))[0][0])
+
+
+def test_images_that_write_into_the_next_one_are_refused():
+    """Each is inside of the array, as the last image has no turn any more."""
+    made = loops(chained("64")[0])
+    (outer,) = (s for s in made.body if isinstance(s, Loop))
+
+    def moved(s: Any) -> Any:
+        if isinstance(s, Loop):
+            return replace(s, body=tuple(map(moved, s.body)))
+        return replace(s, offset=s.offset + 54) if isinstance(s, Store) else s
+
+    bad = replace(outer, extent=63, body=tuple(map(moved, outer.body)))
+    with pytest.raises(CompilerError, match="share an element"):
+        verify(replace(made, body=tuple(bad if s is outer else s for s in made.body)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("channels", [1, 3, 6, 16, 17, 23])
+def test_overlaps_are_summed_in_place_in_one_launch(channels: int, threads: int):
+    def f(x: Any, w: Any) -> Any:
+        return (dlvm.nn.conv(x, w, padding="VALID") ** 2).sum()
+
+    x, w = whole((40, 8, 8, channels)), whole((3, 3, channels, 3 * channels + 4))
+    g = dlvm.function(dlvm.grad(f), threads=threads)
+    dy = 2 * dlvm.function(lambda x, w: dlvm.nn.conv(x, w, padding="VALID"))(x, w)
+    expected = np.zeros_like(x)
+    for i, j in np.ndindex(3, 3):
+        expected[:, i : i + 6, j : j + 6] += dy @ w[i, j].T
+    np.testing.assert_array_equal(g(x, w), expected)
+    kernels_ = [op for op, _ in kernels_of(g.compile(x, w).road.kernels)]
+    assert [op.family for op in kernels_].count("scatter") == 1

@@ -30,6 +30,8 @@ from dlvm.ops import (
     overwriter,
     spread,
     transposed,
+    updates_in_order,
+    written_over,
 )
 from dlvm.ops.families import Creation, Elementwise, Movement, Reduction, Running
 from dlvm.opt import DEFAULT
@@ -264,7 +266,11 @@ def check_kernel(kernel: Kernel) -> None:
             assert all(r.shape == product.shape for r in body.results)
         case "scatter":
             (root,) = {op for r in body.results if (op := overwriter(r)) is not None}
-            assert root.x in body.params and set(body.results) <= set(root.results)
+            assert [*written_over(root)][-1] in body.params
+            assert set(body.results) <= set(root.results)
+            if isinstance(root, Update):
+                updates = [op for op in body.ops if isinstance(op, Update)]
+                assert list(updates_in_order(root)) == updates
         case "running":
             scans = [op for op in body.ops if isinstance(op, Running)]
             assert len({(op.axis, op.reverse) for op in scans}) == 1

@@ -1,0 +1,92 @@
+"""Rows that a kernel reads in several sweeps: read once, and kept where the lanes of a block share.
+
+A softmax reads its row for the largest element, for the sum of exponentials and for what it writes.
+The row of each buffer that is read in this way is copied to an array of the block first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from dlvm.gen.loops.index import flatten
+from dlvm.gen.loops.rewriting import renamed
+from dlvm.gen.loops.statements import (
+    Body,
+    Buffer,
+    Let,
+    Load,
+    Local,
+    Loop,
+    LoopKernel,
+    Scalar,
+    Statement,
+    Store,
+    statements,
+)
+from dlvm.ir import Dim
+from dlvm.ir.dims import product, symbol, symbols
+
+from .stages import rows_of
+
+SWEEPS = 2
+"""Places that read a row for one fold: whole groups of elements, and the rest."""
+ROOM = 16384
+"""Bytes of shared memory that rows take at most, so that several blocks fit on a processor."""
+
+
+def kept(kernel: LoopKernel) -> LoopKernel:
+    """The kernel with the rows that it reads again in arrays of their own."""
+    scalars, chain, body = rows_of(kernel.body)
+    if not chain or not any(isinstance(s, Local) for s in body):
+        return kernel
+    at = flatten([symbol(s.var) for s in chain], [s.extent for s in chain])
+    rows, room = product(tuple(s.extent for s in chain)), ROOM
+    before: list[Statement] = []
+    for buffer, length in _read_again(body, at, rows).items():
+        room -= length * buffer.dtype.bytes
+        if room >= 0:
+            row, name = Local(f"row.{buffer.name}", buffer.dtype, length), f"%e.{buffer.name}"
+            found = Load(buffer.dtype, buffer, length * at + symbol(name))
+            copy = (Let(found), Store(row, symbol(name), found))
+            before += (row, Loop(name, length, "parallel", copy))
+            body = _from(body, buffer, length * at, row)
+    if not before:
+        return kernel
+    inner: Body = (*before, *body)
+    for s in reversed(chain):
+        inner = (replace(s, body=inner),)
+    return replace(kernel, body=(*scalars, *inner))
+
+
+def _read_again(body: Body, row: Dim, rows: Dim) -> dict[Buffer, int]:
+    """The buffers that more than one sweep reads row by row, and how long their rows are."""
+    lets = [s.scalar for s in statements(body) if isinstance(s, Let)]
+    loads = [x for x in lets if isinstance(x, Load) and isinstance(x.memory, Buffer)]
+    counts = Counter(x.memory for x in loads if isinstance(x.memory, Buffer))
+    written = {s.memory for s in statements(body) if isinstance(s, Store)}
+    found: dict[Buffer, int] = {}
+    for buffer, count in counts.items():
+        whole = isinstance(buffer.size, int) and isinstance(rows, int) and rows > 0
+        length = int(str(buffer.size)) // int(str(rows)) if whole else 0
+        own = [x for x in loads if x.memory == buffer]
+        again = count > SWEEPS and buffer not in written
+        even = length > 0 and length * rows == buffer.size
+        if again and even and all(_is_of_row(x.offset, length * row) and not x.where for x in own):
+            found[buffer] = length
+    return found
+
+
+def _is_of_row(offset: Dim, start: Dim) -> bool:
+    """Whether an element lies at a distance from the start of its row that no row decides."""
+    return not set(symbols(start)) & set(symbols(offset - start))
+
+
+def _from(body: Body, buffer: Buffer, start: Dim, row: Local) -> Body:
+    """The same statements, which read an array in the place of a row of a buffer."""
+    names: dict[Scalar, Scalar] = {
+        s.scalar: Load(row.dtype, row, s.scalar.offset - start)
+        for s in statements(body)
+        if isinstance(s, Let) and isinstance(s.scalar, Load) and s.scalar.memory == buffer
+    }
+    return renamed(body, names)
