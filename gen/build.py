@@ -135,12 +135,17 @@ def made(
     return Made(module, target, program, arena, interface, text, times, seconds, check)
 
 
-def loaded(made: Made, keep: Keep | None = None, level: int = 2) -> Executable:
-    """Machine code in this process."""
+def loaded(
+    made: Made, keep: Keep | None = None, level: int = 2, on_disk: bool = True
+) -> Executable:
+    """Machine code in this process; the disk keeps that of the module if it is ``on_disk``, and
+    always that of products, which other programs share.
+    """
     target, check = made.target, made.check
     with _timed(made.seconds, "machine", made.module):
         with bounds.written() if check else nullcontext():
-            objects = (object_code(made.llvm, target, level=level), *made.text.others())
+            own = object_code(made.llvm, target, level=level, kept=on_disk)
+            objects = (own, *made.text.others())
         library = Library(objects[0], target, *objects[1:])
     report = made.report()
     if keep is not None:

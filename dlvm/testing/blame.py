@@ -27,18 +27,24 @@ CHECKED_OPERATIONS = 200
 
 
 def guilty(
-    module: Module, arrays: Sequence[Array], order: int, is_wrong: IsWrong, of_values: bool
+    module: Module,
+    arrays: Sequence[Array],
+    order: int,
+    is_wrong: IsWrong,
+    of_values: bool,
+    stated: bool = False,
 ) -> Blame | None:
     """The first operation whose derivative, of this order or below, is wrong by itself.
 
     With ``of_values``, the wrong number is the value that the derivative rule returns, not the
-    slope.
+    slope. With ``stated``, only derivatives that the program states are checked.
     """
     machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):
             machine.enter(module.main.name, arrays)
-        for op, operands in islice((machine.seen or {}).items(), CHECKED_OPERATIONS):
+        seen = ((op, xs) for op, xs in (machine.seen or {}).items() if op.ruled or not stated)
+        for op, operands in islice(seen, CHECKED_OPERATIONS):
             wrt = () if is_surrogate(op) else varied(op)
             single = alone(op, operands, module) if wrt else None
             if single is not None and is_wrong(single, operands, wrt, order):

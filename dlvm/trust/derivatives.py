@@ -79,6 +79,28 @@ def check_declarations(
     return None
 
 
+def differentiated(
+    declared: Module, arrays: Sequence[Array]
+) -> Iterator[tuple[Module, Sequence[Array]]]:
+    """The functions that a program takes derivatives of, in f64, then the program itself.
+
+    Each is a module whose first function it is, with its arguments in the first call.
+    """
+    whole, given = _arguments(widened(declared), arrays)
+    for d in declared.declarations:
+        if d.name in given and d.of in whole:
+            yield _first(whole, d.of), _of_primal(d, whole, given[d.name])
+    yield whole, given[whole.main.name]
+
+
+def _of_primal(d: Declaration, module: Module, given: Sequence[Array]) -> list[Array]:
+    """The arguments of the primal, from those of a derived function; of lanes the first."""
+    arrays = list(given[: len(module.function(d.of).params)])
+    if d.kind != "batched":
+        return arrays
+    return [a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)]
+
+
 def _arguments(
     wide: Module, arrays: Sequence[Array]
 ) -> tuple[Module, Mapping[str, Sequence[Array]]]:
@@ -274,9 +296,7 @@ def _guilty_in(
     d: Declaration, module: Module, given: Sequence[Array]
 ) -> tuple[Module, list[Array], Op, Law] | None:
     primal = module.function(d.of)
-    arrays = list(given[: len(primal.params)])
-    if d.kind == "batched":
-        arrays = [a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)]
+    arrays = _of_primal(d, module, given)
     machine = Run(module, seen={})
     try:
         with np.errstate(all="ignore"):

@@ -11,7 +11,6 @@ from dlvm.gen.program.timed import entered_with
 from dlvm.ir import Array
 from dlvm.ir.interpret import bind
 from dlvm.opt.kernels.borders import Border, borders
-from dlvm.opt.regions.inlining import keep_reachable
 
 from . import below
 from .groups import Groups
@@ -36,7 +35,7 @@ def model(
     code = None if interpreting() else below.Code.of(road)
     stages = [*steps.stages, *(() if code is None else below.stages(code, groups))]
     sizes: Sizes = {} if code is None or profile is None else _sizes(code, arrays)
-    refused = borders(keep_reachable.run(road.kernels))
+    refused = borders(road.kernels)
     main = road.traced.main
     return {
         "name": main.name,

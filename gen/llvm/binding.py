@@ -112,15 +112,17 @@ def _recipe() -> bytes | None:
     return None if None in texts else b"".join(text or b"" for text in texts)
 
 
-def object_code(text: str, target: Target, *, jit: bool = True, level: int = 2) -> bytes:
-    """The machine code of a module, as an object file; made once for all processes.
+def object_code(
+    text: str, target: Target, *, jit: bool = True, level: int = 2, kept: bool = True
+) -> bytes:
+    """The machine code of a module, as an object file; made once for all processes if ``kept``.
 
     Its text may hold no address of this process. For a file LLVM calls no function for what a
     processor lacks, as ``substitutes`` brings it along.
     """
     recipe = _recipe()
     facts = (text, target.triple, target.cpu, target.features, str(jit), str(level), version())
-    key = None if recipe is None else digest("object", recipe, *facts)
+    key = None if recipe is None or not kept else digest("object", recipe, *facts)
 
     def make() -> bytes:
         found = machine(target, jit=jit, level=level).emit_object(prepare(text, target))

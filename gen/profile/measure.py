@@ -65,7 +65,7 @@ class Timers:
             return out
 
         code = made(module, target, schedule=schedule, plans=plans, around=around)
-        executable = loaded(code)
+        executable = loaded(code, on_disk=False)
         executable.threads, executable.adaptive = 1, False
         return Timers(code, seen[0], tuple(places), executable)
 

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
-from dlvm.ir import Function, Module, Op, Part, TensorType, Value
+from dlvm.ir import Function, Module, Part, TensorType, Value
 from dlvm.ops import Kernel, Reshape
+from dlvm.ops.families import Movement
+from dlvm.opt.kernels.groups import along_rows
+from dlvm.opt.regions.inlining import keep_reachable
 
 WHY = {
     "product": "a product starts a kernel; what it does not compute itself is read from memory",
@@ -21,6 +24,7 @@ WHY = {
     "factorisation": "a factorisation is a kernel of its own",
     "running": "a scan along an axis takes element-wise operations of its shape only",
 }
+ROWS = "a scan along the last axis is a kernel of its own: each element needs the one beside it"
 APART = "no one nest of loops computes both: other sizes or axes, or needed whole before"
 
 
@@ -38,8 +42,8 @@ class Border:
 
 
 def borders(module: Module) -> list[Border]:
-    """The values that go through memory from one kernel to another."""
-    return [border for fn in module.functions for border in _in_body(fn)]
+    """The values that go through memory from one kernel to another, in functions that run."""
+    return [border for fn in keep_reachable.run(module).functions for border in _in_body(fn)]
 
 
 def _in_body(fn: Function) -> Iterator[Border]:
@@ -48,20 +52,49 @@ def _in_body(fn: Function) -> Iterator[Border]:
             for region in op.regions.values():
                 yield from _in_body(region)
             continue
-        for x in op.xs:
-            source = _writer(x)
+        for x, param in zip(op.xs, op.body.params, strict=True):
+            written = _written(x)
+            source = written.op if isinstance(written, Part) else written
             if isinstance(source, Kernel):
-                yield Border(x.type, source.origin, op.origin, _why(source, op))
+                index = written.index if isinstance(written, Part) else 0
+                places = _source(source, index), _reader(op, param)
+                yield Border(x.type, *places, _why(source, op))
 
 
-def _writer(x: Value) -> Op | None:
-    """The operation that writes a value; a reshape only looks at it."""
+def _written(x: Value) -> Value:
+    """The value that is in memory; a reshape only looks at it."""
     while isinstance(x, Reshape):
         x = x.x
-    return x.op if isinstance(x, Part) else x if isinstance(x, Op) else None
+    return x
+
+
+def _source(kernel: Kernel, index: int) -> Origin | None:
+    """Where the operation is written that makes a result: a kernel may hold independent ones."""
+    return kernel.body.results[index].origin or kernel.origin
+
+
+def _reader(kernel: Kernel, param: Value) -> Origin | None:
+    """Where the first operation is written that reads an operand, as it is or moved.
+
+    A reshape, a transpose or a broadcast may come from a pass and have the line of another one.
+    """
+    same: set[Value] = {param}
+    moved: Origin | None = None
+    for op in kernel.body.walk():
+        if same.isdisjoint(op.operands):
+            continue
+        if not isinstance(op, Movement):
+            return op.origin or kernel.origin
+        same.update(op.results)
+        moved = moved or op.origin
+    return moved or kernel.origin
 
 
 def _why(source: Kernel, reader: Kernel) -> str:
+    if any(
+        kernel.family == "running" and along_rows(kernel.body.ops) for kernel in (reader, source)
+    ):
+        return ROWS
     if reader.family in WHY:
         return WHY[reader.family]
     if source.family == "product":

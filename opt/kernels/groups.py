@@ -154,7 +154,7 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
     family = group.groups[0].family
     if family == "product":
         return "frame" if _is_epilogue(op, operands, group) else None
-    if family not in ("loops", "running") or _along_rows(group.groups[0].members):
+    if family not in ("loops", "running") or along_rows(group.groups[0].members):
         return None
     if isinstance(op, Running):
         return "frame" if _runs_along(op, operands, group) else None
@@ -169,7 +169,7 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
     return "row" if shape == row and all(_at_row(o, group) for o in operands) else None
 
 
-def _along_rows(ops: Iterable[Op]) -> bool:
+def along_rows(ops: Iterable[Op]) -> bool:
     """Whether a scan goes along elements that lie beside one another: no lanes are free."""
     scans = (op for op in ops if isinstance(op, Running))
     return any(all(d == 1 for d in op.shape[op.axis + 1 :]) for op in scans)
@@ -178,7 +178,7 @@ def _along_rows(ops: Iterable[Op]) -> bool:
 def _runs_along(op: Running, operands: Sequence[Operand], group: Shared) -> bool:
     """The scans of a kernel go the same way along the same axis, with vectors across it."""
     (one, *more) = group.groups
-    if more or _along_rows((op,)) or group.axes is not None or op.shape != group.frame:
+    if more or along_rows((op,)) or group.axes is not None or op.shape != group.frame:
         return False
     scans = (m for m in one.members if isinstance(m, Running))
     same = all((m.axis, m.reverse) == (op.axis, op.reverse) for m in scans)

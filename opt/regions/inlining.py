@@ -9,7 +9,7 @@ from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute, Structured
-from dlvm.ops.flow.calls import called, calls_itself
+from dlvm.ops.flow.calls import called, calls_itself, entered
 from dlvm.passes import function_pass, module_pass
 
 LIMIT = 100_000
@@ -30,7 +30,7 @@ def inline_calls(module: Module) -> Module:
     for name in callees_first(module):
         if name in module and isinstance(fn := module.entry(name), Function):
             done[name] = _with_bodies(fn, ending)
-            if not calls_itself(name, module.entry):
+            if not calls_itself(name, module.entry, entered):
                 ending[name] = done[name]
     return module.replace(*done.values())
 
@@ -57,7 +57,7 @@ def callees_first(module: Module) -> Iterator[str]:
     """The names of functions, callees before callers where there is no cycle."""
     seen: set[str] = set()
     for start in module.functions:
-        pending = [(start.name, iter(called(start)))]
+        pending = [(start.name, iter(entered(start)))]
         seen_before = start.name in seen
         seen.add(start.name)
         while pending and not seen_before:
@@ -69,7 +69,7 @@ def callees_first(module: Module) -> Iterator[str]:
                 continue
             seen.add(callee)
             entry = module.entry(callee)
-            pending.append((callee, iter(called(entry) if isinstance(entry, Function) else ())))
+            pending.append((callee, iter(entered(entry) if isinstance(entry, Function) else ())))
 
 
 @module_pass

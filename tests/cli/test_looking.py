@@ -144,6 +144,18 @@ def wrong(x):
 
 def kinked(w, x):
     return dlvm.abs(x).sum() + dlvm.tanh(w).sum()
+
+
+rounded = dlvm.custom_vjp(lambda x: dlvm.round(x), surrogate=True)
+rounded.defvjp(lambda x: (dlvm.round(x), None), lambda kept, dy: (dy,))
+
+
+def stepping(x):
+    return rounded(x).sum()
+
+
+def stepped(x):
+    return x * x - 0.1 * dlvm.grad(wrong)(x)
 """
 SCALED = ("f32[3]", "f32[3]")
 
@@ -204,12 +216,26 @@ def test_a_slip_in_the_name_of_a_pass_or_a_stage_is_told(parts, capsys):
         dlvm.function(lambda x: x * 2).compile(np.ones(3)).text("kernel")
 
 
+def test_check_names_the_derivative_that_is_wrong(parts, capsys):
+    for name in ("wrong", "stepped"):
+        assert main(["check", f"parts.py:{name}", "f64[3]", "--allow-skipped"]) == WRONG
+        said = capsys.readouterr().out
+        assert "FAILS  the derivative of doubled, written at parts.py:14, is wrong" in said
+        assert "at parts.py:18 shows" in said
+
+
 def test_check_names_the_derivative_that_it_skips(parts, capsys):
-    assert main(["check", "parts.py:wrong", "f64[3]"]) == WRONG
+    assert main(["check", "parts.py:stepping", "f64[3]"]) == WRONG
     said = capsys.readouterr().out
     assert "skipped" in said
-    assert "parts.py:18" in said
-    assert main(["check", "parts.py:wrong", "f64[3]", "--allow-skipped"]) == 0
+    assert "custom_vjp at parts.py:30" in said
+    assert main(["check", "parts.py:stepping", "f64[3]", "--allow-skipped"]) == 0
+
+
+def test_a_right_derivative_that_the_program_states_passes(parts, capsys):
+    (parts / "right.py").write_text(PARTS.replace("3 * dy", "2 * dy"))
+    for name in ("wrong", "stepped"):
+        assert main(["check", f"right.py:{name}", "f64[3]"]) == 0
 
 
 def test_check_names_the_argument_at_a_kink(parts, capsys):

@@ -110,6 +110,9 @@ def test_refused_fusions_have_reasons_and_lines(data: Any):
     assert data["refused"]
     for refused in data["refused"]:
         assert refused["why"] and reached(data, refused["group"])
+    text = "{type} from {source} to {reader}: {why}".format
+    _ = step.compile(*ARGUMENTS)
+    assert [text(**refused) for refused in data["refused"]] == list(step.explain().refused)
 
 
 def test_buffers_lie_apart_in_the_arena_while_both_are_in_use(data: Any):

@@ -10,6 +10,7 @@ from dlvm.ir.rewrite import has
 from .control import Call
 
 Lookup = Callable[[str], Function | Declaration]
+Names = Callable[[Function], dict[str, None]]
 
 
 def called(fn: Function) -> dict[str, None]:
@@ -21,13 +22,24 @@ def called(fn: Function) -> dict[str, None]:
     return dict.fromkeys(ref.name for ref in refs if isinstance(ref, FunctionRef))
 
 
-def calls_itself(name: str, lookup: Lookup) -> bool:
-    """Whether a function is entered again before it returns, directly or through others."""
+def entered(fn: Function) -> dict[str, None]:
+    """The names that a function calls, without those that say derivatives, in order."""
+    if not has(fn, Call):
+        return {}
+    return dict.fromkeys(op.callee.name for op in fn.walk() if isinstance(op, Call))
+
+
+def calls_itself(name: str, lookup: Lookup, names: Names = called) -> bool:
+    """Whether a function is entered again before it returns, directly or through others.
+
+    With the ``names`` that are ``entered``, once derivatives have been taken: the forward rule of a
+    function often calls that function, whose derivative it is.
+    """
     seen: set[str] = set()
     pending = [name]
     while pending:
         entry = lookup(pending.pop())
-        for callee in called(entry) if isinstance(entry, Function) else (entry.of,):
+        for callee in names(entry) if isinstance(entry, Function) else (entry.of,):
             if callee == name:
                 return True
             if callee not in seen:

@@ -7,6 +7,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.ops import Call
 
 X = np.array([0.3, -1.2, 2.5])
 Y = np.array([1.5, 0.7, -0.4])
@@ -170,6 +171,11 @@ def test_a_rule_that_calls_its_own_function_is_used_to_any_order():
     assert np.allclose(dlvm.vmap(dlvm.grad(dlvm.grad(softplus)))(x), s * (1 - s))
     third = dlvm.vmap(dlvm.grad(dlvm.grad(dlvm.grad(softplus))))(x)
     assert np.allclose(third, s * (1 - s) * (1 - 2 * s))
+
+
+def test_a_forward_rule_that_calls_its_own_function_is_inlined():
+    made = dlvm.function(dlvm.value_and_grad(lambda x, y: wave(x, y).sum())).compile(X, Y)
+    assert not any(isinstance(op, Call) for op in made.road.kernels.main.walk())
 
 
 def test_trees_integers_and_results_of_several():

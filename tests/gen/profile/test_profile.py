@@ -130,6 +130,16 @@ def test_ordinary_code_has_no_timers():
     assert "dlvm_tick" in str(made.road.timers().code.llvm)
 
 
+def test_the_disk_keeps_nothing_of_a_profile(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    made = dlvm.function(lambda x: dlvm.cumsum(dlvm.tanh(x @ x) + 0.125)).compile(np.ones((5, 5)))
+    made(np.ones((5, 5)))
+    before = sorted(tmp_path.rglob("*"))
+    made.profile(np.ones((5, 5)), seconds=0.01)
+    assert before
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_what_cannot_be_measured_is_refused(monkeypatch):
     made = dlvm.function(uneven).compile(np.ones((4, 3)), np.ones((3, 3)))
     with pytest.raises(UserError, match="number above 0"):

@@ -9,7 +9,9 @@ import pytest
 
 import dlvm
 from dlvm.dsl.call.explain import SHOWN
+from dlvm.ir import Module
 from dlvm.ops import Kernel
+from dlvm.opt.kernels.borders import borders
 
 X, W = np.ones((8, 5), np.float32), np.ones((5, 3), np.float32)
 
@@ -33,10 +35,27 @@ def into_a_sort(x):
     return np.sort(h, axis=1)  # second
 
 
+def into_a_scan_along_rows(x):
+    h = np.tanh(x)  # first
+    return np.cumsum(h, axis=1)  # second
+
+
+def into_a_scan_across_rows(x):
+    h = x * np.tanh(x).sum(axis=1)[:, None]  # first
+    return np.cumsum(h, axis=0)  # second
+
+
 def along_other_axes(x):
-    h = x / x.sum(axis=1, keepdims=True)  # first
-    h = h + 1
-    return (h * h.sum(axis=0)).sum(axis=0)  # second
+    s = x.sum(axis=1, keepdims=True)  # first
+    h = x / s + 1  # second
+    return (h * h.sum(axis=0)).sum(axis=0)
+
+
+def beside_another(x, w, n):
+    """The first two lines are one kernel without being of each other."""
+    h = np.tanh(x)  # first
+    n = n + 1
+    return h @ w, n  # second
 
 
 @pytest.mark.parametrize(
@@ -45,7 +64,10 @@ def along_other_axes(x):
         (into_a_product, (X, W), "f32[8,5]", "a product starts a kernel"),
         (out_of_a_product, (X, W), "f32[8,3]", "element-wise operations of its shape only"),
         (into_a_sort, (X,), "f32[8,5]", "a sort or a search is a kernel of its own"),
+        (into_a_scan_along_rows, (X,), "f32[8,5]", "along the last axis is a kernel of its own"),
+        (into_a_scan_across_rows, (X,), "f32[8,5]", "takes element-wise operations of its"),
         (along_other_axes, (X,), "f32[8]", "no one nest of loops"),
+        (beside_another, (X, W, 3), "f32[8,5]", "a product starts a kernel"),
     ],
 )
 def test_a_value_between_two_kernels_is_listed_with_both_lines(fn, args, type_, why):
@@ -95,6 +117,14 @@ def test_one_kernel_refuses_nothing():
     staged(X)
     assert staged.explain().refused == ()
     assert "refused" not in str(staged.explain())
+
+
+def test_functions_that_no_longer_run_refuse_nothing():
+    staged = dlvm.function(lambda x, w: dlvm.grad(lambda w: into_a_product(x, w).sum())(w))
+    staged(X, W)
+    made = staged.compile(X, W).road.kernels
+    assert len(made.functions) > 1
+    assert len(staged.explain().refused) == len(borders(Module((made.main,))))
 
 
 def test_as_many_lines_as_values_between_kernels():
