@@ -12,7 +12,7 @@ import numpy as np
 from dlvm.gen.gpu.device import DeviceCode, KernelCode, Memory
 from dlvm.ir import Array
 
-from .machine import EmulatedKernel
+from .machine import emulated
 
 ALIGNMENT = 256
 """Of what a driver allocates."""
@@ -65,13 +65,10 @@ class EmulatedDevice:
         status: int,
     ) -> None:
         """All blocks of a kernel."""
-        key = ("emulated", kernel.loops.name)
-        if key not in code.loaded:
-            code.loaded[key] = EmulatedKernel(kernel.llvm)
         self.launches += 1
         seed = int(self.rng.integers(1 << 31))
         told = blocks, kernel.lanes, buffers, sizes, status
-        code.loaded[key].launch(*told, seed, self.races)
+        emulated(kernel.llvm).launch(*told, seed, self.races)
 
     def wait(self) -> None:
         """Nothing, as every launch has ended."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -100,6 +101,12 @@ def aligned(words: int) -> Array:
     held = np.zeros(words + 8, np.int64)
     start = -held.ctypes.data % 64 // 8
     return held[start : start + words]
+
+
+@lru_cache(maxsize=256)
+def emulated(text: str) -> EmulatedKernel:
+    """The kernel of a text, made once; two threads must not launch it at once."""
+    return EmulatedKernel(text)
 
 
 class _Launch:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from dlvm.gen.gpu.device import Memory
-from dlvm.gen.gpu.emulator.machine import EmulatedKernel
+from dlvm.gen.gpu.emulator.machine import emulated
 
 NAMES = {
     2: b"CUDA_ERROR_OUT_OF_MEMORY",
@@ -48,7 +48,7 @@ class Kernels:
     """The kernels of programs by name, which run in the emulator on 64-bit words."""
 
     def __init__(self, memory):
-        self.memory, self.known, self.made = memory, {}, {}
+        self.memory, self.known = memory, {}
 
     def learn(self, compiled):
         """The kernels of a compiled function."""
@@ -67,9 +67,7 @@ class Kernels:
         buffers = [Memory(w, self.memory.left(w)) for w in words[:count]]
         sizes, status = words[count:-1], words[-1]
         self.memory.left(status)
-        made = self.made.setdefault((ptx, name), None) or EmulatedKernel(kernel.llvm)
-        self.made[ptx, name] = made
-        made.launch(blocks, lanes, buffers, sizes, status)
+        emulated(kernel.llvm).launch(blocks, lanes, buffers, sizes, status)
 
 
 class StandIn:
