@@ -42,7 +42,7 @@ def phases(kernel: LoopKernel) -> list[LoopKernel]:
 def divisible(body: Body) -> bool:
     """Whether each phase can compute the scalars that it uses, and has its arrays for itself."""
     groups = _groups(body)
-    return not _share_arrays(groups) and not any(_stale(body, *group) for group in groups)
+    return not _share_arrays(body, groups) and not any(_stale(body, *group) for group in groups)
 
 
 def _groups(body: Body) -> list[tuple[list[Statement], list[Statement]]]:
@@ -78,17 +78,16 @@ def _written(body: Body, memory: Buffer) -> bool:
     return any(isinstance(s, Store) and s.memory == memory for s in statements(body))
 
 
-def _share_arrays(groups: Sequence[tuple[list[Statement], list[Statement]]]) -> bool:
-    """Whether an array of the kernel's own is touched in several phases."""
+def _share_arrays(body: Body, groups: Sequence[tuple[list[Statement], list[Statement]]]) -> bool:
+    """Whether an array that is declared outside of loops is touched in several phases."""
+    arrays = {s.name for s in body if isinstance(s, Local)}
     seen: set[str] = set()
     for _, group in groups:
         accesses = (s.scalar if isinstance(s, Let) else s for s in statements(tuple(group)))
-        touched = {x.memory.name for x in accesses if isinstance(x, Load | Store)}
-        inside = {s.name for s in statements(tuple(group)) if isinstance(s, Local)}
-        arrays = {s.name for s in groups[-1][0] if isinstance(s, Local)} & touched - inside
-        if arrays & seen:
+        touched = {x.memory.name for x in accesses if isinstance(x, Load | Store)} & arrays
+        if touched & seen:
             return True
-        seen |= arrays
+        seen |= touched
     return False
 
 
