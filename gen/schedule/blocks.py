@@ -192,7 +192,12 @@ def _fits(x: Load | Store, loop: Loop, width: int) -> bool:
 
 
 def _shares(body: Body) -> bool:
-    """Whether lanes can share loops inside."""
+    """Whether lanes can share loops inside: none reads from a buffer what another has written."""
     inside = list(statements(body))
     free = any(isinstance(s, Loop) and s.kind == "parallel" for s in inside)
-    return free and not any(holds_no_lanes(s) for s in inside)
+    accesses = [s.scalar if isinstance(s, Let) else s for s in inside]
+    read = {x.memory for x in accesses if isinstance(x, Load)}
+    again = any(
+        isinstance(x, Store) and isinstance(x.memory, Buffer) and x.memory in read for x in accesses
+    )
+    return free and not again and not any(holds_no_lanes(s) for s in inside)

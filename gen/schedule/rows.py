@@ -38,7 +38,8 @@ ROOM = 16384
 def kept(kernel: LoopKernel) -> LoopKernel:
     """The kernel with the rows that it reads again in arrays of their own."""
     scalars, chain, body = rows_of(kernel.body)
-    if not chain or not any(isinstance(s, Local) for s in body):
+    lanes = any(isinstance(s, Loop) and s.kind == "parallel" for s in statements(body))
+    if not (chain and lanes and any(isinstance(s, Local) for s in body)):
         return kernel
     at = flatten([symbol(s.var) for s in chain], [s.extent for s in chain])
     rows, room = product(tuple(s.extent for s in chain)), ROOM

@@ -79,6 +79,10 @@ def test_every_kind_assembles(processor, tmp_path):
 @settings(max_examples=30)
 @given(programs(TRACED, (F32, F64, I64, BOOL), max_ops=10), st.integers(0, 99))
 def test_random_programs_give_the_bits_of_a_cpu(program: Program, seed: int):
+    check_bits(program, seed)
+
+
+def check_bits(program: Program, seed: int):
     module = run(program.module, DEFAULT)
     arrays = [np.array(a) for a in program.arrays]
     try:
@@ -89,6 +93,27 @@ def test_random_programs_give_the_bits_of_a_cpu(program: Program, seed: int):
     else:
         with using(EmulatedDevice(seed)):
             assert_same_bits(built(module, Target.cuda()).run(program.arrays), expected)
+
+
+@settings(max_examples=12)
+@given(programs(TRACED, (F32, F64, I64, BOOL), max_ops=8, sizes=(1, 17, 32, 48)), st.integers(0, 9))
+def test_larger_sizes_do_as_well(program: Program, seed: int):
+    check_bits(program, seed)
+
+
+FACTORS = {
+    "eigh": lambda a: dlvm.linalg.eigh(a + a.mT),
+    "svd": lambda a: dlvm.linalg.svd(a, full_matrices=False),
+    "solve": lambda a: dlvm.linalg.solve(a, a[..., :1]),
+    "qr": lambda a: dlvm.linalg.qr(a),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 17, 17)], ids=str)
+def test_factorisations(name, shape):
+    a = f32(*shape)
+    assert_same_bits(emulated(FACTORS[name], a), machine_code(FACTORS[name], a))
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (3, 33), (130, 7)])
