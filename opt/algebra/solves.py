@@ -6,38 +6,67 @@ An inverse is a solve with the identity. These laws speak of solves whatever the
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite, splat
+from dlvm.ir import Part, Value, rewrite, splat
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Select, Solve, transposed
+from dlvm.ops import (
+    LU,
+    Broadcast,
+    Equal,
+    Iota,
+    Matmul,
+    Mul,
+    Permute,
+    Reshape,
+    Select,
+    Sign,
+    Solve,
+    transposed,
+)
 from dlvm.ops.patterns import is_transpose
 
-from .examples import identity
+from .examples import identity, triangle
 from .factors import turned_about
 from .structure import is_identity, outer_of
 
 
-def _solve(x: Value, order: Value, b: Value, turned: bool = False) -> Value:
-    """A solve with a matrix whose U has a diagonal of 1, which keeps whole numbers whole."""
-    one = identity(x)
-    assert isinstance(one, Select)
-    packed = Select(one.condition, splat(1, x.type), x)
+def _solve(x: Value, swap: Value, b: Value, turned: bool = False) -> Value:
+    """A solve with factors of two rows, whose diagonals of 1 keep whole numbers whole."""
+    packed = Select(_diagonal(x), splat(1, x.type), x)
+    order = Iota(2)
+    order = Select(Broadcast(swap, order.shape, ()), splat(1, order.type) - order, order)
     return Solve(x, packed, order, b, turned)
 
 
-def _inverse(x: Value, order: Value, turned: bool = False) -> Value:
-    return _solve(x, order, identity(x), turned)
+def _inverse(x: Value, swap: Value, turned: bool = False) -> Value:
+    return _solve(x, swap, identity(x), turned)
+
+
+def _diagonal(x: Value) -> Value:
+    row, column = (Broadcast(Iota(n), x.shape, (axis,)) for axis, n in enumerate(x.shape))
+    return Equal(row, column)
+
+
+def _outer(u: Value, v: Value, like: Value) -> Value:
+    return Mul(Broadcast(u, like.shape, (0,)), Broadcast(v, like.shape, (1,)))
+
+
+def _gram(x: Value) -> Value:
+    """A symmetric matrix whose factors are as whole as its numbers, without row exchanges."""
+    root = Select(_diagonal(x), splat(1, x.type), Sign(triangle(x, True)))
+    return Matmul(root, transposed(root))
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda x, i, b, y: Matmul(_inverse(x, i), y),
-        lambda x, i, b, y: Matmul(_inverse(x, i, True), y),
-        lambda x, i, b, y: Matmul(transposed(_inverse(x, i)), y),
-        lambda x, i, b, y: Matmul(_solve(x, i, b), y),
-        lambda x, i, b, y: Matmul(_solve(x, i, b, True), y),
+        lambda x, c, b, y: Matmul(_inverse(x, c), y),
+        lambda x, c, b, y: Matmul(_inverse(x, c, True), y),
+        lambda x, c, b, y: Matmul(transposed(_inverse(x, c)), y),
+        lambda x, c, b, y: Matmul(_solve(x, c, b), y),
+        lambda x, c, b, y: Matmul(_solve(x, c, b, True), y),
     ),
-    given=("f[2,2]", "i[2]", "f[2,2]", "f[2,1]"),
+    given=("f[2,2]", "b", "f[2,2]", "f[2,1]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -47,19 +76,19 @@ def inverse_times(op: Matmul) -> Value | None:
     if (solve := _solved(op.x)) is None:
         return None
     right = op.y if is_identity(solve.b) else Matmul(solve.b, op.y)
-    return solve.rebuild((solve.a, solve.packed, solve.order, right)).results[0]
+    return _solving(solve, right, solve.transposed)
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda x, i, b, y: Matmul(y, _inverse(x, i)),
-        lambda x, i, b, y: Matmul(y, _inverse(x, i, True)),
-        lambda x, i, b, y: Matmul(y, transposed(_inverse(x, i))),
-        lambda x, i, b, y: Matmul(y, _solve(x, i, b)),
-        lambda x, i, b, y: Matmul(y, _solve(x, i, b, True)),
+        lambda x, c, b, y: Matmul(y, _inverse(x, c)),
+        lambda x, c, b, y: Matmul(y, _inverse(x, c, True)),
+        lambda x, c, b, y: Matmul(y, transposed(_inverse(x, c))),
+        lambda x, c, b, y: Matmul(y, _solve(x, c, b)),
+        lambda x, c, b, y: Matmul(y, _solve(x, c, b, True)),
     ),
-    given=("f[2,2]", "i[2]", "f[2,2]", "f[1,2]"),
+    given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -68,8 +97,7 @@ def times_inverse(op: Matmul) -> Value | None:
     """C inv(A) B = solve(A', C')' B."""
     if (solve := _solved(op.y)) is None:
         return None
-    parts = solve.a, solve.packed, solve.order
-    left = turned_about(Solve(*parts, turned_about(op.x), not solve.transposed))
+    left = turned_about(_solving(solve, turned_about(op.x), not solve.transposed))
     return left if is_identity(solve.b) else Matmul(left, solve.b)
 
 
@@ -78,46 +106,75 @@ def _solved(x: Value) -> Solve | None:
     match x:
         case Solve():
             return x
-        case Permute(Solve(a, packed, order, b, turned)) if is_transpose(x) and is_identity(b):
-            return Solve(a, packed, order, b, not turned)
+        case Permute(Solve(b=b) as solve) if is_transpose(x) and is_identity(b):
+            return _solving(solve, b, not solve.transposed)
         case _:
             return None
+
+
+def _solving(like: Solve, b: Value, turned: bool) -> Solve:
+    """Another solve with a matrix, which is not transposed if it is known to be symmetric."""
+    return Solve(like.a, like.packed, like.order, b, turned and not _is_symmetric(like))
+
+
+def _is_symmetric(op: Solve) -> bool:
+    """Whether the matrix that has the factors is."""
+    match op.packed:
+        case Part(LU(a), 0) | Broadcast(Part(LU(a), 0)):
+            return "symmetric" in properties_of(a)
+        case _:
+            return False
+
+
+@rewrite(
+    Solve,
+    example=lambda x, b: Solve(a := _gram(x), *LU(a).results, b, True),
+    given=("f[2,2]", "f[2,N]"),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def solve_of_symmetric(op: Solve) -> Value | None:
+    """inv(A') B = inv(A) B for a symmetric A."""
+    return _solving(op, op.b, False) if op.transposed and _is_symmetric(op) else None
 
 
 @rewrite(
     Solve,
     example=(
-        lambda x, i, u, v: _solve(x, i, _outer(u, v, x)),
-        lambda x, i, u, v: _solve(x, i, _outer(u, v, x), True),
+        lambda x, c, u, v: _solve(x, c, _outer(u, v, x)),
+        lambda x, c, u, v: _solve(x, c, transposed(_outer(u, v, x)), True),
     ),
-    given=("f[2,2]", "i[2]", "f[2]", "f[2]"),
+    given=("f[2,2]", "b", "f[2]", "f[2]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
 )
 def solve_of_outer(op: Solve) -> Value | None:
     """inv(A) (u v') = (inv(A) u) v'."""
-    if (found := outer_of(op.b)) is None:
+    if (found := _outer_of(op.b)) is None:
         return None
     u, v = found
-    rank = op.type.rank
-    batch = tuple(range(rank - 2))
-    column = Solve(op.a, op.packed, op.order, Reshape(u, (*u.shape, 1)), op.transposed)
-    rows = Broadcast(Reshape(column, u.shape), op.shape, (*batch, rank - 2))
-    return Mul(rows, Broadcast(v, op.shape, (*batch, rank - 1)))
+    *batch, rows, columns = range(op.type.rank)
+    solved = _solving(op, Reshape(u, (*u.shape, 1)), op.transposed)
+    left = Broadcast(Reshape(solved, u.shape), op.shape, (*batch, rows))
+    return Mul(left, Broadcast(v, op.shape, (*batch, columns)))
 
 
-def _outer(u: Value, v: Value, like: Value) -> Value:
-    return Mul(Broadcast(u, like.shape, (0,)), Broadcast(v, like.shape, (1,)))
+def _outer_of(x: Value) -> tuple[Value, Value] | None:
+    """The vectors of an outer product, which may be transposed."""
+    if isinstance(x, Permute) and is_transpose(x):
+        found = outer_of(x.x)
+        return None if found is None else found[::-1]
+    return outer_of(x)
 
 
 @rewrite(
     Solve,
     example=(
-        lambda x, i, b, c: _solve(x, i, Matmul(b, c)),
-        lambda x, i, b, c: _solve(x, i, Matmul(b, c), True),
+        lambda x, c, b, y: _solve(x, c, Matmul(b, y)),
+        lambda x, c, b, y: _solve(x, c, Matmul(b, y), True),
     ),
-    given=("f[2,2]", "i[2]", "f[2,1]", "f[1,8]"),
+    given=("f[2,2]", "b", "f[2,2]", "f[2,64]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -126,6 +183,6 @@ def solve_of_product(op: Solve) -> Value | None:
     """inv(A) (B C) = (inv(A) B) C."""
     match op.b:
         case Matmul(b, c):
-            return Matmul(Solve(op.a, op.packed, op.order, b, op.transposed), c)
+            return Matmul(_solving(op, b, op.transposed), c)
         case _:
             return None
