@@ -10,9 +10,13 @@ from dlvm.ops import (
     Equal,
     Iota,
     LessEqual,
+    Matmul,
     Mul,
     Reshape,
     Select,
+    Sign,
+    Solve,
+    transposed,
 )
 
 from .factors import diagonal_matrix
@@ -49,3 +53,34 @@ def twice(x: Value) -> Value:
 def identity(like: Value) -> Value:
     """The identity with as many rows as a matrix has."""
     return diagonal_matrix(splat(1, like.type.with_shape(like.shape[:1])))
+
+
+def on_diagonal(x: Value) -> Value:
+    """Where the diagonal of a square matrix is."""
+    row, column = (Broadcast(Iota(n), x.shape, (axis,)) for axis, n in enumerate(x.shape))
+    return Equal(row, column)
+
+
+def outer(u: Value, v: Value) -> Value:
+    """The outer product of two vectors, as the language writes it."""
+    shape = (*u.shape, *v.shape)
+    return Mul(Broadcast(u, shape, (0,)), Broadcast(v, shape, (1,)))
+
+
+def solve(x: Value, swap: Value, b: Value, turned: bool = False) -> Value:
+    """A solve with factors of two rows, whose diagonals of 1 keep whole numbers whole."""
+    packed = Select(on_diagonal(x), splat(1, x.type), x)
+    order = Iota(2)
+    order = Select(Broadcast(swap, order.shape, ()), splat(1, order.type) - order, order)
+    return Solve(x, packed, order, b, turned)
+
+
+def inverse(x: Value, swap: Value, turned: bool = False) -> Value:
+    """The inverse of a matrix with such factors, or its transpose."""
+    return solve(x, swap, identity(x), turned)
+
+
+def gram(x: Value) -> Value:
+    """A symmetric matrix whose factors are as whole as its numbers, without row exchanges."""
+    root = Select(on_diagonal(x), splat(1, x.type), Sign(triangle(x, True)))
+    return Matmul(root, transposed(root))

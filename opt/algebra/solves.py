@@ -6,65 +6,34 @@ An inverse is a solve with the identity. These laws speak of solves whatever the
 
 from __future__ import annotations
 
-from dlvm.ir import Part, Value, rewrite, splat
+from dlvm.ir import Part, Value, rewrite
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import (
     LU,
     Broadcast,
-    Equal,
-    Iota,
     Matmul,
     Mul,
     Permute,
     Reshape,
-    Select,
-    Sign,
     Solve,
     transposed,
 )
 from dlvm.ops.patterns import is_transpose
 
-from .examples import identity, triangle
+from .examples import gram, inverse, outer, solve
 from .factors import turned_about
 from .structure import is_identity, outer_of
-
-
-def _solve(x: Value, swap: Value, b: Value, turned: bool = False) -> Value:
-    """A solve with factors of two rows, whose diagonals of 1 keep whole numbers whole."""
-    packed = Select(_diagonal(x), splat(1, x.type), x)
-    order = Iota(2)
-    order = Select(Broadcast(swap, order.shape, ()), splat(1, order.type) - order, order)
-    return Solve(x, packed, order, b, turned)
-
-
-def _inverse(x: Value, swap: Value, turned: bool = False) -> Value:
-    return _solve(x, swap, identity(x), turned)
-
-
-def _diagonal(x: Value) -> Value:
-    row, column = (Broadcast(Iota(n), x.shape, (axis,)) for axis, n in enumerate(x.shape))
-    return Equal(row, column)
-
-
-def _outer(u: Value, v: Value, like: Value) -> Value:
-    return Mul(Broadcast(u, like.shape, (0,)), Broadcast(v, like.shape, (1,)))
-
-
-def _gram(x: Value) -> Value:
-    """A symmetric matrix whose factors are as whole as its numbers, without row exchanges."""
-    root = Select(_diagonal(x), splat(1, x.type), Sign(triangle(x, True)))
-    return Matmul(root, transposed(root))
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda x, c, b, y: Matmul(_inverse(x, c), y),
-        lambda x, c, b, y: Matmul(_inverse(x, c, True), y),
-        lambda x, c, b, y: Matmul(transposed(_inverse(x, c)), y),
-        lambda x, c, b, y: Matmul(_solve(x, c, b), y),
-        lambda x, c, b, y: Matmul(_solve(x, c, b, True), y),
+        lambda x, c, b, y: Matmul(inverse(x, c), y),
+        lambda x, c, b, y: Matmul(inverse(x, c, True), y),
+        lambda x, c, b, y: Matmul(transposed(inverse(x, c)), y),
+        lambda x, c, b, y: Matmul(solve(x, c, b), y),
+        lambda x, c, b, y: Matmul(solve(x, c, b, True), y),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[2,1]"),
     law_class=ROUNDING,
@@ -73,20 +42,20 @@ def _gram(x: Value) -> Value:
 )
 def inverse_times(op: Matmul) -> Value | None:
     """inv(A) B C = solve(A, B C), which also has a smaller error (Higham 2002, section 14.1)."""
-    if (solve := _solved(op.x)) is None:
+    if (found := _solved(op.x)) is None:
         return None
-    right = op.y if is_identity(solve.b) else Matmul(solve.b, op.y)
-    return _solving(solve, right, solve.transposed)
+    right = op.y if is_identity(found.b) else Matmul(found.b, op.y)
+    return _solving(found, right, found.transposed)
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda x, c, b, y: Matmul(y, _inverse(x, c)),
-        lambda x, c, b, y: Matmul(y, _inverse(x, c, True)),
-        lambda x, c, b, y: Matmul(y, transposed(_inverse(x, c))),
-        lambda x, c, b, y: Matmul(y, _solve(x, c, b)),
-        lambda x, c, b, y: Matmul(y, _solve(x, c, b, True)),
+        lambda x, c, b, y: Matmul(y, inverse(x, c)),
+        lambda x, c, b, y: Matmul(y, inverse(x, c, True)),
+        lambda x, c, b, y: Matmul(y, transposed(inverse(x, c))),
+        lambda x, c, b, y: Matmul(y, solve(x, c, b)),
+        lambda x, c, b, y: Matmul(y, solve(x, c, b, True)),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
     law_class=ROUNDING,
@@ -95,10 +64,10 @@ def inverse_times(op: Matmul) -> Value | None:
 )
 def times_inverse(op: Matmul) -> Value | None:
     """C inv(A) B = solve(A', C')' B."""
-    if (solve := _solved(op.y)) is None:
+    if (found := _solved(op.y)) is None:
         return None
-    left = turned_about(_solving(solve, turned_about(op.x), not solve.transposed))
-    return left if is_identity(solve.b) else Matmul(left, solve.b)
+    left = turned_about(_solving(found, turned_about(op.x), not found.transposed))
+    return left if is_identity(found.b) else Matmul(left, found.b)
 
 
 def _solved(x: Value) -> Solve | None:
@@ -106,8 +75,8 @@ def _solved(x: Value) -> Solve | None:
     match x:
         case Solve():
             return x
-        case Permute(Solve(b=b) as solve) if is_transpose(x) and is_identity(b):
-            return _solving(solve, b, not solve.transposed)
+        case Permute(Solve(b=b) as found) if is_transpose(x) and is_identity(b):
+            return _solving(found, b, not found.transposed)
         case _:
             return None
 
@@ -128,7 +97,7 @@ def _is_symmetric(op: Solve) -> bool:
 
 @rewrite(
     Solve,
-    example=lambda x, b: Solve(a := _gram(x), *LU(a).results, b, True),
+    example=lambda x, b: Solve(a := gram(x), *LU(a).results, b, True),
     given=("f[2,2]", "f[2,N]"),
     law_class=ROUNDING,
     keeps=False,
@@ -141,8 +110,8 @@ def solve_of_symmetric(op: Solve) -> Value | None:
 @rewrite(
     Solve,
     example=(
-        lambda x, c, u, v: _solve(x, c, _outer(u, v, x)),
-        lambda x, c, u, v: _solve(x, c, transposed(_outer(u, v, x)), True),
+        lambda x, c, u, v: solve(x, c, outer(u, v)),
+        lambda x, c, u, v: solve(x, c, transposed(outer(u, v)), True),
     ),
     given=("f[2,2]", "b", "f[2]", "f[2]"),
     law_class=ROUNDING,
@@ -171,8 +140,8 @@ def _outer_of(x: Value) -> tuple[Value, Value] | None:
 @rewrite(
     Solve,
     example=(
-        lambda x, c, b, y: _solve(x, c, Matmul(b, y)),
-        lambda x, c, b, y: _solve(x, c, Matmul(b, y), True),
+        lambda x, c, b, y: solve(x, c, Matmul(b, y)),
+        lambda x, c, b, y: solve(x, c, Matmul(b, y), True),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[2,64]"),
     law_class=ROUNDING,
