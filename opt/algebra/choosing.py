@@ -58,7 +58,7 @@ def _choices(op: Op) -> tuple[Law, ...]:
 
 def by_diagonal(op: Op) -> Value | None:
     """inv(diag(d)) B = B / d."""
-    if not isinstance(op, Solve) or (found := _known(op, "diagonal")) is None:
+    if not isinstance(op, Solve) or _moved(op) or (found := _known(op, "diagonal")) is None:
         return None
     diagonal = Diagonal(found.stretched(found.value))
     batch = tuple(range(op.type.rank - 2))
@@ -69,7 +69,7 @@ def by_diagonal(op: Op) -> Value | None:
 def by_substitution(op: Op) -> Value | None:
     """inv(T) B by substitution, and det(T) = prod(diag(T)), for a triangular T."""
     lower = _known(op, "lower")
-    if (found := lower or _known(op, "upper")) is None:
+    if (found := lower or _known(op, "upper")) is None or _moved(op):
         return None
     if isinstance(op, Solve):
         t = found.stretched(found.value)
@@ -110,20 +110,26 @@ def _known(op: Op, word: str) -> Factorised | None:
     """The matrix whose factors an operation reads, if it has a property."""
     if not isinstance(op, ByFactors):
         return None
-    found = _factorised(op.packed, op.order)
+    found = _factorised(op.order)
     return found if found is not None and word in properties_of(found.value) else None
 
 
-def _factorised(packed: Value, order: Value) -> Factorised | None:
-    match packed, order:
-        case Part(LU() as made, 0), Part(LU() as same, 1) if made is same:
-            return Factorised(made.a, lambda x: x)
-        case Broadcast(Part(LU() as made, 0), shape, axes), Broadcast(Part(LU() as same, 1), _, _):
-            if made is not same:
-                return None
-            return Factorised(made.a, lambda x: Broadcast(x, shape, axes))
+def _factorised(order: Value) -> Factorised | None:
+    match order:
+        case Part(LU(a), 1):
+            return Factorised(a, lambda x: x)
+        case Broadcast(Part(LU(a), 1), shape, axes):
+            whole, both = (*shape, shape[-1]), (*axes, axes[-1] + 1)
+            return Factorised(a, lambda x: Broadcast(x, whole, both))
         case _:
             return None
+
+
+def _moved(op: Op) -> bool:
+    """Whether the factors are those of a matrix nearby, which ``det`` takes of a singular one."""
+    if isinstance(op, Determinant):
+        return op.d is op.near
+    return isinstance(op, Solve) and not isinstance(op.packed, Part | Broadcast)
 
 
 def _unless_singular(diagonal: Value, x: Value) -> Value:
