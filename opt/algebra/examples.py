@@ -81,6 +81,16 @@ def inverse(x: Value, swap: Value, turned: bool = False) -> Value:
 
 
 def gram(x: Value) -> Value:
-    """A symmetric matrix whose factors are as whole as its numbers, without row exchanges."""
-    root = Select(on_diagonal(x), splat(1, x.type), Sign(triangle(x, True)))
+    """A symmetric matrix whose factors are whole numbers, without row exchanges."""
+    root = _unit(triangle(x, True))
     return Matmul(root, transposed(root))
+
+
+def whole_factors(x: Value, y: Value) -> Value:
+    """A matrix whose factors are whole numbers, as are those of its transpose."""
+    return Matmul(_unit(triangle(x, True)), _unit(triangle(y, False)))
+
+
+def _unit(x: Value) -> Value:
+    """Signs of a triangle, and a diagonal of 1."""
+    return Select(on_diagonal(x), splat(1, x.type), Sign(x))

@@ -21,7 +21,7 @@ from dlvm.ops import (
 )
 from dlvm.ops.patterns import is_transpose
 
-from .examples import gram, inverse, outer, solve
+from .examples import gram, inverse, outer, solve, whole_factors
 from .factors import turned_about
 from .structure import is_identity, outer_of
 
@@ -105,6 +105,30 @@ def _is_symmetric(op: Solve) -> bool:
 def solve_of_symmetric(op: Solve) -> Value | None:
     """inv(A') B = inv(A) B for a symmetric A."""
     return _solving(op, op.b, False) if op.transposed and _is_symmetric(op) else None
+
+
+@rewrite(
+    Solve,
+    example=lambda x, y, b: _by_transpose(a := whole_factors(x, y), Solve(a, *LU(a).results, b)),
+    given=("f[2,2]", "f[2,2]", "f[2,1]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def solve_of_transpose(op: Solve) -> Value | None:
+    """inv(A') B by the factors of A, which something else may need as well."""
+    match op:
+        case Solve(Permute(a) as turned, Part(LU(b), 0), Part(LU(c), 1)) if b is c is turned:
+            if not is_transpose(turned):
+                return None
+            return Solve(a, *LU(a).results, op.b, not op.transposed)
+        case _:
+            return None
+
+
+def _by_transpose(a: Value, b: Value) -> Value:
+    turned = transposed(a)
+    return Solve(turned, *LU(turned).results, b)
 
 
 @rewrite(

@@ -31,11 +31,25 @@ def two_outer(u: Value, v: Value) -> Value:
     return Mul(Broadcast(u, shape, (0, 1)), Broadcast(v, shape, (0, 2)))
 
 
+def _moved(x: Value, b: Value) -> Value:
+    """A solve with matrices of which axes were exchanged that are not the last two."""
+    shape = (2, *x.shape)
+    many = Broadcast(gram(x), shape, (1, 2))
+    right = Broadcast(b, shape, (0, 2))
+    first = Solve(many, *LU(many).results, right)
+    turned = Permute(many, (1, 0, 2))
+    return Solve(turned, *LU(turned).results, first)
+
+
 SOLVES: list[Group] = [
     (
         ("f[2,2]", "b", "f[2,2]"),
         {
             "solve": lambda x, c, b: solve(x, c, b),
+            "of a matrix with moved axes": lambda x, c, b: _moved(x, b),
+            "of a transpose by the factors of another": lambda x, c, b: Solve(
+                transposed(x), *LU(gram(b)).results, b
+            ),
             "of a transpose": lambda x, c, b: solve(x, c, transposed(b)),
             "of a symmetric matrix": lambda x, c, b: Solve(a := gram(x), *LU(a).results, b),
             "of an outer product in a batch": lambda x, c, b: two_solves(x, c, two_outer(x, b)),
