@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlvm.ir import Value, splat, zeros
 from dlvm.ops import (
+    LU,
     Broadcast,
     Cast,
     Concat,
@@ -73,6 +74,12 @@ def solve(x: Value, swap: Value, b: Value, turned: bool = False) -> Value:
     order = Iota(2)
     order = Select(Broadcast(swap, order.shape, ()), splat(1, order.type) - order, order)
     return Solve(x, packed, order, b, turned)
+
+
+def solve_by_lu(a: Value, b: Value, turned: bool = False) -> Solve:
+    """A solve with the factors of a matrix, or with its transpose."""
+    packed, order = LU(a).results
+    return Solve(a, packed, order, b, turned)
 
 
 def inverse(x: Value, swap: Value, turned: bool = False) -> Value:

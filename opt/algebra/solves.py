@@ -21,7 +21,7 @@ from dlvm.ops import (
 )
 from dlvm.ops.patterns import is_transpose
 
-from .examples import gram, inverse, outer, solve, whole_factors
+from .examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
 from .factors import turned_about
 from .structure import is_identity, outer_of
 
@@ -97,7 +97,7 @@ def _is_symmetric(op: Solve) -> bool:
 
 @rewrite(
     Solve,
-    example=lambda x, b: Solve(a := gram(x), *LU(a).results, b, True),
+    example=lambda x, b: solve_by_lu(gram(x), b, True),
     given=("f[2,2]", "f[2,N]"),
     law_class=ROUNDING,
     keeps=False,
@@ -109,7 +109,7 @@ def solve_of_symmetric(op: Solve) -> Value | None:
 
 @rewrite(
     Solve,
-    example=lambda x, y, b: _by_transpose(a := whole_factors(x, y), Solve(a, *LU(a).results, b)),
+    example=lambda x, y, b: solve_by_lu(transposed(a := whole_factors(x, y)), solve_by_lu(a, b)),
     given=("f[2,2]", "f[2,2]", "f[2,1]"),
     law_class=ROUNDING,
     weighed=True,
@@ -121,14 +121,9 @@ def solve_of_transpose(op: Solve) -> Value | None:
         case Solve(Permute(a) as turned, Part(LU(b), 0), Part(LU(c), 1)) if b is c is turned:
             if not is_transpose(turned):
                 return None
-            return Solve(a, *LU(a).results, op.b, not op.transposed)
+            return solve_by_lu(a, op.b, not op.transposed)
         case _:
             return None
-
-
-def _by_transpose(a: Value, b: Value) -> Value:
-    turned = transposed(a)
-    return Solve(turned, *LU(turned).results, b)
 
 
 @rewrite(
@@ -156,8 +151,7 @@ def solve_of_outer(op: Solve) -> Value | None:
 def _outer_of(x: Value) -> tuple[Value, Value] | None:
     """The vectors of an outer product, which may be transposed."""
     if isinstance(x, Permute) and is_transpose(x):
-        found = outer_of(x.x)
-        return None if found is None else found[::-1]
+        return None if (found := outer_of(x.x)) is None else (found[1], found[0])
     return outer_of(x)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlvm.ir import Value
 from dlvm.ops import LU, Broadcast, Matmul, Mul, Permute, Solve, transposed
-from dlvm.opt.algebra.examples import gram, identity, inverse, solve
+from dlvm.opt.algebra.examples import gram, identity, inverse, solve, solve_by_lu
 
 from .near_products import Group
 
@@ -36,9 +36,13 @@ def _moved(x: Value, b: Value) -> Value:
     shape = (2, *x.shape)
     many = Broadcast(gram(x), shape, (1, 2))
     right = Broadcast(b, shape, (0, 2))
-    first = Solve(many, *LU(many).results, right)
-    turned = Permute(many, (1, 0, 2))
-    return Solve(turned, *LU(turned).results, first)
+    return solve_by_lu(Permute(many, (1, 0, 2)), solve_by_lu(many, right))
+
+
+def _with_another(x: Value, b: Value) -> Value:
+    """A solve that names another matrix than the one whose factors it reads."""
+    packed, order = LU(gram(b)).results
+    return Solve(transposed(x), packed, order, b)
 
 
 SOLVES: list[Group] = [
@@ -47,11 +51,9 @@ SOLVES: list[Group] = [
         {
             "solve": lambda x, c, b: solve(x, c, b),
             "of a matrix with moved axes": lambda x, c, b: _moved(x, b),
-            "of a transpose by the factors of another": lambda x, c, b: Solve(
-                transposed(x), *LU(gram(b)).results, b
-            ),
+            "of a transpose by the factors of another": lambda x, c, b: _with_another(x, b),
             "of a transpose": lambda x, c, b: solve(x, c, transposed(b)),
-            "of a symmetric matrix": lambda x, c, b: Solve(a := gram(x), *LU(a).results, b),
+            "of a symmetric matrix": lambda x, c, b: solve_by_lu(gram(x), b),
             "of an outer product in a batch": lambda x, c, b: two_solves(x, c, two_outer(x, b)),
             "of turned outer products": lambda x, c, b: two_solves(
                 x, c, transposed(two_outer(x, b)), True
