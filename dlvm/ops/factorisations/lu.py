@@ -108,7 +108,7 @@ class Solve(Factorisation):
         x = substituted(packed, b, False, True, False)
         x = substituted(packed, x, True, True, True)
         out = np.zeros_like(x)
-        np.put_along_axis(out, rows, x, -2)
+        np.put_along_axis(out, rows, x + 0, -2)  # added to zeros, so that none is negative
         return out
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
