@@ -18,7 +18,7 @@ import numpy as np
 import dlvm
 
 from . import apart
-from .cases import Case
+from .cases import Case, Evidence
 from .onnx_words import model
 from .training import Training
 
@@ -86,8 +86,11 @@ def _torch(case: Case, prepared: Callable[[Any], Any]) -> Callable[[], Any]:
 
 
 def with_iree(case: Case) -> Callable[[], Any] | None:
-    """The same program as JAX's, compiled by IREE for this processor; no training steps."""
-    if isinstance(case, Training):
+    """The same program as JAX's, compiled by IREE for this processor; no training steps.
+
+    JAX leaves Cholesky factors to a library that IREE does not call.
+    """
+    if isinstance(case, Training | Evidence):
         return None
     jax = importlib.import_module("jax")
     compiler: Any = importlib.import_module("iree.compiler")

@@ -6,6 +6,7 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 from __future__ import annotations
 
 from dlvm.base.errors import IRError
+from dlvm.opt.algebra.choosing import choose_factors
 from dlvm.opt.algebra.informing import inform
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
@@ -19,7 +20,7 @@ from dlvm.opt.regions.branches import propagate, select_branches
 from dlvm.opt.regions.dropping import drop
 from dlvm.opt.regions.hoisting import hoist
 from dlvm.opt.regions.inlining import inline_calls, open_checkpoints, open_recompute
-from dlvm.opt.regions.lowering import lower
+from dlvm.opt.regions.lowering import lower, open_solves
 from dlvm.opt.regions.scan_inputs import deal
 from dlvm.opt.regions.sharing import share
 from dlvm.opt.regions.unrolling import unroll
@@ -40,6 +41,8 @@ MEANING: tuple[Pass, ...] = (
     inform,
     simplify_finite,  # with what is known of matrices inside of loops
     rearrange,  # what loops repeat has left them, and nothing counts as used that is not
+    choose_factors,  # after the laws of solves, which are the same for all factors
+    open_solves,
     forget,  # all laws that read assumptions have been tried
     propagate,  # again: bodies have shared, and what they do not use is gone
     simplify,

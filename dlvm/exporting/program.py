@@ -27,7 +27,7 @@ from dlvm.opt.regions.inlining import (
     open_checkpoints,
     open_recompute,
 )
-from dlvm.opt.regions.lowering import lower
+from dlvm.opt.regions.lowering import lower, open_solves
 from dlvm.opt.regions.sharing import share
 
 from .compositions import composed
@@ -37,6 +37,7 @@ PLAIN = (
     inline_calls,
     keep_reachable,
     lower,  # operations of the user's
+    open_solves,
     open_checkpoints,
     open_recompute,
     pass_stops,

@@ -11,6 +11,7 @@ from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import (
     demand,
     determinant,
+    log_determinant,
     lu_factors,
     matrices,
     matrix,
@@ -105,9 +106,12 @@ def slogdet(x: Any) -> SlogdetResult:
 
     The magnitude itself may be too large or too small for a float.
     """
-    pivots, sign = _pivots(*lu_factors(matrix("slogdet", x)))
+    x = matrix("slogdet", x)
+    packed, order = lu_factors(x)
+    pivots, sign = _pivots(packed, order)
     signs = sign * xp.prod(xp.sign(pivots), axis=-1)
-    return SlogdetResult(signs, xp.sum(xp.log(xp.abs(pivots)), axis=-1))
+    logarithm = xp.sum(xp.log(xp.abs(pivots)), axis=-1)
+    return SlogdetResult(signs, log_determinant(x, packed, order, logarithm))
 
 
 def _pivots(packed: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,7 +76,7 @@ from .factorisations.eigh import Eigh
 from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
-from .factorisations.stated import Determinant, PseudoInverse
+from .factorisations.stated import Determinant, LogDeterminant, PseudoInverse
 from .factorisations.svd import Svd
 from .factorisations.triangular import TriangularSolve
 from .families import (
@@ -192,6 +192,7 @@ __all__ = [
     "Log10",
     "LogAddExp",
     "LogAddExp2",
+    "LogDeterminant",
     "LogSumExp",
     "Matmul",
     "Max",

@@ -18,6 +18,7 @@ from dlvm.ops import (
     Cholesky,
     Determinant,
     Eigh,
+    LogDeterminant,
     PseudoInverse,
     Solve,
     Spectral,
@@ -120,6 +121,11 @@ def spectral_map(a: Tensor, v: Tensor, *tables: Tensor) -> Tensor:
 def determinant(a: Tensor, packed: Tensor, order: Tensor, d: Tensor, near: Tensor) -> Tensor:
     """``d``, with the derivative of the determinant of ``a``."""
     return fresh(Determinant(*(x.read() for x in (a, packed, order, d, near))))
+
+
+def log_determinant(a: Tensor, packed: Tensor, order: Tensor, d: Tensor) -> Tensor:
+    """``d``, with the derivative of the logarithm of the determinant of ``a``."""
+    return fresh(LogDeterminant(*(x.read() for x in (a, packed, order, d))))
 
 
 def solved(a: Tensor, b: Tensor) -> Tensor:

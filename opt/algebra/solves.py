@@ -1,67 +1,175 @@
-"""Inverses that are multiplied: solves with the factors, which the inverse is made of."""
+"""Inverses that are multiplied are solves, and solves and products are computed in either order.
+
+An inverse is a solve with the identity. These laws speak of solves whatever the factors are, which
+``choose_factors`` decides later.
+"""
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite
+from dlvm.ir import Part, Value, rewrite
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Gather, Matmul, Mul, Select, Sum, TriangularSolve
+from dlvm.ops import (
+    LU,
+    Broadcast,
+    Matmul,
+    Mul,
+    Permute,
+    Reshape,
+    Solve,
+    transposed,
+)
+from dlvm.ops.patterns import is_transpose
 
-from .examples import identity
-from .structure import is_identity
-
-
-def _inverse(x: Value, order: Value) -> Value:
-    """``inv(U) inv(L) P`` for L and U in one matrix; diagonals of 1 keep whole numbers whole."""
-    rows = Gather(identity(x), order, 0, mode="clip")
-    lower = TriangularSolve(x, rows, True, False, True)
-    return TriangularSolve(x, lower, False, False, True)
-
-
-def _guarded(x: Value, order: Value, y: Value, singular: Value, number: Value) -> Value:
-    """Of one number everywhere where the matrix is singular."""
-    inverse = _inverse(x, order)
-    mask, nothing = (Broadcast(v, inverse.shape, ()) for v in (singular, number))
-    return Matmul(Select(mask, nothing, inverse), y)
+from .examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
+from .factors import turned_about
+from .structure import is_identity, outer_of
 
 
 @rewrite(
     Matmul,
     example=(
-        lambda x, i, y, c, s: Matmul(_inverse(x, i), y),
-        lambda x, i, y, c, s: _guarded(x, i, y, c, s),
+        lambda x, c, b, y: Matmul(inverse(x, c), y),
+        lambda x, c, b, y: Matmul(inverse(x, c, True), y),
+        lambda x, c, b, y: Matmul(transposed(inverse(x, c)), y),
+        lambda x, c, b, y: Matmul(solve(x, c, b), y),
+        lambda x, c, b, y: Matmul(solve(x, c, b, True), y),
     ),
-    given=("f[2,2]", "i[2]", "f[2,1]", "b", "f"),
+    given=("f[2,2]", "b", "f[2,2]", "f[2,1]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
 )
 def inverse_times(op: Matmul) -> Value | None:
-    """inv(A) B = solve(A, B), which also has a smaller error (Higham 2002, section 14.1).
+    """inv(A) B C = solve(A, B C), which also has a smaller error (Higham 2002, section 14.1)."""
+    if (found := _solved(op.x)) is None:
+        return None
+    right = op.y if is_identity(found.b) else Matmul(found.b, op.y)
+    return _solving(found, right, found.transposed)
 
-    The inverse of a singular matrix repeats one number, NaN, whose product are sums of columns.
-    """
-    match op:
-        case Matmul(Select(Broadcast(singular, _, axes), Broadcast(number, _, ()), upper), y):
-            found, batch = _solved(upper, y), tuple(range(op.type.rank - 2))
-            if found is None or axes != batch:
-                return None
-            sums = Broadcast(Sum(y, (len(batch),)), op.shape, (*batch, op.type.rank - 1))
-            nothing = Mul(Broadcast(number, op.shape, ()), sums)
-            return Select(Broadcast(singular, op.shape, axes), nothing, found)
-        case Matmul(upper, y):
-            return _solved(upper, y)
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda x, c, b, y: Matmul(y, inverse(x, c)),
+        lambda x, c, b, y: Matmul(y, inverse(x, c, True)),
+        lambda x, c, b, y: Matmul(y, transposed(inverse(x, c))),
+        lambda x, c, b, y: Matmul(y, solve(x, c, b)),
+        lambda x, c, b, y: Matmul(y, solve(x, c, b, True)),
+    ),
+    given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def times_inverse(op: Matmul) -> Value | None:
+    """C inv(A) B = solve(A', C')' B."""
+    if (found := _solved(op.y)) is None:
+        return None
+    left = turned_about(_solving(found, turned_about(op.x), not found.transposed))
+    return left if is_identity(found.b) else Matmul(left, found.b)
+
+
+def _solved(x: Value) -> Solve | None:
+    """The solve that a value is; the transpose of an inverse is one with the transposed matrix."""
+    match x:
+        case Solve():
+            return x
+        case Permute(Solve(b=b) as found) if is_transpose(x) and is_identity(b):
+            return _solving(found, b, not found.transposed)
         case _:
             return None
 
 
-def _solved(upper: Value, y: Value) -> Value | None:
-    """``inv(U) inv(L) P B`` of ``inv(U) inv(L) P I``."""
-    match upper:
-        case TriangularSolve(u, TriangularSolve(l, Gather(one, order, axis, batch, mode)) as lower):
-            if not is_identity(one) or axis != y.type.rank - 2:
+def _solving(like: Solve, b: Value, turned: bool) -> Solve:
+    """Another solve with a matrix, which is not transposed if it is known to be symmetric."""
+    return Solve(like.a, like.packed, like.order, b, turned and not _is_symmetric(like))
+
+
+def _is_symmetric(op: Solve) -> bool:
+    """Whether the matrix that has the factors is."""
+    match op.packed:
+        case Part(LU(a), 0) | Broadcast(Part(LU(a), 0)):
+            return "symmetric" in properties_of(a)
+        case _:
+            return False
+
+
+@rewrite(
+    Solve,
+    example=lambda x, b: solve_by_lu(gram(x), b, True),
+    given=("f[2,2]", "f[2,N]"),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def solve_of_symmetric(op: Solve) -> Value | None:
+    """inv(A') B = inv(A) B for a symmetric A."""
+    return _solving(op, op.b, False) if op.transposed and _is_symmetric(op) else None
+
+
+@rewrite(
+    Solve,
+    example=lambda x, y, b: solve_by_lu(transposed(a := whole_factors(x, y)), solve_by_lu(a, b)),
+    given=("f[2,2]", "f[2,2]", "f[2,1]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def solve_of_transpose(op: Solve) -> Value | None:
+    """inv(A') B by the factors of A, which something else may need as well."""
+    match op:
+        case Solve(Permute(a) as turned, Part(LU(b), 0), Part(LU(c), 1)) if b is c is turned:
+            if not is_transpose(turned):
                 return None
-            rows = Gather(y, order, axis, batch, mode)
-            (half,) = lower.rebuild((l, rows)).results
-            return upper.rebuild((u, half)).results[0]
+            return solve_by_lu(a, op.b, not op.transposed)
+        case _:
+            return None
+
+
+@rewrite(
+    Solve,
+    example=(
+        lambda x, c, u, v: solve(x, c, outer(u, v)),
+        lambda x, c, u, v: solve(x, c, transposed(outer(u, v)), True),
+    ),
+    given=("f[2,2]", "b", "f[2]", "f[2]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def solve_of_outer(op: Solve) -> Value | None:
+    """inv(A) (u v') = (inv(A) u) v'."""
+    if (found := _outer_of(op.b)) is None:
+        return None
+    u, v = found
+    *batch, rows, columns = range(op.type.rank)
+    solved = _solving(op, Reshape(u, (*u.shape, 1)), op.transposed)
+    left = Broadcast(Reshape(solved, u.shape), op.shape, (*batch, rows))
+    return Mul(left, Broadcast(v, op.shape, (*batch, columns)))
+
+
+def _outer_of(x: Value) -> tuple[Value, Value] | None:
+    """The vectors of an outer product, which may be transposed."""
+    if isinstance(x, Permute) and is_transpose(x):
+        return None if (found := outer_of(x.x)) is None else (found[1], found[0])
+    return outer_of(x)
+
+
+@rewrite(
+    Solve,
+    example=(
+        lambda x, c, b, y: solve(x, c, Matmul(b, y)),
+        lambda x, c, b, y: solve(x, c, Matmul(b, y), True),
+    ),
+    given=("f[2,2]", "b", "f[2,2]", "f[2,64]"),
+    law_class=ROUNDING,
+    weighed=True,
+    keeps=False,
+)
+def solve_of_product(op: Solve) -> Value | None:
+    """inv(A) (B C) = (inv(A) B) C."""
+    match op.b:
+        case Matmul(b, c):
+            return Matmul(_solving(op, b, op.transposed), c)
         case _:
             return None

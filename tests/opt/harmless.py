@@ -36,6 +36,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
+    "_is_symmetric": {LESS: ("Broadcast(Part(LU(a), 1)):",)},
     "_is_turned_vector": {
         LESS: (
             "len(before) != len(after)",
@@ -61,6 +62,8 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
     "_opaque": {COST: ("return len(factors) == 1", "kind != 'dense'")},
+    "_outer_of": {IMPLIED: ("| None: if is_transpose(x):",)},
+    "_solving": {COST: ("return Solve(like.a, like.packed, like.order, b, turned)",)},
     "_special": {
         COST: (
             "if f.kind == kind or turned in",
@@ -158,6 +161,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "scaled": {SAME: ("case Mul(y, x) if value.shape",), IMPLIED: ("case Mul(x, y):",)},
     "select_same": {SAME: ("return op.y if op.x is op.y",)},
     "slice_of_everything": {NEVER: ("step >= 0",)},
+    "solve_of_symmetric": {SAME: ("return _solving(op, op.b, True)",)},
     "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},

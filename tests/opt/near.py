@@ -37,7 +37,7 @@ from dlvm.ir import (
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
 
-from . import near_movements, near_parts, near_products
+from . import near_movements, near_parts, near_products, near_solves
 from .building import parameter_type
 from .near_products import Made
 from .test_rules import Broken, compare, module, rounded, values
@@ -72,7 +72,12 @@ class Built:
 @cache
 def near() -> tuple[Near, ...]:
     """Those of the tables, and the examples of every law."""
-    tables = (*near_products.groups(), *near_parts.PARTS, *near_movements.groups())
+    tables = (
+        *near_products.groups(),
+        *near_parts.PARTS,
+        *near_movements.groups(),
+        *near_solves.SOLVES,
+    )
     found = [Near(name, given, make) for given, makes in tables for name, make in makes.items()]
     for rule in rules():
         found += [Near(f"as {rule.name}", rule.given, example) for example in rule.examples]

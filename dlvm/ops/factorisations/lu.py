@@ -101,14 +101,14 @@ class Solve(Factorisation):
         return np.where(singular, np.asarray(np.nan, b.dtype), self._substituted(packed, order, b))
 
     def _substituted(self, packed: Array, order: Array, b: Array) -> Array:
-        rows = np.clip(order, 0, max(b.shape[-2] - 1, 0))[..., None]
+        rows = np.clip(order, 0, max(b.shape[-2] - 1, 0)).astype(np.int64)[..., None]
         if not self.transposed:
             x = substituted(packed, np.take_along_axis(b, rows, -2), True, False, True)
             return substituted(packed, x, False, False, False)
         x = substituted(packed, b, False, True, False)
         x = substituted(packed, x, True, True, True)
         out = np.zeros_like(x)
-        np.put_along_axis(out, rows, x, -2)
+        np.put_along_axis(out, rows, x + 0, -2)  # added to zeros, so that none is negative
         return out
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
@@ -147,8 +147,8 @@ def _back(rows: Value, order: Value) -> Value:
 def _largest(column: Array) -> Any:
     """The place of the first largest magnitude; NaN counts only where it stands first."""
     size = np.abs(column)
-    size[np.isnan(size)] = -1
-    size[np.isnan(column[:, 0]), 0] = np.inf
+    size[size != size] = -1
+    size[column[:, 0] != column[:, 0], 0] = np.inf
     return np.argmax(size, -1)
 
 

@@ -57,6 +57,50 @@ class PseudoInverse(Factorisation):
         return 0
 
 
+class LogDeterminant(Factorisation):
+    """``d``, the logarithm of the magnitude of the determinant of ``a``; its gradient is inv(A)'.
+
+    The factors say how the inverse is computed. Derivatives need none of theirs.
+    """
+
+    name = "log_determinant"
+    a: Value
+    packed: Value
+    order: Value
+    d: Value
+
+    def infer(self) -> TensorType:
+        """A number for each matrix."""
+        a, d = self.matrix(self.a), self.a.type.with_shape(self.a.shape[:-2])
+        found = [x.type for x in (self.packed, self.order, self.d)]
+        expected = [a, TensorType(I64, a.shape[:-1]), d]
+        if found != expected:
+            said = f"{self.name}: expected operands of the types {expected}, found {found}"
+            raise ShapeError(said)
+        return d
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[3]
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``G inv(A)'``."""
+        wide = Broadcast(dy[0], self.a.shape, tuple(range(self.a.type.rank - 2)))
+        return wide * turned_inverse(self.a, self.packed, self.order), None, None, None
+
+    def lowering(self) -> Value:
+        """What it was given."""
+        return self.d
+
+    def flops(self) -> Dim:
+        return 0
+
+
+def turned_inverse(a: Value, packed: Value, order: Value) -> Value:
+    """``inv(A)'`` by the factors of A."""
+    one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
+    return Solve(a, packed, order, one, True)
+
+
 class Determinant(Factorisation):
     """``d``, the determinant of ``a``, whose gradient are the cofactors.
 
@@ -88,8 +132,7 @@ class Determinant(Factorisation):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``G near inv(A)'``."""
         a, packed, order = self.a, self.packed, self.order
-        one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
-        turned = Solve(a, packed, order, one, True)
+        turned = turned_inverse(a, packed, order)
         size = dy[0] * Determinant(a, packed, order, self.near, self.near)
         wide = Broadcast(size, a.shape, tuple(range(a.type.rank - 2)))
         return wide * turned, None, None, None, None

@@ -27,6 +27,7 @@ from dlvm.ir import (
 from dlvm.ir.core import Builder, Param
 from dlvm.ops import (
     LU,
+    Abs,
     Add,
     Assert,
     Bitcast,
@@ -49,6 +50,8 @@ from dlvm.ops import (
     Gather,
     Iota,
     LessEqual,
+    Log,
+    LogDeterminant,
     Matmul,
     Maximum,
     Movement,
@@ -69,6 +72,7 @@ from dlvm.ops import (
     Spectral,
     SpectralSlope,
     StopGradient,
+    Sum,
     TriangularSolve,
     Unpatch,
     Update,
@@ -410,6 +414,14 @@ def _determinant(d: Draft, cls: type[Determinant]) -> Op:
     packed, order = LU(a).results
     value = Prod(Diagonal(packed), (a.type.rank - 2,))
     return cls(a, packed, order, value, value)
+
+
+@places(LogDeterminant)
+def _log_determinant(d: Draft, cls: type[LogDeterminant]) -> Op:
+    a = dominant(_square(d))
+    packed, order = LU(a).results
+    value = Sum(Log(Abs(Diagonal(packed))), (a.type.rank - 2,))
+    return cls(a, packed, order, value)
 
 
 @places(PseudoInverse)

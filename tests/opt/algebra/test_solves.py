@@ -53,9 +53,34 @@ def test_strict_numerics_keep_the_inverse():
     [
         lambda a, b: (linalg.solve(a, b), linalg.slogdet(a)),
         lambda a, b: (linalg.inv(a) @ b, linalg.slogdet(a), linalg.solve(a, b[:, 0])),
+        lambda a, b: (linalg.solve(a, b), linalg.solve(a.T, b), linalg.inv(a.T) @ b),
         dlvm.grad(lambda a, b: linalg.solve(a, b).sum() + linalg.slogdet(a).logabsdet),
     ],
 )
 def test_one_factorisation_serves_all(call):
     text, *_ = str(dlvm.function(call).compile(A, B).text("optimized")).split("}")
     assert text.count("= lu ") == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: b.T @ linalg.inv(a),
+        lambda a, b: linalg.inv(a).T @ b,
+        lambda a, b: b.T @ linalg.inv(a).T,
+        lambda a, b: b.T @ linalg.inv(a.T),
+        lambda a, b: linalg.inv(a) @ b @ b.T @ b[:, 0],
+    ],
+)
+def test_inverses_on_every_side_cost_what_a_solve_costs(call):
+    most = flops(linalg.solve, A, B) + 8 * B.size
+    assert flops(call, A, B) <= most
+    plain = dlvm.function(call, numerics="strict")(A, B)
+    np.testing.assert_allclose(dlvm.function(call)(A, B), plain, rtol=1e-9, atol=1e-11)
+
+
+def test_a_sum_of_outer_products_is_solved_before_it_is_formed():
+    most = flops(linalg.solve, A, B) + 3 * 64 * 64 * 5
+    assert flops(lambda a, b: linalg.solve(a, b @ b.T), A, B) <= most
+    one = flops(linalg.solve, A, V) + 2 * 64 * 64
+    assert flops(lambda a, v: linalg.solve(a, dlvm.outer(v, v)), A, V) <= one
