@@ -30,6 +30,9 @@ from .statements import (
     Word,
 )
 
+FEW = 64
+"""Turns of a loop up to which what each does is added up."""
+
 
 def flops_of(scalar: Scalar) -> int:
     """Floating-point operations of one evaluation."""
@@ -152,16 +155,25 @@ def _repeated(loop: Loop, same: Monomial) -> Dim:
 def _summed(loop: Loop, own: Monomial) -> Dim:
     """The sum over all turns of what depends on the turn.
 
-    Where a turn takes a piece, of ``min(n - k*var, k)``, they take n. What has no sum that is
-    known is taken for as much as in the first turn, which takes a whole piece.
+    Where a turn takes a piece, of ``min(n - k*var, k)``, they take n. Powers have closed forms, and
+    few turns are added one by one. What is left is taken for as much as in the first turn, which
+    takes a whole piece.
     """
+    n = loop.extent
     match own:
         case ((Call("min", rest, int(k)) | Call("min", int(k), rest), 1),):
             whole = rest + k * symbol(loop.var)
             if loop.var not in symbols(whole):
                 return whole
         case ((loop.var, 1),):
-            return floordiv(loop.extent * (loop.extent - 1), 2)
+            return floordiv(n * (n - 1), 2)
+        case ((loop.var, 2),):
+            return floordiv(n * (n - 1) * (2 * n - 1), 6)
+        case ((loop.var, 3),):
+            return floordiv(n * n * (n - 1) * (n - 1), 4)
+        case _ if isinstance(n, int) and 0 <= n <= FEW:
+            turns = (substitute(_monomial(*own), {loop.var: i}) for i in range(n))
+            return sum(turns, start=0)
         case _:
             pass
     return loop.extent * substitute(_monomial(*own), {loop.var: 0})

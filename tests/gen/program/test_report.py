@@ -79,10 +79,12 @@ def test_flops_of_windows_of_an_open_axis(size: str):
         assert evaluate(total, {"N": n}) == run_steps(module, whole(2, n)).flops
 
 
-def test_turns_without_a_known_sum_count_as_the_first():
+def test_turns_without_a_known_sum_are_added_or_count_as_the_first():
     held = Let(Number(F32, 1.0))
     inner = Loop("%j", 5 - dims.mod(dims.symbol("%i"), 3), "serial", (held,))
-    assert count((Loop("%i", 4, "serial", (inner,)),), lambda s: int(s is held)) == 20
+    for turns, expected in ((4, 5 + 4 + 3 + 5), (1000, 5000)):
+        outer = Loop("%i", turns, "serial", (inner,))
+        assert count((outer,), lambda s: int(s is held)) == expected
 
 
 def test_flops_of_a_fold_of_nothing():
@@ -139,3 +141,12 @@ def test_what_an_activation_leases_is_what_the_code_asks_for(dynamic: Any):
 
 def test_a_program_that_enters_nothing_leases_nothing_else():
     assert dlvm.function(dlvm.sin).compile(np.ones(3)).report.activation_bytes == 0
+
+
+@pytest.mark.parametrize("n", [0, 2, 20, 63])
+def test_a_triangle_of_loops_is_counted_exactly(n: int):
+    """One n**3 / 3, a square root and n / 2 divisions for each column, and the symmetric part."""
+    f = dlvm.function(dlvm.linalg.cholesky)
+    found = f.compile(dlvm.spec(f"f64[{n},{n}]")).report.flops
+    below = sum(2 * j * (j + 1) // 2 + j + 1 for j in range(n))
+    assert found == below + 3 * n * n
