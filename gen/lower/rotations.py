@@ -36,8 +36,10 @@ def angle(work: Work, a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar, 
     zero = work.number(0)
     tangent = work.words.select(binary("eq", c, zero), zero, tangent)
     root = unary("sqrt", binary("add", one, binary("mul", tangent, tangent)))
-    cosine = binary("div", one, root)
-    return cosine, binary("mul", tangent, cosine), tangent
+    sine = binary("div", tangent, root)
+    half_tangent = binary("div", tangent, binary("add", one, root))
+    cosine = binary("sub", one, binary("mul", sine, half_tangent))
+    return cosine, sine, tangent
 
 
 def rotate(work: Work, x: Matrix, pair: tuple[Dim, Dim], c: Scalar, s: Scalar, width: Dim) -> None:

@@ -18,13 +18,18 @@ LARGE = 0.75
 
 
 def angle(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Cosine, sine and tangent of the rotation that makes ``[[a, c], [c, b]]`` diagonal."""
+    """Cosine, sine and tangent of the rotation that makes ``[[a, c], [c, b]]`` diagonal.
+
+    The cosine is ``1 - sin(x) tan(x/2)``. As one over the root it is more often too large than too
+    small, as roots of numbers just above 1 round down, and a thousand rotations add that up.
+    """
     half, one = np.asarray(0.5, a.dtype), np.asarray(1, a.dtype)
     slope = (b * half - a * half) / c
     tangent = np.copysign(one, slope) / (np.abs(slope) + np.sqrt(one + slope * slope))
     tangent = np.where(c == 0, np.asarray(0, a.dtype), tangent)
-    cosine = one / np.sqrt(one + tangent * tangent)
-    return cosine, tangent * cosine, tangent
+    root = np.sqrt(one + tangent * tangent)
+    sine = tangent / root
+    return one - sine * (tangent / (one + root)), sine, tangent
 
 
 def rotate(x: Array, p: int, q: int, cosine: Array, sine: Array) -> None:
