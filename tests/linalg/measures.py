@@ -68,7 +68,7 @@ def qr(a: Array, q: Array, r: Array, u: float) -> float:
 def solved(a: Array, b: Array, x: Array, u: float) -> float:
     """``|A X - B| / (|A| |X| u)``, the worst column, divided by the growth."""
     if not np.isfinite(x).all():
-        return 0.0 if refused(a, x, u) else np.inf
+        return 0.0 if refused(a, u) else np.inf
     grown = growth(a)
     return max(over((a @ y - c)[:, None], a, y[:, None], u, grown) for y, c in zip(x.T, b.T, strict=True))
 
@@ -78,27 +78,37 @@ def substituted(t: Array, b: Array, x: Array, u: float) -> float:
     return max(over((t @ y - c)[:, None], t, y[:, None], u) for y, c in zip(x.T, b.T, strict=True))
 
 
-def refused(a: Array, x: Array, u: float) -> bool:
-    """Whether a result is NaN throughout, and the matrix singular up to rounding errors."""
-    return bool(np.isnan(x).all()) and np.linalg.cond(a) * len(a) * u > 0.1
+def refused(a: Array, u: float) -> bool:
+    """Whether the matrix is singular up to rounding errors, so that its inverse may overflow."""
+    return bool(np.linalg.cond(a) * len(a) * u > 0.1)
 
 
 def inverse(a: Array, x: Array, u: float) -> float:
     """``|I - A X| / (n |A| |X| u)``, divided by the growth."""
     if not np.isfinite(x).all():
-        return 0.0 if refused(a, x, u) else np.inf
+        return 0.0 if refused(a, u) else np.inf
     return over(np.eye(len(a)) - a @ x, len(a), a, x, u, growth(a))
+
+
+def apart(w: Array, other: Array, rows: int, u: float) -> float:
+    """``max |w - w*| / (max |w| 2 u sqrt(rows))``.
+
+    LAPACK has no root there. Rotations stop where elements beside the diagonal are rounding errors
+    one by one; of a matrix whose eigenvalues are all but equal they add up to as many more.
+    """
+    size = np.abs(other).max() or 1.0
+    return float(np.abs(w / size - other / size).max() / (2 * u * np.sqrt(rows)))
 
 
 def eigen(a: Array, w: Array, v: Array, u: float) -> float:
     """``|A V - V W| / (n |A| u)``, how orthogonal V is, and errors of W beside the largest."""
-    far = over((w - np.linalg.eigvalsh(a))[:, None], len(a), np.abs(w).max(), u)
+    far = apart(w, np.linalg.eigvalsh(a), len(a), u)
     return max(over(a @ v - v * w, len(a), a, u), orthonormal(v, u), far)
 
 
 def singular_values(a: Array, p: Array, s: Array, vt: Array, u: float) -> float:
     """``|A - U S V'| / (n |A| u)``, how orthonormal U and V are, and errors of S."""
-    far = over((s - np.linalg.svd(a, compute_uv=False))[:, None], len(s), s.max(), u)
+    far = apart(s, np.linalg.svd(a, compute_uv=False), len(a), u)
     residual = over(a - (p * s) @ vt, max(a.shape), a, u)
     return max(residual, orthonormal(p, u), orthonormal(vt.T, u), far)
 

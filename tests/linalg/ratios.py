@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,7 @@ FAMILIES: dict[str, Callable[[int, Any], Array | None]] = {
     "large": times(gallery.gram, 1),
     "small": times(gallery.gram, -1),
 }
+EXPONENTS = ("random", "kahan", "wilkinson", "frank", "growing", "repeated", "rank 1", "large")
 DEFINITE = ("lehmer", "gram", "graded", "clustered", "repeated", "large", "small")
 
 
@@ -78,7 +80,7 @@ class Measure:
     operands: Callable[[Array], tuple[Array, ...]]
     judge: Callable[..., float]
     most: int = 1000
-    interpreted: int = 257
+    interpreted: int = 100
     families: tuple[str, ...] = tuple(FAMILIES)
 
 
@@ -126,8 +128,8 @@ MEASURES: dict[str, Measure] = {
     "solve": Measure(la.solve, lambda a: (a, right(a)), measures.solved),
     "inv": Measure(la.inv, lambda a: (a,), measures.inverse),
     "det": Measure(la.det, lambda a: (a,), measures.determinant, 16, 16),
-    "eigh": Measure(lambda a: tuple(la.eigh(a)), symmetric, measures.eigen, 257, 16),
-    "svd": Measure(la.svd, lambda a: (a,), measures.singular_values, 257, 16),
+    "eigh": Measure(lambda a: tuple(la.eigh(a)), symmetric, measures.eigen, 500, 16),
+    "svd": Measure(la.svd, lambda a: (a,), measures.singular_values, 500, 16),
     "svd, tall": Measure(
         lambda a: la.svd(a, full_matrices=False),
         lambda a: (tall(a),),
@@ -143,7 +145,7 @@ MEASURES: dict[str, Measure] = {
         257,
         16,
     ),
-    "expm": Measure(la.expm, moderate, measures.exponential, 16, 16),
+    "expm": Measure(la.expm, moderate, measures.exponential, 16, 16, EXPONENTS),
 }
 
 
@@ -194,9 +196,42 @@ def measured(name: str, sizes: tuple[int, ...]) -> dict[str, tuple[float, str]]:
             where = f"n = {n}, {np.dtype(dtype)}, {how}"
             worst[family] = max(worst[family], (found, where))
     return worst
+def rows(found: dict[str, dict[str, tuple[float, str]]]) -> Iterator[str]:
+    """The table: families from top to bottom, functions from left to right."""
+    yield "| |" + "|".join(f" `{name}` " if "," not in name else f" {name} " for name in found) + "|"
+    yield "|---|" + "--:|" * len(found)
+    for family in FAMILIES:
+        cells = (f"{w[family][0]:.2g}" if family in w else "" for w in found.values())
+        yield f"| {family} | " + " | ".join(cells) + " |"
+
+
+def written(page: str, table: str) -> str:
+    """A page with the table between its marks."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + table + END + rest.split(END, 1)[1]
+
+
+def main() -> int:
+    """Measure, print, write the page where all was measured, and tell what failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=list(MEASURES), choices=list(MEASURES))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    given = parser.parse_args()
+    found: dict[str, dict[str, tuple[float, str]]] = {}
+    for name in given.only:
+        found[name] = measured(name, tuple(given.sizes))
+        most, where = max(found[name].values())
+        print(f"{name}: {most:.3g} ({where})", flush=True)
+    table = "\n".join(rows(found)) + "\n"
+    print(table)
+    if len(found) == len(MEASURES) and given.sizes == list(SIZES):
+        PAGE.write_text(written(PAGE.read_text(), table))
+    failed = [(n, f, *w) for n, all_ in found.items() for f, w in all_.items() if w[0] >= PASSED]
+    for line in failed:
+        print("failed:", *line)
+    return bool(failed)
+
+
 if __name__ == "__main__":
-    import time
-    for name in sys.argv[1].split(";") if sys.argv[1] else MEASURES:
-        t=time.time()
-        w = measured(name, tuple(int(x) for x in sys.argv[2:]))
-        print(name, round(time.time()-t,1), {k:(round(v,2),h) for k,(v,h) in w.items() if v>5}, "max", max(w.values()), flush=True)
+    with warnings.catch_warnings(action="ignore", category=dlvm.TraceWarning):
+        sys.exit(main())

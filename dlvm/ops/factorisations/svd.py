@@ -159,7 +159,7 @@ def _sweep(x: Array, rows: Array) -> Array:
             a, b, c = _dot(x[:, p], x[:, p]), _dot(x[:, q], x[:, q]), _dot(x[:, p], x[:, q])
             turns = np.abs(c) > limit * (np.sqrt(a) * np.sqrt(b))
             again |= turns
-            cosine, sine, _ = angle(a, b, np.where(turns, c, zero))
+            cosine, sine, *_ = angle(a, b, np.where(turns, c, zero), False)
             rotate(x, p, q, cosine, sine)
             rotate(rows, p, q, cosine, sine)
     return again
