@@ -70,7 +70,9 @@ def solved(a: Array, b: Array, x: Array, u: float) -> float:
     if not np.isfinite(x).all():
         return 0.0 if refused(a, u) else np.inf
     grown = growth(a)
-    return max(over((a @ y - c)[:, None], a, y[:, None], u, grown) for y, c in zip(x.T, b.T, strict=True))
+    return max(
+        over((a @ y - c)[:, None], a, y[:, None], u, grown) for y, c in zip(x.T, b.T, strict=True)
+    )
 
 
 def substituted(t: Array, b: Array, x: Array, u: float) -> float:

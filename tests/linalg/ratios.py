@@ -10,7 +10,9 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,7 @@ class Measure:
     operands: Callable[[Array], tuple[Array, ...]]
     judge: Callable[..., float]
     most: int = 1000
-    interpreted: int = 100
+    interpreted: int = 65
     families: tuple[str, ...] = tuple(FAMILIES)
 
 
@@ -149,13 +151,20 @@ MEASURES: dict[str, Measure] = {
 }
 
 
+@cache
+def made(family: str, n: int, dtype: Any) -> Array | None:
+    """A matrix of the gallery."""
+    found = FAMILIES[family](n, dtype)
+    return None if found is None else found.astype(dtype)
+
+
 def ratio(name: str, family: str, n: int, dtype: Any, call: Callable[..., Any]) -> float:
     """The ratio of one call; 0 where the family has no such matrix."""
-    made = FAMILIES[family](n, dtype)
-    if made is None:
+    a = made(family, n, dtype)
+    if a is None:
         return 0.0
     measure = MEASURES[name]
-    operands = measure.operands(made.astype(dtype))
+    operands = measure.operands(a)
     with np.errstate(all="ignore"):
         found = call(*operands)
         results = found if isinstance(found, tuple) else (found,)
@@ -181,7 +190,7 @@ def calls(name: str, sizes: tuple[int, ...]) -> Iterator[tuple[int, Any, Callabl
     staged, plain = dlvm.function(measure.program), interpreted(measure.program)
     for n in sizes:
         for dtype in (np.float64, np.float32):
-            if n <= measure.most:
+            if n <= (measure.most if dtype is np.float64 else 257):
                 yield n, dtype, staged, "machine code"
             if n <= measure.interpreted:
                 yield n, dtype, plain, "interpreter"
@@ -196,9 +205,13 @@ def measured(name: str, sizes: tuple[int, ...]) -> dict[str, tuple[float, str]]:
             where = f"n = {n}, {np.dtype(dtype)}, {how}"
             worst[family] = max(worst[family], (found, where))
     return worst
+
+
 def rows(found: dict[str, dict[str, tuple[float, str]]]) -> Iterator[str]:
     """The table: families from top to bottom, functions from left to right."""
-    yield "| |" + "|".join(f" `{name}` " if "," not in name else f" {name} " for name in found) + "|"
+    yield (
+        "| |" + "|".join(f" `{name}` " if "," not in name else f" {name} " for name in found) + "|"
+    )
     yield "|---|" + "--:|" * len(found)
     for family in FAMILIES:
         cells = (f"{w[family][0]:.2g}" if family in w else "" for w in found.values())
@@ -216,12 +229,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", default=list(MEASURES), choices=list(MEASURES))
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     found: dict[str, dict[str, tuple[float, str]]] = {}
-    for name in given.only:
-        found[name] = measured(name, tuple(given.sizes))
-        most, where = max(found[name].values())
-        print(f"{name}: {most:.3g} ({where})", flush=True)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        results = pool.map(measured, given.only, [tuple(given.sizes)] * len(given.only))
+        for name, worst in zip(given.only, results, strict=True):
+            found[name], (most, where) = worst, max(worst.values())
+            print(f"{name}: {most:.3g} ({where})", flush=True)
     table = "\n".join(rows(found)) + "\n"
     print(table)
     if len(found) == len(MEASURES) and given.sizes == list(SIZES):

@@ -26,6 +26,7 @@ class QR(Factorisation):
     """
 
     name = "qr"
+    orthonormal_columns = (0,)
     a: Value
 
     def infer(self) -> tuple[TensorType, ...]:
