@@ -27,7 +27,7 @@ def pairs(work: Work, active: Scalar, n: Dim) -> Generator[tuple[Dim, Dim]]:
 
 
 def angle(work: Work, a: Scalar, b: Scalar, c: Scalar, rising: bool) -> tuple[Scalar, ...]:
-    """Cosine and sine of the rotation that makes ``[[a, c], [c, b]]`` diagonal, and the diagonal."""
+    """Cosine and sine of the rotation that makes ``[[a, c], [c, b]]`` diagonal; the diagonal."""
     binary, unary, one, half = work.words.binary, work.words.unary, work.number(1), work.number(0.5)
     select, zero = work.words.select, work.number(0)
     slope = binary("div", binary("sub", binary("mul", b, half), binary("mul", a, half)), c)

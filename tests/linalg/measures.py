@@ -1,8 +1,8 @@
 """The ratios by which LAPACK's own tests judge a factorisation, and those of what is made of it.
 
 A ratio is a residual in units of rounding errors of what it was computed from, in 1-norms; below 30
-it passes. The unit is LAPACK's: half of the distance of 1 to the next float of the type in which was
-computed. Residuals are computed in f64. Functions here take operands, results and the unit.
+it passes. The unit is LAPACK's: half of the distance of 1 to the next float of the type of the
+operands. Residuals are computed in f64. Functions here take operands, results and the unit.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def least_squares(a: Array, b: Array, x: Array, u: float) -> float:
 
 
 def determinant(a: Array, found: Array, u: float) -> float:
-    """``|d - d*| / (n u cond |d*|)``, at most beside Hadamard's bound of what a product of rows is."""
+    """``|d - d*| / (n u cond |d*|)``, or relative to Hadamard's bound where that is less."""
     limits = np.finfo(np.float64 if u < 1e-10 else np.float32)
     with mp.workdps(DIGITS):
         exact = mp.matrix(a.tolist())
