@@ -228,6 +228,11 @@ class Factorisation(Op):
     Halves are computed in f32 and rounded once. Each class states its ``flops``.
     """
 
+    orthonormal_columns: ClassVar[tuple[int, ...]] = ()
+    """The results whose columns are orthonormal, whatever their shape."""
+    orthonormal_rows: ClassVar[tuple[int, ...]] = ()
+    """Those whose rows are."""
+
     def batched(self, size: Dim) -> dict[str, Any]:
         """No attribute speaks of axes."""
         return {}

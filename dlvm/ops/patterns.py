@@ -49,6 +49,16 @@ def mask_properties(relation: str, x: Value, y: Value) -> Properties:
     return frozenset({"identity"} if most == least == 0 else found)
 
 
+def triangles_within(relation: str, x: Value, y: Value) -> Properties:
+    """The triangles, with the diagonal, all of which a mask ``x < y`` or ``x <= y`` holds."""
+    difference, bound = _difference(x, y)
+    if difference is None or bound is None or relation == "eq":
+        return NONE
+    most, least = _range(relation, difference, bound)
+    found = {"lower"} if most is not None and most >= 0 else set[str]()
+    return frozenset(found | ({"upper"} if least is not None and least <= 0 else set[str]()))
+
+
 def _range(relation: str, on_the_left: bool, bound: int) -> tuple[int | None, int | None]:
     """The largest and the least ``column - row`` where the relation holds; None without one."""
     strictly = relation == "lt"

@@ -178,9 +178,11 @@ def _reflector(work: Work, x: Matrix, at: tuple[Dim, Dim], m: Dim) -> Scalar:
     zero = words.binary("eq", most, work.number(0))
     most = words.select(zero, work.number(1), most)
 
+    def part(x: Scalar) -> Scalar:
+        return words.binary("div", x, most)
+
     def square(x: Scalar) -> Scalar:
-        part = words.binary("div", x, most)
-        return words.binary("mul", part, part)
+        return words.binary("mul", part(x), part(x))
 
     below = work.folded(
         rows,
@@ -188,16 +190,14 @@ def _reflector(work: Work, x: Matrix, at: tuple[Dim, Dim], m: Dim) -> Scalar:
         lambda total, i: words.binary("add", total, square(x.load(k + 1 + i, c))),
     )
     length = words.unary("sqrt", words.binary("add", square(first), below))
-    length = words.binary("mul", most, length)
     none = words.binary("eq", below, work.number(0))
-    turned = words.unary("neg", words.binary("copysign", length, first))
-    end = words.select(none, first, turned)
-    x.store(k, c, end)
-    apart = words.binary("sub", first, end)
+    end = words.unary("neg", words.binary("copysign", length, part(first)))
+    x.store(k, c, words.select(none, first, words.binary("mul", most, end)))
+    apart = words.binary("sub", part(first), end)
     with nest.loop(work.kind, rows) as i:
-        part = words.binary("div", x.load(k + 1 + i, c), apart)
-        x.store(k + 1 + i, c, words.select(none, work.number(0), part))
-    scale = words.binary("div", words.binary("sub", end, first), end)
+        behind = words.binary("div", part(x.load(k + 1 + i, c)), apart)
+        x.store(k + 1 + i, c, words.select(none, work.number(0), behind))
+    scale = words.binary("div", words.binary("sub", end, part(first)), end)
     return words.select(none, work.number(0), scale)
 
 

@@ -26,18 +26,26 @@ def pairs(work: Work, active: Scalar, n: Dim) -> Generator[tuple[Dim, Dim]]:
             yield p, p + 1 + turn
 
 
-def angle(work: Work, a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """Cosine, sine and tangent of the rotation that makes ``[[a, c], [c, b]]`` diagonal."""
+def angle(work: Work, a: Scalar, b: Scalar, c: Scalar, rising: bool) -> tuple[Scalar, ...]:
+    """Cosine and sine of the rotation that makes ``[[a, c], [c, b]]`` diagonal; the diagonal."""
     binary, unary, one, half = work.words.binary, work.words.unary, work.number(1), work.number(0.5)
+    select, zero = work.words.select, work.number(0)
     slope = binary("div", binary("sub", binary("mul", b, half), binary("mul", a, half)), c)
     root = unary("sqrt", binary("add", one, binary("mul", slope, slope)))
     below = binary("add", unary("abs", slope), root)
     tangent = binary("div", binary("copysign", one, slope), below)
-    zero = work.number(0)
-    tangent = work.words.select(binary("eq", c, zero), zero, tangent)
+    none = binary("eq", c, zero)
+    tangent = select(none, zero, tangent)
     root = unary("sqrt", binary("add", one, binary("mul", tangent, tangent)))
-    cosine = binary("div", one, root)
-    return cosine, binary("mul", tangent, cosine), tangent
+    sine = binary("div", tangent, root)
+    half_tangent = binary("div", tangent, binary("add", one, root))
+    cosine = binary("sub", one, binary("mul", sine, half_tangent))
+    step = binary("mul", tangent, c)
+    first, second = binary("sub", a, step), binary("add", b, step)
+    other = binary("lt", second, first) if rising else binary("lt", first, second)
+    other = select(none, work.words.constant(False, BOOL), other)
+    turned = select(other, sine, cosine), select(other, unary("neg", cosine), sine)
+    return *turned, select(other, second, first), select(other, first, second)
 
 
 def rotate(work: Work, x: Matrix, pair: tuple[Dim, Dim], c: Scalar, s: Scalar, width: Dim) -> None:

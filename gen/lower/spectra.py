@@ -83,16 +83,15 @@ def _beside(work: Work, x: Matrix, n: Dim, again: Scalar) -> Scalar:
 
 def _both_sides(work: Work, x: Matrix, pair: tuple[Dim, Dim], n: Dim) -> tuple[Scalar, Scalar]:
     """Rotate two rows and columns so that their common element becomes zero; by this angle."""
-    nest, words, (p, q) = work.nest, work.words, pair
+    nest, (p, q) = work.nest, pair
     a, b, c = x.load(p, p), x.load(q, q), x.load(p, q)
-    cosine, sine, tangent = angle(work, a, b, c)
+    cosine, sine, first, second = angle(work, a, b, c, True)
     rotate(work, x, pair, cosine, sine, n)
     with nest.loop("serial", n) as k:
         x.store(k, p, x.load(p, k))
         x.store(k, q, x.load(q, k))
-    step = words.binary("mul", tangent, c)
-    x.store(p, p, words.binary("sub", a, step))
-    x.store(q, q, words.binary("add", b, step))
+    x.store(p, p, first)
+    x.store(q, q, second)
     x.store(p, q, work.number(0))
     x.store(q, p, work.number(0))
     return cosine, sine
@@ -189,7 +188,7 @@ def _one_side(
     least = words.binary("mul", limit, sizes)
     turns = words.binary("lt", least, words.unary("abs", c))
     nest.store(again, 0, words.binary("or", nest.load(again, 0), turns))
-    cosine, sine, _ = angle(work, a, b, words.select(turns, c, work.number(0)))
+    cosine, sine, *_ = angle(work, a, b, words.select(turns, c, work.number(0)), False)
     for matrix, width in (x, rows):
         rotate(work, matrix, pair, cosine, sine, width)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dlvm.ir import Value, rewrite
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Abs, Diagonal, LessEqual, Matmul, Mul, Permute, Select, transposed
+from dlvm.ops import Abs, Diagonal, Less, LessEqual, Matmul, Mul, Permute, Select, transposed
 from dlvm.ops.literals import is_splat, never_negative_zero
-from dlvm.ops.patterns import is_transpose
+from dlvm.ops.patterns import is_transpose, triangles_within
 
 from .examples import triangle
-from .structure import along_columns, along_rows
 
 
 @rewrite(
@@ -64,9 +63,8 @@ def diagonal_of_triangular_product(op: Diagonal) -> Value | None:
 def triangle_of_triangular(op: Select) -> Value | None:
     """tril(L) = L for lower triangular L, and triu(U) = U."""
     match op:
-        case Select(LessEqual(a, b), x, zero) if is_splat(zero, 0):
-            lower, upper = (along_columns(a), along_rows(b)), (along_rows(a), along_columns(b))
-            side = "lower" if None not in lower else "upper" if None not in upper else ""
-            return x if side in properties_of(x) and side in properties_of(op.condition) else None
+        case Select(Less() | LessEqual() as mask, x, zero) if is_splat(zero, 0):
+            within = triangles_within(mask.relation, *mask.operands)
+            return x if within & properties_of(x) else None
         case _:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlvm.ir import F16, Op, Value, splat
+from dlvm.ir import F16, Op, Part, Value, splat
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import Properties
 from dlvm.ops import (
@@ -18,6 +18,7 @@ from dlvm.ops import (
     Broadcast,
     Diagonal,
     Div,
+    Factorisation,
     Iota,
     Matmul,
     Mul,
@@ -73,7 +74,8 @@ def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
         product.factors.append(Factor(Diagonal(value), kind="diagonal"))
         return
     factor = Factor(value, turned and "symmetric" not in facts)
-    if "orthogonal" in facts and product.factors[-1:] == [_inverse(factor, facts)]:
+    known = "orthogonal" in facts or _orthonormal_columns(factor)
+    if known and product.factors[-1:] == [_inverse(factor, facts)]:
         product.factors.pop()
         return
     product.factors.append(factor)
@@ -82,6 +84,15 @@ def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
 def _inverse(factor: Factor, facts: Properties) -> Factor:
     """The transpose of an orthogonal matrix."""
     return factor if "symmetric" in facts else factor.transpose()
+
+
+def _orthonormal_columns(factor: Factor) -> bool:
+    """Whether a factorisation states it of a matrix of any shape, or of the rows of one turned."""
+    match factor.value:
+        case Part(op=Factorisation() as op, index=index):
+            return index in (op.orthonormal_rows if factor.turned else op.orthonormal_columns)
+        case _:
+            return False
 
 
 def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:

@@ -7,6 +7,7 @@ own tests pass below 30.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import invhilbert
 
 PASSED = 30.0
 
@@ -47,6 +48,68 @@ def random(n: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((n, n))
 
 
+def inverse_hilbert(n: int) -> np.ndarray:
+    return invhilbert(n)
+
+
+def wilkinson(n: int) -> np.ndarray:
+    """Symmetric, with pairs of eigenvalues that agree to all digits."""
+    beside = np.ones(max(n - 1, 0))
+    return np.diag(np.abs(np.arange(n) - (n - 1) / 2)) + np.diag(beside, 1) + np.diag(beside, -1)
+
+
+def frank(n: int) -> np.ndarray:
+    """Upper Hessenberg, with small eigenvalues that are ill-conditioned."""
+    i = np.arange(n)
+    return np.triu(n - np.maximum(i[:, None], i), -1).astype(float)
+
+
+def turned(w: np.ndarray) -> np.ndarray:
+    """A symmetric matrix that has these eigenvalues, up to rounding errors."""
+    q = np.linalg.qr(random(len(w)))[0]
+    a = (q * w) @ q.T
+    return (a + a.T) / 2
+
+
+def clustered(n: int) -> np.ndarray:
+    """Eigenvalues one rounding error from the next, and one that is small."""
+    w = 1 + np.arange(n) * np.finfo(np.float64).eps
+    w[n // 2 :][:1] = 1e-3
+    return turned(w)
+
+
+def repeated(n: int) -> np.ndarray:
+    return turned(1.0 + np.arange(n) % 3)
+
+
+def spread(n: int) -> np.ndarray:
+    """Eigenvalues from 1 to 1e-12, and so no digits of the smallest in f32."""
+    return turned(10.0 ** -np.linspace(0, 12, n))
+
+
+def scaled(n: int) -> np.ndarray:
+    """Rows and columns that fall by ten orders of magnitude each."""
+    d = 10.0 ** -np.linspace(0, 10, n)
+    return d[:, None] * lehmer(n) * d
+
+
+def one_short(n: int) -> np.ndarray:
+    """Of rank n - 1, up to rounding errors."""
+    x = random(n)
+    x[:, -1:] = x[:, :-1].sum(1, keepdims=True)
+    return x
+
+
+def rank_one(n: int) -> np.ndarray:
+    """Of whole numbers, so that it is singular to the last bit."""
+    return np.outer(2.0 ** (np.arange(n) % 5), 1.0 + np.arange(n))
+
+
+def gram(n: int) -> np.ndarray:
+    x = random(n)
+    return x @ x.T + np.eye(n)
+
+
 GENERAL = {
     "random": random,
     "hilbert": hilbert,
@@ -63,8 +126,8 @@ DEFINITE = {
     "least index": least_index,
     "lehmer": lehmer,
     "graded": graded,
-    "gram": lambda n: random(n) @ random(n).T + np.eye(n),
-    "large": lambda n: (random(n) @ random(n).T + np.eye(n)) * 1e150,
+    "gram": gram,
+    "large": lambda n: gram(n) * 1e150,
     "identity": np.eye,
 }
 SIZES = (0, 1, 2, 3, 7, 31)

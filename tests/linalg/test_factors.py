@@ -142,6 +142,26 @@ def test_a_batch_has_the_bits_of_its_matrices():
     assert np.array_equal(mapped, call(x)[0])
 
 
+@pytest.mark.parametrize("n", [65, 130])
+def test_failures_of_large_matrices_are_nan_throughout(n):
+    call = dlvm.function(lambda x: (linalg.solve(x, x[:, :2]), linalg.inv(x), linalg.cholesky(x)))
+    for place in (0, n - 1):
+        a = np.eye(n) * 2
+        a[place, place] = 0
+        assert all(np.isnan(x).all() for x in call(a)), place
+        a[place, place] = np.nan
+        assert np.isnan(call(a)[2]).all(), place
+
+
+@pytest.mark.parametrize("n", [65, 130])
+def test_signs_of_large_factors_are_lapacks(n):
+    a = random(n)
+    _, r = dlvm.function(linalg.qr)(a)
+    assert np.array_equal(np.sign(np.diagonal(r)), np.sign(np.diagonal(np.linalg.qr(a).R)))
+    identity = dlvm.function(linalg.qr)(np.eye(n))  # no reflection, so no sign changes
+    assert all(np.array_equal(x, np.eye(n)) for x in identity)
+
+
 # -- derivatives -----------------------------------------------------------------------------------
 
 

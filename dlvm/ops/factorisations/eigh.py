@@ -94,9 +94,9 @@ def _sweep(x: Array, rows: Array) -> None:
     for p in range(n):
         for q in range(p + 1, n):
             a, b, c = x[:, p, p].copy(), x[:, q, q].copy(), x[:, p, q].copy()
-            cosine, sine, tangent = angle(a, b, c)
+            cosine, sine, first, second = angle(a, b, c, True)
             rotate(x, p, q, cosine, sine)
             x[:, :, p], x[:, :, q] = x[:, p].copy(), x[:, q].copy()
-            x[:, p, p], x[:, q, q] = a - tangent * c, b + tangent * c
+            x[:, p, p], x[:, q, q] = first, second
             x[:, p, q] = x[:, q, p] = 0
             rotate(rows, p, q, cosine, sine)

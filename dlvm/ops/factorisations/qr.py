@@ -26,6 +26,7 @@ class QR(Factorisation):
     """
 
     name = "qr"
+    orthonormal_columns = (0,)
     a: Value
 
     def infer(self) -> tuple[TensorType, ...]:
@@ -91,7 +92,9 @@ def _reflector(x: Array, k: int) -> Array:
     """Make column k a multiple of the k-th unit vector, and reflect the columns behind it.
 
     Below the diagonal the reflector ``v`` is left, whose first element is 1. The factor t of
-    ``I - t v v'`` is given. Squares are of the column divided by its largest element.
+    ``I - t v v'`` is given. Both are computed from the column divided by its largest element, and
+    so match where the column is of subnormal numbers: ``I - t v v'`` is orthogonal for
+    ``t = 2 / v'v`` alone.
     """
     column, first = x[..., k + 1 :, k], x[..., k, k].copy()
     largest = np.abs(first)
@@ -103,12 +106,12 @@ def _reflector(x: Array, k: int) -> Array:
         part = column[..., i] / largest
         below = below + part * part
     part = first / largest
-    length = largest * np.sqrt(part * part + below)
     none = below == 0
-    end = np.where(none, first, -np.copysign(length, first))
-    scale = np.where(none, 0, (end - first) / end).astype(x.dtype)
-    x[..., k, k] = end
-    x[..., k + 1 :, k] = np.where(none[..., None], 0, column / (first - end)[..., None])
+    end = -np.copysign(np.sqrt(part * part + below), part)
+    scale = np.where(none, 0, (end - part) / end).astype(x.dtype)
+    x[..., k, k] = np.where(none, first, largest * end)
+    whole, apart = largest[..., None], (part - end)[..., None]
+    x[..., k + 1 :, k] = np.where(none[..., None], 0, column / whole / apart)
     _reflect(x, x[..., k + 1 :, k], scale, k, k + 1)
     return scale
 

@@ -29,6 +29,8 @@ class Svd(Factorisation):
     """
 
     name = "svd"
+    orthonormal_columns = (0,)
+    orthonormal_rows = (2,)
     a: Value
     left: bool = True
 
@@ -43,7 +45,7 @@ class Svd(Factorisation):
         """Singular values are not negative; square vectors are orthogonal."""
         shape = self.results[index].shape
         if index == 1:
-            return NONE
+            return frozenset(("nonnegative",))
         return frozenset(("orthogonal",)) if shape[-1] == shape[-2] else NONE
 
     def reference(self, *operands: Array) -> Any:
@@ -159,7 +161,7 @@ def _sweep(x: Array, rows: Array) -> Array:
             a, b, c = _dot(x[:, p], x[:, p]), _dot(x[:, q], x[:, q]), _dot(x[:, p], x[:, q])
             turns = np.abs(c) > limit * (np.sqrt(a) * np.sqrt(b))
             again |= turns
-            cosine, sine, _ = angle(a, b, np.where(turns, c, zero))
+            cosine, sine, *_ = angle(a, b, np.where(turns, c, zero), False)
             rotate(x, p, q, cosine, sine)
             rotate(rows, p, q, cosine, sine)
     return again

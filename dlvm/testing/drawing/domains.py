@@ -55,11 +55,26 @@ def tamed(cls: type[Op], operands: list[Value]) -> list[Value]:
 
 def dominant(x: Value) -> Value:
     """A matrix whose diagonal outweighs the rest, if it is not large: well-conditioned."""
+    return Tanh(x) + on_the_diagonal(splat(3.0, x.type), x)
+
+
+def separated(x: Value) -> Value:
+    """A matrix of which no eigenvalues, and no singular values, are close, if it is not large.
+
+    Its diagonal is 3, 6, 9 and so on, and the rest of a row adds up to less than 1 for 4 columns.
+    """
+    shape, rank = x.shape[-2:], x.type.rank
+    row = Broadcast(Iota(shape[0], x.dtype), x.shape, (rank - 2,))
+    return Tanh(x) * 0.25 + on_the_diagonal(row * 3.0 + 3.0, x)
+
+
+def on_the_diagonal(numbers: Value, x: Value) -> Value:
+    """The diagonal of some matrices, with zeros beside it."""
     shape, rank = x.shape[-2:], x.type.rank
     row, column = (Broadcast(Iota(n, I64), shape, (i,)) for i, n in enumerate(shape))
     mask = Equal(row, column)
     mask = mask if rank == 2 else Broadcast(mask, x.shape, (rank - 2, rank - 1))
-    return Tanh(x) + Select(mask, splat(3.0, x.type), zeros(x.type))
+    return Select(mask, numbers, zeros(x.type))
 
 
 def definite(x: Value) -> Value:

@@ -73,6 +73,7 @@ from dlvm.ops import (
     SpectralSlope,
     StopGradient,
     Sum,
+    Svd,
     TriangularSolve,
     Unpatch,
     Update,
@@ -81,7 +82,7 @@ from dlvm.ops import Less as Less
 from dlvm.ops.factorisations.triangles import diagonal_of
 from dlvm.ops.flow.effects import Outgoing
 
-from .domains import definite, dominant, tamed
+from .domains import definite, dominant, separated, tamed
 from .drafts import Draft
 
 Placing = Callable[[Draft, Any], "Op | None"]
@@ -432,9 +433,9 @@ def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
     return cls(a, Solve(a, packed, order, one))
 
 
-@places(Eigh)
-def _eigh(d: Draft, cls: type[Eigh]) -> Op:
-    return cls(dominant(_square(d)))
+@places(Eigh, Svd)
+def _spectrum(d: Draft, cls: Any) -> Op:
+    return cls(separated(_square(d) if cls is Eigh else d.value("f", rank=2)))
 
 
 def _reciprocal(d: Draft) -> tuple[Value, ...]:

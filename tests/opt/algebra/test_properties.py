@@ -55,6 +55,13 @@ MADE: dict[str, tuple[Callable[..., Any], str]] = {
     "exponentials": (lambda a, b, v: dlvm.exp(a), "nonnegative"),
     "squares": (lambda a, b, v: a * a, "nonnegative"),
     "a principal part": (lambda a, b, v: (a @ a.T)[1:5:2, 1:5:2], "psd"),
+    "a Cholesky factor": (lambda a, b, v: dlvm.linalg.cholesky(a @ a.T), "lower"),
+    "an upper factor": (lambda a, b, v: dlvm.linalg.qr(a[:, :4]).R, "upper"),
+    "reflections": (lambda a, b, v: dlvm.linalg.qr(a).Q, "orthogonal"),
+    "eigenvectors": (lambda a, b, v: dlvm.linalg.eigh(a).eigenvectors, "orthogonal"),
+    "left singular vectors": (lambda a, b, v: dlvm.linalg.svd(a).U, "orthogonal"),
+    "right singular vectors": (lambda a, b, v: dlvm.linalg.svd(a).Vh, "orthogonal"),
+    "singular values": (lambda a, b, v: dlvm.linalg.svdvals(a), "nonnegative"),
     "a batch": (lambda a, b, v: dlvm.stack([a, b]) @ dlvm.stack([a, b]).mT, "psd"),
 }
 
@@ -195,6 +202,69 @@ def test_orthogonal_factors_cancel():
     np.testing.assert_allclose(dlvm.function(f)(Q, A), A, rtol=1e-9)
     g = dlvm.function(lambda q: dlvm.assume(q, "orthogonal").T @ dlvm.assume(q, "orthogonal"))
     np.testing.assert_allclose(g(Q), np.eye(6), atol=1e-12)
+
+
+FACTORS: dict[str, tuple[Callable[..., Any], str]] = {
+    "the lower triangle of a Cholesky factor": (
+        lambda s, a: dlvm.tril(dlvm.linalg.cholesky(s)),
+        "select",
+    ),
+    "more of it than that": (lambda s, a: dlvm.tril(dlvm.linalg.cholesky(s), 2), "select"),
+    "the upper triangle of R": (lambda s, a: dlvm.triu(dlvm.linalg.qr(a).R), "select"),
+    "the other triangle": (lambda s, a: dlvm.tril(dlvm.linalg.cholesky(s).T.T), "select"),
+    "columns of eigenvectors": (
+        lambda s, a: dlvm.linalg.eigh(s)[1].T @ dlvm.linalg.eigh(s)[1],
+        "matmul",
+    ),
+    "reflections and their transpose": (
+        lambda s, a: dlvm.linalg.qr(s).Q.T @ (dlvm.linalg.qr(s).Q @ a.T),
+        "matmul",
+    ),
+    "reduced reflections": (
+        lambda s, a: dlvm.linalg.qr(a.T).Q.T @ (dlvm.linalg.qr(a.T).Q @ a),
+        "matmul",
+    ),
+    "rows of singular vectors": (lambda s, a: _right(a) @ _right(a).T, "matmul"),
+}
+"""Programs and the operation that what is known of factors saves."""
+
+
+def _right(a: Any) -> Any:
+    return dlvm.linalg.svd(a, full_matrices=False).Vh
+
+
+def test_projections_of_reduced_factors_stay():
+    """``Q Q'`` is no identity where Q has more rows than columns."""
+
+    def project(a):
+        q, v = dlvm.linalg.qr(a.T).Q, _right(a)
+        return q @ q.T, v.T @ v
+
+    p, v = dlvm.function(project)(A[:4])
+    np.testing.assert_allclose([p.trace(), v.trace()], [4, 4], atol=1e-12)
+    np.testing.assert_allclose(p, v, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_what_is_known_of_factors_saves_work(name: str):
+    program, saved = FACTORS[name]
+    s, a = A @ A.T + np.eye(6), A[:4]
+    names = [step.name for step in MEANING]
+    text = str(dlvm.trace(lambda s, a: program(s, a), s, a).optimize(names))
+    assert f" {saved} %" not in text
+    strict = dlvm.function(lambda s, a: program(s, a), numerics="strict")
+    np.testing.assert_allclose(
+        dlvm.function(lambda s, a: program(s, a))(s, a), strict(s, a), atol=1e-12
+    )
+
+
+def test_other_triangles_of_factors_are_cut():
+    s = A @ A.T + np.eye(6)
+    for k in (-1, -3):
+        found = dlvm.function(lambda s, k=k: dlvm.tril(dlvm.linalg.cholesky(s), k))(s)
+        np.testing.assert_allclose(found, np.tril(np.linalg.cholesky(s), k), atol=1e-12)
+    found = dlvm.function(lambda s: dlvm.triu(dlvm.linalg.cholesky(s)))(s)
+    np.testing.assert_allclose(found, np.diag(np.diag(np.linalg.cholesky(s))), atol=1e-12)
 
 
 def test_a_diagonal_matrix_scales():
