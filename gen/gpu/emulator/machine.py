@@ -19,6 +19,7 @@ from dlvm.gen.llvm.binding import Library, coroutine_code
 from dlvm.ir import Array
 from dlvm.target import Target
 
+from .asynchronous import MOST, TOO_MANY
 from .memory import (
     AT_BARRIER,
     BLOCK,
@@ -172,6 +173,8 @@ class _Launch:
         where = f"@{self.kernel.code.name}: lane {lane} of block {block}, byte {at} of {name}"
         if kind == OUTSIDE:
             raise EmulatorError(f"{where}: outside of the array")
+        if kind == TOO_MANY:
+            raise EmulatorError(f"{where}: more than {MOST} asynchronous copies of one lane")
         if kind == CROOKED:
             raise EmulatorError(f"{where}: the address is no multiple of the bytes that are read")
         if kind == NEVER_WRITTEN:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 OUTSIDE, NEVER_WRITTEN, RACE, CROOKED = 1, 2, 3, 4
 """What a fault is; ``CROOKED`` is an address that is no multiple of the bytes asked for."""
-CONTEXT = 64
+CONTEXT = 128
 """Words of the record of a thread, of 8 bytes each."""
 STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
 """Which word of the record says what; from ``GIVE`` on lies what a warp exchanges."""

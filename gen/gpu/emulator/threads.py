@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from dlvm.base.errors import CompilerError
 
+from .asynchronous import ASYNCHRONOUS
 from .memory import (
     AT_BARRIER,
     BLOCK,
@@ -34,7 +35,8 @@ from .memory import (
 HEADER = re.compile(r"define ptx_kernel void @(\w+)\((.*)\) nounwind.* \{")
 LABEL = re.compile(r"(\w+):$")
 CALL = re.compile(r"\s*(?:(%\w+) = )?call (\w+|\{.*?\}|<.*?>) @llvm\.nvvm\.([\w.]+)\((.*)\)$")
-POINTER = re.compile(r"\s*(%\w+) = getelementptr .*?, ptr (.*?), i64 [-%\w]+$")
+POINTER = re.compile(r"\s*(%\w+) = getelementptr .*?, ptr(?: addrspace\(\d\))? (.*?), i64 [-%\w]+$")
+CAST = re.compile(r"\s*(%\w+) = addrspacecast ptr(?: addrspace\(\d\))? (%\w+) to ptr")
 LOAD = re.compile(r"(\s*%\w+ = load )(.*?), ptr (%\w+|addrspacecast \(.*?\)|@[\w.]+)(.*)$")
 STORE = re.compile(r"(\s*store )(<.*?>|\w+) (.*), ptr (%\w+|addrspacecast \(.*?\)|@[\w.]+)(.*)$")
 SHARED = re.compile(r"addrspacecast \(ptr addrspace\(3\) @([\w.]+) to ptr\)")
@@ -184,7 +186,15 @@ class _Rewriting:
             f"define internal ptr @emu.thread({taken}, ptr %emu.c) presplitcoroutine {{"
             f"{START}{joined}\n{END}"
         )
-        pieces = (self._head(), COROUTINE, CHECKS, coroutine, DRIVER, make(parameters))
+        pieces = (
+            self._head(),
+            COROUTINE,
+            CHECKS,
+            ASYNCHRONOUS,
+            coroutine,
+            DRIVER,
+            make(parameters),
+        )
         behind = "\n".join(line for line in self.behind if not line.startswith("attributes"))
         attributes = "attributes #0 = { nounwind }\n"
         whole = "\n".join((*pieces, behind, attributes))
@@ -208,7 +218,7 @@ class _Rewriting:
             return
         elif "@llvm.nvvm." in line:
             raise CompilerError(f"the emulator does not know: {line.strip()}")
-        elif found := POINTER.match(line):
+        elif found := POINTER.match(line) or CAST.match(line):
             self.roots[found[1]] = self.roots.get(found[2], found[2])
         elif found := LOAD.match(line):
             before, type_, pointer, after = found.groups()
@@ -237,10 +247,9 @@ class _Rewriting:
         """The number of a memory that threads share; None for arrays of a thread, and tables."""
         if root in self.buffers:
             return self.buffers.index(root)
-        if found := SHARED.match(root):
-            names = [s.name for s in self.shared]
-            return len(self.buffers) + names.index(found[1])
-        return None
+        found, names = SHARED.match(root), [s.name for s in self.shared]
+        name = found[1] if found else root.removeprefix("@")
+        return len(self.buffers) + names.index(name) if name in names else None
 
     # -- instructions of the GPU -----------------------------------------------------------
 
@@ -254,6 +263,8 @@ class _Rewriting:
             yield from self._shuffle(str(result), type_, name, given)
         elif name.startswith("mma."):
             yield from self._multiply(str(result), type_, name, given)
+        elif name.startswith("cp.async."):
+            yield from self._copy(name.removeprefix("cp.async."), given)
         elif name == "f2tf32.rna":
             yield from self._rounded(str(result), given[0][1])
         else:
@@ -308,6 +319,28 @@ class _Rewriting:
             new = result if i == 3 else self._name("v")
             yield f"  {new} = insertvalue {type_} {whole}, float {x}, {i}"
             whole = new
+
+    def _copy(self, name: str, given: Sequence[Sequence[str]]) -> Iterator[str]:
+        """An asynchronous copy of some bytes, the end of a group, or a wait for groups."""
+        if name == "commit.group":
+            yield "  call void @emu.commit(ptr %emu.c)"
+        elif name == "wait.group":
+            yield f"  call void @emu.wait(ptr %emu.c, i64 {given[0][1]})"
+        elif name == "wait.all":
+            yield "  call void @emu.commit(ptr %emu.c)"
+            yield "  call void @emu.wait(ptr %emu.c, i64 0)"
+        else:
+            (kind, target), (other, source) = given[:2]
+            places = self._name("d"), self._name("s")
+            for place, type_, pointer in zip(places, (kind, other), (target, source), strict=True):
+                yield f"  {place} = addrspacecast {type_} {pointer} to ptr"
+            size, region = int(name.rsplit(".", 1)[1]), self._region(self.roots.get(target, target))
+            read = self._region(self.roots.get(source, source))
+            at = self._name("at")
+            told = f"i64 {read}, ptr {places[1]}, i64 {size}, i1 false"
+            yield f"  {at} = call ptr @emu.at(ptr %emu.c, {told})"
+            told = f"i64 {region}, ptr {places[0]}, ptr {at}, i64 {size}"
+            yield f"  call void @emu.ask(ptr %emu.c, {told})"
 
     def _rounded(self, result: str, x: str) -> Iterator[str]:
         """The ten digits of tf32, ties away from zero."""
