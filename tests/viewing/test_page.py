@@ -192,7 +192,11 @@ def test_of_long_texts_only_what_is_in_sight_is_in_the_document(made: str, tmp_p
     code = """
       choose("#from", "asm"); choose("#to", "llvm");
       const count = all("#before .row").length, first = shown("#before")[0];
-      $("#before").scrollTop = 1e6; await new Promise((go) => setTimeout(go, 100));
+      $("#before").scrollTop = 1e6;
+      for (let i = 0; i < 60 && shown("#before")[0] === first; i++) {
+        const drawn = new Promise((go) => requestAnimationFrame(() => setTimeout(go, 0)));
+        await Promise.race([drawn, new Promise((go) => setTimeout(go, 100))]);
+      }
       return [count, all("#before .row").length, first, shown("#before")[0]];
     """
     count, scrolled, first, later = after(made, code, tmp_path)
