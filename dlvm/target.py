@@ -75,6 +75,11 @@ class Target:
         features = f"+ptx{PTX_VERSIONS[cpu]}"
         return Target("nvptx64-nvidia-cuda", cpu, features, vector_bits=8, registers=255, threads=1)
 
+    @property
+    def capability(self) -> int:
+        """The compute capability of an NVIDIA GPU, times ten; 0 of every other processor."""
+        return int(self.cpu.removeprefix("sm_").rstrip("af")) if self.cpu in PTX_VERSIONS else 0
+
     def lanes(self, bytes_each: int) -> int:
         """The number of elements of this size that one vector register holds."""
         return max(1, self.vector_bits // (8 * bytes_each))

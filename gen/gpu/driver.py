@@ -246,17 +246,9 @@ def driver(stream: int = 0) -> Driver:
 def check(target: Target, capability: tuple[int, int]) -> None:
     """An error unless a GPU of this capability runs code for the target."""
     major, minor = capability
-    wanted = int(target.cpu.removeprefix("sm_").rstrip("af"))
+    wanted = target.capability
     if wanted > 10 * major + minor or (target.cpu.endswith("a") and wanted != 10 * major + minor):
         raise UserError(
             f"compiled for {target.cpu}, found a GPU of sm_{major}{minor}",
             remedy="name the GPU that was found as the target",
         )
-
-
-def available() -> bool:
-    """Whether there is a driver here."""
-    try:
-        return library() is not None
-    except UserError:
-        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,14 @@ class DeviceExecutable:
     code: DeviceCode
     texts: Mapping[str, str]
     report: Report
-    fails: bool = True
-    """Whether a kernel or a step of the program can end a call with an error."""
     constants: dict[Any, list[Block]] = field(default_factory=dict[Any, "list[Block]"])
+
+    @cached_property
+    def fails(self) -> bool:
+        """Whether a kernel or a step of the program can end a call with an error."""
+        return any(k.may_raise for k in self.program.kernels()) or any(
+            isinstance(step, EndUnless) for step in self.program.walk()
+        )
 
     def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
         """The results, on the device; arguments that are there already are not copied."""
@@ -79,7 +85,7 @@ class DeviceExecutable:
             elif isinstance(x, Lent):
                 type_ = view.type.with_shape(x.shape)
                 overwritten = view.storage in self.program.donated
-                found.append(_straight(DeviceArray.lent(x, type_, device, overwritten)))
+                found.append(_aligned(DeviceArray.lent(x, type_, device, overwritten)))
             else:
                 host = np.asarray(x)
                 found.append(DeviceArray.of(host, view.type.with_shape(host.shape), device))
@@ -134,14 +140,7 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
         launches=len(program.launches()),
     )
     texts = _Texts(module, program, code)
-    return DeviceExecutable(module, program, arena, code, texts, report, can_fail(program))
-
-
-def can_fail(program: Program) -> bool:
-    """Whether a kernel or a step can end a call with an error."""
-    return any(k.may_raise for k in program.kernels()) or any(
-        isinstance(step, EndUnless) for step in program.walk()
-    )
+    return DeviceExecutable(module, program, arena, code, texts, report)
 
 
 class _Texts(Mapping[str, str]):
@@ -195,7 +194,7 @@ def _bytes(type_: TensorType) -> int:
     return int(str(type_.size)) * type_.dtype.bytes
 
 
-def _straight(x: DeviceArray) -> DeviceArray:
+def _aligned(x: DeviceArray) -> DeviceArray:
     """The array, or a copy of it where its address is no multiple of what lanes read at once."""
     if x.address % ALIGNED == 0:
         return x

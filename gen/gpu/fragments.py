@@ -65,12 +65,12 @@ def _registers(
 ) -> list[str]:
     """The registers of a matrix: those of the first half of what is summed over, then the others.
 
-    In each half a lane has ``beside`` elements of row g, and where there are 16 rows of g + 8.
+    In each half a lane has ``packed`` elements of row g, and where there are 16 rows of g + 8.
     """
     g, t = lane
     start = e.offsets.first(e.offsets.known(offset))
     row = e.w.value(f"mul i64 {g}, {step}")
-    col = e.w.value(f"mul i64 {t}, {how.beside}")
+    col = e.w.value(f"mul i64 {t}, {how.packed}")
     at = e.w.value(f"add i64 {start}, {e.w.value(f'add i64 {row}, {col}')}")
     found: list[str] = []
     for half in (0, how.depth // 2):

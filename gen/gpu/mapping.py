@@ -63,7 +63,7 @@ def holds(offsets: Offsets, where: Where) -> str | None:
     return found
 
 
-def beside(offsets: Offsets, offset: Dim) -> int:
-    """How many elements side by side an access is of."""
+def elements_at_once(offsets: Offsets, offset: Dim) -> int:
+    """How many neighbouring elements an access touches."""
     v = offsets.vector
     return v.lanes if v is not None and offsets.varies(offset) else 1

@@ -7,14 +7,13 @@ else is emitted as for a CPU without vectors; the thread mapping stands in the s
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Access, Address
 from dlvm.gen.cpu.kernels import Emitter
-from dlvm.gen.llvm import binding as llvm
 from dlvm.gen.loops.statements import (
     Barrier,
     Buffer,
@@ -28,9 +27,7 @@ from dlvm.gen.loops.statements import (
     Store,
     statements,
 )
-from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.promises import ALIGNED, Promises
-from dlvm.gen.schedule.blocks import is_proven
 from dlvm.gen.text.lanes import Val, splat, vector
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
@@ -39,26 +36,10 @@ from dlvm.ir.dims import maximum
 from dlvm.target import Target
 
 from .fragments import multiply
-from .mapping import beside, block_size, blocks, holds, lanes
+from .mapping import block_size, blocks, elements_at_once, holds, lanes
 from .warps import Warp, exchanged, shared
 
-NOTHING: Mapping[LoopKernel, Promises] = {}
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
-
-
-def ptx(
-    kernels: Sequence[LoopKernel], target: Target, known: Mapping[LoopKernel, Promises] = NOTHING
-) -> str:
-    """One PTX module that holds the kernels; ``known`` is what their program shows of memory."""
-    text = Text("nounwind")
-    for kernel in kernels:
-        if is_proven(kernel):
-            verify(kernel)
-        text.include(emit_gpu_kernel(kernel, target, known.get(kernel)))
-    found = llvm.assembly(str(text), target)
-    if ".extern .func" in found:
-        raise CompilerError(f"PTX calls a function that is not there:\n{found}")
-    return found
 
 
 def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> Text:
@@ -149,17 +130,17 @@ class _GpuAccess(Access):
     def load(self, s: Load) -> Val:
         """The element, or zero outside ``where``."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
+        condition = holds(self.offsets, s.where)
         if s.memory.name in self.warp.registers:
-            return self._loaded(exchanged(self.w, place, s.offset, self.warp.lane), place, 1)
-
-        lanes = beside(self.offsets, offset)
+            found = exchanged(self.w, place, s.offset, self.warp.lane, condition)
+            return self._loaded(found, place, 1)
+        lanes = elements_at_once(self.offsets, offset)
         type_ = vector(place.element, lanes)
 
         def plain() -> str:
             address = self._address(place, offset)
             return self.w.value(f"load {type_}, ptr {address}, align {lanes * place.dtype.bytes}")
 
-        condition = holds(self.offsets, s.where)
         if condition is None:
             return self._loaded(plain(), place, lanes)
         found = self.w.maybe(condition, type_, "zeroinitializer", plain)
@@ -169,7 +150,7 @@ class _GpuAccess(Access):
         """The element, where ``where`` holds."""
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
         offset = 0 if s.memory.name in self.warp.registers else offset
-        lanes = beside(self.offsets, offset)
+        lanes = elements_at_once(self.offsets, offset)
         text, pointer = self._storable(splat(self.w, x, lanes)), self._address(place, offset)
         type_, align = vector(place.element, lanes), lanes * place.dtype.bytes
         condition = holds(self.offsets, s.where)

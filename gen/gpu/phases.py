@@ -23,6 +23,7 @@ from dlvm.gen.loops.statements import (
     LoopKernel,
     Statement,
     Store,
+    accesses,
     statements,
 )
 
@@ -83,8 +84,7 @@ def _share_arrays(body: Body, groups: Sequence[tuple[list[Statement], list[State
     arrays = {s.name for s in body if isinstance(s, Local)}
     seen: set[str] = set()
     for _, group in groups:
-        accesses = (s.scalar if isinstance(s, Let) else s for s in statements(tuple(group)))
-        touched = {x.memory.name for x in accesses if isinstance(x, Load | Store)} & arrays
+        touched = {x.memory.name for x in accesses(tuple(group))} & arrays
         if touched & seen:
             return True
         seen |= touched

@@ -58,7 +58,14 @@ class Shared:
     status: Block
     fails: bool = True
     cells: list[tuple[int, list[Block]]] = field(default_factory=list[tuple[int, list[Block]]])
+    arenas: dict[str, Arena] = field(default_factory=dict[str, Arena])
     words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
+
+    def arena(self, callee: Program) -> Arena:
+        """The plan of the memory of a function, which is made at its first activation."""
+        if callee.name not in self.arenas:
+            self.arenas[callee.name] = plan(callee)
+        return self.arenas[callee.name]
 
     def check(self) -> None:
         """Ends the call if a kernel has failed."""
@@ -201,7 +208,7 @@ class Activation:
         for view, result in zip(step.results, callee.results, strict=True):
             if result.storage not in memory:
                 memory[result.storage] = (Block(device, self.bytes(view)), 0)
-        inner = Activation(callee, plan(callee), self.shared, sizes, memory)
+        inner = Activation(callee, self.shared.arena(callee), self.shared, sizes, memory)
         inner.block(callee.steps)
         for view, result in zip(step.results, callee.results, strict=True):
             device.copy(self.address(view), inner.address(result), self.bytes(view))

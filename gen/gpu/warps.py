@@ -7,19 +7,18 @@ register of another one by a shuffle, which waits for the warp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.gen.cpu.access import Address
 from dlvm.gen.loops.statements import (
+    WARP,
     Barrier,
-    Let,
     Load,
     Local,
     Loop,
     LoopKernel,
-    Statement,
     Store,
+    accesses,
     statements,
 )
 from dlvm.gen.text.lanes import stored_type
@@ -29,7 +28,6 @@ from dlvm.ir.dims import symbol
 
 from .mapping import block_size
 
-WARP = 32
 ALL = "-1"
 """The mask of a shuffle in which every lane takes part."""
 PARTS = {"i8": 1, "i16": 1, "half": 1, "i32": 1, "float": 1, "i64": 2, "double": 2}
@@ -55,19 +53,15 @@ class Warp:
         lanes = [s.var for s in inside if isinstance(s, Loop) and s.kind == "lane"]
         arrays = {s.name for s in inside if isinstance(s, Local) and s.shared}
         one = block_size(kernel) == WARP and len(lanes) == 1
-        kept = arrays - _in_memory(inside, lanes[0]) if one else set[str]()
+        kept = arrays - _in_memory(kernel, lanes[0]) if one else set[str]()
         waits = any(isinstance(s, Barrier) for s in inside) and bool(arrays - kept)
         return Warp(kernel.name, lanes[0] if lanes else "", frozenset(kept), waits)
 
 
-def _in_memory(inside: Sequence[Statement], lane: str) -> set[str]:
+def _in_memory(kernel: LoopKernel, lane: str) -> set[str]:
     """Arrays with accesses that no shuffle makes."""
-    accesses = (s.scalar if isinstance(s, Let) else s for s in inside)
-    return {
-        x.memory.name
-        for x in accesses
-        if isinstance(x, Load | Store) and not _in_registers(x, symbol(lane))
-    }
+    found = accesses(kernel.body)
+    return {x.memory.name for x in found if not _in_registers(x, symbol(lane))}
 
 
 def _in_registers(access: Load | Store, lane: Dim) -> bool:
@@ -87,8 +81,21 @@ def shared(w: FunctionWriter, warp: Warp, local: Local) -> str:
     return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
 
 
-def exchanged(w: FunctionWriter, place: Address, offset: Dim, lane: str) -> str:
-    """The element at an offset, from the register of the lane that keeps it."""
+def exchanged(
+    w: FunctionWriter, place: Address, offset: Dim, lane: str, condition: str | None
+) -> str:
+    """The element at an offset, from the register of the lane that keeps it.
+
+    Every lane takes part; those where the condition does not hold get zero.
+    """
+    found = _exchanged(w, place, offset, lane)
+    if condition is None:
+        return found
+    choice = f"{place.element} {found}, {place.element} zeroinitializer"
+    return w.value(f"select i1 {condition}, {choice}")
+
+
+def _exchanged(w: FunctionWriter, place: Address, offset: Dim, lane: str) -> str:
     value = w.value(f"load {place.element}, ptr {place.pointer}, align {place.dtype.bytes}")
     if isinstance(offset, int):
         return _shuffled(w, place.element, value, "idx", str(offset))

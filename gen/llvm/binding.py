@@ -96,8 +96,14 @@ def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuil
 
 
 def assembly(text: str, target: Target) -> str:
-    """The machine code of a module, as text."""
-    return machine(target).emit_assembly(prepare(text, target))
+    """The machine code of a module, as text.
+
+    LLVM takes the name of an intrinsic that it does not know for a function of somebody else's.
+    """
+    found = machine(target).emit_assembly(prepare(text, target))
+    if ".extern .func" in found:
+        raise CompilerError(f"PTX calls a function that is not there:\n{found}")
+    return found
 
 
 def version() -> str:

@@ -22,6 +22,9 @@ Where: TypeAlias = tuple[Dim, ...]
 Kind: TypeAlias = Literal["serial", "parallel", "vector", "block", "lane"]
 Role: TypeAlias = Literal["in", "out", "inout", "scratch"]
 
+WARP = 32
+"""Lanes of a GPU that run one instruction together, and exchange registers."""
+
 
 # -- memory -----------------------------------------------------------------------------------
 
@@ -394,6 +397,14 @@ def statements(body: Body) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, Nested):
             yield from statements(statement.body)
+
+
+def accesses(body: Body) -> Iterator[Load | Store]:
+    """Every load and store that is a statement, with those in loops."""
+    for s in statements(body):
+        x = s.scalar if isinstance(s, Let) else s
+        if isinstance(x, Load | Store):
+            yield x
 
 
 def dims(s: Statement) -> Iterator[Dim]:

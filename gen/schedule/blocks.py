@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import (
+    WARP,
     Body,
     Buffer,
     Define,
@@ -19,30 +20,28 @@ from dlvm.gen.loops.statements import (
     Local,
     Loop,
     LoopKernel,
-    Product,
     Store,
+    accesses,
     statements,
 )
-from dlvm.ir import BF16, F16, F32, DType
+from dlvm.ir import DType
 from dlvm.ir.dims import mod, substitute
-from dlvm.ir.numerics import FAST, ROUNDING, licensed
 from dlvm.target import Target
 
 from .rows import kept
 from .stages import staged
+from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
 from .transforms.split import Split
-from .transforms.tiles import Tiles, product_of
-from .transforms.turn import SIDE, Turn, turned_loads
+from .transforms.tiles import product_of
+from .transforms.transpose import SIDE, Transpose, transposed_loads
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 LANES = 128
 """Lanes of a block that writes elements."""
-WARP = 32
-"""Lanes of a block that folds a row, whose order of summation has 32 accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,7 @@ class GpuPlanner:
     @staticmethod
     def of(target: Target) -> GpuPlanner:
         """The planner of a processor, by the laws that the compilation licenses."""
-        found: dict[DType, str] = {}
-        if int(target.cpu.removeprefix("sm_").rstrip("af")) >= SINCE:
-            found |= {BF16: "mma.bf16", F16: "mma.f16"} if licensed(ROUNDING) else {}
-            found |= {F32: "mma.tf32"} if licensed(FAST) else {}
-        return GpuPlanner(found)
+        return GpuPlanner(instructions_of(target))
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel in blocks and lanes."""
@@ -73,7 +68,7 @@ def prepared(plain: LoopKernel) -> LoopKernel:
     return kept(staged(plain))
 
 
-UNPROVEN = ("tiles", "turn")
+UNPROVEN = ("tiles", "transpose")
 """Steps after which it is not shown that no two lanes write one element."""
 
 
@@ -101,11 +96,11 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         chain = nested(loop)
-        if len(chain) > 1 and is_large(chain) and turned_loads(chain):
-            yield Turn(loop.var)
+        if len(chain) > 1 and is_large(chain) and transposed_loads(chain):
+            yield Transpose(loop.var)
             continue
         name, last, inside = loop.var, chain[-1].var, chain[-1].body
-        width = beside(chain[-1])
+        width = vector_width(chain[-1])
         if width > 1:
             yield Split(last, width)
             name = f"{name}.o" if len(chain) == 1 else name
@@ -125,41 +120,6 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             yield Vectorize(f"{last}.i", width)
 
 
-TILES = (
-    Tiles(WHOLE, 128, 128, 8, 8, 8),
-    Tiles(WHOLE, 64, 64, 16, 4, 4),
-    Tiles(WHOLE, 32, 32, 16, 2, 4),
-    Tiles(WHOLE, 8, 64, 16, 1, 4),
-    Tiles(WHOLE, 64, 8, 16, 4, 1),
-    Tiles(WHOLE, 8, 32, 16, 1, 2),
-)
-"""Tiles of products, the preferred ones first."""
-
-
-FRAGMENTS = (Tiles(WHOLE, 128, 128, 32, 64, 32), Tiles(WHOLE, 64, 64, 32, 32, 32))
-"""Tiles of products by an instruction of a warp."""
-LEAST = 16
-"""Rows, columns and k from which on such an instruction is worth it."""
-SINCE = 80
-"""The compute capability, times ten, that has these instructions."""
-
-
-def tiles_of(product: Product, instructions: Mapping[DType, str]) -> Tiles:
-    """The first tiles that a product fills, or those that are least empty."""
-
-    def empty(t: Tiles) -> int:
-        sizes = ((product.m, t.rows), (product.n, t.columns))
-        return sum(max(0, n - d) for d, n in sizes if isinstance(d, int))
-
-    types = {x.buffer.dtype for x in (product.x, product.y)}
-    sizes = (product.m, product.n, product.k)
-    large = all(n >= LEAST for n in sizes if isinstance(n, int))
-    word = instructions.get(types.pop()) if len(types) == 1 and large else None
-    if word is not None and product.tile.dtype is F32:
-        return replace(min(FRAGMENTS, key=empty), instruction=word)
-    return min(TILES, key=empty)
-
-
 def is_large(chain: list[Loop]) -> bool:
     """Whether tiles of the innermost two loops are not empty for the most part."""
     return all(s.extent >= SIDE // 2 for s in chain[-2:] if isinstance(s.extent, int))
@@ -169,13 +129,13 @@ WIDE = 16
 """Bytes that a lane reads and writes at once."""
 
 
-def beside(loop: Loop) -> int:
-    """How many elements that lie side by side a lane takes at once: 16 bytes of the longest.
+def vector_width(loop: Loop) -> int:
+    """How many neighbouring elements a lane takes at once: 16 bytes of the widest type.
 
-    All that a turn touches is then the same for all of them, or starts at a multiple of as many.
+    All that an iteration touches is then the same for all of them, or starts at a multiple of the
+    width.
     """
-    accesses = [s.scalar if isinstance(s, Let) else s for s in statements(loop.body)]
-    touched = [x for x in accesses if isinstance(x, Load | Store)]
+    touched = list(accesses(loop.body))
     simple = (isinstance(s, Let | Store | Define) and not holds_no_lanes(s) for s in loop.body)
     if not all(simple) or not touched:
         return 1
@@ -195,9 +155,7 @@ def _shares(body: Body) -> bool:
     """Whether lanes can share loops inside: none reads from a buffer what another has written."""
     inside = list(statements(body))
     free = any(isinstance(s, Loop) and s.kind == "parallel" for s in inside)
-    accesses = [s.scalar if isinstance(s, Let) else s for s in inside]
-    read = {x.memory for x in accesses if isinstance(x, Load)}
-    again = any(
-        isinstance(x, Store) and isinstance(x.memory, Buffer) and x.memory in read for x in accesses
-    )
+    touched = list(accesses(body))
+    read = {x.memory for x in touched if isinstance(x, Load) and isinstance(x.memory, Buffer)}
+    again = any(isinstance(x, Store) and x.memory in read for x in touched)
     return free and not again and not any(holds_no_lanes(s) for s in inside)

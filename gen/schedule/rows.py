@@ -22,6 +22,7 @@ from dlvm.gen.loops.statements import (
     Scalar,
     Statement,
     Store,
+    accesses,
     statements,
 )
 from dlvm.ir import Dim
@@ -62,10 +63,10 @@ def kept(kernel: LoopKernel) -> LoopKernel:
 
 def _read_again(body: Body, row: Dim, rows: Dim) -> dict[Buffer, int]:
     """The buffers that more than one sweep reads row by row, and how long their rows are."""
-    lets = [s.scalar for s in statements(body) if isinstance(s, Let)]
-    loads = [x for x in lets if isinstance(x, Load) and isinstance(x.memory, Buffer)]
+    touched = list(accesses(body))
+    loads = [x for x in touched if isinstance(x, Load) and isinstance(x.memory, Buffer)]
     counts = Counter(x.memory for x in loads if isinstance(x.memory, Buffer))
-    written = {s.memory for s in statements(body) if isinstance(s, Store)}
+    written = {x.memory for x in touched if isinstance(x, Store)}
     found: dict[Buffer, int] = {}
     for buffer, count in counts.items():
         whole = isinstance(buffer.size, int) and isinstance(rows, int) and rows > 0

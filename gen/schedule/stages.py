@@ -23,6 +23,7 @@ from dlvm.gen.loops.statements import (
     Scalar,
     Statement,
     Store,
+    accesses,
     statements,
 )
 from dlvm.ir import TensorType
@@ -40,6 +41,8 @@ def staged(kernel: LoopKernel) -> LoopKernel:
     chunks = [s for s in body if _is_chunks(s)]
     if not chunks or not (isinstance(rows, int) and rows <= MOST_ROWS):
         return kernel
+    if _writes(body[: body.index(chunks[-1])]):
+        return kernel  # each stage repeats what is before its chunks
     at = flatten([symbol(s.var) for s in chain], [s.extent for s in chain])
     before: list[Statement] = []
     stages: list[Statement] = []
@@ -78,6 +81,10 @@ def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
         scalars += rest
         chain.append(loops[0])
         body = loops[0].body
+
+
+def _writes(body: Body) -> bool:
+    return any(isinstance(x, Store) and isinstance(x.memory, Buffer) for x in accesses(body))
 
 
 def _is_chunks(s: Statement) -> bool:

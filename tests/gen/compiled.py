@@ -9,7 +9,8 @@ import numpy as np
 import dlvm.ops  # noqa: F401  registers the operations
 from dlvm.cost import THREAD
 from dlvm.gen.cpu.kernels import emit_kernel
-from dlvm.gen.llvm.binding import Library, object_code
+from dlvm.gen.gpu.nvptx import emit_gpu_kernel
+from dlvm.gen.llvm.binding import Library, assembly, object_code
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
@@ -23,6 +24,16 @@ from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ops import Kernel
 from dlvm.target import Target
+
+
+def ptx_of(kernels, processor="sm_80"):
+    """One PTX module that holds the kernels, which are verified where that is possible."""
+    target, text = Target.cuda(processor), Text("nounwind")
+    for each in kernels:
+        if is_proven(each):
+            verify(each)
+        text.include(emit_gpu_kernel(each, target))
+    return assembly(str(text), target)
 
 
 def kernel(text, family="loops", tree=(4096, 32)):

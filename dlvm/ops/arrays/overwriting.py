@@ -22,14 +22,6 @@ def overwriter(value: Value) -> Scatter | Update | None:
     return op if isinstance(op, Scatter | Update) else None
 
 
-def replaced_first(op: Scatter | Update) -> Value:
-    """What lay in the memory that an operation writes into before all updates that lead to it."""
-    value = op.x
-    while isinstance(value, Update):
-        value = value.x
-    return value
-
-
 def updates_in_order(op: Update) -> tuple[Update, ...]:
     """The updates of one array, up to this one, that can run one after the other in its memory.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dlvm.gen.gpu.device import Memory
 from dlvm.gen.llvm.binding import Library, coroutine_code
+from dlvm.gen.loops.statements import WARP
 from dlvm.ir import Array
 from dlvm.target import Target
 
@@ -25,7 +26,6 @@ from .memory import (
     BLOCK,
     BLOCKS,
     CONTEXT,
-    CROOKED,
     DONE,
     EPOCH,
     FAULT,
@@ -34,6 +34,7 @@ from .memory import (
     IN_WARP,
     LANE,
     LAUNCH,
+    MISALIGNED,
     NEVER_WRITTEN,
     OFFSET,
     OTHER,
@@ -53,7 +54,6 @@ from .memory import (
 from .products import multiplied
 from .threads import Threads, threads
 
-WARP = 32
 POISON = 0xA5
 """What shared memory holds before somebody writes there."""
 
@@ -175,7 +175,7 @@ class _Launch:
             raise EmulatorError(f"{where}: outside of the array")
         if kind == TOO_MANY:
             raise EmulatorError(f"{where}: more than {MOST} asynchronous copies of one lane")
-        if kind == CROOKED:
+        if kind == MISALIGNED:
             raise EmulatorError(f"{where}: the address is no multiple of the bytes that are read")
         if kind == NEVER_WRITTEN:
             raise EmulatorError(f"{where}: nobody has written what is read")

@@ -8,8 +8,8 @@ between two barriers.
 
 from __future__ import annotations
 
-OUTSIDE, NEVER_WRITTEN, RACE, CROOKED = 1, 2, 3, 4
-"""What a fault is; ``CROOKED`` is an address that is no multiple of the bytes asked for."""
+OUTSIDE, NEVER_WRITTEN, RACE, MISALIGNED = 1, 2, 3, 4
+"""What a fault is; ``MISALIGNED`` is an address that is no multiple of the bytes asked for."""
 CONTEXT = 128
 """Words of the record of a thread, of 8 bytes each."""
 STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
@@ -118,7 +118,7 @@ entry:
 aligned:
   br i1 %straight, label %stamps, label %aside
 aside:
-  call void @emu.fault(ptr %c, i64 {CROOKED}, i64 %region, i64 %offset, i64 0)
+  call void @emu.fault(ptr %c, i64 {MISALIGNED}, i64 %region, i64 %offset, i64 0)
   %other = getelementptr i64, ptr %launch, i64 {SPARE}
   ret ptr %other
 outside:

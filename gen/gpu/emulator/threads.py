@@ -41,6 +41,9 @@ LOAD = re.compile(r"(\s*%\w+ = load )(.*?), ptr (%\w+|addrspacecast \(.*?\)|@[\w
 STORE = re.compile(r"(\s*store )(<.*?>|\w+) (.*), ptr (%\w+|addrspacecast \(.*?\)|@[\w.]+)(.*)$")
 SHARED = re.compile(r"addrspacecast \(ptr addrspace\(3\) @([\w.]+) to ptr\)")
 GLOBAL = re.compile(r"@([\w.]+) = internal addrspace\(3\) global \[(\d+) x (\w+)\]")
+ACCESS = re.compile(
+    r"(?:= load|^\s*store|= atomicrmw|= cmpxchg(?! ptr %status)|^\s*fence|@llvm\.mem)"
+)
 EDGE = re.compile(r"(\[[^\[\]]*?, %)(\w+)( \])")
 WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
 REGISTERS = {"tid.x": LANE, "ctaid.x": BLOCK, "nctaid.x": BLOCKS}
@@ -230,6 +233,8 @@ class _Rewriting:
             checked, pointer = self._checked(pointer, type_, True)
             yield from checked
             line = f"{before}{type_} {value}, ptr {pointer}{after}"
+        elif ACCESS.search(line):
+            raise CompilerError(f"the emulator does not check this access: {line.strip()}")
         yield line
 
     # -- memory ----------------------------------------------------------------------------

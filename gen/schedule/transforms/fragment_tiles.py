@@ -10,33 +10,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dlvm.gen.loops.statements import Local, Multiply
+from dlvm.gen.loops.statements import WARP, Local, Multiply
 from dlvm.ir import BF16, F16, F32, Dim, DType
 from dlvm.ir.dims import floordiv, mod
+from dlvm.ir.numerics import FAST, ROUNDING, LawClass
 
 from .block_tiles import BlockTiles
 
 GAP = 16
 """Bytes between the rows of a panel."""
-ROWS, COLUMNS, WARP = 16, 8, 32
+ROWS, COLUMNS = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """What a warp multiplies at once: 16 rows, 8 columns, ``depth`` products for each element.
 
-    A register of a lane holds ``beside`` neighbouring elements.
+    A register of a lane holds ``packed`` neighbouring elements. GPUs have the instruction from the
+    compute capability ``since`` (times ten) on, and its sums need the license of a class of laws.
     """
 
     dtype: DType
     depth: int
-    beside: int
+    packed: int
+    since: int
+    law: LawClass
 
 
 INSTRUCTIONS = {
-    "mma.bf16": Instruction(BF16, 16, 2),
-    "mma.f16": Instruction(F16, 16, 2),
-    "mma.tf32": Instruction(F32, 8, 1),
+    "mma.bf16": Instruction(BF16, 16, 2, 80, ROUNDING),
+    "mma.f16": Instruction(F16, 16, 2, 80, ROUNDING),
+    "mma.tf32": Instruction(F32, 8, 1, 80, FAST),
 }
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dlvm.gen.loops.statements import Bind, Body, Define, Let, Loop, Product, Statement
+from dlvm.gen.loops.statements import WARP, Bind, Body, Define, Let, Loop, Product, Statement
 from dlvm.gen.schedule.transform import Transform, register
 
 from .block_tiles import BlockTiles
-from .fragment_tiles import FragmentTiles
+from .fragment_tiles import COLUMNS, INSTRUCTIONS, ROWS, FragmentTiles
+
+MOST_LANES = 1024
+"""Threads of a block, at most."""
 
 
 @register
@@ -33,17 +36,34 @@ class Tiles(Transform):
     def lanes(self) -> int:
         """The lanes of a block; a warp has ``down`` x ``across`` elements by an instruction."""
         parts = (self.rows // self.down) * (self.columns // self.across)
-        return parts if self.instruction == "fma" else 32 * parts
+        return parts if self.instruction == "fma" else WARP * parts
 
     def rewritten(self, loop: Loop) -> Body:
         """The whole kernel as one loop over blocks."""
         scalars, chain, found = product_of(loop.body)
         if found is None:
             raise self.refused("the kernel is more than one product")
-        if self.rows % self.down or self.columns % self.across:
-            raise self.refused("the elements of a lane do not divide those of a block")
+        self._check()
         work = BlockTiles if self.instruction == "fma" else FragmentTiles
         return (replace(loop, body=(*scalars, work(self, found).blocks(chain))),)
+
+    def _check(self) -> None:
+        """Refuses numbers that are no tiles, or no tiles of the instruction."""
+        if min(self.rows, self.columns, self.depth, self.down, self.across) < 1:
+            raise self.refused("each number is 1 or more")
+        if self.rows % self.down or self.columns % self.across:
+            raise self.refused("the elements of a lane do not divide those of a block")
+        if self.lanes > MOST_LANES:
+            raise self.refused(f"a block has {MOST_LANES} lanes at most, not {self.lanes}")
+        if self.instruction == "fma":
+            return
+        how = INSTRUCTIONS.get(self.instruction)
+        if how is None:
+            known = ", ".join(("fma", *INSTRUCTIONS))
+            raise self.refused(f"the instruction is one of {known}, not {self.instruction}")
+        if self.down % ROWS or self.across % COLUMNS or self.depth % how.depth:
+            tile = f"{ROWS} rows, {COLUMNS} columns and {how.depth} of k"
+            raise self.refused(f"a warp multiplies {tile} at once, which must divide its tile")
 
 
 def product_of(body: Body) -> tuple[list[Statement], list[Loop], Product | None]:

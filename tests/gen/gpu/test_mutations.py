@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import CompilerError
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.gpu.emulator.machine import EmulatorError
+from dlvm.gen.gpu.emulator.threads import threads
 from dlvm.ir import DTYPES
 
 from .kinds import KINDS, f32
@@ -162,3 +164,11 @@ def test_a_mistake_is_noticed(mistake: Mistake):
 def test_there_are_twenty_mistakes_of_eight_kinds():
     assert len(MISTAKES) >= 20
     assert len({m.kind for m in MISTAKES}) >= 8
+
+
+def test_an_access_that_is_not_checked_is_an_error():
+    compiled = dlvm.function(PROGRAMS["axpy"][0], target="cuda").compile(*PROGRAMS["axpy"][1])
+    ((kernel,),) = compiled.road.executable.code.code.kernels.values()
+    wild = "  %wild = load volatile float, ptr inttoptr (i64 8 to ptr), align 4\n  ret void\n"
+    with pytest.raises(CompilerError, match="does not check this access"):
+        threads(kernel.llvm.replace("  ret void\n", wild))

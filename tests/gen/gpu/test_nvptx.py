@@ -10,7 +10,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import UserError
-from dlvm.gen.gpu.nvptx import block_size, grid_size, ptx
+from dlvm.gen.gpu.nvptx import block_size, grid_size
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
@@ -18,7 +18,7 @@ from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir.dims import evaluate
 from dlvm.ops import Kernel
 from dlvm.target import PTX_VERSIONS, Target
-from tests.gen.compiled import gpu
+from tests.gen.compiled import gpu, ptx_of
 
 CHAIN = """dlvm 1
 func @f(%x: f32[B,N], %b: f32[N]) -> f32[B,N] {
@@ -112,7 +112,7 @@ def test_one_module_of_ptx(processor, tmp_path):
     kernels = [on_a_gpu(kernel_of(t), name, how.block) for name, (t, how) in PROGRAMS.items()]
     assert [block_size(k) for k in kernels] == [128, 32]
     assert [evaluate(grid_size(k), {"B": 6, "N": 100}) for k in kernels] == [5, 6]
-    text = ptx(kernels, Target.cuda(processor))
+    text = ptx_of(kernels, processor)
     assert f".target {processor}" in text
     assert re.findall(r"\.visible \.entry (\w+)", text) == ["chain", "softmax"]
     for word in ("%ctaid.x", "%tid.x", "shfl.sync.down", "shfl.sync.idx", "ld.global"):
@@ -127,17 +127,16 @@ def test_one_module_of_ptx(processor, tmp_path):
 EVERY_OP = """
 import sys
 from dlvm.gen.lower.kernels import lower
-from dlvm.gen.gpu.nvptx import ptx
 from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir import DTYPES
 from dlvm.ops import Kernel
-from dlvm.target import Target
+from tests.gen.compiled import ptx_of
 from tests.gen.math.test_instructions import all_of
 made = [all_of(DTYPES[sys.argv[1]]), all_of(DTYPES[sys.argv[1]], 64)]
 plain = [lower(op, f"all{i}", shaped=False) for i, op in enumerate(made)]
 kernels = [blocks(k, 128) for k in plain]
 assert any("vectorize" in step for k in kernels for step in k.steps)
-print(ptx(kernels, Target.cuda("sm_80")))
+print(ptx_of(kernels))
 """
 
 

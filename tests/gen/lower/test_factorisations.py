@@ -8,10 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from dlvm.gen.gpu.nvptx import ptx
 from dlvm.ir import DTYPES
-from dlvm.target import Target
-from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops
+from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import same_bits
 
 SQUARE = "{t}[B,N,N]"
@@ -100,7 +98,7 @@ def test_the_loops_give_the_bits_of_the_reference_in_the_interpreter(name: str):
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_gpu_takes_a_matrix_with_each_lane(name: str):
     op, _ = factorising(name, "f32")
-    assert ".entry k" in ptx([loops(op, gpu(32))], Target.cuda("sm_80"))
+    assert ".entry k" in ptx_of([loops(op, gpu(32))])
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from dlvm.gen.gpu.nvptx import ptx
 from dlvm.gen.loops.work import flops
 from dlvm.ir import DTYPES
 from dlvm.ir.dims import evaluate
-from dlvm.target import Target
-from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops
+from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import numbers, same_bits
 
 SIZES = [(2, 5, 3), (1, 1, 1), (0, 4, 2), (3, 0, 2), (2, 3, 0), (1, 17, 67), (67, 9, 1)]
@@ -81,4 +79,4 @@ def test_flops_are_those_that_the_interpreter_counts():
 
 def test_it_becomes_ptx():
     lowered = loops(kernel(FUSED, "running")[0], gpu(128))
-    assert ".visible .entry k(" in ptx([lowered], Target.cuda("sm_80"))
+    assert ".visible .entry k(" in ptx_of([lowered])

@@ -5,15 +5,13 @@ import pytest
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.build import build
-from dlvm.gen.gpu.nvptx import ptx
 from dlvm.gen.loops.statements import Buffer, Loop, LoopKernel, Sort
 from dlvm.gen.loops.verifier import verify
 from dlvm.ir import DTYPES, F32, TensorType, parse
 from dlvm.ir.dims import symbol
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
-from dlvm.target import Target
-from tests.gen.compiled import Compiled, gpu, interpret, kernel, loops
+from tests.gen.compiled import Compiled, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import numbers, same_bits
 
 SHAPES = [(3, 0), (0, 3), (1, 1), (2, 2), (3, 15), (2, 16), (1, 33), (3, 67), (2, 1000), (1, 4099)]
@@ -112,5 +110,5 @@ def test_a_row_that_another_turn_sorts_is_refused():
 
 
 def test_it_becomes_ptx():
-    text = ptx([loops(sorting("f32", False, "both")[0], gpu(128))], Target.cuda("sm_80"))
+    text = ptx_of([loops(sorting("f32", False, "both")[0], gpu(128))])
     assert ".visible .entry k(" in text and "call" in text

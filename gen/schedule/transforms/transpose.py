@@ -1,4 +1,4 @@
-"""The transform ``turn``: tiles of a matrix that is read across go through shared memory.
+"""The transform ``transpose``: tiles of a matrix that is read across go through shared memory.
 
 A kernel that writes rows and reads columns would touch memory at one element in each line. A block
 reads a tile along the lines of its source, and writes it along those of its target.
@@ -39,15 +39,15 @@ GAP = SIDE + 1
 
 @register
 @dataclass(frozen=True, slots=True)
-class Turn(Transform):
-    """The outermost of loops whose innermost two have a block for each tile of 32 x 32 turns."""
+class Transpose(Transform):
+    """The outermost of loops whose innermost two have a block for each tile of 32 x 32 elements."""
 
-    word: ClassVar[str] = "turn"
+    word: ClassVar[str] = "transpose"
 
     def rewritten(self, loop: Loop) -> Body:
         """A loop over blocks."""
         chain = nested(loop)
-        if len(chain) < 2 or not (loads := turned_loads(chain)):
+        if len(chain) < 2 or not (loads := transposed_loads(chain)):
             raise self.refused("no element is read across in the innermost two loops")
         *before, down, across = chain
         grid = (
@@ -62,13 +62,13 @@ class Turn(Transform):
             Local(f"{loop.var[1:]}.tile{q}", x.dtype, SIDE * GAP, shared=True)
             for q, x in enumerate(loads)
         ]
-        work = _Turn(down, across, SIDE * row, SIDE * col, f"{loop.var}.lane")
+        work = _Tile(down, across, SIDE * row, SIDE * col, f"{loop.var}.lane")
         body = (*work.read(loads, tiles), Barrier(), *work.written(loads, tiles))
         lanes = Loop(work.name, SIDE * ROWS, "lane", body)
         return (Loop(name, product(grid), "block", (*outer, *tiles, lanes)),)
 
 
-def turned_loads(chain: list[Loop]) -> list[Load]:
+def transposed_loads(chain: list[Loop]) -> list[Load]:
     """What is read along the last loop but one, and across the last, where nothing else is done."""
     *_, down, across = chain
     if not all(isinstance(s, Let | Store) for s in across.body):
@@ -83,7 +83,7 @@ def _across(x: Load, down: str, across: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Tile:
     """The statements of a lane in a tile that starts at a row and a column."""
 
     down: Loop
@@ -92,12 +92,14 @@ class _Turn:
     col: Dim
     name: str
 
-    def spots(self, turn: bool) -> list[tuple[Dim, Dim, str]]:
+    def spots(self, transposed: bool) -> list[tuple[Dim, Dim, str]]:
         """The elements of a lane: neighbours of the lane lie beside them, down or across."""
         lane = symbol(self.name)
         y, x = floordiv(lane, SIDE), mod(lane, SIDE)
         places = [(y + r, x) for r in range(0, SIDE, ROWS)]
-        return [(x, y, f".{n}") if turn else (y, x, f".w{n}") for n, (y, x) in enumerate(places)]
+        return [
+            (x, y, f".{n}") if transposed else (y, x, f".w{n}") for n, (y, x) in enumerate(places)
+        ]
 
     def values(self, down: Dim, across: Dim) -> tuple[Mapping[str, Dim], tuple[Dim, ...]]:
         """What the indices are, and where they are inside."""
@@ -110,7 +112,7 @@ class _Turn:
     def read(self, loads: list[Load], tiles: list[Local]) -> list[Statement]:
         """The tile, along the lines of the source."""
         done: list[Statement] = []
-        for down, across, _ in self.spots(turn=True):
+        for down, across, _ in self.spots(transposed=True):
             values, where = self.values(down, across)
             for x, tile in zip(loads, tiles, strict=True):
                 found = replace(x, offset=substitute(x.offset, values), where=where)
@@ -125,7 +127,7 @@ class _Turn:
         }
         body = renamed(self.across.body, names)
         done: list[Statement] = []
-        for down, across, suffix in self.spots(turn=False):
+        for down, across, suffix in self.spots(transposed=False):
             values, where = self.values(down, across)
             done += Rewriting(values, where, suffix).body(body)
         return done
