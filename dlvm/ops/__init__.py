@@ -9,7 +9,6 @@ import pkgutil
 from . import arrays, elements, factorisations, flow
 from .arrays.contraction import Matmul, transposed
 from .arrays.extremes import ArgMax, ArgMin, Max, Min
-from .arrays.factors import CumulativeProd, Prod
 from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
@@ -21,6 +20,7 @@ from .arrays.overwriting import (
     written_over,
 )
 from .arrays.patches import Patches, Unpatch
+from .arrays.prod import CumulativeProd, Prod
 from .arrays.reduction import Fold, LogSumExp, scalar_region
 from .arrays.running import (
     CumulativeLogSumExp,
@@ -30,8 +30,8 @@ from .arrays.running import (
     LinearRecurrence,
 )
 from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet
+from .arrays.sections import Concat, Pad, Slice, Update
 from .arrays.sums import Broadcast, Sum, spread
-from .arrays.windows import Concat, Pad, Slice, Update
 from .elements.assumptions import Assume
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
 from .elements.casting import Bitcast, Cast

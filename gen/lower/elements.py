@@ -38,7 +38,7 @@ from dlvm.ops import (
     Update,
 )
 from dlvm.ops.arrays.indexing import Indexed
-from dlvm.ops.arrays.windows import in_whole
+from dlvm.ops.arrays.sections import in_whole
 
 from .folds import Fold
 from .running import alone

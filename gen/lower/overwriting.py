@@ -11,7 +11,7 @@ from dlvm.gen.loops.statements import Buffer
 from dlvm.ir import Param
 from dlvm.ir.dims import product
 from dlvm.ops import Exchange, Scatter, Update, reads_own_window
-from dlvm.ops.arrays.windows import in_whole
+from dlvm.ops.arrays.sections import in_whole
 
 from .elements import Pull
 

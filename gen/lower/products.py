@@ -12,7 +12,7 @@ from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
 from dlvm.ir.dims import at_least, symbol, symbols
 from dlvm.ops import Matmul, Reduction, Update
-from dlvm.ops.arrays.windows import in_whole
+from dlvm.ops.arrays.sections import in_whole
 
 from .elements import Pull, Tile
 from .filling import filled

@@ -57,9 +57,9 @@ from dlvm.ops import (
 )
 
 from . import steps as p
+from .dense_sections import dense_sections
 from .parallel import is_apart
 from .steps import Copy, Given, Program, Storage, View, Within
-from .windows import windows_of
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 Lower = Callable[["Lowering", Any, list[View]], list[View]]
@@ -197,11 +197,11 @@ class Lowering:
     def region(self, fn: Function, arguments: Sequence[View]) -> list[View]:
         """Translate a body here, on these arguments; where its results are."""
         env: dict[Value, View] = dict(zip(fn.params, arguments, strict=True))
-        windows = windows_of(fn)
+        sections = dense_sections(fn)
         for op in fn.ops:
-            if op in windows:
+            if op in sections:
                 x = env[op.operands[0]]
-                env[op.results[0]] = View(x.storage, op.result_types[0], x.offset + windows[op])
+                env[op.results[0]] = View(x.storage, op.result_types[0], x.offset + sections[op])
                 continue
             views = lowering_of(op)(self, op, [env[v] for v in op.operands])
             env.update(zip(op.results, views, strict=True))

@@ -33,7 +33,7 @@ from dlvm.ops import (
     Unpatch,
     Update,
 )
-from dlvm.ops.arrays.windows import start_of_adjacent
+from dlvm.ops.arrays.sections import start_of_adjacent
 from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
 

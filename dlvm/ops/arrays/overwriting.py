@@ -13,7 +13,7 @@ from dlvm.ir.dims import at_least
 from dlvm.ops.families import Elementwise
 
 from .scattering import Scatter
-from .windows import Slice, Update
+from .sections import Slice, Update
 
 
 def overwriter(value: Value) -> Scatter | Update | None:

@@ -17,8 +17,8 @@ from dlvm.ir.dims import at_least, floordiv
 from dlvm.ops.families import Movement
 
 from .movement import Diagonal, Permute, Reshape
+from .sections import Slice
 from .sums import Sum
-from .windows import Slice
 
 
 def span(size: Dim, dilation: int) -> Dim:

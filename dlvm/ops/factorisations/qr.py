@@ -10,7 +10,7 @@ from dlvm.ir import Array, Dim, TensorType, Value
 from dlvm.ir.dims import minimum
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ops.arrays.contraction import Matmul, transposed
-from dlvm.ops.arrays.windows import Concat, Slice
+from dlvm.ops.arrays.sections import Concat, Slice
 from dlvm.ops.families import Factorisation
 
 from .triangles import mirrored, upper

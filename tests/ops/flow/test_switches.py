@@ -39,7 +39,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("ad/linearity", "CustomJvp"): RULE,
     ("dlvm/testing/blame", "CustomJvp"): RULE,
     ("dlvm/testing/blame", "CustomVjp"): RULE,
-    ("gen/program/windows", "Kernel"): KERNEL,
+    ("gen/program/dense_sections", "Kernel"): KERNEL,
     ("opt/kernels/borders", "Kernel"): KERNEL,
     ("opt/recompute/ordering", "Kernel"): KERNEL,
     ("opt/recompute/recomputing", "Kernel"): KERNEL,

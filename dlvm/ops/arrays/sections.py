@@ -1,4 +1,4 @@
-"""Windows: parts of a tensor at static offsets, read, replaced, padded around, or joined."""
+"""Sections of a tensor at static offsets: read, replaced, padded around, or joined."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dlvm.ops.literals import is_splat
 from .movement import Broadcast
 
 
-class Window(Movement):
+class Section(Movement):
     """What slices and updates share: ``starts``, ``sizes`` and ``steps`` inside a tensor.
 
-    Index ``i`` along an axis of the window is ``start + i * step`` of the whole; steps may be
+    Index ``i`` along an axis of the section is ``start + i * step`` of the whole; steps may be
     negative. Every index must provably lie inside for every value of the symbols.
     """
 
@@ -51,7 +51,7 @@ class Window(Movement):
             )
 
 
-class Slice(Window):
+class Slice(Section):
     """A window of ``x``: element ``i`` along each axis is ``x[start + i*step]``."""
 
     name = "slice"
@@ -91,7 +91,7 @@ def slice_of_everything(op: Slice) -> Value | None:
     return op.x if forwards and op.sizes == op.x.shape else None
 
 
-class Update(Window):
+class Update(Section):
     """``x`` with a window of it, as in ``Slice``, replaced by ``y``."""
 
     name = "update"
