@@ -29,10 +29,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--keep-going", action="store_true", help="leave out cases that fail")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     use_threads(options.threads)
-    found = run(options.quick, options.only, options.threads)
+    found = run(options.quick, options.only, options.threads, options.keep_going)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "races.json").write_text(json.dumps(found, indent=1) + "\n")
     from .picture import ratios
@@ -50,7 +51,7 @@ def use_threads(threads: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
-def run(quick: bool, only: str, threads: int) -> dict[str, Any]:
+def run(quick: bool, only: str, threads: int, keep_going: bool = False) -> dict[str, Any]:
     """Race every case, and say how it went as it goes."""
     from .cases import cases
     from .peers import present
@@ -65,8 +66,15 @@ def run(quick: bool, only: str, threads: int) -> dict[str, Any]:
     )
     races: list[dict[str, Any]] = []
     for case in (*cases(quick), *training(quick)):
-        if only in case.name:
+        if only not in case.name:
+            continue
+        try:
             races.append(one(case, names, QUICK if quick else Effort(), threads))
+        except Exception as error:
+            if not keep_going:
+                raise
+            print(f"{case.name:31} {case.size:20} left out: {error!r:.60}", flush=True)
+        else:
             print(line(races[-1], names), flush=True)
     return {"versions": versions, "threads": threads, "python": sys.version, "races": races}
 
