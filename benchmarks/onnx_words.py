@@ -75,6 +75,20 @@ class Value:
     def __neg__(self) -> Value:
         return self._new(self.graph.node("Neg", self.name))
 
+    def reshape(self, *shape: int) -> Value:
+        """The same elements in another shape."""
+        wanted = self.graph.constant(shape, np.int64)
+        return self._new(self.graph.node("Reshape", self.name, wanted))
+
+    def permuted(self, *axes: int) -> Value:
+        """The axes in another order."""
+        return self._new(self.graph.node("Transpose", self.name, perm=axes))
+
+    def made(self, kind: str, *others: Value, **options: Any) -> Value:
+        """What a node gives of this value and others."""
+        names = (self.name, *(x.name for x in others))
+        return self._new(self.graph.node(kind, *names, **options))
+
     __radd__, __rmul__ = __add__, __mul__
 
 
@@ -100,6 +114,20 @@ class Words:
     def maximum(self, x: Value, y: Any) -> Value:
         """The larger of two."""
         return x._with("Max", y)
+
+    def relu(self, x: Value) -> Value:
+        """Positive parts."""
+        return x.made("Relu")
+
+    def conv(self, x: Value, w: Value, padding: int) -> Value:
+        """A convolution, whose node wants channels before rows and columns."""
+        x, w = x.permuted(0, 3, 1, 2), w.permuted(3, 2, 0, 1)
+        return x.made("Conv", w, pads=[padding] * 4).permuted(0, 2, 3, 1)
+
+    def max_pool(self, x: Value) -> Value:
+        """The largest of each 2 by 2 elements."""
+        found = x.permuted(0, 3, 1, 2).made("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+        return found.permuted(0, 2, 3, 1)
 
     def squeeze(self, x: Value, axis: int) -> Value:
         """Without an axis of one element."""

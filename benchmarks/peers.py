@@ -39,7 +39,10 @@ def with_dlvm(case: Case) -> Callable[[], Any]:
 
 def with_numpy(case: Case) -> Callable[[], Any] | None:
     """The program as it is written; NumPy has no gradients."""
-    return None if case.wrt else lambda: case.run(np, *case.arguments)
+    if case.wrt:
+        return None
+    xp = case.words(np)
+    return lambda: case.run(xp, *case.arguments)
 
 
 def with_jax(case: Case) -> Callable[[], Any]:
@@ -63,7 +66,7 @@ def with_torch(case: Case) -> Callable[[], Any]:
 
 def with_torch_compile(case: Case) -> Callable[[], Any] | None:
     """Training steps under ``torch.compile``, which takes up to a minute for each."""
-    if not isinstance(case, Training):
+    if not (isinstance(case, Training) and case.wrt):
         return None
     return _torch(case, importlib.import_module("torch").compile)
 

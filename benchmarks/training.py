@@ -29,11 +29,25 @@ class LeNet(Training):
     """Two convolutions of 5 by 5, each with a pool, and three dense layers."""
 
     def run(self, xp: Any, *arguments: Any) -> Any:
-        w1, b1, w2, b2, w3, b3, w4, b4, w5, b5, x, labels = arguments
-        x = xp.max_pool(xp.relu(xp.conv(x, w1, 2) + b1))
-        x = xp.max_pool(xp.relu(xp.conv(x, w2, 0) + b2))
-        x = xp.relu(x.reshape(x.shape[0], 400) @ w3 + b3)
-        return xp.cross_entropy(xp.relu(x @ w4 + b4) @ w5 + b5, labels)
+        *weights, x, labels = arguments
+        return xp.cross_entropy(lenet(xp, x, *weights), labels)
+
+
+class LeNetScores(Training):
+    """The scores of the same network, without a gradient."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        *weights, x = arguments
+        return lenet(xp, x, *weights)
+
+
+def lenet(xp: Any, x: Any, *weights: Any) -> Any:
+    """The scores that LeNet gives images."""
+    w1, b1, w2, b2, w3, b3, w4, b4, w5, b5 = weights
+    x = xp.max_pool(xp.relu(xp.conv(x, w1, 2) + b1))
+    x = xp.max_pool(xp.relu(xp.conv(x, w2, 0) + b2))
+    x = xp.relu(x.reshape(-1, 400) @ w3 + b3)
+    return xp.relu(x @ w4 + b4) @ w5 + b5
 
 
 class Mlp(Training):
@@ -82,18 +96,21 @@ class Vae(Training):
 
 def training(quick: bool) -> Iterator[Training]:
     """Every network; the quick ones are smaller."""
-    yield _lenet(16 if quick else 64)
+    yield from _lenet(16 if quick else 64)
     yield _mlp(32 if quick else 128)
     yield _block(*((4, 32, 64) if quick else (8, 64, 128)))
     yield _lstm(*((16, 10, 64) if quick else (32, 40, 128)))
     yield _vae(32 if quick else 128)
 
 
-def _lenet(batch: int) -> Training:
+def _lenet(batch: int) -> Iterator[Training]:
     weights = _layers((5, 5, 1, 6), (5, 5, 6, 16), (400, 120), (120, 84), (84, 10))
     data = (normal(batch, 28, 28, 1), _labels(batch))
     macs = [batch * n for n in (784 * 150, 100 * 2400, 48000, 10080, 840)]
-    return _case(LeNet, "LeNet", f"{batch}x28x28", macs, weights, data)
+    yield _case(LeNet, "LeNet", f"{batch}x28x28", macs, weights, data)
+    given = (*weights, data[0])
+    read = sum(a.nbytes for a in given)
+    yield LeNetScores("scores of LeNet", f"{batch}x28x28", 2 * sum(macs), read, given)
 
 
 def _mlp(batch: int) -> Training:
