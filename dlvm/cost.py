@@ -50,7 +50,7 @@ class Count:
     """An implementation of the scalar functions that only counts; a scalar is its element type."""
 
     def __init__(self) -> None:
-        self.flops = 0
+        self.flops = self.instructions = 0
 
     def constant(self, number: float, dtype: DType) -> DType:
         """A constant costs nothing."""
@@ -62,11 +62,13 @@ class Count:
 
     def unary(self, word: str, x: DType) -> DType:
         """Counts one operation on a float."""
+        self.instructions += WEIGHTS.get(word, 1)
         self.flops += x.is_float
         return x
 
     def binary(self, word: str, x: DType, y: DType) -> DType:
         """Counts one operation if the result is a float."""
+        self.instructions += WEIGHTS.get(word, 1)
         if word in _COMPARISONS:
             return BOOL
         self.flops += x.is_float
@@ -106,9 +108,18 @@ def flops(op: Op) -> Dim:
 
 
 def _formula(op: Elementwise) -> int:
+    return _counted(op).flops
+
+
+def instructions(op: Elementwise) -> int:
+    """About how many instructions an element takes."""
+    return _counted(op).instructions
+
+
+def _counted(op: Elementwise) -> Count:
     count = Count()
     op.scalar(count, *(x.dtype.compute for x in op.operands))
-    return count.flops
+    return count
 
 
 def _monoid(op: Reduction) -> Dim:

@@ -7,6 +7,7 @@ are computed as they are copied, where that is all that they are for.
 
 from __future__ import annotations
 
+from dlvm.cost import ACCESS, instructions
 from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.dims import at_least, product, symbols
 from dlvm.ops import (
@@ -63,6 +64,10 @@ class _Filling:
         self.kept = set(fn.results)
         self.depth: dict[Value, int] = {}
         """Of the values that may be computed in products: how far these are."""
+        self.repeated: set[Value] = set()
+        """Of those: what is computed again for each window or row that repeats it."""
+        self.arrays: dict[Value, frozenset[Value]] = {}
+        """Of those that end in memory: the arrays that they are computed of."""
 
     def look_at(self, op: Op) -> None:
         """Whether an operation, all of whose users were looked at, is only for products."""
@@ -72,9 +77,17 @@ class _Filling:
         again = len(self.users[op]) > 1 and (formula or _in_short_pieces(op))
         if again or not (formula or isinstance(op, Moving)):
             return
+        if any(self._repeats(user) for user in self.users[op]):
+            if isinstance(op, Elementwise) and instructions(op) > ACCESS:
+                return  # an array is read sooner than that is computed
+            self.repeated.add(op)
         depths = [self._far(user, op, formula) for user in self.users[op]]
         if all(d is not None and d < DEEPEST for d in depths):
             self.depth[op] = 1 + max(d for d in depths if d is not None)
+
+    def _repeats(self, user: Op) -> bool:
+        grows = isinstance(user, Broadcast | Patches) and user.type.size != user.x.type.size
+        return grows or user in self.repeated
 
     def _far(self, user: Op, x: Op, formula: bool) -> int | None:
         """How far a product is that reads a value by way of a user, if only products do."""
@@ -88,24 +101,35 @@ class _Filling:
         Movements alone of what a kernel computes are read from memory, too. A reshape of what is
         there is no movement.
         """
-        good: dict[Value, bool] = {}
         for value in reversed(self.depth):  # operands first
-            good[value] = isinstance(value, Op) and self._ends_well(value, good)
+            if isinstance(value, Op) and (found := self._arrays(value)) is not None:
+                self.arrays[value] = found
         found = set[Value]()
         for value in self.depth:  # users first
-            if good[value] and all(isinstance(u, Matmul) or u in found for u in self.users[value]):
+            ends = value in self.arrays
+            if ends and all(isinstance(u, Matmul) or u in found for u in self.users[value]):
                 found.add(value)
         return found
 
-    def _ends_well(self, op: Op, good: dict[Value, bool]) -> bool:
+    def _arrays(self, op: Op) -> frozenset[Value] | None:
+        """The arrays in memory of which a value is computed; None if it is better kept itself."""
+        if _is_number(op):
+            return frozenset()
         if isinstance(op, Reshape):
-            return good.get(op.x, False) and longer(op) != longer(op.x)
+            moves = op.x in self.arrays and longer(op) != longer(op.x)
+            return self.arrays[op.x] if moves else None
         if isinstance(op, Moving):
-            return good.get(op.x, op.x not in self.depth)
-        tensors = [x for x in op.operands if not _is_number(x)]
-        reads = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
-        ends = all(good.get(x, False) or _in_memory(x) for x in tensors)
-        return ends and len(dict.fromkeys(tensors)) <= reads
+            return self.arrays.get(op.x, frozenset((op.x,)))
+        found = set[Value]()
+        for x in op.operands:
+            if x in self.arrays:
+                found |= self.arrays[x]
+            elif not _is_number(x):
+                if not _in_memory(x):
+                    return None
+                found.add(x)
+        most = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
+        return frozenset(found) if len(found) <= most else None
 
 
 def _in_short_pieces(op: Op) -> bool:
