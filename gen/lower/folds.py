@@ -20,6 +20,7 @@ from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction
 from dlvm.ops.arrays import reduction
 
+from .short_folds import written_out
 from .staging import Along, Pieces, scattered
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Fold:
         self.shaped = shaped
         self.beside = False
         self.apart = False
+        self.written_out = False
         self.short = 0
         self.keep: dict[Value, Buffer] = {}
 
@@ -64,6 +66,10 @@ class Fold:
                 self.lanes = before
 
     def _loop(self, ops: Sequence[Reduction], at: At) -> None:
+        if self.written_out:
+            for op in ops:
+                self.nest.remember(op, at, written_out(self.pull, op, at, self.lanes))
+            return
         folds = [_Running(self, op, at) for op in ops]
         for fold in folds:
             fold.start()

@@ -54,6 +54,7 @@ from .local_arrays import keeping
 from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
 from .running import Carried, against, scans
+from .short_folds import is_short, reads_near
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
@@ -73,8 +74,17 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
     groups and the like, they are plain, as a schedule for a GPU needs them.
     """
+    short = shaped and kernel.family == "loops" and is_short(kernel.body)
+    if short and reads_near((found := _lowered(kernel, name, shaped, written_out=True)).body):
+        return found
+    return _lowered(kernel, name, shaped, written_out=False)
+
+
+def _lowered(kernel: Kernel, name: str, shaped: bool, *, written_out: bool) -> LoopKernel:
+    """The loops of a kernel, whose folds are ``written_out`` or loops."""
     buffers = _buffers(kernel)
     work = _Lowering(kernel, buffers, shaped)
+    work.pull.fold.written_out = written_out
     work.results()
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
@@ -190,6 +200,9 @@ class _Lowering:
         """One turn for each row: what is folded, then what is written of it."""
         small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
         whole = [t for t in targets if t not in small]
+        if self.pull.fold.written_out:
+            self._without_loops(frame, small, whole)
+            return
         keep = self._keeping(frame, whole)
         for lengths in self._lengths(frame):
             with lengths:
@@ -222,6 +235,19 @@ class _Lowering:
             if whole:
                 self._whole(frame, whole, row)
 
+    def _without_loops(
+        self, frame: Frame, small: Sequence[Target], whole: Sequence[Target]
+    ) -> None:
+        """Short rows, each of which is folded and written element by element, in scalars."""
+        sizes = frame.sizes(frame.axes)
+        with self._row(frame, 0) as row:
+            for level in levels_of(self.body):
+                self.pull.fold.together(level, At(row))
+            for value, buffer in small:
+                self._write(value, buffer, At(row))
+            for k in range(product(sizes) if whole else 0):
+                self._elements(frame, whole, frame.index(row, split(k, sizes)))
+
     def _lengths(self, frame: Frame) -> Generator[AbstractContextManager[None]]:
         """One way for rows of any length; where that is open, one for short ones, and one for long.
 
@@ -249,12 +275,14 @@ class _Lowering:
     def _whole(self, frame: Frame, targets: Sequence[Target], row: Index) -> None:
         """What is as large as the frame, along one row."""
         with self.nest.loops(frame.shape, frame.axes, "parallel") as inner:
-            index = frame.index(row, inner)
-            places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
-            pairs = zip(targets, places, strict=True)
-            found = [self.pull.element(v, at) for (v, _), at in pairs]
-            for (_, buffer), at, x in zip(targets, places, found, strict=True):
-                self._store(buffer, at, x)  # what was kept in a room is read by now
+            self._elements(frame, targets, frame.index(row, inner))
+
+    def _elements(self, frame: Frame, targets: Sequence[Target], index: Index) -> None:
+        """What is as large as the frame, at one index of it."""
+        places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
+        found = [self.pull.element(v, at) for (v, _), at in zip(targets, places, strict=True)]
+        for (_, buffer), at, x in zip(targets, places, found, strict=True):
+            self._store(buffer, at, x)  # what was kept in a room is read by now
 
     def _groups(
         self,
