@@ -34,7 +34,8 @@ class Fold:
 
     While ``apart``, threads are free as well: chunks are folded in any order, each into a place
     of its own, and their results then as always, from first to last. Where it is not 0 no row has
-    more than ``short`` elements. Operands in ``keep`` are written on the way.
+    more than ``short`` elements. Operands in ``keep`` are written on the way. Where folds are
+    ``written_out``, all of them are short, and none has a loop (``short_folds``).
     """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], shaped: bool) -> None:

@@ -31,7 +31,7 @@ State = tuple[Scalar, ...]
 ELEMENTS = 16
 """The most elements of a fold that is written out."""
 OPERATIONS = 512
-"""The most operations of all elements of a row together, so that no kernel takes long to compile."""
+"""The most operations of all elements of a row together: more take long to compile."""
 NEAR = 4
 """How far apart the elements of neighbouring results may lie: whole vectors hold them, out of which
 they are picked. One by one they take ten times as long."""
