@@ -54,7 +54,7 @@ from .local_arrays import keeping
 from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
 from .running import Carried, against, scans
-from .short_folds import is_short, reads_near
+from .short_folds import is_short, positions, reads_near
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
@@ -89,6 +89,15 @@ def _lowered(kernel: Kernel, name: str, shaped: bool, *, written_out: bool) -> L
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def _write_elements(pull: Pull, frame: Frame, targets: Sequence[Target], index: Index) -> None:
+    """Results as large as the frame, at one index of it."""
+    places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
+    found = [pull.element(v, at) for (v, _), at in zip(targets, places, strict=True)]
+    for (_, buffer), at, x in zip(targets, places, found, strict=True):
+        offset = flatten(at.index, buffer.type.shape)
+        pull.nest.store(buffer, offset, x)  # what was kept in a room is read by now
 
 
 def family_of(op: Op) -> str:
@@ -200,9 +209,6 @@ class _Lowering:
         """One turn for each row: what is folded, then what is written of it."""
         small = [t for t in targets if frame.axes and t[0].type.rank < len(frame.shape)]
         whole = [t for t in targets if t not in small]
-        if self.pull.fold.written_out:
-            self._without_loops(frame, small, whole)
-            return
         keep = self._keeping(frame, whole)
         for lengths in self._lengths(frame):
             with lengths:
@@ -217,7 +223,7 @@ class _Lowering:
     ) -> None:
         """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
-        if self.shaped and (keep or not whole):
+        if self.shaped and not self.pull.fold.written_out and (keep or not whole):
             short = bool(self.pull.fold.short)
             count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
             if count != 0:
@@ -234,19 +240,6 @@ class _Lowering:
                 self._write(value, buffer, At(row))
             if whole:
                 self._whole(frame, whole, row)
-
-    def _without_loops(
-        self, frame: Frame, small: Sequence[Target], whole: Sequence[Target]
-    ) -> None:
-        """Short rows, each of which is folded and written element by element, in scalars."""
-        sizes = frame.sizes(frame.axes)
-        with self._row(frame, 0) as row:
-            for level in levels_of(self.body):
-                self.pull.fold.together(level, At(row))
-            for value, buffer in small:
-                self._write(value, buffer, At(row))
-            for k in range(product(sizes) if whole else 0):
-                self._elements(frame, whole, frame.index(row, split(k, sizes)))
 
     def _lengths(self, frame: Frame) -> Generator[AbstractContextManager[None]]:
         """One way for rows of any length; where that is open, one for short ones, and one for long.
@@ -274,15 +267,12 @@ class _Lowering:
 
     def _whole(self, frame: Frame, targets: Sequence[Target], row: Index) -> None:
         """What is as large as the frame, along one row."""
+        if self.pull.fold.written_out:
+            for inner in positions(frame):
+                _write_elements(self.pull, frame, targets, frame.index(row, inner))
+            return
         with self.nest.loops(frame.shape, frame.axes, "parallel") as inner:
-            self._elements(frame, targets, frame.index(row, inner))
-
-    def _elements(self, frame: Frame, targets: Sequence[Target], index: Index) -> None:
-        """What is as large as the frame, at one index of it."""
-        places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
-        found = [self.pull.element(v, at) for (v, _), at in zip(targets, places, strict=True)]
-        for (_, buffer), at, x in zip(targets, places, found, strict=True):
-            self._store(buffer, at, x)  # what was kept in a room is read by now
+            _write_elements(self.pull, frame, targets, frame.index(row, inner))
 
     def _groups(
         self,
@@ -315,7 +305,8 @@ class _Lowering:
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
         alone = self.shaped and frame.axes and frame.contiguous
-        return keeping(self.body, frame.shape, whole) if alone else {}
+        loops = alone and not self.pull.fold.written_out
+        return keeping(self.body, frame.shape, whole) if loops else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At) -> None:
         self._store(buffer, at, self.pull.element(value, at))

@@ -9,22 +9,16 @@ accumulators that no element reaches, so no bit changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.frames import frame_of
-from dlvm.gen.loops.index import split, step_of
+from dlvm.gen.loops.builder import LoopScalars
+from dlvm.gen.loops.frames import Frame, frame_of
+from dlvm.gen.loops.index import Index, split, step_of
 from dlvm.gen.loops.statements import Bind, Body, Buffer, Let, Load, Loop, Scalar
 from dlvm.ir import Function
 from dlvm.ir.dims import product, symbols
 from dlvm.ops import Reduction
 from dlvm.ops.arrays import reduction
-
-from .staging import Along
-
-if TYPE_CHECKING:
-    from .elements import Pull
 
 State = tuple[Scalar, ...]
 
@@ -78,31 +72,33 @@ def _reads_near(loop: Loop) -> bool:
     return near and len(steps) == len(offsets)
 
 
-def written_out(pull: Pull, op: Reduction, at: At, lanes: int) -> State:
-    """The results of a reduction of one chunk, whose extent is known, in scalars."""
-    words, nest = pull.words, pull.nest
-    along = Along(op.operands[0].shape, op.axes, at)
-    extent = product(along.sizes)
-    assert isinstance(extent, int)
-    accumulators = [op.identity(words)] * min(lanes, extent)
-    for k in range(extent):
-        place = along.place(split(k, along.sizes))
-        elements = [words.wide(pull.element(x, place)) for x in op.operands]
-        lifted = op.lift(words, nest.size(k), *elements)
+def positions(frame: Frame) -> Iterator[Index]:
+    """The indices along the axes of a short fold, in order."""
+    sizes = frame.sizes(frame.axes)
+    extent = product(sizes)
+    return (split(k, sizes) for k in range(extent if isinstance(extent, int) else 0))
+
+
+def written_out(words: LoopScalars, op: Reduction, elements: Iterable[State], lanes: int) -> State:
+    """The results of a reduction of one chunk, in scalars, from the operands' at each position."""
+    accumulators: list[State] = []
+    for k, element in enumerate(elements):
+        if k < lanes:
+            accumulators.append(op.identity(words))
+        lifted = op.lift(words, words.nest.size(k), *map(words.wide, element))
         accumulators[k % lanes] = op.combine(words, accumulators[k % lanes], lifted)
-    with nest.uncounted():
-        chunk = _folded(pull, op, accumulators, lanes)
-        total = op.combine(words, op.identity(words), chunk)
+    with words.nest.uncounted():
+        total = op.combine(words, op.identity(words), _folded(words, op, accumulators, lanes))
     pairs = zip(op.project(words, total), op.result_types, strict=True)
     return tuple(words.cast(x, t.dtype) for x, t in pairs)
 
 
-def _folded(pull: Pull, op: Reduction, accumulators: list[State], lanes: int) -> State:
+def _folded(words: LoopScalars, op: Reduction, accumulators: list[State], lanes: int) -> State:
     """Accumulators, folded by halves, of which those behind the last one are identities."""
     half = lanes
     while half > 1:
         half //= 2
         lower, upper = accumulators[:half], accumulators[half:]
         pairs = zip(lower, upper, strict=False)
-        accumulators = [op.combine(pull.words, x, y) for x, y in pairs] + lower[len(upper) :]
+        accumulators = [op.combine(words, x, y) for x, y in pairs] + lower[len(upper) :]
     return accumulators[0]
