@@ -124,13 +124,15 @@ class Reduction(HasAxes, Op):
 
     ``widens`` says that users' bools and small integers are folded in 64 bits, as NumPy does;
     ``pairwise`` is the public name of the same of two elements, where there is one. Users' integers
-    become floats where ``accepts`` has floats alone.
+    become floats where ``accepts`` has floats alone. ``identity_is_exact`` says of a monoid over
+    several scalars that to combine a state with the identity gives that state, bit for bit.
     """
 
     kernel_rule = "lift"
     accepts: ClassVar[str] = "biuf"
     widens: ClassVar[bool] = False
     pairwise: ClassVar[str] = ""
+    identity_is_exact: ClassVar[bool] = False
 
     def reduced(self, t: TensorType) -> tuple[Dim, ...]:
         """The shape that is left, after checking the axes."""

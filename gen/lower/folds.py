@@ -8,11 +8,12 @@ exchanges elements, so a ``Fold``, whose region need not commute, has one lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.builder import At
+from dlvm.gen.loops.frames import Frame
 from dlvm.gen.loops.index import Index, ceildiv, flatten, piece, recombine, split
 from dlvm.gen.loops.statements import Buffer, Local, Scalar
 from dlvm.ir import Dim, Value
@@ -20,6 +21,7 @@ from dlvm.ir.dims import floordiv, minimum, mod, product
 from dlvm.ops import Matmul, Reduction
 from dlvm.ops.arrays import reduction
 
+from .short_folds import positions, written_out
 from .staging import Along, Pieces, scattered
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ class Fold:
 
     While ``apart``, threads are free as well: chunks are folded in any order, each into a place
     of its own, and their results then as always, from first to last. Where it is not 0 no row has
-    more than ``short`` elements. Operands in ``keep`` are written on the way.
+    more than ``short`` elements. Operands in ``keep`` are written on the way. Where folds are
+    ``written_out``, all of them are short, and none has a loop (``short_folds``).
     """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], shaped: bool) -> None:
@@ -42,6 +45,7 @@ class Fold:
         self.shaped = shaped
         self.beside = False
         self.apart = False
+        self.written_out = False
         self.short = 0
         self.keep: dict[Value, Buffer] = {}
 
@@ -64,12 +68,23 @@ class Fold:
                 self.lanes = before
 
     def _loop(self, ops: Sequence[Reduction], at: At) -> None:
+        if self.written_out:
+            for op in ops:
+                found = written_out(self.words, op, self._elements(op, at), self.lanes)
+                self.nest.remember(op, at, found)
+            return
         folds = [_Running(self, op, at) for op in ops]
         for fold in folds:
             fold.start()
         self._chunks(folds, product(folds[0].along.sizes))
         for fold, op in zip(folds, ops, strict=True):
             self.nest.remember(op, at, fold.result())
+
+    def _elements(self, op: Reduction, at: At) -> Iterator[State]:
+        """The operands at each position, of which there is a known number."""
+        along = Along(op.operands[0].shape, op.axes, at)
+        for place in map(along.place, positions(Frame(along.shape, op.axes))):
+            yield tuple(self.pull.element(x, place) for x in op.operands)
 
     def _chunks(self, folds: Sequence[_Running], extent: Dim) -> None:
         """All chunks: in any order, each into a place of its own, or one after the other."""

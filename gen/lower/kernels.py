@@ -54,6 +54,7 @@ from .local_arrays import keeping
 from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
 from .running import Carried, against, scans
+from .short_folds import is_short, positions, reads_near
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
@@ -73,12 +74,30 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
     groups and the like, they are plain, as a schedule for a GPU needs them.
     """
+    short = shaped and kernel.family == "loops" and is_short(kernel.body)
+    if short and reads_near((found := _lowered(kernel, name, shaped, written_out=True)).body):
+        return found
+    return _lowered(kernel, name, shaped, written_out=False)
+
+
+def _lowered(kernel: Kernel, name: str, shaped: bool, *, written_out: bool) -> LoopKernel:
+    """The loops of a kernel, whose folds are ``written_out`` or loops."""
     buffers = _buffers(kernel)
     work = _Lowering(kernel, buffers, shaped)
+    work.pull.fold.written_out = written_out
     work.results()
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
     return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+
+
+def _write_elements(pull: Pull, frame: Frame, targets: Sequence[Target], index: Index) -> None:
+    """Results as large as the frame, at one index of it."""
+    places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
+    found = [pull.element(v, at) for (v, _), at in zip(targets, places, strict=True)]
+    for (_, buffer), at, x in zip(targets, places, found, strict=True):
+        offset = flatten(at.index, buffer.type.shape)
+        pull.nest.store(buffer, offset, x)  # what was kept in a room is read by now
 
 
 def family_of(op: Op) -> str:
@@ -204,7 +223,7 @@ class _Lowering:
     ) -> None:
         """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
-        if self.shaped and (keep or not whole):
+        if self.shaped and not self.pull.fold.written_out and (keep or not whole):
             short = bool(self.pull.fold.short)
             count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
             if count != 0:
@@ -248,13 +267,12 @@ class _Lowering:
 
     def _whole(self, frame: Frame, targets: Sequence[Target], row: Index) -> None:
         """What is as large as the frame, along one row."""
+        if self.pull.fold.written_out:
+            for inner in positions(frame):
+                _write_elements(self.pull, frame, targets, frame.index(row, inner))
+            return
         with self.nest.loops(frame.shape, frame.axes, "parallel") as inner:
-            index = frame.index(row, inner)
-            places = [At(reshaped(index, frame.shape, v.shape)) for v, _ in targets]
-            pairs = zip(targets, places, strict=True)
-            found = [self.pull.element(v, at) for (v, _), at in pairs]
-            for (_, buffer), at, x in zip(targets, places, found, strict=True):
-                self._store(buffer, at, x)  # what was kept in a room is read by now
+            _write_elements(self.pull, frame, targets, frame.index(row, inner))
 
     def _groups(
         self,
@@ -287,7 +305,8 @@ class _Lowering:
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
         alone = self.shaped and frame.axes and frame.contiguous
-        return keeping(self.body, frame.shape, whole) if alone else {}
+        loops = alone and not self.pull.fold.written_out
+        return keeping(self.body, frame.shape, whole) if loops else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At) -> None:
         self._store(buffer, at, self.pull.element(value, at))

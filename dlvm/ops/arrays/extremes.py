@@ -109,6 +109,7 @@ class ArgExtreme(Reduction):
     """Where the extreme by the order that ``word`` says is."""
 
     nondifferentiable = "its result is an integer"
+    identity_is_exact = True
     word: ClassVar[str]
     x: Value
     axes: tuple[int, ...]

@@ -36,6 +36,7 @@ class LogSumExp(Reduction):
     name = "logsumexp"
     accepts = "f"
     pairwise = "logaddexp"
+    identity_is_exact = True
     x: Value
     axes: tuple[int, ...]
 
