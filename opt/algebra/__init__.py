@@ -1,6 +1,7 @@
 """Linear algebra: products in their cheapest order, and what of a product is asked for alone."""
 
 from . import (
+    alike,
     chains,
     contractions,
     convolutions,
@@ -14,6 +15,7 @@ from . import (
 )
 
 __all__ = [
+    "alike",
     "chains",
     "contractions",
     "convolutions",
