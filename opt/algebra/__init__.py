@@ -12,6 +12,7 @@ from . import (
     selections,
     solves,
     sums,
+    widening,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "selections",
     "solves",
     "sums",
+    "widening",
 ]

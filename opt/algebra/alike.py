@@ -15,8 +15,10 @@ from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Concat, Matmul, Permute, Reshape, Slice, transposed
 from dlvm.ops.families import Elementwise, Reduction
 
-MOST = 64
-"""Operations of one piece that are looked at."""
+MOST = 256
+"""Operations of all formulas that are looked at."""
+DEEP = 64
+"""Operations of one formula, from its result to a part, that are looked at."""
 Pieces = tuple[Value, ...]
 
 
@@ -26,9 +28,7 @@ Pieces = tuple[Value, ...]
         lambda x, y: Concat(tuple(Matmul(_at(x, i), _at(y, i)) for i in range(2)), 0),
         lambda x, y: Concat(tuple(transposed(Matmul(_at(x, i), _at(y, i))) for i in range(2)), 1),
         lambda x, y: Concat(tuple(Matmul(_at(x, i), _at(y, 1)) for i in range(2)), 1),
-        lambda x, y: Concat(
-            tuple(Matmul(_columns(_at(x, 0), i), _columns(_at(y, 0), i, 0)) for i in range(3)), 0
-        ),
+        lambda x, y: Concat(tuple(Matmul(_third(x, i, 2), _third(y, i, 1)) for i in range(3)), 0),
     ),
     given=("n[2,3,9]", "n[2,9,4]"),
     law_class=ROUNDING,
@@ -36,10 +36,10 @@ Pieces = tuple[Value, ...]
 )
 def products_of_parts(op: Concat) -> Value | None:
     """[A_1 B_1, A_2 B_2, ...] is the batched product A B, where the A_i together are A."""
-    alike = _Alike(len(op.xs))
+    alike = Alike(len(op.xs))
     if len(op.xs) < 2 or (whole := alike.batch(op.xs)) is None or not alike.products:
         return None
-    return _joined(whole, op)
+    return joined(whole, op)
 
 
 def _at(x: Value, i: int) -> Value:
@@ -48,14 +48,14 @@ def _at(x: Value, i: int) -> Value:
     return Reshape(Slice(x, (i, 0, 0), (1, *shape), (1, 1, 1)), shape)
 
 
-def _columns(x: Value, i: int, axis: int = 1) -> Value:
-    """For the examples: three of the columns, or of the rows, of a matrix."""
-    starts, sizes = [0, 0], list(x.shape)
+def _third(x: Value, i: int, axis: int) -> Value:
+    """For the examples: three of nine columns, or rows, of each matrix of a batch."""
+    starts, sizes = [0, 0, 0], list(x.shape)
     starts[axis], sizes[axis] = 3 * i, 3
-    return Slice(x, tuple(starts), tuple(sizes), (1, 1))
+    return Slice(x, tuple(starts), tuple(sizes), (1, 1, 1))
 
 
-def _joined(whole: Value, op: Concat) -> Value:
+def joined(whole: Value, op: Concat) -> Value:
     """The batches one after the other along an axis: the batch axis goes in front of it."""
     last = op.axis + 1
     if op.axis:
@@ -63,26 +63,29 @@ def _joined(whole: Value, op: Concat) -> Value:
     return Reshape(whole, op.shape)
 
 
-class _Alike:
+class Alike:
     """Batches so many values that are computed alike, operand by operand."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.products = 0
+        self._deep = 0
         self._done: dict[Pieces, Value | None] = {}
 
     def batch(self, pieces: Pieces) -> Value | None:
         """The values along a new first axis; None where they are not computed alike."""
         if pieces not in self._done:
-            full = len(self._done) >= MOST
-            self._done[pieces] = None if full else self._batched(pieces)
+            self._deep += 1
+            full = len(self._done) >= MOST or self._deep > DEEP
+            found = None if full else self._batched(pieces)
+            self._deep -= 1
+            self._done[pieces] = found
         return self._done[pieces]
 
     def _batched(self, pieces: Pieces) -> Value | None:
         first = pieces[0]
         if all(p is first for p in pieces):
-            shape = (self.count, *first.shape)
-            return Broadcast(first, shape, tuple(range(1, len(shape))))
+            return _repeated(first, self.count)
         ops = [p for p in pieces if isinstance(p, Op)]
         if len(ops) < self.count or any(type(p) is not type(first) for p in ops):
             return None
@@ -107,6 +110,11 @@ class _Alike:
         return first.rebuild(operands, **first.batched(self.count))
 
 
+def _repeated(x: Value, count: int) -> Value:
+    """One value along a new first axis."""
+    return Broadcast(x, (count, *x.shape), tuple(range(1, x.type.rank + 1)))
+
+
 def _is_pointwise_in_batches(op: Op) -> bool:
     """Whether an operation says how it is batched, has one result and cannot raise an error."""
     kinds = Matmul | Permute | Reshape | Broadcast | Elementwise | Reduction
@@ -118,6 +126,8 @@ def _in_turn(parts: Sequence[Slice]) -> Value | None:
     first, second = parts[:2]
     if any(_other_window(p, first) for p in parts):
         return None
+    if all(p.starts == first.starts for p in parts):
+        return _repeated(first, len(parts))
     axes = [a for a, s in enumerate(first.starts) if second.starts[a] != s]
     if len(axes) != 1 or first.steps[axes[0]] != 1:
         return None

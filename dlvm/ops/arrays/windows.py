@@ -337,8 +337,8 @@ Placed = tuple[tuple[Dim, ...], Value]
 @rewrite(
     Update,
     example=(
-        lambda x: _added(_added(Pad(x, (0, 2), (0, 1)), x, (0, 0)), Slice(x, *_FIRST), (0, 4)),
-        lambda x: Update(Pad(x, (2, 0), (0, 0)), x, (0, 0), (1, 1)),
+        lambda x, y: _added(_added(Pad(x, (0, 2), (0, 1)), x, (0, 0)), Slice(x, *_FIRST), (0, 4)),
+        lambda x, y: Update(Pad(x, (2, 0), (0, 0)), x, (0, 0), (1, 1)),
         lambda x, y: Update(Update(y, x, (2, 0), (1, 1)), x, (0, 0), (1, 1)),
     ),
     given=("n[2,2]", "n[4,2]"),
