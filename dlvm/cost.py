@@ -37,10 +37,11 @@ PICOSECONDS = 1000
 """In a nanosecond; times are whole numbers, so that those of open sizes are expressions."""
 STEP = 15
 """Picoseconds that a usual core takes for an operation, or for a byte that it moves."""
-LAUNCH = 150_000
+LAUNCH = 200_000
 """Picoseconds to start a product, to look at its sizes and to leave it, as far as it takes long.
 
-Of 16 products of 4x4x4 in f64 each took some 130 ns more than one of a batched product (AMD Zen 4).
+Of 16 products of 4x4x4 in f64 each took 130 ns more than one of a batched product; of four products of
+1 x 64 in a scan each took 350 ns more than a quarter of a wide one in f32 (AVX-512, one run).
 """
 ACCESS = 2
 """Instructions in whose time an element is read or written, where it is not near."""
