@@ -260,7 +260,8 @@ def _widened_loop(op: Structured, env: Env) -> Iterable[Value] | None:
     (body,) = op.giving
     varying = op.carries + op.slices
     inputs = body.params[varying:]
-    groups = _invariant_groups(op, body, dict(zip(inputs, op.operands[op.seen][varying:])))
+    values = op.operands[op.seen][varying:]
+    groups = _invariant_groups(op, body, dict(zip(inputs, values, strict=True)))
     if not groups:
         return None
     operands = mapped(op.operands, env)

@@ -148,11 +148,16 @@ def test_gradients_of_gates_agree_and_have_fewer_products():
     def loss(h: Any, c: Any, xs: Any, weights: Any) -> Any:
         return (gates(h, c, xs, weights) ** 2).sum()
 
-    both = [dlvm.function(dlvm.grad(loss, wrt=(0, 2, 3)), numerics=n) for n in ("default", "strict")]
+    both = [
+        dlvm.function(dlvm.grad(loss, wrt=(0, 2, 3)), numerics=n) for n in ("default", "strict")
+    ]
     found, expected = (dlvm.tree.leaves(f(*arrays)) for f in both)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
-    counts = [operations(dlvm.grad(loss, wrt=(0, 2, 3)), *arrays, numerics=n) for n in ("default", "strict")]
+    counts = [
+        operations(dlvm.grad(loss, wrt=(0, 2, 3)), *arrays, numerics=n)
+        for n in ("default", "strict")
+    ]
     assert counts[0] <= counts[1] - 3
 
 
