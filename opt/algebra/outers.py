@@ -87,12 +87,20 @@ def _vector(x: Value) -> Value:
     return inner if inner.shape == x.shape else x
 
 
+Four = Callable[[Value, Value, Value, Value], Value]
+
+
+def _floats(example: Four) -> Four:
+    """An example of the values, halves as f32, in which numbers keep their place."""
+    return lambda a, u, v, w: example(wide(a), wide(u), wide(v), wide(w))
+
+
 @rewrite(
     Add,
     example=(
-        lambda *x: _floats(lambda a, u, v, w: Add(Sub(a, outer(u, v)) * 3.0, outer(u, w)), *x),
-        lambda *x: _floats(lambda _, u, v, w: Add(outer(u, v), outer(w, v)), *x),
-        lambda *x: _floats(lambda a, u, v, w: Add(a, outer(u, v) * 3.0), *x),
+        _floats(lambda a, u, v, w: Add(Sub(a, outer(u, v)) * 3.0, outer(u, w))),
+        _floats(lambda _, u, v, w: Add(outer(u, v), outer(w, v))),
+        _floats(lambda a, u, v, w: Add(a, outer(u, v) * 3.0)),
     ),
     given=("f[N,N]", "f[N]", "f[N]", "f[N]"),
     law_class=ROUNDING,
@@ -107,8 +115,8 @@ def outer_products_of_sum(op: Add) -> Value | None:
 @rewrite(
     Sub,
     example=(
-        lambda *x: _floats(lambda a, u, v, w: Sub(Sub(a, outer(u, v)), outer(u, w)), *x),
-        lambda *x: _floats(lambda _, u, v, w: Sub(outer(u, v), Neg(outer(w, v)) * 3.0), *x),
+        _floats(lambda a, u, v, w: Sub(Sub(a, outer(u, v)), outer(u, w))),
+        _floats(lambda _, u, v, w: Sub(outer(u, v), Neg(outer(w, v)) * 3.0)),
     ),
     given=("f[N,N]", "f[N]", "f[N]", "f[N]"),
     law_class=ROUNDING,
@@ -118,12 +126,6 @@ def outer_products_of_sum(op: Add) -> Value | None:
 def outer_products_of_difference(op: Sub) -> Value | None:
     """u v' - u w' = u (v - w)', and s (u v') = u (s v)', wherever they are in a difference."""
     return _gathered(op)
-
-
-def _floats(example: Callable[[Value, Value, Value, Value], Value], *x: Value) -> Value:
-    """For the examples: the values, halves as f32, in which numbers keep their place."""
-    a, u, v, w = map(wide, x)
-    return example(a, u, v, w)
 
 
 def _gathered(op: Add | Sub) -> Value | None:

@@ -231,7 +231,9 @@ def _runs(fn: Function) -> Iterable[_Group]:
     by_array: dict[object, list[_Piece]] = defaultdict(list)
     taken: set[Op] = set()
     for op in fn.ops:
-        for right in (True, False) if isinstance(op, Matmul) else ():
+        if not isinstance(op, Matmul):
+            continue
+        for right in (True, False):
             piece = _Piece.of(op, right)
             if isinstance(piece.value, Slice) and _along(piece.value) == piece.axis:
                 by_array[right, piece.turned, piece.shared, piece.value.x].append(piece)
@@ -265,7 +267,7 @@ def _widened_loop(op: Structured, env: Env) -> Iterable[Value] | None:
     if not groups:
         return None
     operands = mapped(op.operands, env)
-    outside = dict(zip(inputs, operands[op.seen][varying:], strict=True))
+    outside: Env = dict(zip(inputs, operands[op.seen][varying:], strict=True))
     joined = [g.joined(outside) for g in groups]
     params = [Param(v.type, f"joined{i}") for i, v in enumerate(joined)]
     new = _rewritten(body, groups, {id(g): p for g, p in zip(groups, params, strict=True)})
@@ -308,7 +310,7 @@ def _rewritten(fn: Function, groups: Sequence[_Group], given: Mapping[int, Value
 
     ``given`` are the joined factors of groups, where they are not joined here.
     """
-    mine = {p.op: (g, p) for g in groups for p in g.pieces}
+    mine: dict[Op, tuple[_Group, _Piece]] = {p.op: (g, p) for g in groups for p in g.pieces}
     wide: dict[int, Value] = {}
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
