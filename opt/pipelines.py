@@ -6,9 +6,11 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 from __future__ import annotations
 
 from dlvm.base.errors import IRError
+from dlvm.opt.algebra.batching import batch_pieces
 from dlvm.opt.algebra.choosing import choose_factors
 from dlvm.opt.algebra.informing import inform
 from dlvm.opt.algebra.rearranging import rearrange
+from dlvm.opt.algebra.widening import widen_products
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.overlaps import open_overlaps
@@ -43,6 +45,8 @@ MEANING: tuple[Pass, ...] = (
     rearrange,  # what loops repeat has left them, and nothing counts as used that is not
     choose_factors,  # after the laws of solves, which are the same for all factors
     open_solves,
+    batch_pieces,
+    widen_products,  # behind the orders of products, which would take wide ones apart
     forget,  # all laws that read assumptions have been tried
     propagate,  # again: bodies have shared, and what they do not use is gone
     simplify,

@@ -11,6 +11,7 @@ from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Assume
+from dlvm.opt.algebra.widening import LAW as WIDE
 from dlvm.opt.pipelines import meaning
 
 TRIED = ("symmetric", "diagonal", "orthogonal", "lower", "upper")
@@ -37,7 +38,7 @@ class Applied:
 
 def applied_laws(module: Module) -> tuple[Applied, ...]:
     """The laws of the class rounding, and all weighed ones, that the passes apply to a module."""
-    told = {r.apply: r for r in rules() if r.law_class == ROUNDING or r.weighed}
+    told = {r.apply: r for r in (*rules(), WIDE) if r.law_class == ROUNDING or r.weighed}
     found: list[Applied] = []
 
     def note(decision: Decision) -> bool:

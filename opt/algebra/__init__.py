@@ -1,27 +1,33 @@
 """Linear algebra: products in their cheapest order, and what of a product is asked for alone."""
 
 from . import (
+    alike,
     chains,
     contractions,
     convolutions,
     known,
+    outers,
     parts,
     pushing,
     repeats,
     selections,
     solves,
     sums,
+    widening,
 )
 
 __all__ = [
+    "alike",
     "chains",
     "contractions",
     "convolutions",
     "known",
+    "outers",
     "parts",
     "pushing",
     "repeats",
     "selections",
     "solves",
     "sums",
+    "widening",
 ]

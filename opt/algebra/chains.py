@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from dlvm.cost import typical
 from dlvm.ir import F16, Op, TensorType, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
+from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import Broadcast, Cast, Matmul, Mul, Neg, Reshape, transposed
+from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 
-from .factors import Factor, Sketch, step_work, times
+from .examples import wide
+from .factors import Factor, Sketch, step_work, times, turned_about
 from .products import Opened, Product, flat
 from .structure import scaled
 
@@ -32,17 +34,12 @@ def nothing(value: Value) -> bool:
     return False
 
 
-def _wide(x: Value) -> Value:
-    """Halves as f32, of which a law for longer floats has examples."""
-    return Cast(x, x.dtype.compute)
-
-
 @rewrite(
     Matmul,
     example=(
-        lambda a, v: Matmul(_wide(a) * 3.0, _wide(v)),
+        lambda a, v: Matmul(wide(a) * 3.0, wide(v)),
         lambda a, v: Matmul(transposed(v), Neg(a)),
-        lambda a, v: Matmul(_wide(a), Reshape(Reshape(_wide(v), v.shape[:1]) * 3.0, v.shape)),
+        lambda a, v: Matmul(wide(a), Reshape(Reshape(wide(v), v.shape[:1]) * 3.0, v.shape)),
         lambda a, v: Matmul(a, Neg(v)),
     ),
     given=("f[N,N]", "f[N,1]"),
@@ -111,8 +108,16 @@ def reordered(op: Op, opened: Opened) -> Value | None:
     plain = [Factor(op.x), Factor(op.y)]
     as_it_is = found.factors == plain and not found.numbers and not found.negative
     if op.x.shape[-1] != 1 and as_it_is:
-        return None
+        return _beside_symmetric(op.x, op.y)
     return _built(found, op.type)
+
+
+def _beside_symmetric(x: Value, y: Value) -> Value | None:
+    """S v as (v' S)', and v' S as (S v)', for symmetric S: pays where that is computed anyway."""
+    row, column = x.shape[-2] == 1, y.shape[-1] == 1
+    if row == column or "symmetric" not in properties_of(y if row else x):
+        return None
+    return turned_about(Matmul(turned_about(y), x) if column else Matmul(y, turned_about(x)))
 
 
 def _built(product: Product, t: TensorType) -> Value:

@@ -24,6 +24,8 @@ from dlvm.ops import (
     Reshape,
     ScatterAdd,
     Select,
+    Slice,
+    Update,
     transposed,
 )
 
@@ -70,7 +72,9 @@ class Factor:
 def turned_about(x: Value) -> Value:
     """The transpose; that of a vector is another shape."""
     *batch, rows, columns = x.shape
-    return Reshape(x, (*batch, columns, rows)) if 1 in (rows, columns) else transposed(x)
+    if 1 not in (rows, columns):
+        return transposed(x)
+    return Reshape(x.x if isinstance(x, Reshape) else x, (*batch, columns, rows))
 
 
 def diagonal_matrix(d: Value) -> Value:
@@ -98,6 +102,8 @@ class Sketch:
     rows: int
     columns: int
     parts: tuple[tuple[int, int, bool], ...] = ()
+    adds: bool = False
+    """Whether a picking factor is turned, and adds rows where several have the same place."""
 
     @staticmethod
     def of(x: Factor) -> Sketch:
@@ -105,13 +111,15 @@ class Sketch:
         matrices = x.parts if x.kind == "kronecker" else ()
         each = (Factor(part, x.turned) for part in matrices)
         parts = tuple((typical(f.rows), typical(f.columns), is_identity(f.value)) for f in each)
-        return Sketch(x.kind, typical(x.rows), typical(x.columns), parts)
+        adds = x.kind == "picking" and x.turned and not isinstance(x.parts[0], Slice)
+        return Sketch(x.kind, typical(x.rows), typical(x.columns), parts, adds)
 
     @property
     def transpose(self) -> Sketch:
         """That of the transpose."""
         parts = tuple((columns, rows, eye) for rows, columns, eye in self.parts)
-        return Sketch(self.kind, self.columns, self.rows, parts)
+        adds = self.kind == "picking" and not self.adds
+        return Sketch(self.kind, self.columns, self.rows, parts, adds)
 
     @property
     def elements(self) -> int:
@@ -132,7 +140,7 @@ def step_work(x: Sketch, y: Sketch, dtype: DType, count: int) -> Work:
         return Work(elements if dtype.is_float else 0, moved)
     for first, others in ((x, y.columns), (y.transpose, x.rows)):  # as ``times`` does
         if first.kind == "picking":
-            return Work(0, moved)
+            return Work(first.columns * others if first.adds else 0, moved)
         if first.kind == "kronecker":
             return _kronecker_work(first, others, dtype)
     return product_work(dtype, count, x.rows, x.columns, y.columns)
@@ -172,16 +180,31 @@ def _special_times(x: Factor, y: Value) -> Value:
     """A factor of any kind but a diagonal one times a matrix."""
     match x.kind:
         case "picking":
-            i = inside(x.parts[0])
-            if not x.turned:
-                return Gather(y, i, 0, mode="drop")
-            sums = y.type.with_shape((x.rows, y.shape[-1]))
-            return ScatterAdd(zeros(sums), i, y, 0, mode="drop")
+            return _placed(x, y) if x.turned else _picked(x, y)
         case "kronecker":
             a, b = map(turned_about, x.parts) if x.turned else x.parts
             return kronecker_times(a, b, y)
         case _:
             return matrix_product(x.matrix(), y)
+
+
+def _picked(x: Factor, y: Value) -> Value:
+    """Rows of a matrix, those that follow one another as a window."""
+    match x.parts[0]:
+        case Slice(Iota(), (start,), (size,), (step,)):
+            return Slice(y, (start, 0), (size, y.shape[1]), (step, 1))
+        case places:
+            return Gather(y, inside(places), 0, mode="drop")
+
+
+def _placed(x: Factor, y: Value) -> Value:
+    """Rows among zeros: as a window, or added up where several have the same place."""
+    sums = zeros(y.type.with_shape((x.rows, y.shape[-1])))
+    match x.parts[0]:
+        case Slice(Iota(), (start,), _, (step,)):
+            return Update(sums, y, (start, 0), (step, 1))
+        case places:
+            return ScatterAdd(sums, inside(places), y, 0, mode="drop")
 
 
 def matrix_product(x: Value, y: Value) -> Value:

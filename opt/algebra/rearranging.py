@@ -9,7 +9,7 @@ from dlvm.ir import RULES, Builder, Function, Op, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
-from dlvm.ops import Matmul
+from dlvm.ops import Add, Matmul, Sub
 from dlvm.opt.facts import needed
 from dlvm.passes import finite_function_pass
 
@@ -46,7 +46,8 @@ def rearrange(fn: Function) -> Function:
 def _round(fn: Function, laws: Laws, inner: bool) -> Function:
     """Looks at every operation once; where users went later, another round may find more.
 
-    Products that are parts of longer ones wait for ``inner``: the longer one may need others.
+    Products that are parts of longer ones, and sums that are multiplied, wait for ``inner``: the
+    longer product may need others.
     """
     if fn.kinds.isdisjoint(laws):
         return fn
@@ -68,7 +69,7 @@ def _rearranged(ops: Iterable[Op], ledger: Ledger, env: Env, laws: Laws, inner: 
         pending = [first]
         while pending:
             op = _followed(pending.pop(), env, ledger)
-            waits = not inner and isinstance(op, Matmul) and ledger.inside(op)
+            waits = not inner and isinstance(op, Matmul | Add | Sub) and ledger.inside(op)
             chosen = None if waits else _best(ledger, op, laws)
             if chosen is None:
                 ledger.keep(op)

@@ -15,6 +15,9 @@ NEVER = "steps are never 0"
 AGAIN = "proposes the product as it is, which saves nothing and is not taken"
 
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "products_of_parts": {
+        MORE: ("if (whole := alike.batch(op.xs)) is None or", "alike.batch(op.xs)) is None:"),
+    },
     "_add": {
         LESS: ("product.factors[1:] ==", "product.factors[-2:] =="),
         COST: ("if _open(product, value", "product.opened <= MOST"),

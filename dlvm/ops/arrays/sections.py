@@ -11,7 +11,9 @@ from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.dims import at_least, product
 from dlvm.ir.equations import unequal, when_positive, where_positive
+from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.properties import Of, Properties
+from dlvm.ops.elements.elementwise import Add
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import is_splat
 
@@ -324,6 +326,75 @@ def update_by_its_slice(op: Update) -> Value | None:
             return x if (starts, steps) == (op.starts, op.steps) else None
         case _:
             return None
+
+
+PIECES = 64
+"""Windows of one array that are joined."""
+Placed = tuple[tuple[Dim, ...], Value]
+"""Where a window starts, and what it holds."""
+
+
+@rewrite(
+    Update,
+    example=(
+        lambda x, y: _added(_added(Pad(x, (0, 2), (0, 1)), x, (0, 0)), Slice(x, *_FIRST), (0, 4)),
+        lambda x, y: Update(Pad(x, (2, 0), (0, 0)), x, (0, 0), (1, 1)),
+        lambda x, y: Update(Update(y, x, (2, 0), (1, 1)), x, (0, 0), (1, 1)),
+    ),
+    given=("n[2,2]", "n[4,2]"),
+    law_class=ROUNDING,
+    keeps=False,
+)
+def windows_of_everything(op: Update) -> Value | None:
+    """Windows that are written, or added to zeros, one by one until all is written, are joined."""
+    placed = _placed(op)
+    axes = [a for a in range(op.type.rank) if any(starts[a] != 0 for starts, _ in placed)]
+    if len(axes) != 1 or not all(isinstance(starts[axes[0]], int) for starts, _ in placed):
+        return None
+    (axis,) = axes
+    placed.sort(key=lambda p: int(str(p[0][axis])))
+    end: Dim = 0
+    for starts, y in placed:
+        others = zip(y.shape, op.shape, strict=True)
+        if starts[axis] != end or any(m != n for a, (m, n) in enumerate(others) if a != axis):
+            return None
+        end = end + y.shape[axis]
+    return Concat(tuple(y for _, y in placed), axis) if end == op.shape[axis] else None
+
+
+_FIRST = (0, 0), (2, 1), (1, 1)
+
+
+def _added(x: Value, y: Value, starts: tuple[int, int]) -> Value:
+    """For the example: a window with something added to it, as a derivative writes it."""
+    return Update(x, Add(Slice(x, starts, y.shape, (1, 1)), y), starts, (1, 1))
+
+
+def _placed(op: Update) -> list[Placed]:
+    """The windows that an update and those before it write, last first; none if one is unknown."""
+    found: list[Placed] = []
+    value: Value = op
+    adds = False
+    while isinstance(value, Update) and len(found) < PIECES:
+        y = value.y
+        if isinstance(y, Add) and (more := _beside_own_window(value, y)) is not None:
+            y, adds = more, True
+        if set(value.steps) - {1}:
+            return []
+        found.append((value.starts, y))
+        value = value.x
+    if isinstance(value, Pad):
+        found.append((value.low, value.x))
+    return found if isinstance(value, Pad) or not adds else []
+
+
+def _beside_own_window(op: Update, y: Add) -> Value | None:
+    """What an update adds to what its window held."""
+    for held, more in (y.operands, y.operands[::-1]):
+        if isinstance(held, Slice) and held.x is op.x:
+            window = (held.starts, held.sizes, held.steps)
+            return more if window == (op.starts, y.shape, op.steps) else None
+    return None
 
 
 # -- windows of what was joined, padded, replaced or repeated -------------------------------------

@@ -34,9 +34,7 @@ MORE = {
     "PageRank eight steps": (1.25, "that columns with a common sum keep the sum of a vector"),
     "HSIC linear kernels": (2.2, "that centring twice is centring once, and Gram matrices meet"),
     "PCA Rayleigh gradient": (1.5, "that centring twice is centring once"),
-    "quadratic assignment objective": (1.6, "that places of ones which are all different pick"),
-    "BFGS inverse update": (1.9, "that two outer products which are transposes need one"),
-    "Whittaker smoother residual": (1.4, "that windows of ones are added without zeros between"),
+    "BFGS inverse update": (1.2, "how to share a term between an outer product and its transpose"),
 }
 
 
