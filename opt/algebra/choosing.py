@@ -37,6 +37,8 @@ from dlvm.ops import (
 )
 from dlvm.passes import finite_function_pass
 
+from .semidefinite import by_cholesky_or_lu
+
 ByFactors = Solve | Determinant | LogDeterminant
 
 
@@ -49,7 +51,7 @@ def choose_factors(fn: Function) -> Function:
     """
     if not licensed(ROUNDING) or not has(fn, ByFactors):
         return fn
-    return settle(fn, _choices)
+    return by_cholesky_or_lu(settle(fn, _choices))
 
 
 def _choices(op: Op) -> tuple[Law, ...]:
