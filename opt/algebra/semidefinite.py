@@ -9,20 +9,20 @@ matrix, derivatives included, reads them behind the same branch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dlvm.cost import typical
-from dlvm.ir import I64, Builder, Function, Op, Param, Part, Value, splat, zeros
+from dlvm.ir import I64, Builder, Dim, Function, Op, Param, Value, splat
 from dlvm.ir.decisions import allowed
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.rewrite import Env, has, transform
 from dlvm.ops import (
     LU,
     Add,
-    Assume,
     Broadcast,
     Cast,
     Cholesky,
@@ -31,8 +31,6 @@ from dlvm.ops import (
     Diagonal,
     DimSize,
     Div,
-    Equal,
-    Gather,
     Iota,
     Less,
     LogDeterminant,
@@ -43,15 +41,15 @@ from dlvm.ops import (
     Select,
     Solve,
     TriangularSolve,
-    transposed,
 )
-from dlvm.ops.factorisations.triangles import diagonal_of, lower
 from dlvm.opt.facts import pure
 
-SMALLEST = 24
-"""Rows from which a single matrix is factorised faster this way, by measurement."""
-SMALLEST_OF_MANY = 12
-"""The same of each matrix of a batch."""
+SMALLEST = 16
+"""Rows from which the steps that are saved outweigh the branches, by measurement.
+
+Below, a call takes as long either way, and batches are faster or slower by a tenth. Matrices of open
+sizes may be small, and their branches plan memory when they run: they keep LU factors, too.
+"""
 DEPTH = 16
 """Operations deep in which a sum of semidefinite terms is looked for."""
 SPARED = 'dlvm.assume(…, "spd") of this matrix would spare the branch'
@@ -59,14 +57,16 @@ SPARED = 'dlvm.assume(…, "spd") of this matrix would spare the branch'
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """``A[order] = left right'`` with lower triangles; ``left`` is NaN where ``A`` is singular.
+    """The factors of each matrix of ``a``: Cholesky ones, or LU ones where ``lanes`` holds.
 
-    ``pivots`` is the diagonal of ``U``, the product of which is the determinant, with the sign of
-    the order.
+    ``factor`` is the lower ``L`` with ``L L' = A``, or both LU factors; ``order`` is that of the
+    rows, and the product of ``pivots`` with its sign is the determinant.
     """
 
-    left: Value
-    right: Value
+    a: Value
+    lanes: Value
+    any: Value
+    factor: Value
     order: Value
     pivots: Value
 
@@ -75,7 +75,7 @@ def by_cholesky_or_lu(fn: Function) -> Function:
     """A = L L', and where a pivot is within its rounding errors A[order] = L U, chosen by a branch."""
     if not has(fn, LU):
         return fn
-    wanted = {op for op in fn.ops if isinstance(op, LU) and _pays(op.a) and _hopeful(op.a)}
+    wanted = {op for op in fn.ops if isinstance(op, LU) and _hopeful(op.a)}
     wanted -= _read_otherwise(fn, wanted) if wanted else set()
     return _branched(fn, wanted) if wanted else fn
 
@@ -83,18 +83,13 @@ def by_cholesky_or_lu(fn: Function) -> Function:
 # -- which matrices -------------------------------------------------------------------------------
 
 
-def _pays(a: Value) -> bool:
-    """Whether the steps that are saved outweigh a branch, and a copy of the factor."""
-    least = SMALLEST_OF_MANY if a.type.rank > 2 else SMALLEST
-    return typical(a.shape[-1]) >= least
-
-
 def _hopeful(a: Value) -> bool:
-    """Whether a symmetric matrix is likely to be definite, and nobody stated that it is."""
+    """Whether a matrix is likely to be definite, nobody stated that it is, and it is large enough."""
     known = properties_of(a)
     if "symmetric" not in known or not known.isdisjoint(("spd", "lower", "upper")):
         return False
-    return _full(a, DEPTH)
+    n = a.shape[-1]
+    return isinstance(n, int) and n >= SMALLEST and _full(a, DEPTH)
 
 
 def _full(a: Value, depth: int) -> bool:
@@ -136,8 +131,6 @@ def _diagonal(a: Value) -> bool:
 def _scaled(a: Value) -> Value | None:
     """The matrix that is multiplied with, or divided by, one number for each matrix."""
     match a:
-        case Assume(x):
-            return x
         case Mul(x, Broadcast() as s) | Mul(Broadcast() as s, x) | Div(x, Broadcast() as s):
             rank = a.type.rank
             return x if all(axis < rank - 2 for axis in s.axes) else None
@@ -178,52 +171,63 @@ def _branched(fn: Function, wanted: set[LU]) -> Function:
     made: dict[Value, Factors] = {}
 
     def visit(op: Op, env: Env) -> Sequence[Value] | None:
-        if op in wanted:
-            assert isinstance(op, LU)
-            if allowed(by_cholesky_or_lu, (op,), SPARED):
-                made[op.results[0]] = factors = _factors(env.get(op.a, op.a), op)
+        match op:
+            case LU() if op in wanted and allowed(by_cholesky_or_lu, (op,), SPARED):
+                made[op.results[0]] = factors = _factors(env.get(op.a, op.a), op.origin)
                 env[op.results[1]] = factors.order
-            return None
-        if isinstance(op, Diagonal):
-            return (made[op.x].pivots,) if op.x in made else None
-        assert isinstance(op, Solve)
-        return None if (found := _of(op, made)) is None else (_solved(op, found, env),)
+                return None
+            case Diagonal(packed) if packed in made:
+                return (made[packed].pivots,)
+            case Solve() if (found := _whole(op.packed)) in made:
+                return (_solved(op, made[found], env),)
+            case _:
+                return None
 
     return transform(fn, visit, on=LU | Diagonal | Solve)
 
 
-def _of(op: Solve, made: dict[Value, Factors]) -> Factors | None:
-    """The factors that a solve reads, stretched to its batch."""
-    match op.packed:
-        case Part() as packed if packed in made:
-            return made[packed]
-        case Broadcast(packed, shape, axes) if packed in made:
-            f = made[packed]
-            left, right = (Broadcast(x, shape, axes) for x in (f.left, f.right))
-            return Factors(left, right, f.order, f.pivots)
-        case _:
-            return None
+def _whole(packed: Value) -> Value:
+    """The factors that are stretched to a batch, or are read as they are."""
+    return packed.x if isinstance(packed, Broadcast) else packed
 
 
 def _solved(op: Solve, by: Factors, env: Env) -> Value:
-    """``inv(right') inv(left) B[order]``; a symmetric matrix is its transpose."""
-    b, order = env.get(op.b, op.b), env.get(op.order, op.order)
-    rows = b.type.rank - 2
-    half = TriangularSolve(by.left, Gather(b, order, rows, rows, "clip"))
-    return TriangularSolve(by.right, half, True, True)
+    """``inv(A) B`` for a symmetric A, by LU factors if any matrix of the batch has those."""
+    given = {"a": by.a, "factor": by.factor, "order": by.order, "lanes": by.lanes}
+    given["b"] = env.get(op.b, op.b)
+    axes = tuple(range(op.type.rank))
+    if isinstance(op.packed, Broadcast):
+        axes = op.packed.axes
+
+    def by_root(v: dict[str, Value]) -> tuple[Value, ...]:
+        root = _stretched(v["factor"], op.a.shape, axes)
+        return (TriangularSolve(root, TriangularSolve(root, v["b"]), True, True),)
+
+    def by_lu(v: dict[str, Value]) -> tuple[Value, ...]:
+        a, packed = (_stretched(v[name], op.a.shape, axes) for name in ("a", "factor"))
+        order = _stretched(v["order"], op.a.shape[:-1], axes[:-1])
+        solved = Solve(a, packed, order, v["b"])
+        lanes = _stretched(v["lanes"], op.a.shape[:-2], axes[:-2])
+        return (_chosen(lanes, solved, by_root(v)[0]) if lanes.type.rank else solved,)
+
+    (found,) = _branch(by.any, given, by_lu, by_root, op.origin)
+    return found
+
+
+def _stretched(x: Value, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Value:
+    return x if x.shape == shape else Broadcast(x, shape, axes)
 
 
 # -- the branch -----------------------------------------------------------------------------------
 
 
-def _factors(a: Value, op: LU) -> Factors:
+def _factors(a: Value, origin: Any) -> Factors:
     root = Cholesky(a)
-    pivots = Diagonal(root)
-    lanes = _doubtful(a, Mul(pivots, pivots))
-    batch = tuple(range(lanes.type.rank))
-    given = (a, root, lanes)
-    both = (_region(name, given, op) for name in ("then", "otherwise"))
-    return Factors(*Cond(Max(lanes, batch) if batch else lanes, given, *both).results)
+    lanes = _doubtful(a, _squares(root))
+    axes = tuple(range(lanes.type.rank))
+    doubt = Max(lanes, axes) if axes else lanes
+    given = {"a": a, "root": root, "lanes": lanes}
+    return Factors(a, lanes, doubt, *_branch(doubt, given, _indefinite, _definite, origin))
 
 
 def _doubtful(a: Value, pivots: Value) -> Value:
@@ -241,37 +245,46 @@ def _doubtful(a: Value, pivots: Value) -> Value:
     return Max(Not(Less(least, pivots)), (diagonal.type.rank - 1,))
 
 
-def _region(name: str, given: Sequence[Value], op: LU) -> Function:
-    params = tuple(Param(v.type, n) for v, n in zip(given, ("a", "root", "lanes"), strict=True))
-    a, root, lanes = params
-    with (builder := Builder()):
-        builder.origin = op.origin
-        good = _definite(root)
-        results = good if name == "otherwise" else _indefinite(a, lanes, good)
-    return Function(name, params, tuple(builder.ops), results)
+def _definite(v: dict[str, Value]) -> tuple[Value, ...]:
+    """The factor itself, rows as they are, and the pivots that LU factors would have."""
+    root = v["root"]
+    order = Broadcast(Iota(root.shape[-1], I64), root.shape[:-1], (root.type.rank - 2,))
+    return root, order, _squares(root)
 
 
-def _definite(root: Value) -> tuple[Value, ...]:
-    pivots = Diagonal(root)
-    rows = root.type.rank - 2
-    order = Broadcast(Iota(root.shape[-1], I64), root.shape[:-1], (rows,))
-    return root, root, order, Mul(pivots, pivots)
-
-
-def _indefinite(a: Value, lanes: Value, good: Sequence[Value]) -> tuple[Value, ...]:
+def _indefinite(v: dict[str, Value]) -> tuple[Value, ...]:
     """The LU factors; matrices of a batch that have a Cholesky factor keep theirs."""
-    packed, order = LU(a).results
-    pivots = Diagonal(packed)
-    singular = Max(Equal(pivots, zeros(pivots.type)), (pivots.type.rank - 1,))
-    ones = splat(1.0, pivots.type)
-    unit = lower(packed, -1) + diagonal_of(ones)
-    left = _chosen(singular, splat(np.nan, unit.type), unit)
-    bad = left, transposed(packed), order, pivots
+    packed, order = LU(v["a"]).results
+    bad, lanes = (packed, order, Diagonal(packed)), v["lanes"]
     if not lanes.type.rank:
         return bad
-    return tuple(_chosen(lanes, x, y) for x, y in zip(bad, good, strict=True))
+    return tuple(_chosen(lanes, x, y) for x, y in zip(bad, _definite(v), strict=True))
+
+
+def _squares(root: Value) -> Value:
+    pivots = Diagonal(root)
+    return Mul(pivots, pivots)
 
 
 def _chosen(lanes: Value, x: Value, y: Value) -> Value:
     """``x`` for the matrices of a batch for which ``lanes`` holds, and ``y`` for the others."""
     return Select(Broadcast(lanes, x.shape, tuple(range(lanes.type.rank))), x, y)
+
+
+Side = Callable[[dict[str, Value]], tuple[Value, ...]]
+
+
+def _branch(
+    condition: Value, given: dict[str, Value], then: Side, otherwise: Side, origin: Any
+) -> tuple[Value, ...]:
+    """A branch whose sides write their operations on what they are given, by name."""
+
+    def region(name: str, side: Side) -> Function:
+        params = {n: Param(v.type, n) for n, v in given.items()}
+        with (builder := Builder()):
+            builder.origin = origin
+            results = side(dict(params))
+        return Function(name, tuple(params.values()), tuple(builder.ops), results)
+
+    sides = region("then", then), region("otherwise", otherwise)
+    return Cond(condition, tuple(given.values()), *sides).results
