@@ -47,8 +47,8 @@ from dlvm.opt.facts import pure
 SMALLEST = 16
 """Rows from which the steps that are saved outweigh the branches, by measurement.
 
-Below, a call takes as long either way, and batches are faster or slower by a tenth. Matrices of open
-sizes may be small, and their branches plan memory when they run: they keep LU factors, too.
+Below, a call takes as long either way, and batches are faster or slower by a tenth. Matrices of an
+open size may be small, and their branches plan memory when they run: they keep LU factors, too.
 """
 DEPTH = 16
 """Operations deep in which a sum of semidefinite terms is looked for."""
@@ -72,7 +72,7 @@ class Factors:
 
 
 def by_cholesky_or_lu(fn: Function) -> Function:
-    """A = L L', and where a pivot is within its rounding errors A[order] = L U, chosen by a branch."""
+    """A = L L', and A[order] = L U behind a branch if a pivot is within its rounding errors."""
     if not has(fn, LU):
         return fn
     wanted = {op for op in fn.ops if isinstance(op, LU) and _hopeful(op.a)}
@@ -84,7 +84,7 @@ def by_cholesky_or_lu(fn: Function) -> Function:
 
 
 def _hopeful(a: Value) -> bool:
-    """Whether a matrix is likely to be definite, nobody stated that it is, and it is large enough."""
+    """Whether a matrix is large and likely to be definite, and nobody stated that it is."""
     known = properties_of(a)
     if "symmetric" not in known or not known.isdisjoint(("spd", "lower", "upper")):
         return False

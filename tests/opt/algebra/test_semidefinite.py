@@ -229,7 +229,9 @@ def test_derivatives_are_those_of_lu_factors_and_of_differences(loss, arguments)
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
     along = tuple(RNG.standard_normal(np.shape(v)) for v in arguments)
     step = 1e-5
-    ends = [loss(*(v + s * d for v, d in zip(arguments, along, strict=True))) for s in (step, -step)]
+    ends = [
+        loss(*(v + s * d for v, d in zip(arguments, along, strict=True))) for s in (step, -step)
+    ]
     difference = (ends[0] - ends[1]) / (2 * step)
     assert abs(difference) > 1e-3
     total = sum((np.asarray(g) * d).sum() for g, d in zip(found, along, strict=True))
@@ -278,6 +280,10 @@ def symmetric(x, y, s):
     return linalg.solve(x.T @ x - s * dlvm.ones((20, 20)), x.T @ y)
 
 
+def half_known(x, y, s):
+    return linalg.solve(x.T @ x + s * (x[:20] + x[:20].T), x.T @ y)
+
+
 def lacking(x, y, s):
     return linalg.solve(x @ x.T, y * s)
 
@@ -299,6 +305,7 @@ def cofactors(x, y, s):
     [
         (scaled, BRANCH),
         (symmetric, LU),
+        (half_known, LU),
         (lacking, LU),
         (stated, {"cholesky": 1, "lu": 0}),
         (few, LU),
