@@ -145,23 +145,21 @@ def _read_otherwise(fn: Function, wanted: set[LU]) -> set[LU]:
     """
     packed: dict[Value, LU] = {op.results[0]: op for op in wanted}
     live = set(fn.results)
-    found = {packed[v] for v in fn.results if v in packed}
+    found = {packed[_whole(v)] for v in fn.results if _whole(v) in packed}
     for op in reversed(fn.ops):
         if pure(op) and live.isdisjoint(op.results):
             continue
         read = (op.d,) if isinstance(op, Determinant | LogDeterminant) else op.operands
         live.update(read)
-        for v in read:
-            if v in packed and not isinstance(op, Solve | Diagonal | Broadcast):
-                found.add(packed[v])
-            elif isinstance(v, Broadcast) and v.x in packed and not isinstance(op, Solve):
-                found.add(packed[v.x])
-    found.update(packed[op.x] for op in fn.ops if _returned(op, fn, packed))
+        found.update(packed[_whole(v)] for v in read if _whole(v) in packed and not _reads(op, v))
     return found | {op for op in wanted if live.isdisjoint(op.results)}
 
 
-def _returned(op: Op, fn: Function, packed: dict[Value, LU]) -> bool:
-    return isinstance(op, Broadcast) and op.x in packed and op in fn.results
+def _reads(op: Op, packed: Value) -> bool:
+    """Whether an operation reads factors as a solve does, or their diagonal."""
+    if isinstance(op, Solve):
+        return packed is op.packed and packed is not op.b
+    return isinstance(op, Diagonal | Broadcast) and not isinstance(packed, Broadcast)
 
 
 # -- what reads the factors -----------------------------------------------------------------------
