@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from dlvm import passes
 from dlvm.cost import Work, typical, work
-from dlvm.ir import Function, Module, Param, Rule, rules
+from dlvm.ir import Function, Module, Param, rules
 from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Assume
+from dlvm.opt.algebra.choosing import LAWS_OF_FACTORS
 from dlvm.opt.algebra.widening import LAW as WIDE
 from dlvm.opt.pipelines import meaning
 
@@ -38,12 +39,14 @@ class Applied:
 
 def applied_laws(module: Module) -> tuple[Applied, ...]:
     """The laws of the class rounding, and all weighed ones, that the passes apply to a module."""
-    told = {r.apply: r for r in (*rules(), WIDE) if r.law_class == ROUNDING or r.weighed}
+    laws = [r for r in (*rules(), WIDE) if r.law_class == ROUNDING or r.weighed]
+    told = {r.apply: (r.name, r.law) for r in laws}
+    told |= {law: (law.__name__, law.__doc__ or "") for law in LAWS_OF_FACTORS}
     found: list[Applied] = []
 
     def note(decision: Decision) -> bool:
-        if (rule := told.get(decision.law)) is not None:
-            found.append(_applied(rule, decision))
+        if (law := told.get(decision.law)) is not None:
+            found.append(_applied(*law, decision))
         return True
 
     with overseen(note):
@@ -51,9 +54,9 @@ def applied_laws(module: Module) -> tuple[Applied, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _applied(rule: Rule, decision: Decision) -> Applied:
+def _applied(name: str, law: str, decision: Decision) -> Applied:
     line = str(decision.ops[0].origin or "")
-    return Applied(rule.name, " ".join(rule.law.split()), line, decision.told)
+    return Applied(name, " ".join(law.split()), line, decision.told)
 
 
 def helpful_assumptions(module: Module) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Solves and determinants are written with the LU factors of a matrix, which every matrix has. A
 diagonal or triangular one needs no factors, and of one that is symmetric positive definite the
-Cholesky factor takes half of the steps. Everything that reads the factors of a matrix, derivatives
+Cholesky factor takes half of the steps; one that should be definite has it computed, and LU factors
+where that fails (``semidefinite.py``). Everything that reads the factors of a matrix, derivatives
 included, is decided here by the same properties, so one factorisation still serves all.
 """
 
@@ -37,6 +38,8 @@ from dlvm.ops import (
 )
 from dlvm.passes import finite_function_pass
 
+from .semidefinite import by_cholesky_or_lu
+
 ByFactors = Solve | Determinant | LogDeterminant
 
 
@@ -49,7 +52,7 @@ def choose_factors(fn: Function) -> Function:
     """
     if not licensed(ROUNDING) or not has(fn, ByFactors):
         return fn
-    return settle(fn, _choices)
+    return by_cholesky_or_lu(settle(fn, _choices))
 
 
 def _choices(op: Op) -> tuple[Law, ...]:
@@ -96,6 +99,15 @@ def by_cholesky(op: Op) -> Value | None:
         return Mul(root, root)
     half = Sum(Log(pivots), last)
     return half + half
+
+
+LAWS_OF_FACTORS: tuple[Callable[..., object], ...] = (
+    by_diagonal,
+    by_substitution,
+    by_cholesky,
+    by_cholesky_or_lu,
+)
+"""The laws of ``choose_factors``, each named after what it computes by, for ``explain``."""
 
 
 @dataclass(frozen=True)
