@@ -4,11 +4,15 @@ The translation into steps copies wherever two values must end in one memory. Tw
 a copy connects are merged unless one is written while the other is still to be read (Chaitin's
 interference, 1982); then the copy is gone, and a scatter, a carried value, a slice of a stacked
 result or a donated argument is written in place. What remains are the copies that must be.
+
+A temporary of which a kernel computes a result element by element is the memory of that result, if
+nobody reads it later: of ``a @ b + c @ d`` the second product adds to the first one in its place.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dlvm.gen.lower.in_place import replaceable
@@ -56,14 +60,21 @@ class MergedStorages:
 
 def coalesce(program: Program) -> Program:
     """The program with every copy taken out that can be, the dearest first."""
-    copies = _copies(program.steps, 1)
-    groups = _groups(program, [copy for _, copy in copies])
-    for _, copy in sorted(copies, key=lambda pair: -pair[0]):
-        a, b = groups[copy.source.storage], groups[copy.target.storage]
-        if a is not b and copy.source.whole and copy.target.whole and _friends(a, b):
-            _join(groups, a, b)
-    found = _Resolved(groups).program(program)
+    copies = [(c.source, c.target) for _, c in sorted(_copies(program.steps, 1), key=_dearest)]
+    found = _merged(program, copies)
+    if overwritten := list(_overwritten(found)):
+        found = _merged(found, overwritten)
     return replace(found, callees=tuple(map(coalesce, program.callees)))
+
+
+def _merged(program: Program, pairs: list[tuple[View, View]]) -> Program:
+    """The program in which the storages of each pair are one, in this order, where they may be."""
+    groups = _groups(program, pairs)
+    for source, target in pairs:
+        a, b = groups[source.storage], groups[target.storage]
+        if a is not b and source.whole and target.whole and _friends(a, b):
+            _join(groups, a, b)
+    return _Resolved(groups).program(program)
 
 
 def resolved(program: Program) -> Program:
@@ -88,13 +99,30 @@ def _copies(steps: tuple[Step, ...], trips: int) -> list[tuple[int, Copy]]:
     return found
 
 
+def _dearest(copy: tuple[int, Copy]) -> int:
+    return -copy[0]
+
+
+def _overwritten(program: Program) -> Iterator[tuple[View, View]]:
+    """Temporaries, and the results of the program that may be computed in their memory."""
+    for step in program.walk():
+        if not isinstance(step, Launch):
+            continue
+        for i, o in sorted(replaceable(step.kernel)):
+            source, target = step.views[i], step.views[o]
+            place = target.storage.place
+            result = isinstance(place, Given) and place.kind == "result"
+            if result and source.storage.place is None and source.type.size == target.type.size:
+                yield source, target
+
+
 def _typical(size: Dim) -> int:
     known = substitute(size, dict.fromkeys(symbols(size), TYPICAL))
     return known if isinstance(known, int) else TYPICAL
 
 
-def _groups(program: Program, copies: list[Copy]) -> dict[Storage, MergedStorages]:
-    moved = {v.storage for copy in copies for v in (copy.source, copy.target)}
+def _groups(program: Program, pairs: list[tuple[View, View]]) -> dict[Storage, MergedStorages]:
+    moved = {v.storage for pair in pairs for v in pair}
     enemies = interference(program, moved | {a for s in moved for a in around(s)})
     groups: dict[Storage, MergedStorages] = {}
     for s in moved:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlvm
 from dlvm.gen.build import build
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
@@ -242,3 +243,21 @@ def test_memory_that_two_buffers_share_is_not_promised_to_be_apart():
         "@k0(ptr %b0, ptr noalias %b1, ptr %b2, ptr %status, ptr %context)"
         in build(found).texts["llvm"]
     )
+
+
+def test_a_second_product_adds_to_the_first_one_in_its_place():
+    a, b, c, d = (np.random.default_rng(i).standard_normal((70, 70)) for i in range(4))
+    f = dlvm.function(lambda a, b, c, d: a @ b + c @ d)
+    compiled = f.compile(a, b, c, d)
+    assert (compiled.report.launches, compiled.report.peak_bytes) == (2, 0)
+    np.testing.assert_allclose(compiled(a, b, c, d), a @ b + c @ d)
+
+
+def test_what_is_read_later_is_not_overwritten_by_a_result():
+    def f(a, b, c, d):
+        first = a @ b
+        return first + c @ d, dlvm.sort(first, axis=0)
+
+    a, b, c, d = (np.random.default_rng(i).standard_normal((70, 70)) for i in range(4))
+    for x, y in zip(dlvm.function(f)(a, b, c, d), f(a, b, c, d), strict=True):
+        np.testing.assert_allclose(x, y)
