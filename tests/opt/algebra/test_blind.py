@@ -32,7 +32,6 @@ W = SimpleNamespace(
 )
 MORE = {
     "PageRank eight steps": (1.25, "that columns with a common sum keep the sum of a vector"),
-    "HSIC linear kernels": (2.2, "that centring twice is centring once, and Gram matrices meet"),
     "PCA Rayleigh gradient": (1.5, "that centring twice is centring once"),
     "BFGS inverse update": (1.2, "how to share a term between an outer product and its transpose"),
 }
