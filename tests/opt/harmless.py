@@ -48,6 +48,13 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
     "_gathered": {AGAIN: ("outers = _merged(split.outers) pass",)},
+    "_is_centred": {
+        COST: (
+            "if summands and all(",
+            "_is_centred(v, along, deep + 1)",
+            "_is_centred(v, along, deep - 2)",
+        ),
+    },
     "_is_symmetric": {LESS: ("Broadcast(Part(LU(a), 1)):",)},
     "_is_turned_vector": {
         LESS: (
@@ -180,6 +187,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "slice_of_everything": {NEVER: ("step >= 0",)},
     "solve_of_symmetric": {SAME: ("return _solving(op, op.b, True)",)},
     "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
+    "sum_of_centred": {SAME: ("zeros(op.type) * -1",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},
     "times": {
