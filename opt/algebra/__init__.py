@@ -2,6 +2,7 @@
 
 from . import (
     alike,
+    centring,
     chains,
     contractions,
     convolutions,
@@ -18,6 +19,7 @@ from . import (
 
 __all__ = [
     "alike",
+    "centring",
     "chains",
     "contractions",
     "convolutions",

@@ -165,9 +165,7 @@ def _merged(outers: Sequence[_Outer]) -> list[_Outer]:
 )
 def numbers_in_another_order(op: Mul) -> Value | None:
     """(x s) t = (x t) s for numbers s and t: pays where x t is computed anyway."""
-    whole = scaled(op)
-    inner = None if whole is None else scaled(whole[0])
-    if whole is None or inner is None or op.dtype is F16:
+    if op.dtype is F16 or (whole := scaled(op)) is None or (inner := scaled(whole[0])) is None:
         return None
     return Mul(Mul(inner[0], whole[1]), inner[1])
 

@@ -147,6 +147,7 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
     example=(
         lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
         lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
+        lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
     ),
     given=("n[8,1]", "n[1,N]", "n[8,8]", "n[8,N]"),
     law_class=ROUNDING,
@@ -158,7 +159,7 @@ def sum_against_product(op: Sum) -> Value | None:
     if (found := _against(op)) is None:
         return None
     a, b, c = found
-    return Sum(Mul(multiplied(a, transposed(c)), b), op.axes)
+    return _total(Mul(multiplied(a, transposed(c)), b))
 
 
 @rewrite(
@@ -166,6 +167,7 @@ def sum_against_product(op: Sum) -> Value | None:
     example=(
         lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
         lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
+        lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
     ),
     given=("n[M,1]", "n[1,8]", "n[M,8]", "n[8,8]"),
     law_class=ROUNDING,
@@ -177,12 +179,23 @@ def sum_against_product_turned(op: Sum) -> Value | None:
     if (found := _against(op)) is None:
         return None
     a, b, c = found
-    return Sum(Mul(multiplied(transposed(b), a), c), op.axes)
+    return _total(Mul(multiplied(transposed(b), a), c))
+
+
+def _total(x: Value) -> Value:
+    """The sum of all elements."""
+    return Sum(x, tuple(range(x.type.rank)))
 
 
 def _against(op: Sum) -> tuple[Value, Value, Value] | None:
-    """A, B and C of the sum of all elements of ``A * B C``, or of ``B C * A``, batches included."""
-    match op.x:
+    """A, B and C of the sum of all elements of ``A * B C``, or of ``B C * A``, batches included.
+
+    The elements may be summed in several steps, as the trace of a product is.
+    """
+    each = op.x
+    while isinstance(each, Sum):
+        each = each.x
+    match each:
         case Mul(a, Matmul(b, c)) | Mul(Matmul(b, c), a) if not op.shape:
             return a, b, c
         case _:

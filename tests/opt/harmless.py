@@ -12,7 +12,7 @@ MORE = "applies to more, where the equation holds as well"
 IMPLIED = "the condition follows from the others, or from the types"
 SAME = "both sides are one value"
 NEVER = "steps are never 0"
-AGAIN = "proposes the product as it is, which saves nothing and is not taken"
+AGAIN = "proposes what is there already, which saves nothing and is not taken"
 
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "products_of_parts": {
@@ -27,6 +27,14 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         IMPLIED: ("if not isinstance(value, Broadcast):",),
     },
     "bitcast_to_itself": {MORE: ("return op.x if op.dtype_to == op.x.dtype else None",)},
+    "_beside_own_window": {
+        LESS: (
+            "y.operands[::1]",
+            "(held.starts, held.starts, held.steps)",
+            "(held.sizes, held.sizes, held.steps)",
+            "held.x is op.y",
+        ),
+    },
     "_built": {
         COST: ("fewest = min(", "kind not in ('dense', 'diagonal')", "in ('dense', 'symmetric')"),
     },
@@ -39,6 +47,14 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
+    "_gathered": {AGAIN: ("outers = _merged(split.outers) pass",)},
+    "_is_centred": {
+        COST: (
+            "if summands and all(",
+            "_is_centred(v, along, deep + 1)",
+            "_is_centred(v, along, deep - 2)",
+        ),
+    },
     "_is_symmetric": {LESS: ("Broadcast(Part(LU(a), 1)):",)},
     "_is_turned_vector": {
         LESS: (
@@ -66,6 +82,12 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
     "_opaque": {COST: ("return len(factors) == 1", "kind != 'dense'")},
     "_outer_of": {IMPLIED: ("| None: if is_transpose(x):",)},
+    "_placed": {
+        COST: (
+            "while isinstance(value, Update) and len(found) <= PIECES:",
+            "while isinstance(value, Update):",
+        ),
+    },
     "_solving": {COST: ("return Solve(like.a, like.packed, like.order, b, turned)",)},
     "_special": {
         COST: (
@@ -75,7 +97,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "return times(*factors).matrix()",
         ),
     },
-    "_special_times": {IMPLIED: ("y.shape[1]))",)},
     "_take_apart": {
         COST: (
             "if 1 not in (rows, rows)",
@@ -166,6 +187,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "slice_of_everything": {NEVER: ("step >= 0",)},
     "solve_of_symmetric": {SAME: ("return _solving(op, op.b, True)",)},
     "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
+    "sum_of_centred": {SAME: ("zeros(op.type) * -1",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},
     "times": {
@@ -177,7 +199,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
             "if x.kind != 'dense' != y.kind:",
         ),
     },
-    "turned_about": {COST: ("if 1 in (columns, columns)", "if 1 in (rows, rows)")},
     "update_of_everything": {NEVER: ("step >= 0",)},
     "window_between_ones": {
         SAME: ("parts = [(0, 1, 2) if n == 1",),

@@ -147,11 +147,6 @@ def _cut(
     return lambda y, v: Slice(passed_on(y, v, (2, 4, 4), (2, 2)), starts, sizes, steps)
 
 
-def _two(x: Value) -> Value:
-    """The first two rows."""
-    return Slice(x, (0, 0), (2, 6), (1, 1))
-
-
 WINDOWS: list[Group] = [
     (
         ("n[4,6]", "n[2,3]", "n[4,6]"),
@@ -165,15 +160,6 @@ WINDOWS: list[Group] = [
             "rows backwards": lambda x, y, z: Slice(x, (3, 0), (4, 6), (-1, 1)),
             "of a window": lambda x, y, z: Slice(
                 Slice(x, (3, 1), (3, 4), (-1, 1)), (2, 3), (2, 2), (-1, -2)
-            ),
-            "halves written, the last row not": lambda x, y, z: Update(
-                Update(Pad(x, (0, 0), (1, 0)), _two(x), (0, 0), (1, 1)), _two(z), (2, 0), (1, 1)
-            ),
-            "halves written that overlap": lambda x, y, z: Update(
-                Update(x, _two(z), (0, 0), (1, 1)), _two(x), (1, 0), (1, 1)
-            ),
-            "halves written of half the width": lambda x, y, z: Update(
-                Update(x, y, (0, 0), (1, 1)), y, (2, 0), (1, 1)
             ),
             "written over": lambda x, y, z: Update(x, y, (1, 0), (1, 2)),
             "written all over": lambda x, y, z: Update(x, z, (0, 0), (1, 1)),
