@@ -7,11 +7,12 @@ is multiplied with something else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dlvm.cost import Work, product_work, typical
 from dlvm.ir import Dim, DType, Value, splat, zeros
+from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Equal,
@@ -32,6 +33,9 @@ from dlvm.ops import (
 from .structure import is_identity
 
 Kind = Literal["dense", "diagonal", "picking", "kronecker"]
+Places = Literal["picked", "added", "window"]
+TURNED: dict[Places, Places] = {"picked": "added", "added": "picked", "window": "window"}
+"""What the transpose of a picking factor does, for what the factor does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,17 @@ class Factor:
     turned: bool = False
     kind: Kind = "dense"
     parts: tuple[Value, ...] = ()
+
+    @property
+    def window(self) -> Slice | None:
+        """The places of ones that follow one another, if all lie inside for certain."""
+        places = self.parts[0]
+        if not (isinstance(places, Slice) and isinstance(places.x, Iota)):
+            return None
+        (start,), (size,), (step,) = places.starts, places.sizes, places.steps
+        extent = self.rows if self.turned else self.columns
+        first, last = (start, start + (size - 1) * step)[:: 1 if step > 0 else -1]
+        return places if at_least(first, 0) and at_least(extent - 1, last) else None
 
     @property
     def diagonal(self) -> bool:
@@ -102,8 +117,8 @@ class Sketch:
     rows: int
     columns: int
     parts: tuple[tuple[int, int, bool], ...] = ()
-    adds: bool = False
-    """Whether a picking factor is turned, and adds rows where several have the same place."""
+    places: Places = "window"
+    """What a picking factor does: reads rows, adds to rows, or either of a window."""
 
     @staticmethod
     def of(x: Factor) -> Sketch:
@@ -111,15 +126,16 @@ class Sketch:
         matrices = x.parts if x.kind == "kronecker" else ()
         each = (Factor(part, x.turned) for part in matrices)
         parts = tuple((typical(f.rows), typical(f.columns), is_identity(f.value)) for f in each)
-        adds = x.kind == "picking" and x.turned and not isinstance(x.parts[0], Slice)
-        return Sketch(x.kind, typical(x.rows), typical(x.columns), parts, adds)
+        found = Sketch(x.kind, typical(x.rows), typical(x.columns), parts)
+        if x.kind != "picking" or x.window is not None:
+            return found
+        return replace(found, places="added" if x.turned else "picked")
 
     @property
     def transpose(self) -> Sketch:
         """That of the transpose."""
         parts = tuple((columns, rows, eye) for rows, columns, eye in self.parts)
-        adds = self.kind == "picking" and not self.adds
-        return Sketch(self.kind, self.columns, self.rows, parts, adds)
+        return Sketch(self.kind, self.columns, self.rows, parts, TURNED[self.places])
 
     @property
     def elements(self) -> int:
@@ -140,7 +156,7 @@ def step_work(x: Sketch, y: Sketch, dtype: DType, count: int) -> Work:
         return Work(elements if dtype.is_float else 0, moved)
     for first, others in ((x, y.columns), (y.transpose, x.rows)):  # as ``times`` does
         if first.kind == "picking":
-            return Work(first.columns * others if first.adds else 0, moved)
+            return Work(first.columns * others if first.places == "added" else 0, moved)
         if first.kind == "kronecker":
             return _kronecker_work(first, others, dtype)
     return product_work(dtype, count, x.rows, x.columns, y.columns)
@@ -190,21 +206,17 @@ def _special_times(x: Factor, y: Value) -> Value:
 
 def _picked(x: Factor, y: Value) -> Value:
     """Rows of a matrix, those that follow one another as a window."""
-    match x.parts[0]:
-        case Slice(Iota(), (start,), (size,), (step,)):
-            return Slice(y, (start, 0), (size, y.shape[1]), (step, 1))
-        case places:
-            return Gather(y, inside(places), 0, mode="drop")
+    if (window := x.window) is None:
+        return Gather(y, inside(x.parts[0]), 0, mode="drop")
+    return Slice(y, (*window.starts, 0), (*window.sizes, y.shape[1]), (*window.steps, 1))
 
 
 def _placed(x: Factor, y: Value) -> Value:
     """Rows among zeros: as a window, or added up where several have the same place."""
     sums = zeros(y.type.with_shape((x.rows, y.shape[-1])))
-    match x.parts[0]:
-        case Slice(Iota(), (start,), _, (step,)):
-            return Update(sums, y, (start, 0), (step, 1))
-        case places:
-            return ScatterAdd(sums, inside(places), y, 0, mode="drop")
+    if (window := x.window) is None:
+        return ScatterAdd(sums, inside(x.parts[0]), y, 0, mode="drop")
+    return Update(sums, y, (*window.starts, 0), (*window.steps, 1))
 
 
 def matrix_product(x: Value, y: Value) -> Value:
