@@ -15,7 +15,8 @@ from dlvm.ir import Function, Op, TensorType, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, ROUNDING, current_mode
 from dlvm.ir.rewrite import Env, mapped, transform
-from dlvm.ops import Concat, Matmul
+from dlvm.ops import Concat, Matmul, Update
+from dlvm.ops.arrays.sections import joined_windows
 from dlvm.opt.facts import needed
 from dlvm.passes import function_pass
 
@@ -28,15 +29,29 @@ Likeness = tuple[type[Op], tuple[TensorType, ...], tuple[TensorType, ...]]
 @function_pass
 def batch_pieces(fn: Function) -> Function:
     """Compute what is joined of pieces that are computed alike in batches, where that is faster."""
-    if ROUNDING not in LICENSED[current_mode()] or not {Concat, Matmul} <= fn.kinds:
+    if ROUNDING not in LICENSED[current_mode()] or Matmul not in fn.kinds:
         return fn
-    for count in sorted({len(op.xs) for op in fn.ops if isinstance(op, Concat)} - {1}):
-        fn = _batched(fn, count)
+    joined = _joined(fn)
+    for count in sorted({len(op.xs) for op in joined.ops if isinstance(op, Concat)} - {1}):
+        found = _batched(joined, count)
+        if found is not joined and _pays(fn, found):
+            fn = joined = found
     return fn
 
 
+def _joined(fn: Function) -> Function:
+    """The function with windows that are written one by one, as derivatives do, joined."""
+
+    def visit(op: Op, env: Env) -> Iterable[Value] | None:
+        assert isinstance(op, Update)
+        found = joined_windows(op)
+        return None if found is None else (found.rebuild(mapped(found.operands, env)),)
+
+    return transform(fn, visit, on=Update) if Update in fn.kinds else fn
+
+
 def _batched(fn: Function, count: int) -> Function:
-    """The function with all joins of so many pieces batched; itself where that is no cheaper."""
+    """The function with all joins of so many pieces batched; itself where there are none."""
     alike = Alike(count)
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
@@ -47,7 +62,7 @@ def _batched(fn: Function, count: int) -> Function:
         return (new,) if may_replace(products_of_parts, op, (new,)) else None
 
     new = transform(fn, visit, on=Concat)
-    return new if alike.products and _pays(fn, new) else fn
+    return new if alike.products else fn
 
 
 def _pays(old: Function, new: Function) -> bool:

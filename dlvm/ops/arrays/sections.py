@@ -14,7 +14,7 @@ from dlvm.ir.equations import unequal, when_positive, where_positive
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.elementwise import Add
-from dlvm.ops.families import Movement
+from dlvm.ops.families import Contraction, Elementwise, Movement
 from dlvm.ops.literals import is_splat
 
 from .movement import Broadcast
@@ -346,7 +346,16 @@ Placed = tuple[tuple[Dim, ...], Value]
     keeps=False,
 )
 def windows_of_everything(op: Update) -> Value | None:
-    """Windows that are written, or added to zeros, one by one until all is written, are joined."""
+    """Windows that are written, or added to zeros, one by one until all is written, are joined.
+
+    Products are written one by one, so that none waits in memory for the others.
+    """
+    found = joined_windows(op)
+    return None if found is None or any(map(_is_of_product, found.xs)) else found
+
+
+def joined_windows(op: Update) -> Concat | None:
+    """All that an update and those before it write, if together they write everything."""
     placed = _placed(op)
     axes = [a for a in range(op.type.rank) if any(starts[a] != 0 for starts, _ in placed)]
     if len(axes) != 1 or not all(isinstance(starts[axes[0]], int) for starts, _ in placed):
@@ -360,6 +369,13 @@ def windows_of_everything(op: Update) -> Value | None:
             return None
         end = end + y.shape[axis]
     return Concat(tuple(y for _, y in placed), axis) if end == op.shape[axis] else None
+
+
+def _is_of_product(value: Value, deep: int = 6) -> bool:
+    """Whether a value is an element-wise formula of a product, or a part of one."""
+    if isinstance(value, Elementwise | Movement) and deep:
+        return any(_is_of_product(x, deep - 1) for x in value.operands)
+    return isinstance(value, Contraction)
 
 
 _FIRST = (0, 0), (2, 1), (1, 1)
