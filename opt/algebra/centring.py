@@ -50,7 +50,7 @@ def sum_of_centred(op: Sum) -> Value | None:
     Add,
     example=(
         lambda x, y: Add(y, Broadcast(Div(zeros(x.type), splat(2, x.type)), y.shape, (1,))),
-        lambda x, y: Add(Neg(Broadcast(Mul(zeros(x.type), x), y.shape, (0,))), y),
+        lambda x, y: Add(Neg(Broadcast(Mul(zeros(x.type), splat(0.5, x.type)), y.shape, (0,))), y),
     ),
     given=("f[2]", "f[2,2]"),
     law_class=ROUNDING,
@@ -58,7 +58,7 @@ def sum_of_centred(op: Sum) -> Value | None:
     keeps=False,
 )
 def zero_mean_added(op: Add) -> Value | None:
-    """x + 0 = x, where a zero is multiplied, repeated, or divided by a count."""
+    """x + 0 = x, where a zero is repeated, or multiplied or divided by a count."""
     if _is_nothing(op.y):
         return op.x
     return op.y if _is_nothing(op.x) else None
@@ -76,7 +76,7 @@ def zero_mean_added(op: Add) -> Value | None:
     keeps=False,
 )
 def zero_mean_subtracted(op: Sub) -> Value | None:
-    """x - 0 = x, where a zero is multiplied, repeated, or divided by a count."""
+    """x - 0 = x, where a zero is repeated, or multiplied or divided by a count."""
     return op.x if _is_nothing(op.y) else None
 
 
@@ -147,12 +147,12 @@ def _is_part(value: Value, size: Dim) -> bool:
 
 
 def _is_nothing(value: Value) -> bool:
-    """Whether a value is a zero that is repeated, or that a number divides or multiplies."""
+    """Whether a value is a zero that is repeated, or that a known number multiplies or divides."""
     for _ in range(DEEP):
         match value:
-            case Broadcast(x) | Neg(x) | Mul(x):
+            case Broadcast(x) | Neg(x):
                 value = x
-            case Div(x, y) if _is_divisor(y):
+            case Div(x, y) | Mul(x, y) if _is_divisor(y):  # 0 times infinity stays NaN
                 value = x
             case _:
                 break

@@ -104,6 +104,7 @@ CENTRED: list[Group] = [
             "plus zero by one": lambda x, y: Add(y, Div(zeros(x.type), splat(1, x.type))),
             "plus zero by zero": lambda x, y: Add(y, Div(zeros(x.type), zeros(x.type))),
             "plus zero by another": lambda x, y: Add(y, Div(zeros(x.type), x)),
+            "plus zero times another": lambda x, y: Add(y, Mul(zeros(x.type), x)),
             "plus zero by a cast number": lambda x, y: Add(
                 y, Div(zeros(x.type), Broadcast(Cast(_first(x), x.dtype), x.shape, ()))
             ),

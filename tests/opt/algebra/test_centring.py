@@ -76,6 +76,12 @@ def test_the_derivative_of_a_variance_is_a_multiple_of_what_is_centred(rows: int
     np.testing.assert_allclose(found, 2 * (x - x.mean(0)) / rows, atol=1e-12)
 
 
+def test_zero_times_infinity_is_added():
+    x = np.array([1.0, np.inf, np.nan])
+    found = dlvm.function(lambda x: x + dlvm.zeros(3) * x)(x)
+    np.testing.assert_array_equal(np.asarray(found), [1.0, np.nan, np.nan])
+
+
 def test_both_sides_of_a_product_stay_centred():
     """One centred side is enough on paper only: half of the digits would be lost."""
     rng = np.random.default_rng(0)
