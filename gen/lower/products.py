@@ -33,7 +33,11 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
     height, width = TILE[0], TILE[1] // max(dtype.bytes, 4)
     tile = Local(nest.fresh("tile"), dtype, height * width)
     for picked in body.ops:
-        if isinstance(picked, Gather) and one_part(picked) and at_least(picked.x.shape[picked.axis], 1):
+        if (
+            isinstance(picked, Gather)
+            and one_part(picked)
+            and at_least(picked.x.shape[picked.axis], 1)
+        ):
             number = pull.element(picked.indices, At(()))
             pull.spots[picked], _ = pull.resolve(picked, number, ())
     names = [nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]

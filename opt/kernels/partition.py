@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Op, Value
 from dlvm.ir.decisions import allowed
+from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -363,9 +364,10 @@ def _far(op: Op) -> bool:
 def strided(x: Value, leaves: tuple[Value, ...], rows: bool = False) -> bool:
     """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
 
-    Permutations, slices, broadcasts and one part of a whole give each axis a stride or none, as do reshapes that only
-    add or take away axes of size 1. The last axis of the leaf, where neighbours are neighbours in
-    memory, must be that of a row or of a column, or of ``rows`` alone.
+    Permutations, slices, broadcasts and parts at an index give each axis a stride or none, as do
+    reshapes that only add or take away axes of size 1. The last axis of the leaf, where neighbours
+    are neighbours in memory, must be that of a row or of a column, or of ``rows`` alone. Products
+    find a part only along an axis that is never empty.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
@@ -379,7 +381,7 @@ def strided(x: Value, leaves: tuple[Value, ...], rows: bool = False) -> bool:
                 steps = _times(steps, axes, strides)
             case Broadcast(y, _, where):
                 source = [where.index(a) if a in where else None for a in range(x.type.rank)]
-            case Gather(y, _, along) if one_part(x):
+            case Gather(y, _, along) if one_part(x) and (rows or at_least(y.shape[along], 1)):
                 source = [a for a in range(y.type.rank) if a != along]
             case Reshape(y) if longer(x) == longer(y):
                 long = iter(i for i, n in enumerate(y.type.shape) if n != 1)
