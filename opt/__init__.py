@@ -10,6 +10,7 @@ from dlvm.opt.recompute.weighing import weigh_recomputation
 from dlvm.opt.regions.branches import propagate, select_branches
 from dlvm.opt.regions.dropping import drop
 from dlvm.opt.regions.hoisting import hoist
+from dlvm.opt.regions.in_place_inputs import read_in_place
 from dlvm.opt.regions.inlining import (
     inline_calls,
     inline_kernels,
@@ -41,6 +42,7 @@ __all__ = [
     "order",
     "pass_stops",
     "propagate",
+    "read_in_place",
     "rearrange",
     "select_branches",
     "share",

@@ -21,6 +21,7 @@ from dlvm.opt.recompute.weighing import weigh_recomputation
 from dlvm.opt.regions.branches import propagate, select_branches
 from dlvm.opt.regions.dropping import drop
 from dlvm.opt.regions.hoisting import hoist
+from dlvm.opt.regions.in_place_inputs import read_in_place
 from dlvm.opt.regions.inlining import inline_calls, open_checkpoints, open_recompute
 from dlvm.opt.regions.lowering import lower, open_solves
 from dlvm.opt.regions.scan_inputs import deal
@@ -56,6 +57,7 @@ MEANING: tuple[Pass, ...] = (
 )
 
 KERNELS: tuple[Pass, ...] = (
+    read_in_place,  # after the last law that looks at what loops run over
     unroll,  # after the last law, so that a step computes the same bits wherever it stands
     open_overlaps,  # after the law of convolutions, which looks for the sum
     open_softmax,  # after the last simplification: laws do not look into a fold

@@ -78,6 +78,8 @@ class Pull:
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
         self.kept: dict[Value, Buffer] = {}
+        self.spots: dict[Gather, Dim] = {}
+        """Where the part begins that each of these picks, where that is known from outside."""
         self._tables: dict[Constant, Table] = {}
         self._checked: set[tuple[Scalar, Where]] = set()
 
@@ -255,6 +257,8 @@ class Pull:
         rank = op.indices.type.rank - op.batch
         before, picked = at.index[: op.axis], at.index[op.axis : op.axis + rank]
         after = at.index[op.axis + rank :]
+        if op in self.spots:
+            return ((yield op.x, At((*before, self.spots[op], *after), at.where)),)
         raw = yield op.indices, At((*before[: op.batch], *picked), at.where)
         spot, inside = self.resolve(op, raw, at.where)
         where = guarded(at.where, *inside)

@@ -11,7 +11,8 @@ from dlvm.gen.loops.statements import Bind, Buffer, Fill, Load, Local, Operand, 
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
 from dlvm.ir.dims import at_least, symbol, symbols
-from dlvm.ops import Matmul, Reduction, Update
+from dlvm.ops import Gather, Matmul, Reduction, Update
+from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.sections import in_whole
 
 from .elements import Pull, Tile
@@ -31,6 +32,14 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
     k, dtype = op.x.shape[-1], op.dtype.compute
     height, width = TILE[0], TILE[1] // max(dtype.bytes, 4)
     tile = Local(nest.fresh("tile"), dtype, height * width)
+    for picked in body.ops:
+        if (
+            isinstance(picked, Gather)
+            and one_part(picked)
+            and at_least(picked.x.shape[picked.axis], 1)
+        ):
+            number = pull.element(picked.indices, At(()))
+            pull.spots[picked], _ = pull.resolve(picked, number, ())
     names = [nest.fresh(f"%{hint}") for hint in ("row", "col", "rows", "cols")]
     row, col, rows, cols = map(symbol, names)
     with nest.loops(op.shape, range(len(batch)), "parallel") as at:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field, replace
 
+from dlvm.cost import size_in_bytes
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
+from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, map_regions
 from dlvm.ops import Exchange, Kernel, Matmul, Update, reads_in_place, written_over
 from dlvm.passes import module_pass
@@ -25,6 +27,8 @@ from .siblings import join_siblings
 ROWWISE = (4096, 32)
 SEQUENTIAL = (4096, 1)
 FEW = 4
+LARGE = 1 << 17
+"""Bytes of a product from which on it is sooner stored in a window tile by tile than read again."""
 
 
 @module_pass
@@ -185,10 +189,12 @@ def absorb_producers(groups: Partition, fn: Function) -> None:
     if scatters := of_family(groups, "scatter"):
         found = readers(groups, fn)
         for group in scatters:
-            _absorb(groups, group, found)
+            _absorb(groups, group, found, fn)
 
 
-def _absorb(groups: Partition, group: Group, readers_of: dict[Group, set[Group | None]]) -> None:
+def _absorb(
+    groups: Partition, group: Group, readers_of: dict[Group, set[Group | None]], fn: Function
+) -> None:
     (op,) = group.members
     assert isinstance(op, Scattering)
     for i, value in enumerate(op.operands[1:], 1):
@@ -199,7 +205,7 @@ def _absorb(groups: Partition, group: Group, readers_of: dict[Group, set[Group |
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
         product = producer.family == "product" and isinstance(op, Update)
-        if product and not _less_a_product(groups, op, producer):
+        if product and not _in_the_window(groups, op, producer, fn):
             continue
         fits = len(producer.members) + len(group.members) <= most
         both = (*producer.members, *group.members)
@@ -214,14 +220,23 @@ def _absorb(groups: Partition, group: Group, readers_of: dict[Group, set[Group |
             group.family = producer.family if product else group.family
 
 
-def _less_a_product(groups: Partition, op: Scattering, producer: Group) -> bool:
-    """Whether a product in a window of something reads that, and all of it from memory.
+def _in_the_window(groups: Partition, op: Scattering, producer: Group, fn: Function) -> bool:
+    """Whether a product is finished in the kernel that writes the window.
 
-    Others would keep their operands until the update, whose turn may come late.
+    It reads all of its operands from memory. It reads what is updated; or it is large, and keeps
+    no operand until the update, whose turn may come late: all are arguments, or nothing runs
+    between the two.
     """
-    products = (m for m in producer.members if isinstance(m, Matmul))
-    filled = any(computed(x, groups.filled) for m in products for x in m.operands)
-    return op.x in groups.keys(producer) and not filled
+    products = [m for m in producer.members if isinstance(m, Matmul)]
+    if any(computed(x, groups.filled) for m in products for x in m.operands):
+        return False
+    reads = groups.keys(producer)
+    if op.x in reads:
+        return True
+    between = fn.ops[producer.place + 1 : fn.ops.index(op)]
+    lasting = all(isinstance(k, Param) for k in reads)
+    early = lasting or all(o in groups.through for o in between)
+    return early and at_least(size_in_bytes(products[0].type), LARGE)
 
 
 def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Op, Value
 from dlvm.ir.decisions import allowed
+from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Concat,
@@ -33,6 +34,7 @@ from dlvm.ops import (
     Unpatch,
     Update,
 )
+from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.sections import start_of_adjacent
 from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
 from dlvm.opt.facts import acts
@@ -126,12 +128,14 @@ class Partition:
         return Operand(value, self.homes(found.leaves), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
-        """Whether a value is a broadcast or window of something in memory, or one number.
+        """Whether a value is a broadcast, window or part of something in memory, or one number.
 
         The elements of a row of it lie beside one another.
         """
         if isinstance(value, Slice):
             return value.x not in self.through and value.steps[-1:] == (1,)
+        if isinstance(value, Gather):
+            return strided(value, self.leaves(value), rows=True)
         if not isinstance(value, Broadcast):
             return False
         source = self.through.get(value.x)
@@ -346,6 +350,8 @@ def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
             return not leaves or (apart and longer(x) == longer(op))
         case Elementwise():
             return not leaves and op.results == (op,)
+        case Gather():
+            return one_part(op)
         case _:
             return False
 
@@ -355,12 +361,13 @@ def _far(op: Op) -> bool:
     return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
 
 
-def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
+def strided(x: Value, leaves: tuple[Value, ...], rows: bool = False) -> bool:
     """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
 
-    Permutations, slices and broadcasts give each axis a stride or none, as do reshapes that only
-    add or take away axes of size 1. The last axis of the leaf, where neighbours are neighbours in
-    memory, must be that of a row or of a column.
+    Permutations, slices, broadcasts and parts at an index give each axis a stride or none, as do
+    reshapes that only add or take away axes of size 1. The last axis of the leaf, where neighbours
+    are neighbours in memory, must be that of a row or of a column, or of ``rows`` alone. Products
+    find a part only along an axis that is never empty.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
@@ -374,6 +381,8 @@ def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
                 steps = _times(steps, axes, strides)
             case Broadcast(y, _, where):
                 source = [where.index(a) if a in where else None for a in range(x.type.rank)]
+            case Gather(y, _, along) if one_part(x) and (rows or at_least(y.shape[along], 1)):
+                source = [a for a in range(y.type.rank) if a != along]
             case Reshape(y) if longer(x) == longer(y):
                 long = iter(i for i, n in enumerate(y.type.shape) if n != 1)
                 source = [None if n == 1 else next(long) for n in x.type.shape]
@@ -382,7 +391,8 @@ def strided(x: Value, leaves: tuple[Value, ...]) -> bool:
         axes = [None if a is None else source[a] for a in axes]
         x = y
     last = x.type.rank - 1
-    return any(a == last and s == 1 for a, s in zip(axes[-2:], steps[-2:], strict=True))
+    near = -1 if rows else -2
+    return any(a == last and s == 1 for a, s in zip(axes[near:], steps[near:], strict=True))
 
 
 def _times(steps: list[int], axes: list[int | None], strides: Sequence[int]) -> list[int]:

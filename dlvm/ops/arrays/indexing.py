@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
-from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir import Array, Dim, Param, TensorType, Value, rewrite, zeros
 from dlvm.ir.equations import unequal
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
@@ -120,6 +120,11 @@ class Gather(Indexed):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         zero = zeros(self.x.type)
         return ScatterAdd(zero, self.indices, dy[0], self.axis, self.batch, self.mode), None
+
+
+def one_part(op: Gather) -> bool:
+    """Whether it picks one part, at an index that a body is given, as a slice at a start would."""
+    return not op.indices.shape and isinstance(op.indices, Param) and op.mode == "clip"
 
 
 @rewrite(

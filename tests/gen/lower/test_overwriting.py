@@ -141,6 +141,75 @@ def test_a_window_is_what_was_there_before_it_was_replaced(f: Any):
         verify(loops_)
 
 
+def odd_columns(a: Any, y: Any, z: Any) -> Any:
+    """Columns that lie apart become a product."""
+    a[:, 1::2] = y @ z
+    return a
+
+
+def rows_backwards(a: Any, y: Any, z: Any) -> Any:
+    """Every other row, from the last to the first."""
+    a[::-2, : z.shape[1]] = abs(y @ z) + 1
+    return a
+
+
+def of_formulas(a: Any, y: Any, z: Any) -> Any:
+    """A product of what other kernels compute, just before the window is written."""
+    a *= 2
+    y, z = (np.cumsum(v, 0, dtype=v.dtype) for v in (y, z))
+    a[:, 1::2] = y @ z
+    return a
+
+
+def late(a: Any, y: Any, z: Any) -> Any:
+    """The factors need not be kept until the window is written."""
+    product = np.cumsum(y, 1, dtype=y.dtype) @ z
+    a += np.cumsum(a, 0, dtype=a.dtype)
+    a[:, 1::2] = product
+    return a
+
+
+STORED = {odd_columns: 1, rows_backwards: 1, of_formulas: 4, late: 4}
+"""Programs that store a product in a window, and how often they launch a kernel."""
+
+
+def factors(f: Any, n: int, k: int, dtype: Any) -> list[np.ndarray]:
+    """An array with a window for the product of an n x k and a k x n matrix, and these."""
+    shape = (2 * n, n + 3) if f is rows_backwards else (n, 2 * n)
+    return [whole(s, dtype) for s in (shape, (n, k), (k, n))]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 64, 257])
+@pytest.mark.parametrize("k", [0, 1, 31])
+@pytest.mark.parametrize("dtype", [F32, np.float64, np.float16, np.int32])
+@pytest.mark.parametrize("f", STORED, ids=lambda f: f.__name__)
+def test_products_are_stored_in_windows_with_steps(f: Any, n: int, k: int, dtype: Any):
+    args = factors(f, n, k, dtype)
+    staged = dlvm.function(lambda a, y, z: f(a.copy(), y, z))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(staged(*args), f(args[0].copy(), *args[1:]))
+
+
+@pytest.mark.parametrize("dtype", [F32, np.float64])
+@pytest.mark.parametrize("f", STORED, ids=lambda f: f.__name__)
+def test_a_large_product_is_stored_by_its_own_kernel(f: Any, dtype: Any):
+    args = factors(f, 257, 31, dtype)
+    args[1][0, 0], args[1][1, 1] = np.nan, -0.0
+    compiled = dlvm.function(lambda a, y, z: f(a.copy(), y, z)).compile(*args)
+    assert compiled.report.launches == STORED[f]
+    if STORED[f] == 1:
+        assert compiled.report.peak_bytes == 0
+    np.testing.assert_array_equal(compiled(*args), f(args[0].copy(), *args[1:]))
+    for _, loops_ in kernels_of(compiled.road.kernels):
+        verify(loops_)
+
+
+def test_a_small_product_is_stored_by_another_kernel():
+    args = factors(odd_columns, 64, 31, F32)
+    compiled = dlvm.function(lambda a, y, z: odd_columns(a.copy(), y, z)).compile(*args)
+    assert compiled.report.launches == 2
+
+
 def test_open_sizes_are_updated_in_place():
     @dlvm.function(dynamic={"a": "N,N"})
     def f(a: Any) -> Any:
