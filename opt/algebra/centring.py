@@ -10,11 +10,13 @@ where the mean is 10,000 deviations, f64 keeps 7 digits of 16.
 
 from __future__ import annotations
 
+from math import copysign
+
 from dlvm.ir import Dim, Value, rewrite, splat, zeros
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Add, Broadcast, Cast, Div, Mul, Neg, Sub, Sum
-from dlvm.ops.literals import DimSize, is_splat, scalar_value
+from dlvm.ops.literals import DimSize, scalar_value
 
 from .structure import scalar_of
 
@@ -49,7 +51,7 @@ def sum_of_centred(op: Sum) -> Value | None:
 @rewrite(
     Add,
     example=(
-        lambda x, y: Add(y, Broadcast(Div(zeros(x.type), splat(2, x.type)), y.shape, (1,))),
+        lambda x, y: Add(y, Broadcast(Div(zeros(x.type), splat(-2, x.type)), y.shape, (1,))),
         lambda x, y: Add(Neg(Broadcast(Mul(zeros(x.type), splat(0.5, x.type)), y.shape, (0,))), y),
     ),
     given=("f[2]", "f[2,2]"),
@@ -58,10 +60,10 @@ def sum_of_centred(op: Sum) -> Value | None:
     keeps=False,
 )
 def zero_mean_added(op: Add) -> Value | None:
-    """x + 0 = x, where a zero is repeated, or multiplied or divided by a count."""
-    if _is_nothing(op.y):
+    """x + -0 = x, where a zero is repeated, or multiplied or divided by a count."""
+    if _is_zero(op.y, -1):
         return op.x
-    return op.y if _is_nothing(op.x) else None
+    return op.y if _is_zero(op.x, -1) else None
 
 
 @rewrite(
@@ -77,7 +79,7 @@ def zero_mean_added(op: Add) -> Value | None:
 )
 def zero_mean_subtracted(op: Sub) -> Value | None:
     """x - 0 = x, where a zero is repeated, or multiplied or divided by a count."""
-    return op.x if _is_nothing(op.y) else None
+    return op.x if _is_zero(op.y, 1) else None
 
 
 def _is_centred(value: Value, axes: Axes, deep: int = DEEP) -> bool:
@@ -146,17 +148,26 @@ def _is_part(value: Value, size: Dim) -> bool:
     return found is not None and isinstance(size, int) and float(found) * size == 1
 
 
-def _is_nothing(value: Value) -> bool:
-    """Whether a value is a zero that is repeated, or that a known number multiplies or divides."""
+def _is_zero(value: Value, sign: int) -> bool:
+    """Whether a value is a zero of a sign, repeated, or multiplied or divided by known numbers."""
     for _ in range(DEEP):
         match value:
-            case Broadcast(x) | Neg(x):
+            case Broadcast(x):
                 value = x
+            case Neg(x):
+                value, sign = x, -sign
             case Div(x, y) | Mul(x, y) if _is_divisor(y):  # 0 times infinity stays NaN
-                value = x
+                value, sign = x, sign * _sign(y)
             case _:
                 break
-    return is_splat(value, 0)
+    found = scalar_value(value)
+    return found is not None and float(found) == 0 and copysign(1, float(found)) == sign
+
+
+def _sign(number: Value) -> int:
+    """The sign of a number that is known, or a size."""
+    found = scalar_value(number)
+    return 1 if found is None or float(found) > 0 else -1
 
 
 def _is_divisor(value: Value) -> bool:

@@ -48,6 +48,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("opt/recompute/stretching", "Scan"): OWN,
     **{("dlvm/onnx/exporting/writing", k): WORDS for k in ("Cond", "Scan", "While")},
     ("opt/regions/inlining", "Call"): OWN,
+    ("opt/regions/in_place_inputs", "Scan"): OWN,
     ("opt/regions/scan_inputs", "Scan"): OWN,
     ("opt/regions/unrolling", "Scan"): OWN,
 }
