@@ -127,7 +127,7 @@ def test_any_number_of_threads_gives_the_same_bits(name: str):
 BLOCKED = [
     name for name in TEXTS if name.split()[0] in ("cholesky", "lu", "qr", "triangular_solve")
 ]
-LARGE = [(2, 65, 1), (1, 100, 70), (1, 128, 64), (2, 150, 3), (1, 193, 200), (1, 300, 70)]
+LARGE = [(2, 65, 1), (1, 128, 64), (1, 193, 200), (1, 300, 70)]
 
 
 def tame(name: str, t: str, size: tuple[int, int, int]):
@@ -150,7 +150,7 @@ def close(found, expected, n: int) -> bool:
 def test_large_matrices_agree_to_rounding_errors_with_the_reference(name: str, t: str):
     op, module = factorising(name, t)
     code = Compiled(op)
-    for size in LARGE if t == "f64" else LARGE[:2]:
+    for size in LARGE if t == "f64" else LARGE[:1]:
         arrays = tame(name, t, size)
         expected = module.run("f", *arrays)
         for made in (code, Compiled(factorising(name, t, size)[0])):

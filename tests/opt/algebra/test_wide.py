@@ -252,7 +252,7 @@ def test_an_explanation_names_products_of_parts():
 PIECES = st.tuples(*(st.integers(1, n) for n in (4, 5, 5, 5)), *(st.booleans() for _ in range(4)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(PIECES, st.integers(0, 1))
 def test_drawn_loops_over_pieces_mean_what_they_say(drawn_sizes: Any, axis: int):
     count, m, k, n, by_columns, turn, one, outside = drawn_sizes
