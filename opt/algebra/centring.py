@@ -3,16 +3,15 @@
     sum(x - mean(x)) = 0
 
 Derivatives of variances do so: a mean is subtracted from the cotangent of what was centred, which
-is a multiple of it. Only the sum itself is zero. That one side of a product need not be centred,
+is a multiple of it. Only the sum itself is zero, and only where it is added to something: the sign
+of a zero would be another one. That one side of a product need not be centred,
 ``(x - m)' (x - m) = (x - m)' x``, is no law: the rounding of m is multiplied by m once more, and
 where the mean is 10,000 deviations, f64 keeps 7 digits of 16.
 """
 
 from __future__ import annotations
 
-from math import copysign
-
-from dlvm.ir import Dim, Value, rewrite, splat, zeros
+from dlvm.ir import Dim, Value, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Add, Broadcast, Cast, Div, Mul, Neg, Sub, Sum
@@ -26,60 +25,45 @@ DEEP = 8
 
 
 @rewrite(
-    Sum,
-    example=(
-        lambda x: Sum(_centred(x, (0,), True), (0,)),
-        lambda x: Sum(_centred(x, (1,), False), (1,)),
-        lambda x: Sum(_centred(x, (0, 1), False), (0, 1)),
-        lambda x: Sum(_centred(x, (1,), True), (0, 1)),
-        lambda x: Sum(Neg(_centred(x, (0,), True) * 2), (0,)),
-        lambda x: Sum(Div(_centred(x, (0,), True), splat(2, x.type)), (0,)),
-        lambda x: Sum(Mul(_first_row(x), _centred(x, (0,), True)), (0,)),
-        lambda x: Sum(Sub(_centred(x, (0,), True), _centred(Neg(x), (0,), True)), (0,)),
-        lambda x: Sum(Add(_centred(x, (0,), True), _centred(Neg(x), (0, 1), True)), (0, 1)),
-    ),
-    given=("f[4,2]",),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def sum_of_centred(op: Sum) -> Value | None:
-    """sum(x - mean(x)) = 0, also of sums and multiples that do not vary along the mean's axes."""
-    return zeros(op.type) if _is_centred(op.x, frozenset(op.axes)) else None
-
-
-@rewrite(
     Add,
     example=(
-        lambda x, y: Add(y, Broadcast(Div(zeros(x.type), splat(-2, x.type)), y.shape, (1,))),
-        lambda x, y: Add(Neg(Broadcast(Mul(zeros(x.type), splat(0.5, x.type)), y.shape, (0,))), y),
+        lambda x, y: Add(y, _mean_again(_centred(x, (0,), True), y)),
+        lambda x, y: Add(Neg(_mean_again(_centred(x, (0,), False), y)), y),
+        lambda x, y: Add(y, _mean_again(Neg(_centred(x, (0,), True) * 2), y)),
+        lambda x, y: Add(y, _mean_again(Div(_centred(x, (0,), True), splat(2, x.type)), y)),
+        lambda x, y: Add(y, _mean_again(Mul(_first_row(x), _centred(x, (0,), True)), y)),
     ),
-    given=("f[2]", "f[2,2]"),
+    given=("f[4,2]", "f[4,2]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
 )
-def zero_mean_added(op: Add) -> Value | None:
-    """x + -0 = x, where a zero is repeated, or multiplied or divided by a count."""
-    if _is_zero(op.y, -1):
+def mean_of_centred_added(op: Add) -> Value | None:
+    """y + k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""
+    if _is_nothing(op.y):
         return op.x
-    return op.y if _is_zero(op.x, -1) else None
+    return op.y if _is_nothing(op.x) else None
 
 
 @rewrite(
     Sub,
     example=(
-        lambda x, y: Sub(y, Broadcast(Div(zeros(x.type), splat(2, x.type)), y.shape, (1,))),
-        lambda x, y: Sub(y, Broadcast(Div(zeros(x.type), _length(x)), y.shape, (1,))),
+        lambda x, y: Sub(y, _mean_again(_centred(x, (0,), True), y)),
+        lambda x, y: Sub(
+            y, _mean_again(Sub(_centred(x, (0,), True), _centred(Neg(x), (0,), True)), y)
+        ),
+        lambda x, y: Sub(
+            y, _mean_again(Add(_centred(x, (0,), True), _centred(Neg(x), (0,), False)), y)
+        ),
     ),
-    given=("f[N]", "f[N,N]"),
+    given=("f[4,2]", "f[4,2]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
 )
-def zero_mean_subtracted(op: Sub) -> Value | None:
-    """x - 0 = x, where a zero is repeated, or multiplied or divided by a count."""
-    return op.x if _is_zero(op.y, 1) else None
+def mean_of_centred_subtracted(op: Sub) -> Value | None:
+    """y - k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""
+    return op.x if _is_nothing(op.y) else None
 
 
 def _is_centred(value: Value, axes: Axes, deep: int = DEEP) -> bool:
@@ -148,26 +132,17 @@ def _is_part(value: Value, size: Dim) -> bool:
     return found is not None and isinstance(size, int) and float(found) * size == 1
 
 
-def _is_zero(value: Value, sign: int) -> bool:
-    """Whether a value is a zero of a sign, repeated, or multiplied or divided by known numbers."""
+def _is_nothing(value: Value) -> bool:
+    """Whether a value is a sum of what is centred, repeated, or times or over known numbers."""
     for _ in range(DEEP):
         match value:
-            case Broadcast(x):
+            case Broadcast(x) | Neg(x):
                 value = x
-            case Neg(x):
-                value, sign = x, -sign
             case Div(x, y) | Mul(x, y) if _is_divisor(y):  # 0 times infinity stays NaN
-                value, sign = x, sign * _sign(y)
+                value = x
             case _:
                 break
-    found = scalar_value(value)
-    return found is not None and float(found) == 0 and copysign(1, float(found)) == sign
-
-
-def _sign(number: Value) -> int:
-    """The sign of a number that is known, or a size."""
-    found = scalar_value(number)
-    return 1 if found is None or float(found) > 0 else -1
+    return isinstance(value, Sum) and _is_centred(value.x, frozenset(value.axes))
 
 
 def _is_divisor(value: Value) -> bool:
@@ -193,6 +168,7 @@ def _first_row(x: Value) -> Value:
     return Broadcast(Sum(x, (0,)), x.shape, (1,))
 
 
-def _length(x: Value) -> Value:
-    """For the example: the length of a vector, repeated."""
-    return Broadcast(Cast(DimSize(x.shape[0]), x.dtype), x.shape, ())
+def _mean_again(x: Value, y: Value) -> Value:
+    """For the examples: the mean of each column, repeated."""
+    total = Sum(x, (0,))
+    return Broadcast(Div(total, splat(int(str(x.shape[0])), total.type)), y.shape, (1,))

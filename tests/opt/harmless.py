@@ -187,7 +187,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "slice_of_everything": {NEVER: ("step >= 0",)},
     "solve_of_symmetric": {SAME: ("return _solving(op, op.b, True)",)},
     "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
-    "sum_of_centred": {SAME: ("zeros(op.type) * -1",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},
     "times": {
