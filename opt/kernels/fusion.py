@@ -7,6 +7,7 @@ operations in an order that respects who reads whom, close to the order of the b
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlvm.cost import size_in_bytes
@@ -205,7 +206,8 @@ def _absorb(
         most = MOST_OPS if i == len(op.operands) - 1 else FEW
         simple = producer.family == "loops" and producer.axes is None
         product = producer.family == "product" and isinstance(op, Update)
-        if product and not _in_the_window(groups, op, producer, fn):
+        between = fn.ops[producer.place + 1 : group.place] if product else ()
+        if product and not _in_the_window(groups, op, producer, between):
             continue
         fits = len(producer.members) + len(group.members) <= most
         both = (*producer.members, *group.members)
@@ -220,7 +222,9 @@ def _absorb(
             group.family = producer.family if product else group.family
 
 
-def _in_the_window(groups: Partition, op: Scattering, producer: Group, fn: Function) -> bool:
+def _in_the_window(
+    groups: Partition, op: Scattering, producer: Group, between: Sequence[Op]
+) -> bool:
     """Whether a product is finished in the kernel that writes the window.
 
     It reads all of its operands from memory. It reads what is updated; or it is large, and keeps
@@ -233,10 +237,9 @@ def _in_the_window(groups: Partition, op: Scattering, producer: Group, fn: Funct
     reads = groups.keys(producer)
     if op.x in reads:
         return True
-    between = fn.ops[producer.place + 1 : fn.ops.index(op)]
-    lasting = all(isinstance(k, Param) for k in reads)
-    early = lasting or all(o in groups.through for o in between)
-    return early and at_least(size_in_bytes(products[0].type), LARGE)
+    if not at_least(size_in_bytes(products[0].type), LARGE):
+        return False
+    return all(isinstance(k, Param) for k in reads) or all(o in groups.through for o in between)
 
 
 def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
