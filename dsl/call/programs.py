@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dlvm.base.errors import TraceError
 from dlvm.base.locks import Order, held_at_fork
@@ -45,6 +47,8 @@ from .watching import Compile, told
 if TYPE_CHECKING:
     from .explain import Explanation
 
+P = ParamSpec("P")
+R = TypeVar("R")
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
 WARNED_COMPILE = 10
 """Number of compiles of one function at which the user is warned."""
@@ -59,6 +63,20 @@ TRIED = 8
 Found = tuple[Compiled, Sequence[Any]]
 """A program and the captured arrays that it is called with."""
 log = logging.getLogger("dlvm.compile")
+
+
+def in_own_context(method: Callable[P, R]) -> Callable[P, R]:
+    """Runs a method in a copy of the context, which holds the trace and the passes that run.
+
+    An interrupt may come between any two instructions, also as the ``with`` of a trace ends. What
+    is left of the trace then goes with the copy, and the thread does not count as tracing.
+    """
+
+    @wraps(method)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return copy_context().run(method, *args, **kwargs)
+
+    return run
 
 
 class Programs:
@@ -92,6 +110,7 @@ class Programs:
                 return made, arrays
         return self._choose(key, arguments, tree, leaves)
 
+    @in_own_context
     def _choose(self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
         with COMPILING, compiling(self.source.label):
             signature = self.source.signature(arguments, tree, leaves)
@@ -159,6 +178,7 @@ class Programs:
 
     # -- compiling -------------------------------------------------------------------------------
 
+    @in_own_context
     def compiled(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Compiled:
         """The program for such arguments, which may be specs."""
         with COMPILING, compiling(self.source.label):
@@ -166,6 +186,7 @@ class Programs:
             kept = (made for made in self._for(signature) if made.state.current() is not None)
             return next(kept, None) or self._compile(signature, arguments, leaves)
 
+    @in_own_context
     def traced(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Program:
         """The traced program for such arguments, which may be specs."""
         with COMPILING, compiling(self.source.label):
