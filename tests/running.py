@@ -1,9 +1,11 @@
 """How the suite runs: its seed and order, what it cost, and machine code that outlives a run.
 
-The first line of a run names the seed, the number of cores and their load; the last one says what
-the run took of the processor, in all its processes. The seed is the day's, 0 where ``CI`` is set,
-and ``SUITE_SEED`` repeats another; Hypothesis draws its examples with it and ``--shuffle``
-puts all tests into another order with it. The caller's own ``DLVM_*`` do not reach a test.
+The first line of a run names the seed, the number of cores and their load; the last one says how
+much processor time all its processes took, beside the time of a fixed loop, which tells how fast
+this machine was meanwhile. ``--costs FILE`` writes the processor time of each test. The seed is 0
+unless ``SUITE_SEED`` names another, so that every run draws the same; Hypothesis draws its
+examples with it and ``--shuffle`` puts all tests into another order with it. The caller's own
+``DLVM_*`` do not reach a test.
 
 Machine code that a run has made is there for the next one, under the digest of its LLVM text and
 of what makes code of it: nothing that a test may plant or patch stands between these two. Compiled
@@ -14,7 +16,6 @@ any pass behind it.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import random
 import shutil
@@ -41,6 +42,16 @@ UNUSED = 7 * 24 * 3600.0
 """Seconds after which machine code that no run has asked for goes."""
 PROCESSOR = pytest.StashKey[float]()
 """Seconds of processor time that the workers of a run took."""
+LOOPS = pytest.StashKey[list[float]]()
+"""Seconds of processor time of each run of the calibration loop."""
+CALIBRATED = pytest.StashKey[float]()
+"""When the calibration loop last ran in this process."""
+PAUSE = 10.0
+"""Seconds between two runs of the calibration loop."""
+COSTS = pytest.StashKey[list[tuple[str, float]]]()
+"""Processor time of each test, children that have ended included."""
+USUAL_LOOP = 0.0250
+"""Seconds that the calibration loop takes on the machine whose figures the documentation gives."""
 LEFT = pytest.StashKey[Counter[str]]()
 """Tests of each file that were not started, as the time of ``--seconds`` was over."""
 FIRST = pytest.StashKey[float]()
@@ -50,15 +61,13 @@ START = "SUITE_START"
 
 
 def seed() -> int:
-    """What everything that a run draws at random starts from."""
-    said = os.environ.get(SEED)
-    return (
-        int(said) if said else 0 if "CI" in os.environ else int(f"{datetime.date.today():%Y%m%d}")
-    )
+    """The number that everything a run draws at random starts from."""
+    return int(os.environ.get(SEED) or 0)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", action="store_true", help="run the tests in another order")
+    parser.addoption("--costs", help="write the processor time of each test into this file")
     parser.addoption("--seconds", type=float, help="start no test when so many seconds are over")
 
 
@@ -66,11 +75,15 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = hasattr(config, "workerinput")
     for name in [n for n in os.environ if n.startswith("DLVM_")]:
         del os.environ[name]
-    os.environ[SEED] = str(seed())  # the day may end before the run does
+    os.environ[SEED] = str(seed())  # for the processes that tests start
     os.environ[START] = os.environ[START] if worker else str(time.time())
     core.global_force_seed = seed()
     config.stash[PROCESSOR] = 0.0
+    config.stash[LOOPS] = []
+    config.stash[COSTS] = []
     config.stash[LEFT] = Counter()
+    if config.getoption("--seconds") is not None:
+        config.pluginmanager.register(InTime(), "in time")
 
 
 def pytest_report_header() -> str:
@@ -90,37 +103,68 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed()).shuffle(items)
 
 
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    limit = item.config.getoption("--seconds")
-    first = item.config.stash.setdefault(FIRST, time.time())
-    if limit is None or time.time() < max(float(os.environ[START]) + limit, first + limit / 3):
-        return None
-    item.config.stash[LEFT][item.nodeid.partition("::")[0]] += 1
-    return True
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Run the calibration loop now and then, and note what each test costs."""
+    stash = item.config.stash
+    if time.monotonic() > stash.get(CALIBRATED, 0.0) + PAUSE:
+        stash[LOOPS].append(calibration_loop())
+        stash[CALIBRATED] = time.monotonic()
+    before = sum(os.times()[:4])
+    result = yield
+    stash[COSTS].append((item.nodeid, sum(os.times()[:4]) - before))
+    return result
+
+
+class InTime:
+    """Starts no test when the time is over."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        limit = item.config.getoption("--seconds")
+        first = item.config.stash.setdefault(FIRST, time.time())
+        if time.time() < max(float(os.environ[START]) + limit, first + limit / 3):
+            return None
+        item.config.stash[LEFT][item.nodeid.partition("::")[0]] += 1
+        return True
 
 
 # -- what a run cost -----------------------------------------------------------------------------
 
 
+def calibration_loop() -> float:
+    """The processor time of a fixed piece of work in Python, of the kind that compiling is."""
+    start = time.process_time()
+    table: dict[str, int] = {}
+    for i in range(100_000):
+        key = f"%{i % 997}"
+        table[key] = table.get(key, 0) + i
+    return time.process_time() - start
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    worker = getattr(session.config, "workeroutput", None)
+    stash, worker = session.config.stash, getattr(session.config, "workeroutput", None)
     if worker is not None:
         worker["processor"] = sum(os.times()[:4])
-        worker["left"] = dict(session.config.stash[LEFT])
+        worker["left"] = dict(stash[LEFT])
+        worker["loops"] = stash[LOOPS]
+        worker["costs"] = stash[COSTS]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    told = getattr(node, "workeroutput", {})
-    node.config.stash[PROCESSOR] += told.get("processor", 0.0)
-    node.config.stash[LEFT].update(told.get("left", {}))
+    told, stash = getattr(node, "workeroutput", {}), node.config.stash
+    stash[PROCESSOR] += told.get("processor", 0.0)
+    stash[LEFT].update(told.get("left", {}))
+    stash[LOOPS] += told.get("loops", [])
+    stash[COSTS] += told.get("costs", [])
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     user, system, of_children, in_their_system, _ = os.times()
     # the children are the workers where these were waited for, and tell nothing where they were not
     used = user + system + max(of_children + in_their_system, config.stash[PROCESSOR])
-    line = f"{used:.0f} s of processor time"
+    line = f"{used:.0f} s of processor time{_calibrated(used, config.stash[LOOPS])}"
     if exitstatus:
         line += f"; {SEED}={seed()} draws the same again"
     terminalreporter.write_line(line)
@@ -128,6 +172,21 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if left:
         most = ", ".join(f"{n} of {file}" for file, n in left.most_common(6))
         terminalreporter.write_line(f"{left.total()} tests were not started in time: {most}")
+    if file := config.getoption("--costs"):
+        costs = sorted(config.stash[COSTS], key=lambda cost: -cost[1])
+        lines = [f"{seconds:.3f}\t{test}\n" for test, seconds in costs]
+        Path(file).write_text("".join(lines), "utf8")
+
+
+def _calibrated(used: float, loops: list[float]) -> str:
+    """How fast the machine was, and what the run would have taken at the usual speed."""
+    if not loops:
+        return ""
+    loop = sum(loops) / len(loops)
+    usual = used * USUAL_LOOP / loop
+    return (
+        f" (calibration loop {1000 * loop:.1f} ms; {usual:.0f} s if it took {1000 * USUAL_LOOP} ms)"
+    )
 
 
 # -- machine code of earlier runs ----------------------------------------------------------------

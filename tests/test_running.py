@@ -60,11 +60,12 @@ def test_machine_code_that_no_run_asks_for_goes(folders: tuple[Path, Path]):
     assert [f.name for f in kept.iterdir()] == ["a" * 64]
 
 
-def test_the_seed_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_every_run_draws_from_one_seed_unless_the_environment_names_another(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv(running.SEED, "7")
     assert running.seed() == 7
     monkeypatch.delenv(running.SEED)
-    monkeypatch.setenv("CI", "1")
     assert running.seed() == 0
 
 
@@ -74,7 +75,11 @@ def test_a_run_says_what_it_took_and_stops_in_time(
     monkeypatch.setenv("PYTHONPATH", str(quick.ROOT))
     pytester.makepyfile("def test_a(): pass\ndef test_b(): pass\n")
     whole = pytester.runpytest_subprocess("-p", "tests.running", f"--rootdir={pytester.path}")
-    whole.stdout.fnmatch_lines(["dlvm: seed *", "*s of processor time*", "*2 passed*"])
+    whole.stdout.fnmatch_lines(["dlvm: seed *", "*s of processor time (*loop*", "*2 passed*"])
+    pytester.runpytest_subprocess("-p", "tests.running", "-p", "xdist", "-n1", "--costs=costs")
+    costs = [line.split("\t") for line in Path("costs").read_text("utf8").splitlines()]
+    assert {test.rpartition("::")[2] for _, test in costs} == {"test_a", "test_b"}
+    assert all(0 <= float(seconds) < 1 for seconds, _ in costs)
     none = pytester.runpytest_subprocess("-p", "tests.running", "--seconds=0")
     none.stdout.fnmatch_lines(["2 tests were not started in time: 2 of *"])
 
