@@ -1,6 +1,7 @@
 # Everything sets itself up in .venv on first use; a second run starts at once.
 #   make test    all tests            make demo    train on handwritten digits
-#   make quick   the tests nearest to what has changed, and a sample of the others, in 45 s
+#   make quick   the tests that a change concerns, and a sample of the others, in 45 s
+#   make map     which functions each test runs, for make quick (some forty minutes)
 #   make check   format, lint, types, import contract, circles, sizes, what is forbidden, tests
 #   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
@@ -21,7 +22,7 @@ BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
+.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -32,6 +33,9 @@ AOT_TOOLS := qemu-user qemu-system-arm gcc g++ gcc-aarch64-linux-gnu libc6-dev-a
 aot: .venv/test.stamp
 	-command -v apt-get >/dev/null && apt-get install -qq -y --no-install-recommends $(AOT_TOOLS) >/dev/null
 	$(BIN)/python -m tests.gen.aot.test_everywhere
+
+map: .venv/test.stamp
+	$(BIN)/python -m tests.quick.mapping
 
 quick: .venv/test.stamp
 	$(BIN)/python -m tests.quick

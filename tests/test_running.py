@@ -1,4 +1,4 @@
-"""How the suite runs: one seed, machine code that outlives a run, the nearest tests, sweeps."""
+"""How the suite runs: one seed, what it cost, machine code that outlives a run, sweeps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from dlvm.gen.llvm.disk import Store
 
-from . import quick, running, sweep
-from .quick import Changes, Nearness
+from . import running, sweep
 
 OBJECT, PROGRAM, TUNED = b"\x7fELF and more", b'{"call": {}}', b'{"aaaa": ["split"]}'
 
@@ -72,7 +71,7 @@ def test_every_run_draws_from_one_seed_unless_the_environment_names_another(
 def test_a_run_says_what_it_took_and_stops_in_time(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PYTHONPATH", str(quick.ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(sweep.ROOT))
     pytester.makepyfile("def test_a(): pass\ndef test_b(): pass\n")
     whole = pytester.runpytest_subprocess("-p", "tests.running", f"--rootdir={pytester.path}")
     whole.stdout.fnmatch_lines(["dlvm: seed *", "*s of processor time (*loop*", "*2 passed*"])
@@ -84,65 +83,6 @@ def test_a_run_says_what_it_took_and_stops_in_time(
     none.stdout.fnmatch_lines(["2 tests were not started in time: 2 of *"])
 
 
-# -- the nearest tests ---------------------------------------------------------------------------
-
-DIFFERENCE = """diff --git a/transcendental.py b/transcendental.py
---- a/dlvm/ops/elements/transcendental.py
-+++ b/dlvm/ops/elements/transcendental.py
-@@ -{line},1 +{line},1 @@ class
--    old
-+    new
-"""
-
-
-@pytest.fixture
-def near(monkeypatch: pytest.MonkeyPatch) -> Nearness:
-    """What is near to a change in the class of the square root."""
-    source = (quick.ROOT / "dlvm/ops/elements/transcendental.py").read_text("utf8").splitlines()
-    line = next(i for i, text in enumerate(source, 1) if text.startswith("class Sqrt"))
-    difference = DIFFERENCE.format(line=line + 3)
-    monkeypatch.setattr(quick, "git", lambda *a: difference if a[0] == "diff" else "")
-    return Nearness(Changes("HEAD"))
-
-
-@pytest.mark.parametrize(
-    ("test", "rank"),
-    [
-        ("tests/test_registry.py::test_claims[sqrt-f32-batched]", 1),
-        ("tests/names/test_names.py::test_values[sqrt]", 1),
-        ("tests/ops/elements/test_transcendental.py::test_x", 1),
-        ("tests/cli/test_commands.py::test_doctor_tells_of_this_machine", None),
-        ("tests/test_guards.py::test_x", None),
-    ],
-)
-def test_tests_of_a_changed_operation_are_near(near: Nearness, test: str, rank: int | None):
-    near.rank_of_file.setdefault("tests/cli/test_commands.py", None)
-    assert near(test) == rank
-
-
-def test_changed_tests_are_nearest_and_what_imports_a_changed_helper_is_near(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    changed = "".join(
-        f"diff --git a/{n} b/{n}\n+++ b/{n}\n@@ -1 +1 @@\n"
-        for n in ("tests/robust/test_scripts.py", "tests/special.py")
-    )
-    monkeypatch.setattr(quick, "git", lambda *a: changed if a[0] == "diff" else "")
-    near = Nearness(Changes("HEAD"))
-    assert near("tests/robust/test_scripts.py::test_a") == 0
-    assert near("tests/gen/test_special_values.py::test_a") == 2
-    assert near("tests/robust/test_other.py::test_a") is None
-
-
-def test_every_fifth_test_is_far_as_long_as_there_are_near_ones():
-    assert [*quick._interleaved([*"abcdefgh"], [*"123"])] == [*"abcd1efgh23"]
-
-
-def test_tests_that_quick_leaves_out_exist():
-    root = quick.ROOT
-    assert [p for p in quick.SLOW if not [*root.glob(p.rstrip("/") + "*")]] == []
-
-
 # -- sweeps --------------------------------------------------------------------------------------
 
 
@@ -152,7 +92,7 @@ def test_a_unit_of_a_sweep_is_a_command_and_the_same_seed_gives_the_same(way: sw
     assert first == second
     module = shlex.split(first)[1].replace(".", "/")
     if module != "pytest":
-        assert any((quick.ROOT / f"{module}{end}").exists() for end in (".py", "/__main__.py"))
+        assert any((sweep.ROOT / f"{module}{end}").exists() for end in (".py", "/__main__.py"))
 
 
 def test_a_unit_that_fails_is_told_with_the_command_that_repeats_it(
