@@ -2,9 +2,10 @@
 
 ``DECISIONS`` are questions near a price, with their answers. ``DECIDES`` names for each constant
 two of them: one with another answer when the constant is ten times as large, and one with another
-answer when it is a tenth. ``FIGURES`` says the same of a processor. A constant that stands beside
-prices and is none is in ``OTHERS``, with what it is. ``tests.test_constants`` checks all of this,
-and that no constant is missing.
+answer when it is a tenth. A constant that is read in several places has two for each of these.
+``FIGURES`` says the same of a processor. A constant that stands beside prices and is none is in
+``OTHERS``, with what it is. ``tests.test_constants`` checks all of this, and that no constant is
+missing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 import dlvm
 from dlvm.target import Target
 from tests.decisions import (
+    assumptions,
+    beside,
     blocks,
     branch,
     chain,
@@ -30,6 +33,7 @@ from tests.decisions import (
     negated,
     occurring,
     orientation,
+    pieces,
     plain_columns,
     plus_one,
     product,
@@ -71,6 +75,16 @@ DECISIONS: dict[str, tuple[Ask, Any]] = {
         _of(products, columns, "16,64", "64,32"),
         "f32[16,8] f32[16,8] f32[16,8] f32[16,8]",
     ),
+    "windows beside 32 rows": (
+        _of(products, columns, "32,64", "64,32"),
+        "f32[32,8] f32[32,8] f32[32,8] f32[32,8]",
+    ),
+    # whether pieces that are computed alike are one batch
+    "4 pieces of 112 rows": (_of(products, pieces, "4,112,112", "4,112,112"), "f32[4,112,112]"),
+    "4 pieces of 116 rows": (
+        _of(products, pieces, "4,116,116", "4,116,116"),
+        "f32[116,116] f32[116,116] f32[116,116] f32[116,116]",
+    ),
     # in which order factors are multiplied
     "an order that saves 2 %": (
         _of(products, chain, "128,100", "100,150", "150,200"),
@@ -91,6 +105,15 @@ DECISIONS: dict[str, tuple[Ask, Any]] = {
     # which factors solve a system of equations
     "100 equations": (_of(occurring, "cholesky lu", gram, "100,100", "100"), "cholesky lu"),
     "10 equations": (_of(occurring, "cholesky lu", gram, "10,10", "10"), "lu"),
+    # which properties of the matrix of a system would save enough work to be told
+    "a solve beside 60 rows": (
+        _of(assumptions, beside, "100,100", "100", "60,100", "100,60"),
+        "diagonal lower upper",
+    ),
+    "a solve beside 400 rows": (
+        _of(assumptions, beside, "100,100", "100", "400,100", "100,400"),
+        "",
+    ),
     # what one kernel computes
     "windows of exponentials": (
         _of(kernels, filters(dlvm.exp), "1,64,64,16", "3,3,16,32"),
@@ -167,31 +190,40 @@ GRAINS = {
 }
 """The elements that are worth a thread, for four functions in a row of each word of ``WEIGHTS``."""
 
-DECIDES: dict[str, tuple[str, str]] = {
-    "cost.TYPICAL": ("an open size beside 200", "an open size beside 40"),
-    "cost.STEP": ("a branch of 128 elements", "a branch of 1000 elements"),
-    "cost.LAUNCH": ("windows beside 64 rows", "windows beside 16 rows"),
-    "cost.ACCESS": ("windows of exponentials", "windows of magnitudes"),
-    "cost.VECTORS": ("17 columns", "17 columns"),
-    "cost.THREAD": ("exponentials", "exponentials"),
-    "cost.WORTH": ("an order that saves 2 %", "an order that saves 12 %"),
-    "gen.schedule.cost.ORDERING": ("sorted rows", "sorted rows"),
-    "gen.schedule.cost.SCATTERED": ("elements apart", "elements apart"),
-    "gen.schedule.cost.FMA": ("100 products", "blocks of a product"),
-    "gen.schedule.grains.WIDEST": ("columns that are computed", "columns that are computed"),
-    "gen.schedule.grains.MANY_REGISTERS": ("columns on many registers", "columns that are read"),
-    "gen.schedule.grains.PLAIN": ("columns that are computed", "columns that are read"),
-    "gen.schedule.grains.SHARED_PRODUCTS_FROM": ("80 large products", "8 large products"),
-    "gen.program.parallel.LEAST": ("852 trips of 133 elements", "8717 trips of 13 elements"),
-    "gen.program.parallel.WORTH": ("852 trips of 133 elements", "100 trips of 133 elements"),
-    "gen.lower.local_arrays.DEAR": ("shares of exponentials", "shares of sums"),
-    "opt.algebra.semidefinite.SMALLEST": ("100 equations", "10 equations"),
-    "opt.kernels.filling.LEAST": ("exponentials in 100 rows", "exponentials in 10 rows"),
-    "opt.kernels.fusion.LARGE": ("a window of 300 columns", "a window of 130 columns"),
-    "opt.kernels.siblings.SMALL_BYTES": ("sorts of 20000 elements", "sorts of 4000 elements"),
-    "opt.regions.branches.CHEAP": ("a branch of 1000 elements", "a branch of 128 elements"),
-}
-"""For each constant: the decision that ten times as much changes, and the one for a tenth."""
+DECIDES: tuple[tuple[str, str, str], ...] = (
+    ("cost.TYPICAL", "an open size beside 200", "an open size beside 40"),
+    ("cost.STEP", "a branch of 128 elements", "a branch of 1000 elements"),
+    ("cost.STEP", "8717 trips of 13 elements", "852 trips of 133 elements"),
+    ("cost.STEP", "windows beside 16 rows", "windows beside 64 rows"),
+    ("cost.STEP", "4 pieces of 112 rows", "4 pieces of 116 rows"),
+    ("cost.LAUNCH", "windows beside 64 rows", "windows beside 16 rows"),
+    ("cost.LAUNCH", "4 pieces of 116 rows", "4 pieces of 112 rows"),
+    ("cost.ACCESS", "windows of exponentials", "windows of magnitudes"),
+    ("cost.VECTORS", "17 columns", "17 columns"),
+    ("cost.THREAD", "exponentials", "exponentials"),
+    ("cost.THREAD", "blocks of a product", "blocks of a product"),
+    ("cost.WORTH", "an order that saves 2 %", "an order that saves 12 %"),
+    ("cost.WORTH", "windows beside 32 rows", "windows beside 64 rows"),
+    ("cost.WORTH", "4 pieces of 116 rows", "4 pieces of 112 rows"),
+    ("cost.WORTH", "a solve beside 400 rows", "a solve beside 60 rows"),
+    ("gen.schedule.cost.ORDERING", "sorted rows", "sorted rows"),
+    ("gen.schedule.cost.SCATTERED", "elements apart", "elements apart"),
+    ("gen.schedule.cost.FMA", "100 products", "blocks of a product"),
+    ("gen.schedule.cost.FMA", "blocks of a product", "100 products"),
+    ("gen.schedule.grains.WIDEST", "columns that are computed", "columns that are computed"),
+    ("gen.schedule.grains.MANY_REGISTERS", "columns on many registers", "columns that are read"),
+    ("gen.schedule.grains.PLAIN", "columns that are computed", "columns that are read"),
+    ("gen.schedule.grains.SHARED_PRODUCTS_FROM", "80 large products", "8 large products"),
+    ("gen.program.parallel.LEAST", "852 trips of 133 elements", "8717 trips of 13 elements"),
+    ("gen.program.parallel.WORTH", "852 trips of 133 elements", "100 trips of 133 elements"),
+    ("gen.lower.local_arrays.DEAR", "shares of exponentials", "shares of sums"),
+    ("opt.algebra.semidefinite.SMALLEST", "100 equations", "10 equations"),
+    ("opt.kernels.filling.LEAST", "exponentials in 100 rows", "exponentials in 10 rows"),
+    ("opt.kernels.fusion.LARGE", "a window of 300 columns", "a window of 130 columns"),
+    ("opt.kernels.siblings.SMALL_BYTES", "sorts of 20000 elements", "sorts of 4000 elements"),
+    ("opt.regions.branches.CHEAP", "a branch of 1000 elements", "a branch of 128 elements"),
+)
+"""Constants, each with the decision that ten times as much changes, and the one for a tenth."""
 
 FIGURES: dict[str, tuple[str, str]] = {
     "vector_bits": ("exponentials", "exponentials"),

@@ -27,6 +27,7 @@ from dlvm.gen.schedule.text import schedule_text
 from dlvm.ir import F32, Module, parse
 from dlvm.ops import Kernel, Matmul, Structured
 from dlvm.opt.pipelines import DEFAULT, MEANING
+from dlvm.opt.telling import helpful_assumptions
 from dlvm.target import Target
 from tests.gen.compiled import USUAL
 
@@ -67,6 +68,11 @@ def occurring(words: str, f: Callable[..., Any], *shapes: str) -> str:
     main = passes.run(traced(f, *shapes), MEANING, verify=False).main
     found = {op.name for op in main.walk()}
     return " ".join(word for word in words.split() if word in found)
+
+
+def assumptions(f: Callable[..., Any], *shapes: str) -> str:
+    """The properties of parameters that are told to save work."""
+    return " ".join(told.split('"')[1] for told in helpful_assumptions(traced(f, *shapes)))
 
 
 def programmed(module: Module, target: Target) -> Program:
@@ -159,6 +165,16 @@ def columns(x: Any, w: Any) -> Any:
     """Products of one array with four windows of another."""
     n = w.shape[1] // 4
     return [x @ w[:, i * n : (i + 1) * n] for i in range(4)]
+
+
+def pieces(a: Any, b: Any) -> Any:
+    """Products of pieces, each by itself."""
+    return dlvm.stack([a[i] @ b[i] for i in range(4)])
+
+
+def beside(a: Any, b: Any, x: Any, y: Any) -> Any:
+    """A system of equations, and a product that has nothing to do with it."""
+    return dlvm.linalg.solve(a, b), x @ y
 
 
 def chain(a: Any, b: Any, c: Any) -> Any:
