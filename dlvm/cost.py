@@ -58,6 +58,11 @@ VECTORS = (16, 32, 64)
 """Bytes of the vectors of usual processors."""
 THREAD = 2_000_000
 """Picoseconds of work that are worth a thread."""
+WORTH = 20
+"""A change is made, or told, where it saves more than one part in so many of the time.
+
+So no rounding of costs decides.
+"""
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 
@@ -222,7 +227,7 @@ def lanes_per_step(dtype: DType, rows: int, columns: int) -> int:
 
     Vectors lie along columns. The lanes of all usual processors are added.
     """
-    lanes = (size // max(4, dtype.compute.bytes) for size in VECTORS)
+    lanes = (max(1, size // max(4, dtype.compute.bytes)) for size in VECTORS)
     return rows * sum(columns + -columns % n for n in lanes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlvm import passes
+from dlvm import cost, passes
 from dlvm.cost import Work, typical, work
 from dlvm.ir import Function, Module, Param, rules
 from dlvm.ir.decisions import Decision, overseen
@@ -17,8 +17,6 @@ from dlvm.opt.pipelines import meaning
 
 TRIED = ("symmetric", "diagonal", "orthogonal", "lower", "upper")
 """The properties that are tried on every square parameter."""
-WORTH = 20
-"""An assumption is told where it saves more than one part in so many."""
 MOST = 6
 """Square parameters that are asked about, the largest first: each costs a few optimisations."""
 
@@ -66,7 +64,7 @@ def helpful_assumptions(module: Module) -> tuple[str, ...]:
     for param in sorted(_square(module.main), key=lambda p: -typical(p.type.size))[:MOST]:
         for word in TRIED:
             saved = plain - _cost(_assuming(module, param, word))
-            if saved.time * WORTH > plain.time:
+            if saved.time * cost.WORTH > plain.time:
                 found.append(f'dlvm.assume({param.name}, "{word}") would save {saved}')
     return tuple(found)
 

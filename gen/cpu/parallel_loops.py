@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.status import INTERRUPTED, WORDS
+from dlvm.gen.program import parallel
 from dlvm.gen.program.memory import plan
-from dlvm.gen.program.parallel import WORTH
 from dlvm.gen.program.steps import CallFunction, For
 from dlvm.gen.runtime import call_words
 from dlvm.gen.runtime.pool import include_fork
@@ -61,7 +61,7 @@ def _leased(outer: Driver, enter: CallFunction) -> Dim:
 def _grain(outer: Driver, enter: CallFunction) -> Dim:
     """How many trips are worth a thread."""
     trip = maximum(1, outer.times.trip(outer.whole.callee(enter.callee), outer.whole))
-    return maximum(1, floordiv(trip + (WORTH - 1), trip))
+    return maximum(1, floordiv(trip + (parallel.WORTH - 1), trip))
 
 
 def _turns(

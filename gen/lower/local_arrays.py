@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.cost import ACCESS, WEIGHTS, Count
+from dlvm import cost
 from dlvm.gen.loops.statements import Buffer
-from dlvm.ir import Dim, DType, Function, Part, Value
+from dlvm.ir import Dim, Function, Part, Value
 from dlvm.ops import Elementwise, Reduction
 
-DEAR = 2 * (ACCESS + ACCESS)
+DEAR = 2 * (cost.ACCESS + cost.ACCESS)
 """Instructions of a value that is kept: twice what it takes to write and to read it."""
 
 
@@ -40,31 +40,13 @@ def keeping(
 
 def _cost(value: Value, whole: set[Value]) -> int:
     """Instructions to compute an element again from what does not change along a row."""
-    words, pending, seen = Weighed(), [value], {value}
+    count, pending, seen = cost.Count(), [value], {value}
     while pending:
         op = pending.pop()
         op = op.op if isinstance(op, Part) else op
         if isinstance(op, Elementwise):
-            op.scalar(words, *(x.dtype.compute for x in op.operands))
+            op.scalar(count, *(x.dtype.compute for x in op.operands))
             fresh = [x for x in dict.fromkeys(op.operands) if x in whole and x not in seen]
             pending += fresh
             seen.update(fresh)
-    return words.units
-
-
-class Weighed(Count):
-    """Scalar words that only count, each by its weight."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.units = 0
-
-    def unary(self, word: str, x: DType) -> DType:
-        """The word's weight."""
-        self.units += WEIGHTS.get(word, 1)
-        return super().unary(word, x)
-
-    def binary(self, word: str, x: DType, y: DType) -> DType:
-        """The word's weight."""
-        self.units += WEIGHTS.get(word, 1)
-        return super().binary(word, x, y)
+    return count.instructions

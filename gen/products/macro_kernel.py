@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlvm.cost import PICOSECONDS, THREAD
-from dlvm.gen.schedule.cost import FMA
+from dlvm import cost
+from dlvm.gen.schedule import cost as of_kernels
 from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import DType
@@ -63,7 +63,7 @@ class Plan:
         lanes = max(2, target.lanes(max(stored.compute.bytes, 4)))
         machine = target.machine
         caches = machine.cache(1), machine.cache(2)
-        thread = round(THREAD / PICOSECONDS * machine.rate / FMA) * lanes
+        thread = round(cost.THREAD / cost.PICOSECONDS * machine.rate / of_kernels.FMA) * lanes
         kernels = shapes(target)
         return Plan(stored, x_transposed, y_transposed, lanes, kernels, caches, thread, filled)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dlvm.cost import THREAD, body_time
+from dlvm import cost
 from dlvm.ir import Op
 from dlvm.ops import Pop, Print, Push, Structured, Tap
 
 LEAST = 4_000
 """Picoseconds of a trip that are worth entering a function."""
-WORTH = 2 * THREAD
+WORTH = 2 * cost.THREAD
 """Picoseconds of trips that are worth a thread, which takes memory of its own for them."""
 ORDERED = (Print, Tap, Push, Pop)
 """What, like a call, keeps trips in order, or counts on the stack of one thread."""
@@ -19,7 +19,7 @@ def is_apart(op: Structured) -> bool:
     (body,) = op.giving
     if op.carries or any(_in_order(kind) for kind in body.kinds):
         return False
-    trip = body_time(body)
+    trip = cost.body_time(body)
     whole = trip * op.trips
     small = isinstance(trip, int) and trip < LEAST
     return not (small or (isinstance(whole, int) and whole < 2 * WORTH))

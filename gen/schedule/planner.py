@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dlvm.cost import THREAD
+from dlvm import cost
 from dlvm.gen.loops.statements import (
     Body,
     Define,
@@ -49,12 +49,13 @@ class Planner:
 
 
 def planned(
-    kernel: LoopKernel, target: Target | None = None, work: int = THREAD, width: int = 0
+    kernel: LoopKernel, target: Target | None = None, work: int | None = None, width: int = 0
 ) -> LoopKernel:
     """The kernel under the schedule that the rules give it, which it shows as its ``steps``.
 
-    Threads share what is worth ``work`` ps (0: nothing), and vectors have ``width`` lanes
-    (0: as many as the registers of the target, the host if none is named, hold).
+    Threads share what is worth ``work`` ps (0: nothing; ``cost.THREAD`` unless given), and vectors
+    have ``width`` lanes (0: as many as the registers of the target, the host if none is named,
+    hold).
     """
     processor = target or Target.host()
 
@@ -62,7 +63,7 @@ def planned(
         return _vectors(kernel.body, width, processor)
 
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
-        return grains(kernel.body, work, processor)
+        return grains(kernel.body, cost.THREAD if work is None else work, processor)
 
     cuts, kernel = boxes(kernel)
     steps: list[Transform] = [*cuts]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from dlvm.cost import LAUNCH, work
+from dlvm import cost
 from dlvm.ir import Function, Op, TensorType, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, ROUNDING, current_mode
@@ -66,10 +66,10 @@ def _batched(fn: Function, count: int) -> Function:
 
 
 def _pays(old: Function, new: Function) -> bool:
-    """Whether a twentieth of the time of what differs is saved, and of the starts of products."""
+    """Whether a part of the time of what differs, starts of products included, is saved."""
     before, after = _counted(old), _counted(new)
     goes, comes = (_time(x - y) for x, y in ((before, after), (after, before)))
-    return (goes - comes) * 20 > goes
+    return (goes - comes) * cost.WORTH > goes
 
 
 def _counted(fn: Function) -> Counter[tuple[Likeness, int]]:
@@ -82,7 +82,7 @@ def _likeness(op: Op) -> Likeness:
 
 
 def _time_of(op: Op) -> int:
-    return work(op).time + LAUNCH * isinstance(op, Matmul)
+    return cost.work(op).time + cost.LAUNCH * isinstance(op, Matmul)
 
 
 def _time(counted: Counter[tuple[Likeness, int]]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dlvm import cost
 from dlvm.cost import Work, work
 from dlvm.ir import Builder, Op, Part, Value
 from dlvm.ir.rewrite import Env, renewed
@@ -40,8 +41,8 @@ class Proposal:
 
     @property
     def pays(self) -> bool:
-        """Whether it saves a twentieth of what goes, so that no rounding of costs decides."""
-        return self.gain * 20 > self.before.time
+        """Whether it saves a large enough part of what goes."""
+        return self.gain * cost.WORTH > self.before.time
 
 
 PASSING = Permute | Neg | Add | Sub | Mul | Assume

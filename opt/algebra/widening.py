@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlvm.cost import LAUNCH, STEP, size_in_bytes, typical, work
+from dlvm import cost
+from dlvm.cost import size_in_bytes, typical, work
 from dlvm.ir import Builder, Dim, Function, Op, Param, Rule, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.numerics import LICENSED, ROUNDING, current_mode
@@ -159,7 +160,7 @@ class _Group:
         return allowed(part_of_wide_product, ops, f"{len(ops)} products as one")
 
     def pays(self, fn: Function, users: Users, trips: int = 1, copied: int = 0) -> bool:
-        """Whether one product saves a twentieth of the time of all, as estimated by ``dlvm.cost``.
+        """Whether one product saves a part of the time of all, as estimated by ``dlvm.cost``.
 
         What the products share is read once. Formulas of elements that were computed along with a
         product read the wide one in loops of their own: for each such loop a product is stored
@@ -171,9 +172,9 @@ class _Group:
         loops = _loops(fn, ops, users)
         saved = (len(ops) - 1) * typical(size_in_bytes(self.pieces[0].shared.type))
         saved -= sum(typical(size_in_bytes(op.type)) for op in loops)
-        each = STEP * saved + LAUNCH * (len(ops) - 1 - len(loops))
-        before = sum(work(op).time for op in ops) + LAUNCH * len(ops)
-        return (each * trips - STEP * 2 * copied) * 20 > before * trips
+        each = cost.STEP * saved + cost.LAUNCH * (len(ops) - 1 - len(loops))
+        before = sum(work(op).time for op in ops) + cost.LAUNCH * len(ops)
+        return (each * trips - cost.STEP * 2 * copied) * cost.WORTH > before * trips
 
 
 def _loops(fn: Function, products: Sequence[Matmul], users: Users) -> list[Matmul]:

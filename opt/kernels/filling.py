@@ -7,7 +7,8 @@ are computed as they are copied, where that is all that they are for.
 
 from __future__ import annotations
 
-from dlvm.cost import ACCESS, instructions
+from dlvm import cost
+from dlvm.cost import instructions
 from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.dims import at_least, product, symbols
 from dlvm.ops import (
@@ -78,7 +79,7 @@ class _Filling:
         if again or not (formula or isinstance(op, Moving)):
             return
         if any(self._repeats(user) for user in self.users[op]):
-            if isinstance(op, Elementwise) and instructions(op) > ACCESS:
+            if isinstance(op, Elementwise) and instructions(op) > cost.ACCESS:
                 return  # an array is read sooner than that is computed
             self.repeated.add(op)
         depths = [self._far(user, op, formula) for user in self.users[op]]

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
-from dlvm.cost import STEP, size_in_bytes, sum_of, time, typical
+from dlvm import cost
+from dlvm.cost import size_in_bytes, sum_of, time, typical
 from dlvm.ir import Function, Op, Param, Value
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ops import Kernel
@@ -190,7 +191,7 @@ def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
 
 def _time(op: Op) -> int:
     """About how long an operation takes whose operands are read from memory."""
-    read = STEP * sum_of(size_in_bytes(v.type) for v in op.operands)
+    read = cost.STEP * sum_of(size_in_bytes(v.type) for v in op.operands)
     return typical(read + time(op))
 
 

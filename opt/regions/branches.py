@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm.cost import STEP, body_time, size_in_bytes, sum_of
+from dlvm import cost
+from dlvm.cost import body_time, size_in_bytes, sum_of
 from dlvm.ir import (
     TAPE,
     Function,
@@ -179,7 +180,7 @@ def select_branches(fn: Function) -> Function:
 def _cheap(op: Structured) -> bool:
     if not all(speculable(o) and not o.regions for branch in op.giving for o in branch.ops):
         return False
-    chosen = STEP * sum_of(map(size_in_bytes, op.result_types))
+    chosen = cost.STEP * sum_of(map(size_in_bytes, op.result_types))
     both = chosen + sum_of(map(body_time, op.giving))
     return (
         isinstance(both, int)

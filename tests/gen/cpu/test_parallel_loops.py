@@ -13,7 +13,6 @@ from dlvm.ad import expand
 from dlvm.base.errors import AssertionFailed, TooDeep
 from dlvm.gen.build import build
 from dlvm.gen.call.executable import Executable
-from dlvm.gen.cpu import parallel_loops
 from dlvm.gen.program import parallel
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
@@ -93,7 +92,6 @@ def given(n: int, side: int = 24, seed: int = 0):
 @pytest.fixture
 def fine(monkeypatch):
     """Any trip is worth a thread."""
-    monkeypatch.setattr(parallel_loops, "WORTH", 1)
     monkeypatch.setattr(parallel, "WORTH", 1)
     monkeypatch.setattr(parallel, "LEAST", 1)
 
