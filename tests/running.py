@@ -4,8 +4,10 @@ The first line of a run names the seed, the number of cores and their load; the 
 much processor time all its processes took, beside the time of a fixed loop, which tells how fast
 this machine was meanwhile. ``--costs FILE`` writes the processor time of each test. The seed is 0
 unless ``SUITE_SEED`` names another, so that every run draws the same; Hypothesis draws its
-examples with it and ``--shuffle`` puts all tests into another order with it. The caller's own
-``DLVM_*`` do not reach a test.
+examples with it and ``--shuffle`` puts all tests into another order with it. Of a test that is
+marked ``@pytest.mark.drawn(3)``, a sweep over what is independent of one another, the seed draws
+one case in three; ``SUITE_WHOLE=1`` runs all, as ``make sweep`` and ``make quick`` do, and so does
+a test that is named with ``::``. The caller's own ``DLVM_*`` do not reach a test.
 
 Machine code that a run has made is there for the next one, under the digest of its LLVM text and
 of what makes code of it: nothing that a test may plant or patch stands between these two. Compiled
@@ -20,6 +22,7 @@ import os
 import random
 import shutil
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +33,7 @@ from hypothesis import core
 
 from dlvm.gen.llvm.disk import DIGEST, KEY, MAGIC
 
-SEED = "SUITE_SEED"
+SEED, WHOLE = "SUITE_SEED", "SUITE_WHOLE"
 OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\0asm")
 """How machine code begins, for Linux, macOS and WebAssembly."""
 HEADER = len(MAGIC) + DIGEST + 64
@@ -77,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worker = hasattr(config, "workerinput")
+    config.addinivalue_line("markers", "drawn(of): the seed draws one in ``of`` of its cases")
     for name in [n for n in os.environ if n.startswith("DLVM_")]:
         del os.environ[name]
     os.environ[SEED] = str(seed())  # for the processes that tests start
@@ -103,8 +107,20 @@ def cores() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if WHOLE not in os.environ and not any("::" in str(named) for named in config.args):
+        left = [item for item in items if not is_drawn(item)]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if is_drawn(item)]
     if config.getoption("--shuffle"):
         random.Random(seed()).shuffle(items)
+
+
+def is_drawn(item: pytest.Item) -> bool:
+    """Whether the seed draws this case of a sweep; of what is no sweep all is drawn."""
+    marker = item.get_closest_marker("drawn")
+    digest = zlib.crc32(f"{seed()} {item.nodeid}".encode())
+    return marker is None or digest % marker.args[0] == 0
 
 
 @pytest.hookimpl(wrapper=True)

@@ -83,7 +83,7 @@ def sweeps() -> list[Sweep]:
 def run(sweep: Sweep, seed: int, seconds: float, keep: Path) -> bool:
     """One unit, cut off where the time is over; whether it found nothing."""
     command = sweep.command(random.Random(seed), max(int(min(UNIT, seconds)), 1))
-    own = {"SUITE_SEED": str(seed)}
+    own = {"SUITE_SEED": str(seed), "SUITE_WHOLE": "1"}
     if sweep.name == "long":
         own["HYPOTHESIS_PROFILE"] = "long"
     unit = subprocess.Popen(

@@ -83,6 +83,33 @@ def test_a_run_says_what_it_took_and_stops_in_time(
     none.stdout.fnmatch_lines(["2 tests were not started in time: 2 of *"])
 
 
+def test_of_a_sweep_the_seed_draws_a_part(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+):
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.drawn(3)\n@pytest.mark.parametrize('i', range(300))\n"
+        "def test_one(i): pass\ndef test_always(): pass\n"
+    )
+    monkeypatch.delenv(running.WHOLE, raising=False)
+
+    def ran(*arguments: str, **environment: str) -> set[str]:
+        with monkeypatch.context() as patch:
+            patch.setenv(running.SEED, environment.get("seed", "0"))
+            if "whole" in environment:
+                patch.setenv(running.WHOLE, "1")
+            items, _ = pytester.inline_genitems("-p", "tests.running", *arguments)
+            running.pytest_collection_modifyitems(items[0].config, items)
+        return {item.name for item in items}
+
+    first, second = ran(), ran(seed="1")
+    assert 60 < len(first) < 140 and first != second
+    assert "test_always" in first & second
+    assert len(ran(whole="1")) == 301
+    assert ran(f"{pytester.path}/{next(pytester.path.glob('*.py')).name}::test_one[7]") == {
+        "test_one[7]"
+    }
+
+
 # -- sweeps --------------------------------------------------------------------------------------
 
 
@@ -101,4 +128,4 @@ def test_a_unit_that_fails_is_told_with_the_command_that_repeats_it(
     way = sweep.Sweep("none", 1, lambda dice, seconds: "-c 'print(1); raise SystemExit(3)'")
     assert not sweep.run(way, 5, 1, tmp_path)
     assert (tmp_path / "none-5.txt").read_text() == "1\n"
-    assert "SUITE_SEED=5 python -c" in capsys.readouterr().out
+    assert "SUITE_SEED=5 SUITE_WHOLE=1 python -c" in capsys.readouterr().out

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import (
+    Atom,
     Call,
     Monomial,
     at_least,
+    canonical,
     floordiv,
     minimum,
     mod,
@@ -20,6 +22,7 @@ from dlvm.ir.dims import (
     substitute,
     symbol,
     symbols,
+    terms_of,
 )
 
 Index = tuple[Dim, ...]
@@ -27,8 +30,15 @@ Index = tuple[Dim, ...]
 
 def step_of(d: Dim, name: str) -> Dim | None:
     """How far an index moves when a variable grows by one, if always as far."""
-    step = substitute(d, {name: symbol(name) + 1}) - d
+    if name not in symbols(d):
+        return 0
+    moving = canonical({m: k for m, k in terms_of(d) if any(_is_in(name, atom) for atom, _ in m)})
+    step = substitute(moving, {name: symbol(name) + 1}) - moving
     return None if name in symbols(step) else step
+
+
+def _is_in(name: str, atom: Atom) -> bool:
+    return atom == name if isinstance(atom, str) else name in atom.names()
 
 
 def exact(size: int) -> Iterator[tuple[int, int]]:

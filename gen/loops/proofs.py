@@ -9,8 +9,9 @@ rest. The search is small and may fail on true claims; it never holds for a fals
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import (
@@ -30,24 +31,46 @@ from .index import recombine, step_of
 SEARCH_STEPS, DEEPEST = 400, 50
 
 
+Shown: TypeAlias = dict[tuple[Dim, int], bool]
+"""Whether a size could be shown to be >= 0, in so many steps."""
+
+
 @dataclass(slots=True)
 class Facts:
-    """What holds here: variables with their highest value, innermost last; sizes >= 0."""
+    """What holds here: variables with their highest value, innermost last; sizes >= 0.
+
+    All facts that are derived from the same ones share what was proven so far: most claims about
+    a kernel are made of several pairs of its accesses.
+    """
 
     highest: dict[str, Dim] = field(default_factory=dict[str, Dim])
     holds: tuple[Dim, ...] = ()
+    proven: dict[Hashable, Shown] = field(
+        default_factory=dict[Hashable, Shown], repr=False, compare=False
+    )
+    shown: Shown = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = (*self.highest.items(), *self.holds)
+        self.shown = self.proven.setdefault(known, {})
 
     def with_variable(self, name: str, highest: Dim, *more: Dim) -> Facts:
         """Also ``0 <= name <= highest``, and these >= 0."""
-        return Facts({**self.highest, name: highest}, self.holds).given(*more)
+        return Facts({**self.highest, name: highest}, self.holds, self.proven).given(*more)
 
     def given(self, *more: Dim) -> Facts:
         """Also these >= 0."""
         implied = (g for f in more for g in _implied(f))
-        return Facts(self.highest, (*self.holds, *more, *implied))
+        return Facts(self.highest, (*self.holds, *more, *implied), self.proven)
 
     def nonnegative(self, d: Dim, effort: int = SEARCH_STEPS) -> bool:
         """Whether ``d >= 0`` could be proven in so many steps, or that one never gets here."""
+        found = self.shown.get((d, effort))
+        if found is None:
+            found = self.shown[d, effort] = self._can_be_shown(d, effort)
+        return found
+
+    def _can_be_shown(self, d: Dim, effort: int) -> bool:
         search = _Search(self, effort)
         never = any(bounds(f, search.ranges)[1] < 0 for f in self.holds)
         return never or search.holds(d)

@@ -416,6 +416,7 @@ def _disjoint(a: Access, b: Access, name: str) -> bool:
             **{renamed.get(n, n): substitute(h, other) for n, h in a.facts.highest.items()},
         },
         (*b.facts.holds, *(substitute(f, other) for f in a.facts.holds)),
+        b.facts.proven,
     )
     first, second = substitute(a.plain, other), b.plain
     pitches = {abs(s) if isinstance(s, int) else s for x in (a, b) for s in _steps(x)}

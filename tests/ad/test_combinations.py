@@ -39,6 +39,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("outer", "inner", "construct"), TRIED)
 def test_two_transformations_of_control_flow(outer, inner, construct):
     check(outer, inner, construct)

@@ -107,6 +107,7 @@ def small(form: Form) -> Iterator[Form]:
     yield form.of([a.reshape(-1)[0:1].reshape(()) for a in form.arrays])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KNOWN)
 def test_values_of_all_kinds_are_those_of_its_meaning(name: str):
     wrong: list[str] = []
@@ -126,6 +127,7 @@ def test_values_of_all_kinds_are_those_of_its_meaning(name: str):
 PIECES = 24
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("piece", range(PIECES))
 def test_machine_code_gives_the_values_of_its_meaning(piece: int):
     """Many functions are one program, as compiling costs the most."""
@@ -152,6 +154,7 @@ def as_numpy_counts(x: object) -> object:
     return np.int64(x) if isinstance(x, int) and not isinstance(x, bool) else x
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KNOWN)
 def test_counts_may_be_whole_numbers_of_numpys(name: str, interpreted: None):
     """An axis, a size or a number of repetitions that NumPy has computed is one like any other."""
@@ -168,6 +171,7 @@ def test_counts_may_be_whole_numbers_of_numpys(name: str, interpreted: None):
             assert a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), form
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_batch_is_its_rows(name: str, interpreted: None):
     for form in forms_of(name):
@@ -194,6 +198,7 @@ def sloped(name: str) -> list[Form]:
     return [f for f in forms_of(name) if slopes.has_slopes(f)]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_to_second_order_forwards_and_backwards(name: str, interpreted: None):
     forms = sloped(name)
@@ -216,6 +221,7 @@ def slope_beside(name: str) -> float:
     return SLOPES_BESIDE.get(name, bool(name in names and names[name].saturates))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_keep_the_digits_of_their_type(name: str, interpreted: None):
     wrong: list[str] = []

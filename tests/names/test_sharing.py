@@ -55,6 +55,7 @@ def called(form: Form, call: Any, arrays: list[Any]) -> Any:
         return None
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", sorted({f.name for f in FORMS}))
 def test_unstaged_results_share_memory_as_numpys_do(name: str):
     for form in (f for f in FORMS if f.name == name):

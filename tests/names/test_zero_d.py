@@ -12,6 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 NAMES = [n for n in public_names() if n not in SILENT and n not in RANDOM]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_array_without_axes_is_its_number_or_refused(name: str):
     form = forms_of(name)[0]

@@ -24,6 +24,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.running import WHOLE
+
 from .changes import ROOT, base
 from .plugin import SEED, SINCE, TOLD, Choice
 
@@ -40,6 +42,7 @@ def main() -> int:
     options = parser.parse_args()
     start = time.monotonic()
     os.environ.setdefault(SEED, str(int(time.time()) % 1_000_000))
+    os.environ[WHOLE] = "1"
     since = options.since or base()
     choice = Choice(since)
     changed = choice.changes.lines

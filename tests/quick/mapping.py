@@ -52,7 +52,7 @@ def run(file: str, notes: Path, cached: Path) -> tuple[Notes, str]:
     """The notes of one file of tests, and what it said if it failed."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DLVM_")}
     env |= {"PYTHONPATH": f"{TRACING}:{ROOT}", "SUITE_NOTES": str(notes), "SUITE_ROOT": str(ROOT)}
-    env |= {"SUITE_CACHED": str(cached)}
+    env |= {"SUITE_CACHED": str(cached), "SUITE_WHOLE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.quick.mapping", file]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     said = done.stdout[-2000:] if done.returncode not in (0, 5) else ""

@@ -179,6 +179,7 @@ def factors(f: Any, n: int, k: int, dtype: Any) -> list[np.ndarray]:
     return [whole(s, dtype) for s in (shape, (n, k), (k, n))]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 64, 257])
 @pytest.mark.parametrize("k", [0, 1, 31])
 @pytest.mark.parametrize("dtype", [F32, np.float64, np.float16, np.int32])
