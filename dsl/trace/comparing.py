@@ -65,8 +65,10 @@ def _leaf(x: Any) -> str:
     if isinstance(x, bool | int | float):
         return f"a Python {type(x).__name__}"
     shape, dtype = getattr(x, "shape", None), getattr(x, "element", getattr(x, "dtype", None))
-    if shape is None or dtype is None:
-        return "an array" if shape is None else f"a {type(x).__name__}"
+    if shape is None:
+        return "an array"
+    if dtype is None or not isinstance(shape, tuple):
+        return f"a {type(x).__name__}"
     dtype = dtype_of(x) if is_array(x) else dtype
     return f"{dtype}[{', '.join(map(str, shape))}]" if shape else str(dtype)
 

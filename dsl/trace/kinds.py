@@ -12,7 +12,7 @@ import contextlib
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +137,19 @@ TREE = Kind(
 )
 TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
 STATE = _or(OPERAND, _are(_is_operand), " or a tuple of such")
+LAYOUT = Kind(
+    "the name of a layout, or a tuple of orders of axes",
+    '"channels_last"',
+    lambda x: isinstance(x, str | tuple),
+)
+PADDING = _or(
+    TEXT,
+    lambda x: AXIS.fits(x) or _are(AXIS.fits)(x),
+    ", a whole number, or a whole number or a pair of them for each axis",
+)
+LAST = Kind('"short" or "drop"', '"short"', lambda x: x in ("short", "drop"))
+LIST = Kind("a list", "[x, y]", lambda x: isinstance(x, Iterable))
+LAYERS = Kind("a list of layers and functions", "[dlvm.nn.relu]", LIST.holds)
 PARAMETERS = Kind(
     "a dict of parameters", '{"out": {"kernel": w}}', lambda x: isinstance(x, Mapping)
 )
@@ -150,9 +163,13 @@ ANNOTATED = {
     "Fun": FUNCTION,
     "Callable[..., Any]": FUNCTION,
     "Callable[[Any], Any]": FUNCTION,
+    "Callable[[Any, Any], Any]": FUNCTION,
     "Sequence[Body]": FUNCTIONS,
     "Names": NAMES,
     "Sequence[str] | str": TEXTS,
+    "Sequence[str]": TEXTS,
+    "Sequence[Any]": LIST,
+    "Literal['short', 'drop']": LAST,
     "Positions": NAMES,
     "Spec": TREE,
     "Mapping[str, Any]": PARAMETERS,
@@ -179,6 +196,10 @@ NAMED = {
     **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "multi_index": OPERANDS,
     "casting": CASTING,
+    "layout": LAYOUT,
+    "layers": LAYERS,
+    **dict.fromkeys(("padding", "output_padding"), PADDING),
+    **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), AXIS),
     "ord": ORDER,
     "trans": ORDER,
     "cho_solve.factor": TREE,
