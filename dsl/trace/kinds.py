@@ -12,7 +12,7 @@ import contextlib
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,7 +148,7 @@ PADDING = _or(
     ", a whole number, or a whole number or a pair of them for each axis",
 )
 LAST = Kind('"short" or "drop"', '"short"', lambda x: x in ("short", "drop"))
-LIST = Kind("a list", "[x, y]", lambda x: isinstance(x, Iterable))
+LIST = Kind("a list", "[x, y]", lambda x: iter(x) is not None)
 LAYERS = Kind("a list of layers and functions", "[dlvm.nn.relu]", LIST.holds)
 PARAMETERS = Kind(
     "a dict of parameters", '{"out": {"kernel": w}}', lambda x: isinstance(x, Mapping)
@@ -168,7 +168,6 @@ ANNOTATED = {
     "Names": NAMES,
     "Sequence[str] | str": TEXTS,
     "Sequence[str]": TEXTS,
-    "Sequence[Any]": LIST,
     "Literal['short', 'drop']": LAST,
     "Positions": NAMES,
     "Spec": TREE,
@@ -198,6 +197,7 @@ NAMED = {
     "casting": CASTING,
     "layout": LAYOUT,
     "layers": LAYERS,
+    "leaves": LIST,
     **dict.fromkeys(("padding", "output_padding"), PADDING),
     **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), AXIS),
     "ord": ORDER,

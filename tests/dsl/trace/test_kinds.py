@@ -19,7 +19,7 @@ OF_NO_KIND = {
     **dict.fromkeys(
         ("kind", "order", "optimize", "sorter"), "NumPy's; anything but None is refused"
     ),
-    **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "leaves", "primals"), "any tree"),
+    **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "primals"), "any tree"),
     **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
     "initializer": "whatever a function of the user's takes",
     "path": "text, bytes or an object with a path, which is asked for it",
@@ -92,6 +92,8 @@ SPOTS = np.ones((1, 4, 2))
 TWO = (np.ones(2), np.ones(2))
 WRONG_KINDS = [
     ("nn.Sequential", lambda: dlvm.nn.Sequential(print)),
+    ("nn.Sequential", lambda: dlvm.nn.Sequential(np.array(1))),
+    ("vstack: arrays", lambda: dlvm.vstack(np.array(True))),
     ("nn.max_pool: layout", lambda: dlvm.nn.max_pool(SPOTS, 2, layout=np.ones(3))),
     ("nn.max_pool: stride", lambda: dlvm.nn.max_pool(SPOTS, 2, stride=np.ones((3, 3)))),
     ("nn.max_pool: padding", lambda: dlvm.nn.max_pool(SPOTS, 2, padding=np.ones((3, 3)))),
