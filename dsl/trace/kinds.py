@@ -137,6 +137,11 @@ TREE = Kind(
 )
 TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
 STATE = _or(OPERAND, _are(_is_operand), " or a tuple of such")
+FACTOR = Kind(
+    "the pair that cho_factor gives",
+    "dlvm.linalg.cho_factor(x)",
+    lambda x: len(x) == 2 and _is_operand(x[0]) and bool(x[1]) in (True, False),
+)
 LAYOUT = Kind(
     "the name of a layout, or a tuple of orders of axes",
     '"channels_last"',
@@ -202,8 +207,8 @@ NAMED = {
     **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), AXIS),
     "ord": ORDER,
     "trans": ORDER,
-    "cho_solve.factor": TREE,
-    "spectral.f": FUNCTION,
+    "linalg.cho_solve.factor": FACTOR,
+    "linalg.spectral.f": FUNCTION,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),

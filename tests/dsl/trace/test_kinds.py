@@ -61,7 +61,9 @@ def _blamed(form: Form, args: tuple[object, ...]) -> str | None:
 def test_every_parameter_declares_its_kind(module: str):
     """Where one does not, what Python says of a silly argument counts as a fault of dlvm."""
     owner = getattr(dlvm, module) if module else dlvm
-    found = [f"{name}: {p.name}" for name, p in _parameters(owner) if kind_of(name, p) is None]
+    prefix = f"{module}." if module else ""
+    rows = [(f"{prefix}{name}", p) for name, p in _parameters(owner)]
+    found = [f"{name}: {p.name}" for name, p in rows if kind_of(name, p) is None]
     assert not found, f"declare in dlvm.dsl.trace.kinds: {', '.join(found)}"
 
 
@@ -103,6 +105,9 @@ WRONG_KINDS = [
     ("tree.reduce: fn", lambda: dlvm.tree.reduce(np.array(1), [1, 2])),
     ("the trees differ", lambda: dlvm.tree.map(abs, TWO, np.float64)),
     ("concat along 1", lambda: dlvm.concat([np.ones((3, 4)), np.ones(3)], axis=1)),
+    ("linalg.cho_solve: factor", lambda: dlvm.linalg.cho_solve((np.eye(2), np.eye(2)), TWO[0])),
+    ("a kernel at 'query'", lambda: dlvm.nn.multi_head_attention({"a": SPOTS}, SPOTS)),
+    ("a kernel at 'query'", lambda: dlvm.nn.multi_head_attention({"query": SPOTS}, SPOTS)),
     ("does not stretch", lambda: dlvm.average(1, weights=[1])),
     ("does not stretch", lambda: dlvm.full_like(1, [1])),
     ("sliding_window_view", lambda: dlvm.sliding_window_view(np.ones(4), 2, stride=SPOTS)),
