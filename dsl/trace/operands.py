@@ -345,7 +345,7 @@ def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
     if offset < 0:
         raise ShapeError(
             f"{value.type} does not stretch to {shown_shape(shape)}, which has fewer axes",
-            remedy="give an array of as many axes, or fewer: x[0] takes the first part",
+            remedy="give an array of at most as many axes",
         )
     kept = [i for i, d in enumerate(mine) if not (d == 1 and shape[i + offset] != 1)]
     if len(kept) != len(mine):
