@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from dlvm.base.errors import Origin, UserError
 from dlvm.ir import dtype_of
@@ -70,7 +70,8 @@ def _leaf(x: Any) -> str:
     if dtype is None or not isinstance(shape, tuple):
         return f"a {type(x).__name__}"
     dtype = dtype_of(x) if is_array(x) else dtype
-    return f"{dtype}[{', '.join(map(str, shape))}]" if shape else str(dtype)
+    sizes = cast("tuple[Any, ...]", shape)
+    return f"{dtype}[{', '.join(map(str, sizes))}]" if sizes else str(dtype)
 
 
 def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
