@@ -104,7 +104,8 @@ def det(x: Any) -> Any:
 def slogdet(x: Any) -> SlogdetResult:
     """The signs of determinants and the logarithms of their magnitudes; of 0 they are 0 and -inf.
 
-    The magnitude itself may be too large or too small for a float.
+    The magnitude itself may be too large or too small for a float. Of a matrix that holds a NaN
+    both are NaN, where NumPy may give a sign.
     """
     x = matrix("slogdet", x)
     packed, order = lu_factors(x)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.base.errors import ArgumentError, DTypeError, ShapeError
 from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
@@ -129,9 +130,22 @@ def multi_head_attention(
     key = query if key is None else key
     value = key if value is None else value
     rows = {"query": query, "key": key, "value": value}
-    q, k, v = (_heads(word, params[word], x) for word, x in rows.items())
+    q, k, v = (_heads(word, _part(params, word), x) for word, x in rows.items())
     found = dot_product_attention(q, k, v, bias, mask, is_causal=is_causal)
-    return _joined(params["out"], found)
+    return _joined(_part(params, "out"), found)
+
+
+def _part(params: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    """The kernel and the bias of one projection."""
+    part = params.get(word)
+    if not isinstance(part, Mapping) or "kernel" not in part:
+        found = shown(part) if word in params else f"only the keys {[*map(str, params)]!r:.60}"
+        raise ArgumentError(
+            f"multi_head_attention: expected a dict with a kernel at {word!r}, found {found}",
+            origin=user_origin(),
+            remedy='give {"query": {"kernel": w}, "key": ..., "value": ..., "out": ...}',
+        )
+    return cast("Mapping[str, Any]", part)
 
 
 def _heads(word: str, part: Mapping[str, Any], x: Any) -> Any:

@@ -16,8 +16,9 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
 from dlvm.ir.dims import product
+from dlvm.ops.arrays.patches import span
 
-from .spatial import LAYOUTS, Pair, must_fit, numbers, padded, paddings, span, whole, wrong_padding
+from .spatial import LAYOUTS, Pair, must_fit, numbers, padded, paddings, whole, wrong_padding
 
 AXES = "DHW"
 REVERSED = ("SAME", "VALID")

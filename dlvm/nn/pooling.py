@@ -9,8 +9,9 @@ from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F64, Dim
 from dlvm.ir.dims import product
+from dlvm.ops.arrays.patches import span
 
-from .spatial import Pair, must_fit, numbers, padded, paddings, span, spatial_axes
+from .spatial import Pair, must_fit, numbers, padded, paddings, spatial_axes
 
 Numbers = tuple[int, ...]
 

@@ -57,11 +57,6 @@ def spatial_axes(name: str, rank: int, layout: Any) -> tuple[int, ...]:
     return tuple(range(1, rank - 1)) if layout == "channels_last" else tuple(range(2, rank))
 
 
-def span(size: Dim, dilation: int) -> Dim:
-    """How many places a window covers from its first tap to its last."""
-    return 0 if size == 0 else (size - 1) * dilation + 1
-
-
 def paddings(
     name: str, given: Any, extents: tuple[Dim, ...], spans: tuple[Dim, ...], stride: Any
 ) -> tuple[Pair, ...]:

@@ -69,8 +69,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     """The ``m``-th derivative of a polynomial."""
     p = _vector(p, "polyder")
     for _ in range(_order(m, "polyder")):
-        size = p.type.shape[0]
-        p = p[:-1] * xp.arange(size - 1, 0, -1) if size != 0 else p
+        p = p[:-1] * xp.arange(p.type.shape[0] - 1, 0, -1)
     return p
 
 

@@ -2,7 +2,8 @@
 
 The place of a share q among n elements is ``(n - 1) q``, or one of the definitions of Hyndman and
 Fan (1996), as NumPy names them; ``method`` says which, and how to interpolate between two places.
-As in NumPy, but that infinite neighbours make no NaN.
+As in NumPy, but that an infinite neighbour makes a NaN only beside the opposite infinity, and that
+neighbours whose difference is too large for a float still have values between them.
 """
 
 from __future__ import annotations
@@ -163,7 +164,14 @@ def _between(rows: Tensor, place: Any, method: str, target: DType) -> Tensor:
     way = fresh(element(way, target))
     t = xp.reshape(way, (*way.type.shape, *(1 for _ in rows.type.shape[1:])))
     between = xp.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
+    between = xp.where(xp.isfinite(b - a), between, _far_apart(a, b, t))
     return xp.where(xp.equal(a, b), a, between)
+
+
+def _far_apart(a: Tensor, b: Tensor, t: Tensor) -> Any:
+    """Between neighbours that have no finite difference: infinite if one of them is."""
+    finite = xp.logical_and(xp.isfinite(a), xp.isfinite(b))
+    return xp.where(finite, a * (1 - t) + b * t, a + b)
 
 
 def _at(rows: Tensor, place: Any) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from dlvm.base.errors import Origin, UserError
 from dlvm.ir import dtype_of
@@ -65,10 +65,13 @@ def _leaf(x: Any) -> str:
     if isinstance(x, bool | int | float):
         return f"a Python {type(x).__name__}"
     shape, dtype = getattr(x, "shape", None), getattr(x, "element", getattr(x, "dtype", None))
-    if shape is None or dtype is None:
-        return "an array" if shape is None else f"a {type(x).__name__}"
+    if shape is None:
+        return "an array"
+    if dtype is None or not isinstance(shape, tuple):
+        return f"a {type(x).__name__}"
     dtype = dtype_of(x) if is_array(x) else dtype
-    return f"{dtype}[{', '.join(map(str, shape))}]" if shape else str(dtype)
+    sizes = cast("tuple[Any, ...]", shape)
+    return f"{dtype}[{', '.join(map(str, sizes))}]" if sizes else str(dtype)
 
 
 def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:

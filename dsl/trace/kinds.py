@@ -137,6 +137,24 @@ TREE = Kind(
 )
 TUPLE = Kind("a tuple, one for each argument", "(x,)", lambda x: isinstance(x, list | tuple))
 STATE = _or(OPERAND, _are(_is_operand), " or a tuple of such")
+FACTOR = Kind(
+    "the pair that cho_factor gives",
+    "dlvm.linalg.cho_factor(x)",
+    lambda x: len(x) == 2 and _is_operand(x[0]) and bool(x[1]) in (True, False),
+)
+LAYOUT = Kind(
+    "the name of a layout, or a tuple of orders of axes",
+    '"channels_last"',
+    lambda x: isinstance(x, str | tuple),
+)
+PADDING = _or(
+    TEXT,
+    lambda x: AXIS.fits(x) or _are(AXIS.fits)(x),
+    ", a whole number, or a whole number or a pair of them for each axis",
+)
+LAST = Kind('"short" or "drop"', '"short"', lambda x: x in ("short", "drop"))
+LIST = Kind("a list", "[x, y]", lambda x: iter(x) is not None)
+LAYERS = Kind("a list of layers and functions", "[dlvm.nn.relu]", LIST.holds)
 PARAMETERS = Kind(
     "a dict of parameters", '{"out": {"kernel": w}}', lambda x: isinstance(x, Mapping)
 )
@@ -150,9 +168,12 @@ ANNOTATED = {
     "Fun": FUNCTION,
     "Callable[..., Any]": FUNCTION,
     "Callable[[Any], Any]": FUNCTION,
+    "Callable[[Any, Any], Any]": FUNCTION,
     "Sequence[Body]": FUNCTIONS,
     "Names": NAMES,
     "Sequence[str] | str": TEXTS,
+    "Sequence[str]": TEXTS,
+    "Literal['short', 'drop']": LAST,
     "Positions": NAMES,
     "Spec": TREE,
     "Mapping[str, Any]": PARAMETERS,
@@ -179,10 +200,15 @@ NAMED = {
     **dict.fromkeys(("eye.m", "tri.m"), INDEX),
     "multi_index": OPERANDS,
     "casting": CASTING,
+    "layout": LAYOUT,
+    "layers": LAYERS,
+    "leaves": LIST,
+    **dict.fromkeys(("padding", "output_padding"), PADDING),
+    **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), AXIS),
     "ord": ORDER,
     "trans": ORDER,
-    "cho_solve.factor": TREE,
-    "spectral.f": FUNCTION,
+    "linalg.cho_solve.factor": FACTOR,
+    "linalg.spectral.f": FUNCTION,
     **dict.fromkeys(("wrt", "nondiff_args", "static", "donate"), NAMES),
     **dict.fromkeys(("jvp.primals", "jvp.tangents"), TUPLE),
     **dict.fromkeys(("x", "y", "a", "b", "v", "p", "q", "xp", "fp", "m", "values", "new"), OPERAND),

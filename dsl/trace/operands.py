@@ -342,6 +342,11 @@ def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
     if mine == shape:
         return value
     offset = len(shape) - len(mine)
+    if offset < 0:
+        raise ShapeError(
+            f"{value.type} does not stretch to {shown_shape(shape)}, which has fewer axes",
+            remedy="give an array of at most as many axes",
+        )
     kept = [i for i, d in enumerate(mine) if not (d == 1 and shape[i + offset] != 1)]
     if len(kept) != len(mine):
         value = Reshape(value, tuple(mine[i] for i in kept))

@@ -34,7 +34,7 @@ from .boxes import boxes, distributions, fusions
 from .grains import columns, grains, open_columns
 from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
-from .transforms.vectorize import Vectorize, holds_no_lanes
+from .transforms.vectorize import Vectorize, holds_no_lanes, loop_of_uneven_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _ahead(kernel: LoopKernel) -> Iterator[Transform]:
 def _is_best(loop: Loop) -> bool:
     """Whether vectors lie better along a loop than along those inside."""
     inside = [*statements(loop.body)]
-    if any(holds_no_lanes(s) for s in inside):
+    if any(holds_no_lanes(s) for s in inside) or loop_of_uneven_turns(loop) is not None:
         return False
     loops = [s for s in inside if isinstance(s, Loop)]
     if free := [s for s in loops if s.kind == "parallel"]:

@@ -62,7 +62,18 @@ def test_determinants_of_nothing_and_of_singular_matrices():
     assert linalg.det(np.zeros((0, 0))) == 1 and linalg.det(np.ones((3, 3))) == 0
     sign, log = linalg.slogdet(np.stack([np.zeros((2, 2)), -np.eye(2), np.eye(2)[::-1]]))
     assert sign.tolist() == [0, 1, -1] and log.tolist() == [-np.inf, 0, 0]
-    assert linalg.slogdet(np.full((3, 3), np.nan)).logabsdet is not None
+
+
+@pytest.mark.parametrize("t", (np.float64, dlvm.bfloat16))
+@pytest.mark.parametrize("staged", (False, True))
+def test_a_matrix_that_holds_a_nan_has_no_determinant_and_no_sign(staged, t):
+    many = np.stack([np.eye(3), np.zeros((3, 3)), np.ones((3, 3))])
+    for i, j in np.ndindex(3, 3):
+        x = many.copy()
+        x[:, i, j] = np.nan
+        for f in (linalg.det, linalg.slogdet):
+            found = (dlvm.function(f) if staged else f)(x.astype(t))
+            assert np.isnan(np.asarray(found, float)).all(), (i, j)
 
 
 @pytest.mark.parametrize("trans", (0, 1, 2, "N", "T", "C"))

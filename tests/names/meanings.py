@@ -228,7 +228,40 @@ def _polygamma(n: int, x: Any) -> Any:
 
 
 SELU = 1.0507009873554804934193349852946
+
+
+def _quantile(numpys: Call) -> Call:
+    """NumPy's place among the elements in order; an infinite neighbour decides what lies between.
+
+    The places are what NumPy's function itself says of the numbers 0, 1, 2 and so on.
+    """
+
+    def call(
+        x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False
+    ) -> Any:
+        found = numpys(x, q, axis=axis, method=method, keepdims=keepdims)
+        rows = np.sort(np.ravel(x) if axis is None else np.moveaxis(np.asarray(x), axis, -1))
+        if not rows.size or rows.dtype.kind not in "fV":
+            return found
+        rows = np.where(np.isnan(rows[..., -1:]), np.nan, rows)
+        place = np.asarray(numpys(np.arange(rows.shape[-1]), q, method=method))
+        ends = (np.floor(place).astype(int), np.ceil(place).astype(int))
+        low, high = (np.take(rows.T, i, 0).transpose(_front(place.ndim, rows.ndim)) for i in ends)
+        low, high = (np.reshape(e, np.shape(found)) for e in (low, high))
+        wide = np.where(np.isinf(low) | np.isinf(high), low + high, found)
+        return np.where(low == high, low, wide).astype(found.dtype)
+
+    return call
+
+
+def _front(places: int, rows: int) -> tuple[int, ...]:
+    """The axes of the places as they are, then those of the rows, turned round again."""
+    return (*range(places), *reversed(range(places, places + rows - 1)))
+
+
 MEANINGS: dict[str, Call] = {
+    "quantile": _quantile(np.quantile),
+    "percentile": _quantile(np.percentile),
     "bitwise_left_shift": np.left_shift,
     "integer_power": np.power,
     "erf": _exact(mp.erf),

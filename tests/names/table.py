@@ -406,6 +406,11 @@ FINITE = {
     "linalg.matrix_power": "the order in which operands are multiplied says what infinities give",
     "einsum": "the order in which three operands are multiplied says what infinities give",
     "linalg.multi_dot": "the order in which operands are multiplied says what infinities give",
+    **{
+        f"linalg.{n}": "LAPACK stops at a pivot of 0, and gives a NaN a sign: what an infinity or "
+        "a NaN comes to is up to the order of the pivots"
+        for n in ("det", "slogdet")
+    },
     "nn.conv_transpose": "infinite weights meet the zeros between elements, which is NaN",
 }
 """Functions whose values at infinities are not determined, and why."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Array, Dim, Op, TensorType, Value, rewrite
-from dlvm.ir.dims import at_least, floordiv
+from dlvm.ir.dims import at_least, floordiv, maximum
 from dlvm.ops.families import Movement
 
 from .movement import Diagonal, Permute, Reshape
@@ -22,8 +22,8 @@ from .sums import Sum
 
 
 def span(size: Dim, dilation: int) -> Dim:
-    """How many places a window covers from its first tap to its last."""
-    return 0 if size == 0 else (size - 1) * dilation + 1
+    """How many places a window covers from its first tap to its last; none if it has no tap."""
+    return maximum(0, (size - 1) * dilation + 1)
 
 
 def positions(extent: Dim, size: Dim, step: int, dilation: int) -> Dim:

@@ -246,7 +246,7 @@ class Concat(Movement):
         for x in self.xs:
             if x.dtype != first.dtype:
                 raise DTypeError(f"concat: expected one element type, found {first} and {x.type}")
-            if self._others(x.shape) != self._others(first.shape):
+            if x.type.rank != first.rank or self._others(x.shape) != self._others(first.shape):
                 raise ShapeError(
                     f"concat along {self.axis}: {first} and {x.type} differ elsewhere",
                     sides=unequal(self._others(first.shape), self._others(x.shape)),

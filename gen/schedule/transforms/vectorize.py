@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from dlvm.gen.loops.statements import (
     Barrier,
+    Bind,
     Body,
+    Define,
     Let,
     Loop,
     Product,
@@ -17,6 +19,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.schedule.transform import Transform, register
+from dlvm.ir.dims import symbols
 
 WIDEST = 512
 """Lanes that one vector may have; each takes registers, and code of its own where there is none."""
@@ -45,6 +48,8 @@ class Vectorize(Transform):
                 raise self.refused("the loop holds a statement that takes one turn at a time")
             if isinstance(s, Loop) and s.kind == "vector":
                 raise self.refused(f"the loop {s.var} in it has vectors already")
+        if (uneven := loop_of_uneven_turns(loop)) is not None:
+            raise self.refused(f"lanes need different numbers of turns of the loop {uneven.var}")
         width = self.width or loop.width
         return (replace(loop, kind="vector", width=width, strip=self.strip),)
 
@@ -53,3 +58,18 @@ def holds_no_lanes(s: Statement) -> bool:
     """Whether a statement takes one turn at a time: a product, a sort, a search, a barrier."""
     alone = isinstance(s, Let) and isinstance(s.scalar, Search)
     return alone or isinstance(s, Product | Sort | Barrier)
+
+
+def loop_of_uneven_turns(loop: Loop) -> Loop | None:
+    """The first loop inside that may need another number of turns in each turn of ``loop``.
+
+    The lanes of a vector run every loop inside together, so its extent must be one number. An
+    extent that depends on the variable of ``loop``, or on an index that its body reads, is not.
+    """
+    own = {loop.var}
+    for s in statements(loop.body):
+        if isinstance(s, Bind) or (isinstance(s, Define) and not own.isdisjoint(symbols(s.dim))):
+            own.add(s.name)
+        if isinstance(s, Loop) and not own.isdisjoint(symbols(s.extent)):
+            return s
+    return None

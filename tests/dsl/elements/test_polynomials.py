@@ -31,6 +31,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         for n in (None, 0, 1, 4)
         for up in (False, True)
     },
+    "polyder of nothing": (lambda m, a: m.polyder(a), (V[:0].astype(np.float32),)),
+    "polyder of no whole numbers": (lambda m, a: m.polyder(a), (WHOLE[:0].astype(np.int8),)),
     "polyder of whole numbers": (lambda m, a: m.polyder(a), (WHOLE,)),
     "vander of whole numbers": (lambda m, a: m.vander(a, 3), (WHOLE,)),
     "polyval": (lambda m, p, x: m.polyval(p, x), (V[:4], V)),

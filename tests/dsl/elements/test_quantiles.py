@@ -40,3 +40,17 @@ def test_an_open_number_of_elements_has_the_same_quantiles(method):
         x = np.random.default_rng(count).normal(size=count)
         wanted = np.percentile(x, [0, 30, 50, 100], method=method)
         np.testing.assert_allclose(f(x), wanted, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("staged", (False, True))
+def test_neighbours_without_a_finite_difference_have_values_between_them(staged):
+    def median(x):
+        return dlvm.median(x, axis=1), dlvm.quantile(x, [0.25, 0.75], axis=1)
+
+    huge = 1.7e308
+    rows = np.array([[1, np.inf], [-np.inf, 1], [np.inf, np.inf], [-huge, huge]])
+    middle, quarters = (dlvm.function(median) if staged else median)(rows)
+    assert middle.tolist() == [np.inf, -np.inf, np.inf, 0.0]
+    assert quarters[:, :3].tolist() == [[np.inf, -np.inf, np.inf]] * 2
+    np.testing.assert_allclose(quarters[:, 3], [-huge / 2, huge / 2], rtol=1e-12)
+    assert np.isnan(dlvm.median(np.array([-np.inf, np.inf])))

@@ -19,13 +19,11 @@ OF_NO_KIND = {
     **dict.fromkeys(
         ("kind", "order", "optimize", "sorter"), "NumPy's; anything but None is refused"
     ),
-    **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "leaves", "primals"), "any tree"),
+    **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "primals"), "any tree"),
     **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
     "initializer": "whatever a function of the user's takes",
     "path": "text, bytes or an object with a path, which is asked for it",
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
-    **dict.fromkeys(("window", "stride", "dilation", "input_dilation"), "one or several numbers"),
-    **dict.fromkeys(("padding", "output_padding", "layout"), "a name, numbers or pairs of these"),
     "args": "whatever a function of the user's takes",
     "dynamic": "a tree of truths",
     "fn": "a function, a method or a callable, which is asked what it is",
@@ -63,7 +61,9 @@ def _blamed(form: Form, args: tuple[object, ...]) -> str | None:
 def test_every_parameter_declares_its_kind(module: str):
     """Where one does not, what Python says of a silly argument counts as a fault of dlvm."""
     owner = getattr(dlvm, module) if module else dlvm
-    found = [f"{name}: {p.name}" for name, p in _parameters(owner) if kind_of(name, p) is None]
+    prefix = f"{module}." if module else ""
+    rows = [(f"{prefix}{name}", p) for name, p in _parameters(owner)]
+    found = [f"{name}: {p.name}" for name, p in rows if kind_of(name, p) is None]
     assert not found, f"declare in dlvm.dsl.trace.kinds: {', '.join(found)}"
 
 
@@ -88,6 +88,38 @@ def _parameters(owner: object):
 )
 def test_silly_options_are_the_callers(name, args):
     assert unlike(name, inspect.unwrap(getattr(dlvm, name)), args, {}) is not None
+
+
+SPOTS = np.ones((1, 4, 2))
+TWO = (np.ones(2), np.ones(2))
+WRONG_KINDS = [
+    ("nn.Sequential", lambda: dlvm.nn.Sequential(print)),
+    ("nn.Sequential", lambda: dlvm.nn.Sequential(np.array(1))),
+    ("vstack: arrays", lambda: dlvm.vstack(np.array(True))),
+    ("nn.max_pool: layout", lambda: dlvm.nn.max_pool(SPOTS, 2, layout=np.ones(3))),
+    ("nn.max_pool: stride", lambda: dlvm.nn.max_pool(SPOTS, 2, stride=np.ones((3, 3)))),
+    ("nn.max_pool: padding", lambda: dlvm.nn.max_pool(SPOTS, 2, padding=np.ones((3, 3)))),
+    ("aot: state", lambda: dlvm.aot(abs, state=np.array(1))),
+    ("batches: last", lambda: dlvm.batches(np.ones(3), 1, last=np.ones(3))),
+    ("unflatten: leaves", lambda: dlvm.tree.unflatten(dlvm.tree.structure([1]), abs)),
+    ("tree.reduce: fn", lambda: dlvm.tree.reduce(np.array(1), [1, 2])),
+    ("the trees differ", lambda: dlvm.tree.map(abs, TWO, np.float64)),
+    ("concat along 1", lambda: dlvm.concat([np.ones((3, 4)), np.ones(3)], axis=1)),
+    ("linalg.cho_solve: factor", lambda: dlvm.linalg.cho_solve((np.eye(2), np.eye(2)), TWO[0])),
+    ("a kernel at 'query'", lambda: dlvm.nn.multi_head_attention({"a": SPOTS}, SPOTS)),
+    ("a kernel at 'query'", lambda: dlvm.nn.multi_head_attention({"query": SPOTS}, SPOTS)),
+    ("does not stretch", lambda: dlvm.average(1, weights=[1])),
+    ("does not stretch", lambda: dlvm.full_like(1, [1])),
+    ("sliding_window_view", lambda: dlvm.sliding_window_view(np.ones(4), 2, stride=SPOTS)),
+]
+"""What a message begins with, and the call that it is about."""
+
+
+@pytest.mark.parametrize(("said", "call"), WRONG_KINDS, ids=[said for said, _ in WRONG_KINDS])
+def test_an_argument_of_the_wrong_kind_is_the_callers_mistake(said, call):
+    with pytest.raises(dlvm.UserError, match=said) as error:
+        call()
+    assert str(error.value).count("help: ") == 1
 
 
 @pytest.mark.parametrize(

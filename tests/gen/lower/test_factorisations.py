@@ -85,6 +85,16 @@ def test_every_type_and_size_gives_the_bits_of_the_reference(name: str, t: str):
         assert all(map(same_bits, code(*arrays)[0], expected)), size
 
 
+@pytest.mark.parametrize("n", (0, 1, 2))
+@pytest.mark.parametrize("name", TEXTS)
+def test_batches_of_small_matrices_of_known_sizes_give_the_bits_of_the_reference(name: str, n: int):
+    for size in ((2, n, 1), (3, n, 2)):
+        op, module = factorising(name, "f64", size)
+        arrays = operands(name, "f64", size)
+        expected = module.run("f", *arrays)
+        assert all(map(same_bits, Compiled(op)(*arrays)[0], expected)), size
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_loops_give_the_bits_of_the_reference_in_the_interpreter(name: str):
     op, module = factorising(name, "f64")

@@ -63,6 +63,27 @@ def test_positions_of_open_sizes():
     assert Patches(x, (0,), (n + 4,), (1,), (1,)).shape == (1, 5, n + 4)
 
 
+@pytest.mark.parametrize("dilation", (1, 2, 3))
+def test_windows_of_open_width_are_as_many_as_those_of_the_same_known_width(dilation: int):
+    n = dims.symbol("B")
+    for width in (n, dims.minimum(2, n), n + 1):
+        count = positions(3 * n + 4, width, 1, dilation)
+        for b in range(4):
+            expected = positions(3 * b + 4, dims.evaluate(width, {"B": b}), 1, dilation)
+            assert dims.evaluate(count, {"B": b}) == expected
+
+
+def test_dilated_windows_of_as_many_elements_as_another_axis_may_have_none():
+    def windows(x: Any, y: Any) -> Any:
+        return dlvm.sliding_window_view(x, y[:2].shape[0], dilation=2)
+
+    staged = dlvm.function(windows, dynamic={"x": "2*B", "y": "B"})
+    for b in range(4):
+        x, y = RNG.normal(size=2 * b), np.ones(b)
+        found = np.asarray(staged(x, y))
+        np.testing.assert_array_equal(found, windows(x, y))
+
+
 @pytest.mark.parametrize(
     "numbers",
     [

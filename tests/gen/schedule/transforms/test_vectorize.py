@@ -70,3 +70,14 @@ def test_a_search_takes_one_turn_at_a_time():
     (loop,) = loops(made, "parallel")
     with pytest.raises(UserError, match="takes one turn at a time"):
         apply(made, [Vectorize(loop.var)])
+
+
+def test_a_loop_inside_must_turn_as_often_in_every_lane():
+    text = """func @f(%x: f64[2,1,1]) -> (f64[2,1,1], f64[2,1], f64[2,1,1]) {
+  %u, %s, %v = svd %x left=true : f64[2,1,1], f64[2,1], f64[2,1,1]
+  return %u, %s, %v
+}"""
+    made = lower(kernel(text, "factorisation")[0], "k")
+    outer = loops(made, "parallel")[0]
+    with pytest.raises(UserError, match="lanes need different numbers of turns of the loop %q"):
+        apply(made, [Vectorize(outer.var)])
