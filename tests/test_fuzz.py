@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import types
 from pathlib import Path
 
@@ -91,6 +92,18 @@ def test_a_fault_in_a_silly_call_is_still_a_fault(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Wrong, match="dlvm failed while Python ran: KeyError"):
         silly.judged("swapaxes", (), {}, lambda: dlvm.swapaxes(silly.X, 0, 1))
     silly.judged("swapaxes", (), {}, lambda: dlvm.swapaxes(silly.X, "0", 1))
+
+
+def test_a_call_is_not_cut_off_where_an_object_goes():
+    class Goes:
+        def __del__(self) -> None:
+            found.append(silly.is_collecting(sys._getframe()))
+
+    found: list[bool] = []
+    gone = Goes()
+    del gone
+    found.append(silly.is_collecting(sys._getframe()))
+    assert found == [True, False]
 
 
 def test_a_child_tries_a_batch_and_says_nothing_where_all_is_well(tmp_path: Path):
