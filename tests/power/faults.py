@@ -13,33 +13,33 @@ from .plugin import MUTANT
 
 TANGENTS = "tests/ad/test_forward.py"
 GOLDEN = "tests/golden"
-PROGRAMS = "tests/gen/test_random_programs.py"
+EFFECTS = "tests/dsl/flow/test_effects.py"
+FUSION = "tests/opt/kernels/test_fusion.py"
 KERNELS = "tests/gen/lower/test_kernels.py"
-STEPS = "tests/gen/test_steps.py"
 FINDERS: dict[str, tuple[str, ...]] = {
     "adjoint": (TANGENTS,),
     "tangent": (TANGENTS, "-k", "control"),
     "batching": ("tests/ad/test_batch.py", "-k", "leaves and sub"),
     "law": ("tests/opt/test_rules.py", "-k", "difference"),
     "failing law": ("tests/opt/test_rules.py", "-k", "failing"),
-    "folding": ("tests/opt/test_passes.py",),
-    "known branch": ("tests/opt/regions/test_values.py",),
-    "select": ("tests/opt/regions/test_lowering.py", "tests/opt/test_passes.py"),
-    "sharing": ("tests/opt/regions/test_sharing.py",),
-    "hoisting": ("tests/opt/test_passes.py",),
-    "folded axis": ("tests/opt/kernels/test_fusion.py",),
-    "dropped result": ("tests/opt/kernels/test_fusion.py",),
-    "order of kernels": ("tests/opt/kernels/test_fusion.py",),
+    "folding": (GOLDEN, "-k", "fold_constants"),
+    "known branch": (GOLDEN, "-k", "propagate"),
+    "select": (GOLDEN, "-k", "select_branches"),
+    "sharing": ("tests/dsl/arrays/test_counting.py",),
+    "hoisting": ("tests/dsl/flow/test_control.py",),
+    "folded axis": (f"{FUSION}::test_a_square_is_folded_along_the_axis_that_is_stated",),
+    "dropped result": (FUSION,),
+    "order of kernels": (EFFECTS, "-k", "order"),
     "order": ("tests/opt/recompute/test_ordering.py",),
-    "dropping": ("tests/opt/test_passes.py",),
-    "index map": (KERNELS,),
+    "dropping": (EFFECTS, "-k", "nobody_reads"),
+    "index map": (KERNELS, "-k", "vectors"),
     "copies": ("tests/gen/program/test_coalesce.py",),
     "memory": ("tests/gen/program/test_memory.py",),
-    "loop bound": ("tests/gen/program/test_control.py", "tests/gen/cpu/test_driver.py"),
-    "polynomial": ("tests/gen/math/test_functions.py",),
-    "vector end": (KERNELS,),
-    "LLVM text": (KERNELS,),
-    "abort": (KERNELS,),
+    "loop bound": ("tests/gen/cpu/test_driver.py", "-k", "means"),
+    "polynomial": ("tests/gen/math/test_functions.py", "-k", "exp"),
+    "vector end": (KERNELS, "-k", "softmax"),
+    "LLVM text": (KERNELS, "-k", "softmax"),
+    "abort": ("tests/dsl/call/test_function.py",),
 }
 """Tests that find a fault of ``tests.faults`` without knowing of planted faults."""
 
