@@ -3,8 +3,9 @@
     python -m tests.power [NAME ...] [--seeds 0 1 2] [--out FILE.json]
 
 For each fault and each seed, the tests that are expected to find the fault run in a copy of the
-sources. A line tells which test failed first and after how many seconds of processor time. The exit
-code is the number of faults that a seed missed.
+sources. A line tells which test failed first and after how many seconds of processor time. At the
+end of each seed, the tests that failed run once more without a fault, and must pass. The exit code
+is the number of faults that a seed missed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import argparse
 import json
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from .faults import faults
-from .running import Result, attempt, copy_of_sources
+from .faults import Fault, faults
+from .running import Result, attempt, control, copy_of_sources
+from .table import table
 
 
 def main() -> int:
@@ -33,22 +36,32 @@ def main() -> int:
     names = options.names or list(every)
     if unknown := [name for name in names if name not in every]:
         parser.error(f"no fault is named {unknown[0]!r}; --list shows the names")
-    if options.list:
-        print("\n".join(every))
-        return 0
     if options.random is not None:
         names = [random.Random(options.random).choice(names)]
+    if options.list:
+        print("\n".join(names))
+        return 0
+    return looked_for([every[name] for name in names], options.seeds, options.out)
+
+
+def looked_for(wanted: Sequence[Fault], seeds: Sequence[int], out: Path | None) -> int:
+    """Look for faults under each seed, then run what failed without any; how much was wrong."""
     results: list[Result] = []
+    broken: list[Result] = []
     with copy_of_sources() as root:
-        for seed in options.seeds:
-            for name in names:
-                results.append(attempt(every[name], seed, root))
+        for seed in seeds:
+            for fault in wanted:
+                results.append(attempt(fault, seed, root))
                 print(line(results[-1]), flush=True)
-                if options.out:
-                    options.out.write_text(json.dumps([*map(asdict, results)], indent=1), "utf8")
+                if out:
+                    out.write_text(json.dumps([*map(asdict, results)], indent=1), "utf8")
+            if (without := control(results, seed, root)).by:
+                broken.append(without)
+                print(f"FAILED {without.by} fails without a fault, seed {seed}", flush=True)
     missed = [r for r in results if not r.by]
+    print(table(results))
     print(f"{len(results) - len(missed)} found, {len(missed)} missed")
-    return min(len(missed), 100)
+    return min(len(missed) + len(broken), 100)
 
 
 def line(r: Result) -> str:
