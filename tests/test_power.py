@@ -12,7 +12,7 @@ import pytest
 from dlvm.ir import dims
 from tests.faults import BUGS
 from tests.ir import test_dims
-from tests.power.bugs_again import AGAIN, Bug
+from tests.power.bugs_again import AGAIN, GONE, Bug
 from tests.power.faults import FINDERS, faults
 from tests.power.mutants import SAMPLE, functions, mutant
 from tests.power.plugin import planted
@@ -52,6 +52,13 @@ def test_there_is_one_fault_of_each_name():
     names = [fault.name for fault in faults()]
     assert len(names) == len(set(names))
     assert len(AGAIN) >= 20 and {bug.name for bug in BUGS} == set(FINDERS) <= set(names)
+
+
+def test_the_page_tells_of_every_fault_and_of_bugs_that_cannot_come_back():
+    page = (ROOT / "docs/bugs-found.md").read_text("utf8")
+    told = page.partition("## The power of the suite")[2]
+    assert not [fault.name for fault in faults() if f"| {fault.name} |" not in told]
+    assert not [row for row in GONE if f"| {row}" not in page]
 
 
 def selected(arguments: Sequence[str]) -> list[str]:

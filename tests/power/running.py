@@ -34,6 +34,8 @@ SOURCES = (
 """What is copied: the package, its tests, and what the tests read."""
 SECONDS = 240
 """Seconds after which tests are stopped; a fault with which they do not end is missed."""
+ENDED = " (the process ended)"
+"""Follows the tests that ended the process instead of failing."""
 OWN_TESTS = ("law", "failing law")
 """Faults that are laws of their own, so that the tests of these are not there without them."""
 
@@ -88,8 +90,11 @@ def attempt(fault: Fault, seed: int, root: Path) -> Result:
 
 def control(results: Sequence[Result], seed: int, root: Path) -> Result:
     """Run all tests that failed with a fault again, without one: all of them must pass."""
-    failed = {r.by for r in results if r.seed == seed and "::" in r.by and r.name not in OWN_TESTS}
-    return _tested("no fault", sorted(failed), "", seed, root)
+    found = (r for r in results if r.seed == seed and r.by and r.name not in OWN_TESTS)
+    failed = sorted({r.by.removesuffix(ENDED) for r in found})
+    return (
+        _tested("no fault", failed, "", seed, root) if failed else Result("no fault", seed, "", 0)
+    )
 
 
 def _tested(name: str, tests: Sequence[str], plant: str, seed: int, root: Path) -> Result:
@@ -99,7 +104,7 @@ def _tested(name: str, tests: Sequence[str], plant: str, seed: int, root: Path) 
         words = ["-x", "-q", "-p", "tests.power.plugin", "-o", f"cache_dir={cache}", "--tb=line"]
         before = _of_children()
         said, code = _finished([sys.executable, "-m", "pytest", *words, *tests], root, own)
-    return Result(name, seed, _first(said, code), round(_of_children() - before, 1))
+    return Result(name, seed, _first(said, code, tests), round(_of_children() - before, 1))
 
 
 def _finished(command: list[str], root: Path, env: dict[str, str]) -> tuple[str, int]:
@@ -123,14 +128,14 @@ def _finished(command: list[str], root: Path, env: dict[str, str]) -> tuple[str,
     return said, run.returncode
 
 
-def _first(said: str, code: int) -> str:
-    """The test that failed first, or how the tests ended; an error if they could not run."""
+def _first(said: str, code: int, tests: Sequence[str]) -> str:
+    """The test that failed first, or what ended the process; an error if no test could run."""
     if code == 0:
         return ""
     if found := re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", said, re.M):
         return found[1]
     if code < 0:
-        return "the process ended"
+        return tests[0] + ENDED
     raise RuntimeError(f"expected tests that run, found exit code {code}:\n{said[-3000:]}")
 
 

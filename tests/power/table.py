@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .running import Result
+from .running import ENDED, Result
 
 HEAD = "| fault | found by | seconds | seeds |\n|---|---|---|---|"
 
@@ -26,7 +26,7 @@ def _rows(name: str, results: Sequence[Result]) -> Iterator[str]:
 
 
 def _test(by: str) -> str:
-    """A test without its parameters, where its name says the file as well."""
-    file, _, test = by.partition("::")
-    short = file.removeprefix("tests/")
-    return f"`{short}` {test.partition('[')[0]}".strip() if test else by or "**missed**"
+    """A test without its parameters, behind its file."""
+    file, _, test = by.removesuffix(ENDED).partition("::")
+    said = f"`{file.removeprefix('tests/')}` {test.partition('[')[0]}".strip()
+    return said + (ENDED if by.endswith(ENDED) else "") if by else "**missed**"
