@@ -13,6 +13,7 @@
 #   make sweep   all of these and more, at random, until the time is over (SECONDS=600 SEED=1)
 #   make guards  every operation on every type, with pages around its memory that nobody may touch
 #   make planted  faults planted in some twenty rules: how long until found, named and reduced
+#   make power   old bugs made again, planted faults, wrong laws: does the suite find them? (SEEDS="0 1 2")
 #   make mutants  laws with one mistake each: do their proofs notice? (SECONDS=600 SEED=1)
 #   make algebra  2,000 random programs of linear algebra, optimised and not (PROGRAMS=... SEED=0)
 #   make aot     written functions under every processor: bits, sizes, times (installs qemu and compilers)
@@ -22,7 +23,7 @@ BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted mutants algebra
+.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted power mutants algebra
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -82,6 +83,9 @@ guards: .venv/test.stamp
 
 planted: .venv/test.stamp
 	$(BIN)/python -m tests.planted
+
+power: .venv/test.stamp
+	$(BIN)/python -m tests.power --seeds $(or $(SEEDS),0 1 2)
 
 mutants: .venv/test.stamp
 	$(BIN)/python -m tests.opt.mutants $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))

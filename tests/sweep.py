@@ -2,9 +2,10 @@
 
 python -m tests.sweep --seconds 600 --seed 1 [--keep FOLDER]
 
-Six sweeps share the time: the fuzzer, the suite's own properties with forty times as many
+Seven sweeps share the time: the fuzzer, the suite's own properties with forty times as many
 examples, operations between guard pages, scripts about threads, forks, signals and disks, faults
-that are planted and must be found, and calls that must leave no memory behind. Each unit of a
+that are planted and must be found by random programs, old bugs and other faults that the suite
+itself must find, and calls that must leave no memory behind. Each unit of a
 sweep is a command of its own; one that fails is printed, what it said lies in the folder, and the
 command repeats it.
 """
@@ -64,6 +65,10 @@ def _planted(dice: random.Random, _: int) -> str:
     return f"-m tests.planted {shlex.join(names)}"
 
 
+def _power(dice: random.Random, _: int) -> str:
+    return f"-m tests.power --random {dice.randrange(1 << 30)} --seeds {dice.randrange(1 << 16)}"
+
+
 def _leaks(_: random.Random, seconds: int) -> str:
     return f"-m tests.leaks --calls {seconds * 1000}"
 
@@ -76,6 +81,7 @@ def sweeps() -> list[Sweep]:
         Sweep("guards", 1, _guards),
         Sweep("robust", 1, _robust),
         Sweep("planted", 0.5, _planted),
+        Sweep("power", 0.5, _power),
         Sweep("leaks", 0.5, _leaks),
     ]
 

@@ -23,6 +23,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         COST: ("if _open(product, value", "product.opened <= MOST"),
         SAME: ("factor = Factor(value, turned)",),
     },
+    "Alike.__init__": {MORE: ("self.products = 1",), LESS: ("self._deep = 1",)},
     "_along": {
         IMPLIED: ("if not isinstance(value, Broadcast):",),
     },

@@ -88,17 +88,24 @@ def _code(function: types.FunctionType, tree: ast.FunctionDef) -> types.CodeType
 @cache
 def mutants() -> tuple[Mutant, ...]:
     """Every law and every function of linear algebra that it calls, with one mistake each."""
+    return tuple(mutant for function in laws_of() for mutant in mutants_of(function))
+
+
+@cache
+def laws_of() -> dict[types.FunctionType, tuple[Rule, ...]]:
+    """The laws that call a function, for every law and every function of linear algebra."""
     laws: dict[types.FunctionType, list[Rule]] = defaultdict(list)
-    every = list(rules())
-    for rule in every:
+    for rule in rules():
         for function in reached(rule.apply):
             laws[function].append(rule)
-    own = {rule.apply for rule in every}
-    return tuple(
-        Mutant(function, mutation, tuple(of))
-        for function, of in laws.items()
-        for mutation in mutations(_tree(function), function in own)
-    )
+    return {function: tuple(of) for function, of in laws.items()}
+
+
+def mutants_of(function: types.FunctionType) -> tuple[Mutant, ...]:
+    """A law, or a function that laws call, with one mistake each."""
+    laws = laws_of()[function]
+    is_law = any(rule.apply is function for rule in laws)
+    return tuple(Mutant(function, m, laws) for m in mutations(_tree(function), is_law))
 
 
 def _tree(function: types.FunctionType) -> ast.FunctionDef:

@@ -16,6 +16,7 @@ from dlvm.testing.drawing.dice import Seeded
 from dlvm.testing.drawing.random_programs import arguments, random_program
 from dlvm.trust.answers import Answer, Question, answered, differ
 from dlvm.trust.blame import bisect
+from dlvm.trust.derivatives import STEP, difference
 from dlvm.trust.examine import examine
 from dlvm.trust.inputs import drawn
 from dlvm.trust.rounding import Run, rounds
@@ -91,6 +92,14 @@ def test_derivatives_of_derivatives_mean_what_they_say(seed):
     case = SLOPES(Seeded(seed))
     arrays = arguments(case.module.main.params, case.sizes, case.seed)
     assert examine(declared(case)[0], arrays) is None
+
+
+@pytest.mark.parametrize("part", [0.0, 0.003, 0.01, 0.04, 0.2, 0.6])
+def test_the_error_of_a_slope_reaches_over_a_kink_within_the_step(part: float):
+    """Next to a kink, central differences agree on a slope between those of the two sides."""
+    slope, error = difference(lambda t: abs(t - part * STEP))
+    assert abs(slope + 1) <= error
+    assert difference(np.sin)[1] < 1e-9
 
 
 def test_a_program_with_derivatives_passes_down_to_machine_code():

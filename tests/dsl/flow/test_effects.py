@@ -42,6 +42,19 @@ def test_everybody_who_listens_is_told(interpret, monkeypatch):
     assert np.array_equal(outer["step"][3], X)
 
 
+def test_an_effect_in_a_branch_or_loop_whose_result_nobody_reads_happens():
+    @dlvm.function
+    def doubled(x):
+        dlvm.cond(x.sum() > 0, lambda: dlvm.tap(x * 3, "branch"), lambda: x)
+        dlvm.scan(lambda c, row: (dlvm.tap(c + row, "loop"), row), x[0], x)
+        return x * 2
+
+    with dlvm.taps() as found:
+        assert np.array_equal(doubled(X), 2 * X)
+    assert np.array_equal(found["branch"], [3 * X])
+    assert np.array_equal(found["loop"], [0, 1, 3])
+
+
 def test_unstaged_code_taps_too():
     with dlvm.taps() as found:
         assert np.array_equal(halving.python(X), halving(X))

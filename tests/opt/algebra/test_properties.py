@@ -13,6 +13,7 @@ from dlvm.ir.knowledge import properties_of
 from dlvm.ir.properties import IMPLIED, closed
 from dlvm.ops import Assume, Matmul
 from dlvm.opt.pipelines import MEANING
+from dlvm.passes import run
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((2, 6, 6))
@@ -385,3 +386,25 @@ def test_an_assumption_goes_into_the_text_and_out_of_it():
     again = dlvm.parse(str(module))
     assert str(again) == str(module)
     assert any(isinstance(op, Assume) for op in again.main.ops)
+
+
+def columns(a: Any) -> Any:
+    """Three orthonormal columns of five elements."""
+    return dlvm.linalg.qr(a)[0]
+
+
+def of_rows(a: Any) -> Any:
+    """The same as the transpose of orthonormal rows."""
+    return dlvm.linalg.svd(a.T, full_matrices=False)[2].T
+
+
+@pytest.mark.parametrize("made", [columns, of_rows])
+def test_orthonormal_columns_cancel_behind_their_transpose_and_not_in_front(made: Any):
+    a, x, y = RNG.normal(size=(5, 3)), RNG.normal(size=(3, 7)), RNG.normal(size=(5, 7))
+    inner = dlvm.trace(lambda a, x: made(a).T @ (made(a) @ x), a, x)
+    outer = dlvm.trace(lambda a, y: made(a) @ (made(a).T @ y), a, y)
+    for module, given, products in ((inner, (a, x), 0), (outer, (a, y), 2)):
+        found = run(module, MEANING)
+        assert sum(isinstance(op, Matmul) for op in found.main.ops) == products
+        name = module.main.name
+        np.testing.assert_allclose(found.run(name, *given)[0], module.run(name, *given)[0])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dlvm.ir import F32, Function, Module, TensorType, Value, dims, splat
+from dlvm.ir import F32, Function, Module, TensorType, Value, dims, parse, splat
 from dlvm.ops import (
     ArgMax,
     Broadcast,
@@ -310,6 +311,22 @@ def test_a_chain_is_computed_where_it_is_read():
         "sub",
         "mul",
     ]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_square_is_folded_along_the_axis_that_is_stated(axis: int):
+    """No type tells the two axes apart."""
+    text = f"""dlvm 1
+func @f(%x: f64[3,3]) -> f64[3] {{
+  %0 = mul %x, %x : f64[3,3]
+  %1 = sum %0 axes=({axis}) : f64[3]
+  return %1
+}}
+"""
+    x = np.arange(9.0).reshape(3, 3)
+    module = run(parse(text), DEFAULT, verify=True)
+    assert any(isinstance(op, Kernel) for op in module.main.ops)
+    np.testing.assert_array_equal(module.run("f", x)[0], (x * x).sum(axis))
 
 
 def test_what_is_read_twice_is_computed_once():
