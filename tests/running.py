@@ -111,7 +111,7 @@ def cores() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if WHOLE not in os.environ and not any("::" in str(named) for named in config.args):
+    if not any("::" in str(named) for named in config.args):
         left = [item for item in items if not is_drawn(item)]
         if left:
             config.hook.pytest_deselected(items=left)
@@ -121,7 +121,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test is no garbage, and is not looked at again."""
+    put_aside()
+
+
+def put_aside() -> None:
+    """What is left of earlier tests is not looked at again when Python looks for garbage.
+
+    After some thousand tests that took two seconds each time, and many tests ask for it.
+    """
     gc.collect()
     gc.freeze()
 
@@ -129,17 +136,22 @@ def pytest_collection_finish() -> None:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether the seed draws this case of a sweep; of what is no sweep all is drawn."""
     marker = item.get_closest_marker("drawn")
-    digest = zlib.crc32(f"{seed()} {item.nodeid}".encode())
-    return marker is None or digest % marker.args[0] == 0
+    return marker is None or draws(item.nodeid, marker.args[0])
+
+
+def draws(name: str, of: int) -> bool:
+    """Whether the seed draws this name, one in ``of``; where the whole is asked for, it is."""
+    return WHOLE in os.environ or zlib.crc32(f"{seed()} {name}".encode()) % of == 0
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Run the calibration loop now and then, and note what each test costs."""
+    """Run the calibration loop now and then, put aside what is left, and note each test's cost."""
     stash = item.config.stash
     if time.monotonic() > stash.get(CALIBRATED, 0.0) + PAUSE:
         stash[LOOPS].append(calibration_loop())
         stash[CALIBRATED] = time.monotonic()
+        put_aside()
     before = sum(os.times()[:4])
     result = yield
     stash[COSTS].append((item.nodeid, sum(os.times()[:4]) - before))

@@ -52,12 +52,12 @@ DEADLY = """
 import os, dlvm.gen.build
 dlvm.gen.build.plan = lambda program: os.kill(os.getpid(), 9)
 """
-COUNTS = {"gradient": 2, "derived": 3, "derived mixed": 3, "staged": 3}
+COUNTS = {"gradient": 1, "staged": 3}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_machine_code_answers_random_programs(kind: str):
-    for seed in range(COUNTS.get(kind, 4)):
+    for seed in range(COUNTS.get(kind, 2)):
         list(judge(KINDS[kind](Seeded(seed))))
 
 

@@ -53,6 +53,7 @@ def test_it_appears_in_random_programs(cls: type[Op]):
     assert any(True for _ in samples(cls, symbolic=True))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_what_is_claimed_of_it_holds(cls: type[Op], column: str):
     found = cell(cls, column)

@@ -19,7 +19,7 @@ from tests.special import combinations, kinds, special_values
 
 from .compiled import TARGETS, Compiled, interpret
 from .math.test_instructions import all_of
-from .values import same_bits
+from .values import bits
 
 NUMPY = 4.0
 """Units in the last place by which NumPy's functions may be off: the code that it runs differs by
@@ -100,7 +100,7 @@ def beside(
 
 def same(found: Array, expected: Array) -> Any:
     """Where elements agree to the bit, NaN being NaN."""
-    return np.array([same_bits(a, b) for a, b in zip(found, expected, strict=True)], bool)
+    return bits(found) == bits(expected)
 
 
 def beyond(

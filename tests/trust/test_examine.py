@@ -64,6 +64,7 @@ def test_signs_of_a_chaotic_recurrence_are_no_fault():
     assert differ(asked, Answer((np.where(signs == signs[3, 5], -signs, signs),))) is not None
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_are_compiled_rightly(seed):
     program = random_program(Seeded(seed))

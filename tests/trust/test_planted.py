@@ -16,6 +16,7 @@ NEAR = 3
 """How many programs the suite looks at; ``make planted`` starts from the first."""
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda b: b.name)
 def test_a_planted_fault_is_found_named_and_reduced(bug: Bug):
     found = hunt(bug, NEAR, seconds=3600, first=bug.seed)

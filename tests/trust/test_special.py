@@ -55,6 +55,7 @@ def test_verifying_passes_tries_special_values(planted_law: Any, monkeypatch: py
         _ = Road(parse(TEXT), Options()).kernels
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_programs_keep_their_special_values(seed: int):
     program = random_program(Seeded(seed))

@@ -22,6 +22,7 @@ PIECES, CASES = 20, 50
 X = np.linspace(0.5, 1.5, 6).reshape(2, 3)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("piece", range(PIECES))
 def test_no_program_of_the_grammar_is_silently_old(piece: int):
     found = {

@@ -153,6 +153,7 @@ def test_several_threads_call_at_once():
         assert got["result"].tobytes() == np.asarray(dlvm.function(mlp)(x)).tobytes()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [False, True])
 def test_objects_call_nothing_but_copies(target: str, size: bool):

@@ -140,6 +140,7 @@ print(ptx_of(kernels))
 """
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", ["bool", "i8", "i64", "u32", "f16", "bf16", "f32", "f64"])
 def test_every_element_wise_operation_has_code(dtype, tmp_path):
     command = [sys.executable, "-c", EVERY_OP, dtype]  # LLVM ends the process on what it lacks

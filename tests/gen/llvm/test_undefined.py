@@ -74,6 +74,7 @@ def objects(target: str) -> Iterator[tuple[str, bytes]]:
             yield name, object_code(text, chosen, jit=False)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("target", [t for t in TARGETS if t not in ("x86-64-v3", "x86-64-v4")])
 def test_objects_call_nothing_that_a_library_would_have_to_give(target):
     command = [sys.executable, "-m", "tests.gen.llvm.test_undefined", target]
