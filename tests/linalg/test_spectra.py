@@ -272,8 +272,9 @@ def test_exponentials_of_many_with_scales_of_their_own(way):
         (linalg.expm, (3, 3)),
     ],
 )
-def test_derivatives_to_second_order(call, shape):
-    gradcheck(lambda x: weighted(call(x)), drawn(*shape), order=2)
+def test_derivatives_to_second_order(call, shape, in_depth):
+    """The references of all; machine code of a third."""
+    gradcheck(lambda x: weighted(call(x)), drawn(*shape), order=2, elements=4, compiled=in_depth)
 
 
 @pytest.mark.parametrize("scale", [1, 4, 8])
