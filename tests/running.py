@@ -7,7 +7,9 @@ unless ``SUITE_SEED`` names another, so that every run draws the same; Hypothesi
 examples with it and ``--shuffle`` puts all tests into another order with it. Of a test that is
 marked ``@pytest.mark.drawn(3)``, a sweep over what is independent of one another, the seed draws
 one case in three; ``SUITE_WHOLE=1`` runs all, as ``make sweep`` and ``make quick`` do, and so does
-a test that is named with ``::``. The caller's own ``DLVM_*`` do not reach a test.
+a test that is named with ``::``. A test whose cheap part runs on every case asks the fixture
+``in_depth`` whether the seed draws its case for the dear part, and one that goes through a list
+takes ``drawn_third`` of it. The caller's own ``DLVM_*`` do not reach a test.
 
 Machine code that a run has made is there for the next one, under the digest of its LLVM text and
 of what makes code of it: nothing that a test may plant or patch stands between these two. Compiled
@@ -111,7 +113,7 @@ def cores() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not any("::" in str(named) for named in config.args):
+    if not runs_all(config):
         left = [item for item in items if not is_drawn(item)]
         if left:
             config.hook.pytest_deselected(items=left)
@@ -133,6 +135,11 @@ def put_aside() -> None:
     gc.freeze()
 
 
+def runs_all(config: pytest.Config) -> bool:
+    """Whether this run leaves out nothing of a sweep."""
+    return WHOLE in os.environ or any("::" in str(named) for named in config.args)
+
+
 def is_drawn(item: pytest.Item) -> bool:
     """Whether the seed draws this case of a sweep; of what is no sweep all is drawn."""
     marker = item.get_closest_marker("drawn")
@@ -142,6 +149,18 @@ def is_drawn(item: pytest.Item) -> bool:
 def draws(name: str, of: int) -> bool:
     """Whether the seed draws this name, one in ``of``; where the whole is asked for, it is."""
     return WHOLE in os.environ or zlib.crc32(f"{seed()} {name}".encode()) % of == 0
+
+
+@pytest.fixture
+def in_depth(request: pytest.FixtureRequest) -> bool:
+    """Whether a case is checked in the dear way as well: one in three, which the seed draws."""
+    return runs_all(request.config) or draws(request.node.nodeid, 3)
+
+
+@pytest.fixture
+def drawn_third(request: pytest.FixtureRequest) -> slice:
+    """The part of a list of independent things to look at: a third, or all in a whole run."""
+    return slice(None) if runs_all(request.config) else slice(seed() % 3, None, 3)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -169,14 +169,14 @@ class Plan:
 
     def _cheapest(self, i: int, j: int) -> Cell:
         """The best cut of a range; of equal ones that nearest to its middle, where powers meet."""
-        ways = (self._cut(i, k, j) for k in range(i, j))
-        return min(ways, key=lambda c: (c.time, abs(2 * c.cut - i - j + 1)))
+        time, _, cut = min((self._cut(i, k, j), abs(2 * k - i - j + 1), k) for k in range(i, j))
+        return Cell(time, cut, self.cells[i, cut].gives @ self.cells[cut + 1, j].gives)
 
-    def _cut(self, i: int, k: int, j: int) -> Cell:
-        """The product of two neighbouring ranges."""
+    def _cut(self, i: int, k: int, j: int) -> int:
+        """The time for the product of two neighbouring ranges, and for what they give."""
         left, right = self.cells[i, k], self.cells[k + 1, j]
         step = step_work(left.gives, right.gives, self.dtype, self.count)
-        return Cell(left.time + right.time + step.time, k, left.gives @ right.gives)
+        return left.time + right.time + step.time
 
     def elements(self, at: Range) -> int:
         """The number of elements of what a range gives."""

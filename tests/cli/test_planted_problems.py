@@ -1,7 +1,8 @@
 """Six problems, each planted in three programs: the documented command finds each of them.
 
-Each test also runs the program without the problem, which must not be reported there. The commands
-are processes of their own, as users start them.
+Each run of the suite plants each problem in one program, which the seed draws. The test also runs
+that program without the problem, which must not be reported there. The commands are processes of
+their own, as users start them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.running import runs_all, seed
 from tests.test_house import ROOT
 
 from .problem_programs import NETWORK, PARTICLES, RECURRENT, Program
@@ -76,7 +79,15 @@ class Folder:
         return Ran(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.fixture(params=PROGRAMS, ids=lambda p: p.name, scope="module")
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each problem in one of the programs, which the seed draws, or in all in a whole run."""
+    if "folder" in metafunc.fixturenames:
+        drawn = zlib.crc32(metafunc.function.__name__.encode()) + seed()
+        some = PROGRAMS if runs_all(metafunc.config) else [PROGRAMS[drawn % len(PROGRAMS)]]
+        metafunc.parametrize("folder", some, ids=lambda p: p.name, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return Folder(tmp_path_factory.mktemp("planted"), request.param)
 

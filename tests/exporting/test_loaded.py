@@ -31,6 +31,7 @@ def agrees(case: Case, loaded: Callable[..., Any]) -> None:
     assert difference is None, difference
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_comes_back_from_onnx(name: str):
     case = CASES[name]

@@ -174,9 +174,10 @@ def weighted(results):
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
-def test_derivatives_of_qr_of_every_shape(shape):
+def test_derivatives_of_qr_of_every_shape(shape, in_depth):
     x = random(5)[: shape[0], : shape[1]] + 2 * np.eye(*shape)
-    gradcheck(lambda x: weighted(tuple(linalg.qr(x))), x, order=2)
+    call = lambda x: weighted(tuple(linalg.qr(x)))  # noqa: E731
+    gradcheck(call, x, order=2, elements=4, compiled=in_depth)
 
 
 @pytest.mark.parametrize(
@@ -198,8 +199,10 @@ def test_derivatives_of_qr_of_every_shape(shape):
         lambda x: linalg.lstsq(x[:2], x[:2, 2]).x,
     ],
 )
-def test_derivatives_to_second_order(call):
-    gradcheck(lambda x: weighted(call(x)), random(4) + 3 * np.eye(4), order=2)
+def test_derivatives_to_second_order(call, in_depth):
+    """The references of all; machine code of a third."""
+    x = random(4) + 3 * np.eye(4)
+    gradcheck(lambda x: weighted(call(x)), x, order=2, elements=4, compiled=in_depth)
 
 
 def test_the_gradient_of_a_log_determinant_is_the_inverse():

@@ -18,11 +18,12 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_ratios_are_below_lapacks_bound(name: str):
+def test_ratios_are_below_lapacks_bound(name: str, drawn_third: slice):
+    """Each function on a third of the families of matrices that the seed draws."""
     measure = ratios.MEASURES[name]
     staged = dlvm.function(measure.program, dynamic=True)
     for n in SAMPLE[name]:
-        for family in measure.families:
+        for family in list(measure.families)[drawn_third]:
             for dtype in (np.float64, np.float32):
                 found = ratios.ratio(name, family, n, dtype, staged)
                 assert found < PASSED, (family, n, dtype)

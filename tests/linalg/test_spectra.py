@@ -36,6 +36,7 @@ def first_large(columns: np.ndarray) -> np.ndarray:
 # -- residuals -------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", GENERAL)
 def test_eigenvectors_are_orthogonal_and_turn_the_matrix_diagonal(name, way):
     call = way(lambda x: (*linalg.eigh(x), linalg.eigvalsh(x)))
@@ -50,6 +51,7 @@ def test_eigenvectors_are_orthogonal_and_turn_the_matrix_diagonal(name, way):
         assert n == 0 or (first_large(v) > 0).all()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", GENERAL)
 def test_singular_vectors_are_orthonormal_and_give_the_matrix_back(name, way):
     call = way(lambda x: (*linalg.svd(x, full_matrices=False), linalg.svdvals(x)))
@@ -272,8 +274,9 @@ def test_exponentials_of_many_with_scales_of_their_own(way):
         (linalg.expm, (3, 3)),
     ],
 )
-def test_derivatives_to_second_order(call, shape):
-    gradcheck(lambda x: weighted(call(x)), drawn(*shape), order=2)
+def test_derivatives_to_second_order(call, shape, in_depth):
+    """The references of all; machine code of a third."""
+    gradcheck(lambda x: weighted(call(x)), drawn(*shape), order=2, elements=4, compiled=in_depth)
 
 
 @pytest.mark.parametrize("scale", [1, 4, 8])

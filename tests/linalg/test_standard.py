@@ -21,7 +21,7 @@ from dlvm.base.errors import UserError
 
 linalg = dlvm.linalg
 WAYS: dict[str, Callable[[Any], Any]] = {"staged": dlvm.function, "unstaged": lambda f: f}
-few = settings(max_examples=12, deadline=None)
+few = settings(max_examples=6, deadline=None)
 FLOATS = st.sampled_from([np.float32, np.float64])
 REALS = st.sampled_from([np.int8, np.int64, np.uint8, np.uint32, np.float32, np.float64])
 BATCH = st.lists(st.integers(0, 3), max_size=2).map(tuple)

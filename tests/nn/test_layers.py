@@ -77,6 +77,7 @@ def test_in_f32_they_keep_their_digits(name: str):
         np.testing.assert_allclose(grads[word], b, rtol=1e-5, atol=1e-5, err_msg=word)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
 def test_half_precisions_stay_what_they_are(name: str, dtype: type):
@@ -96,6 +97,7 @@ def test_outside_of_a_staged_function_they_are_the_same(name: str):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeypatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")

@@ -86,6 +86,7 @@ def test_staged_is_unstaged_and_the_gradient_has_the_structure_of_the_layer(name
     assert run(moved, x).shape == run(layer, x).shape
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeypatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")
@@ -99,6 +100,7 @@ def test_parameters_own_their_memory_so_that_they_can_be_donated(name: str):
     assert [leaf.shape for leaf in dlvm.tree.leaves(layer) if leaf.base is not None] == []
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", LEARNS)
 def test_a_donated_layer_is_stepped_in_place(name: str):
     layer, x, run = case(name)

@@ -188,20 +188,26 @@ NETS: dict[str, Net] = {
 }
 
 
-def checked(m: dlvm.onnx.Model, x: Any, order: int = 2) -> dlvm.testing.Report:
-    """Derivatives with respect to all weights and the input, beside differences."""
-    weights = dict(m.weights)
+def checked(
+    m: dlvm.onnx.Model, x: Any, order: int = 2, compiled: bool = True
+) -> dlvm.testing.Report:
+    """Derivatives with respect to all weights and the input, beside differences.
+
+    The rest of each array is checked along one direction of all its elements.
+    """
+    weights, how = dict(m.weights), dict(order=order, elements=4, compiled=compiled)
     if m.inputs[0].dtype == np.float32:
-        return dlvm.testing.gradcheck(lambda w, x: m.function(w, x)[0], weights, x, order=order)
-    return dlvm.testing.gradcheck(lambda w: m.function(w, x)[0], weights, order=order)
+        return dlvm.testing.gradcheck(lambda w, x: m.function(w, x)[0], weights, x, **how)
+    return dlvm.testing.gradcheck(lambda w: m.function(w, x)[0], weights, **how)
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_derivatives_of_a_model_pass(name: str):
+def test_derivatives_of_a_model_pass(name: str, in_depth: bool):
+    """The references of all; machine code of a third."""
     data, x = NETS[name].data(), drawn(*NETS[name].shape)
     m = dlvm.onnx.load(data)
     np.testing.assert_allclose(m(x)[0], by_runtime(data, x=x)[0], rtol=2e-4, atol=2e-5)
-    checked(m, x)
+    checked(m, x, compiled=in_depth)
 
 
 def test_derivatives_of_a_transformer_pass():

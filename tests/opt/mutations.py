@@ -56,7 +56,12 @@ class Mutation:
 
     before: str
     after: str
-    tree: ast.FunctionDef
+    shared: ast.FunctionDef
+
+    @property
+    def tree(self) -> ast.FunctionDef:
+        """The whole function; a copy, as mutations of one function share what did not change."""
+        return ast.fix_missing_locations(deepcopy(self.shared))
 
 
 def mutations(fn: ast.FunctionDef, is_law: bool) -> Iterator[Mutation]:
@@ -71,8 +76,7 @@ def mutations(fn: ast.FunctionDef, is_law: bool) -> Iterator[Mutation]:
             text = ast.unparse(tree).splitlines()
             if tuple(text) not in seen:
                 seen.add(tuple(text))
-                whole = ast.fix_missing_locations(deepcopy(tree))
-                yield Mutation(*_difference(lines, text), whole)
+                yield Mutation(*_difference(lines, text), tree)
 
 
 def _difference(before: list[str], after: list[str]) -> tuple[str, str]:

@@ -78,6 +78,7 @@ def drawn(t: TensorType, rng: np.random.Generator) -> Array:
     return np.where(pool == 0, rng.choice(FINITE, t.shape), pool).astype(t.dtype.numpy)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("rule", [r for r in rules() if r.law_class != FAST], ids=lambda r: r.name)
 def test_a_law_changes_no_special_value(rule: Rule):
     for half in (False, True) if any(t[0] in "nf" for t in rule.given) else (False,):

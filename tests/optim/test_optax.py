@@ -45,6 +45,7 @@ def test_fifty_steps_in_f64_are_those_of_optax(name):
         np.testing.assert_allclose(params[key], expected, rtol=1e-9, atol=1e-9, err_msg=key)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", OURS)
 def test_a_step_in_f32_is_that_of_optax(name):
     params, _ = trained(name, np.float32, 1)
@@ -53,6 +54,7 @@ def test_a_step_in_f32_is_that_of_optax(name):
         np.testing.assert_allclose(params[key], expected, rtol=1e-5, atol=1e-6, err_msg=key)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", OURS)
 def test_steps_outside_of_staged_functions_are_the_same(name):
     staged, unstaged = (trained(name, np.float64, 4, s) for s in (True, False))

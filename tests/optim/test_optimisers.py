@@ -72,6 +72,7 @@ def test_leaves_without_a_gradient_stay_and_each_keeps_its_type(name):
         assert params.w[1] == 0 and np.isfinite(params.w).all()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_a_step_is_that_of_f64_in_every_element_type(name, dtype):
@@ -95,6 +96,7 @@ def test_a_step_is_that_of_f64_in_every_element_type(name, dtype):
     assert kinds <= {np.dtype(wide), np.dtype(np.float32)}  # a scale of losses is f32 always
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_slope_of_a_loss_by_the_learning_rate_goes_through_the_updates(name):
     """One of the parameters is 0, where square roots of moments have no slope."""

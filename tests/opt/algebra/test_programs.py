@@ -15,6 +15,7 @@ BATCH = 10
 """Programs of one test, the first of which runs as machine code as well."""
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
 def test_optimised_programs_agree_with_the_interpreter(first: int):
     for seed in range(first, first + BATCH):

@@ -252,7 +252,7 @@ def test_an_explanation_names_products_of_parts():
 PIECES = st.tuples(*(st.integers(1, n) for n in (4, 5, 5, 5)), *(st.booleans() for _ in range(4)))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(PIECES, st.integers(0, 1))
 def test_drawn_loops_over_pieces_mean_what_they_say(drawn_sizes: Any, axis: int):
     count, m, k, n, by_columns, turn, one, outside = drawn_sizes
@@ -273,10 +273,9 @@ def test_drawn_loops_over_pieces_mean_what_they_say(drawn_sizes: Any, axis: int)
         found, expected = (dlvm.function(f, numerics=n)(x, w, extra) for n in ("default", "strict"))
         for a, b in zip(dlvm.tree.leaves(found), dlvm.tree.leaves(expected), strict=True):
             np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(
-        dlvm.tree.leaves(dlvm.function(call)(x, w, extra))[0],
-        dlvm.tree.leaves(call(x, w, extra))[0],
-    )
+        if f is call:
+            unstaged = dlvm.tree.leaves(call(x, w, extra))[0]
+            np.testing.assert_array_equal(dlvm.tree.leaves(found)[0], unstaged)
 
 
 # -- windows that are written one by one ---------------------------------------------------------
