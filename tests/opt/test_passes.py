@@ -22,7 +22,7 @@ WITHOUT_KERNELS = tuple(c for c in EVERY if c is not Kernel)
 
 
 @pytest.mark.parametrize("name", sorted({p.name for p in DEFAULT} - OVER_THE_REALS))
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(program=programs(EVERY, max_ops=14))
 def test_a_pass_keeps_every_bit(name: str, program: Program):
     after = run(program.module, [PASSES[name]], verify=True)
