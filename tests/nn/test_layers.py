@@ -65,6 +65,7 @@ def test_values_and_gradients_are_those_of_the_other_library(name: str):
         np.testing.assert_allclose(grads[word], b, rtol=1e-9, atol=1e-12, err_msg=word)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_in_f32_they_keep_their_digits(name: str):
     given = {a: x.astype(np.float32) for a, x in arguments(name).items()}
@@ -107,6 +108,7 @@ def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeyp
     gradcheck(smooth, arguments(name), order=2, elements=2)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_batch_of_calls_is_its_rows(name: str):
     first = arguments(name)

@@ -70,9 +70,10 @@ def mutations(fn: ast.FunctionDef, is_law: bool) -> Iterator[Mutation]:
     bare.decorator_list, bare.body = [], [s for s in bare.body if not _is_text(s)]
     lines = ast.unparse(bare).splitlines()
     seen = {tuple(lines)}
+    above = {c: node for node in ast.walk(bare) for c in ast.iter_child_nodes(node)}
     for node in _places(bare):
         for new in _changes(node, is_law):
-            tree = _Replace(node, new).visit(bare)
+            tree = _Replace(node, new, above).visit(bare)
             text = ast.unparse(tree).splitlines()
             if tuple(text) not in seen:
                 seen.add(tuple(text))
@@ -110,13 +111,19 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 class _Replace(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+    """Copies what lies above the change; all else is that of the original."""
+
+    def __init__(self, old: ast.AST, new: ast.AST, above: dict[ast.AST, ast.AST]) -> None:
         self.old, self.new = old, new
+        self.changed = {old}
+        while old in above:
+            old = above[old]
+            self.changed.add(old)
 
     def visit(self, node: ast.AST) -> Any:
         if node is self.old:
             return self.new
-        return self.generic_visit(_shallow(node))
+        return self.generic_visit(_shallow(node)) if node in self.changed else node
 
 
 def _shallow(node: Any) -> Any:
