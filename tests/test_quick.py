@@ -212,29 +212,33 @@ def test_functions_of_a_text_are_known_by_their_lines():
 # -- making the map ------------------------------------------------------------------------------
 
 TRACED = """
-import subprocess, sys
 from functools import cache
-from unittest import mock
 
 def plain(x): return x
 @cache
 def ready(x): return below(x)
 def below(x): return x
 def in_a_child(): return 1
+"""
+TESTING = """
+import subprocess, sys
+import it
 
-def test_one(): assert plain(ready(1))
-def test_two(): assert ready(1)
+def test_one(): assert it.plain(it.ready(1))
+def test_two(): assert it.ready(1)
 def child(code, **how): subprocess.run([sys.executable, "-c", code], check=True, **how)
-def test_child(): child("import test_it; test_it.in_a_child()")
+def test_child(): child("import it; it.in_a_child()")
 def test_alone(): child("1", env={})
+def test_wrong(): assert not it.plain(1)
 """
 
 
 def test_what_tests_run_is_noted_in_child_processes_and_below_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (tmp_path / "test_it.py").write_text(TRACED)
-    (tmp_path / "cached").write_text("test_it.py:ready")
+    (tmp_path / "it.py").write_text(TRACED)
+    (tmp_path / "test_it.py").write_text(TESTING)
+    (tmp_path / "cached").write_text("it.py:ready")
     env = {
         **os.environ,
         "PYTHONPATH": f"{mapping.TRACING}:{ROOT}:{tmp_path}",
@@ -244,18 +248,19 @@ def test_what_tests_run_is_noted_in_child_processes_and_below_caches(
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.quick.mapping", "test_it.py"]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
     found = dict(mapping.read(tmp_path / "notes", time.monotonic()))
     names = ("one", "two", "child", "alone")
     one, two, child, alone = (found[f"test_it.py::test_{n}"][0] for n in names)
-    assert {"R test_it.py:plain", "F test_it.py:ready", "F test_it.py:below"} <= set(one)
-    assert "F test_it.py:below" not in two
-    assert "R test_it.py:in_a_child" in child and "P" in alone and "P" not in child
+    assert {"R it.py:plain", "F it.py:ready", "F it.py:below"} <= set(one)
+    assert "F it.py:below" not in two
+    assert "R it.py:in_a_child" in child and "P" in alone and "P" not in child
+    assert "P" in found["test_it.py::test_wrong"][0], "what fails may have run less than it should"
     made = mapping.joined({"test_it.py": found})
     assert 0 < made.seconds.max() < 20
-    assert made.tests_of([made.columns["test_it.py:below"]]) == {t for t in found if t}
-    only = made.tests_of([made.columns["test_it.py:plain"]])
-    assert only == {"test_it.py::test_one", "test_it.py::test_alone"}
+    assert made.tests_of([made.columns["it.py:below"]]) == {t for t in found if t}
+    only = made.tests_of([made.columns["it.py:plain"]])
+    assert only == {f"test_it.py::test_{name}" for name in ("one", "alone", "wrong")}
 
 
 def test_quick_is_green_only_where_all_that_the_change_concerns_ran(
