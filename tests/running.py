@@ -58,7 +58,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """With Python's own 700, a tenth of the time goes into looking for garbage among the tests."""
 COSTS = pytest.StashKey[list[tuple[str, float]]]()
 """Processor time of each test, children that have ended included."""
-USUAL_LOOP = 0.0250
+USUAL_LOOP = 0.0170
 """Seconds that the calibration loop takes on the machine whose figures the documentation gives."""
 LEFT = pytest.StashKey[Counter[str]]()
 """Tests of each file that were not started, as the time of ``--seconds`` was over."""

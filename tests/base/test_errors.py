@@ -58,6 +58,7 @@ def staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     return dlvm.function(body)(*given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore")
 def test_what_numpy_raises_catches_it(name):

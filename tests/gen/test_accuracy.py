@@ -13,6 +13,7 @@ COUNT = {F16: 0, BF16: 0, F32: 4000, F64: 25}
 CASES = [(cls, dtype) for dtype in COUNT for cls in measured()]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("cls", "dtype"), CASES, ids=lambda v: getattr(v, "name", str(v)))
 def test_the_stated_error_holds(cls, dtype, target):

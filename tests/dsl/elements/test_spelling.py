@@ -103,6 +103,7 @@ def by_numpys_names(form: Form, function: Any) -> Form | None:
     return Form(form.name, tuple(args), options)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore")
 def test_calls_by_numpys_names_are_the_calls_by_ours(name: str, monkeypatch: pytest.MonkeyPatch):

@@ -138,6 +138,7 @@ def _staged(run: Callable[..., Any], traced: bool) -> Callable[..., Any]:
     return dlvm.function(run) if traced else run
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("traced", [False, True], ids=["outside", "in a trace"])
 @pytest.mark.parametrize("how", HOLDERS)
 @pytest.mark.parametrize("name", TRANSFORMED)
@@ -164,6 +165,7 @@ def test_a_captured_array(name: str, how: str, traced: bool, use: Any):
         assert len(run.explain().compiles) == 1
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("traced", [False, True], ids=["outside", "in a trace"])
 @pytest.mark.parametrize("how", HOLDERS)
 @pytest.mark.parametrize("name", [n for n in TRANSFORMED if n != "scan"])

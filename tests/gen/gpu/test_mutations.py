@@ -149,6 +149,7 @@ def changed_text(text: str, mistake: Mistake) -> str:
 RIGHT: dict[str, list[np.ndarray]] = {}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
 def test_a_mistake_is_noticed(mistake: Mistake):
     if mistake.program not in RIGHT:
