@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlvm.base.errors import IRError
-from dlvm.ir import Builder, Function, Op, Value
+from dlvm.ir import Builder, DType, Function, Op, Value
 from dlvm.ir.core import as_tuple
 from dlvm.ir.rewrite import Env, Visit, everywhere, renewed, transform
-from dlvm.ops import Determinant, LogDeterminant, Solve
+from dlvm.ops import Cast, Determinant, LogDeterminant, Solve
 from dlvm.passes import function_pass
 
 MAX_LEVELS = 100  # lowerings within lowerings
@@ -50,7 +50,8 @@ def _written(op: Op, env: Env) -> Iterable[Value] | None:
         return None
     with Builder():  # the operation itself must not be appended to the function
         op = renewed(op, env)
-    values = as_tuple(op.lowering())
+    halves = any(x.dtype != x.dtype.compute for x in op.operands)
+    values = _of_halves(op) if halves else as_tuple(op.lowering())
     found = tuple(v.type for v in values)
     if found != op.result_types:
         expected = ", ".join(map(str, op.result_types))
@@ -59,3 +60,16 @@ def _written(op: Op, env: Env) -> Iterable[Value] | None:
             remedy="let lowering() return values of the types that infer() returns",
         )
     return values
+
+
+def _of_halves(op: Op) -> tuple[Value, ...]:
+    """The lowering on wider floats: halves are rounded once, and not at each step."""
+    operands = [_cast(x, x.dtype.compute) for x in op.operands]
+    with Builder():
+        wider = op.rebuild(operands)
+    pairs = zip(as_tuple(wider.lowering()), op.result_types, strict=False)
+    return tuple(_cast(value, t.dtype) if value.dtype.is_float else value for value, t in pairs)
+
+
+def _cast(x: Value, dtype: DType) -> Value:
+    return x if x.dtype == dtype else Cast(x, dtype)
