@@ -2,8 +2,8 @@
 
 python -m tests.sweep --seconds 600 --seed 1 [--keep FOLDER]
 
-Seven sweeps share the time: the fuzzer, the suite's own properties with forty times as many
-examples, operations between guard pages, scripts about threads, forks, signals and disks, faults
+Eight sweeps share the time: the fuzzer, the suite's own properties with forty times as many
+examples, the cases of which a run of the suite draws a part, operations between guard pages, scripts about threads, forks, signals and disks, faults
 that are planted and must be found by random programs, old bugs and other faults that the suite
 itself must find, and calls that must leave no memory behind. Each unit of a
 sweep is a command of its own; one that fails is printed, what it said lies in the folder, and the
@@ -52,6 +52,10 @@ def _long(dice: random.Random, seconds: int) -> str:
     return f"-m pytest -q -n 2 --shuffle --seconds {seconds} -k 'not robust and not planted'"
 
 
+def _drawn(_: random.Random, seconds: int) -> str:
+    return f"-m pytest -q -n 2 --shuffle --seconds {seconds} -m drawn"
+
+
 def _guards(dice: random.Random, _: int) -> str:
     return f"-m tests.guards --only {dice.choice(TRACED).name}"
 
@@ -78,6 +82,7 @@ def sweeps() -> list[Sweep]:
     return [
         Sweep("fuzz", 4, _fuzz),
         Sweep("long", 3, _long),
+        Sweep("drawn", 2, _drawn),
         Sweep("guards", 1, _guards),
         Sweep("robust", 1, _robust),
         Sweep("planted", 0.5, _planted),
