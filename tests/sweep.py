@@ -3,11 +3,11 @@
 python -m tests.sweep --seconds 600 --seed 1 [--keep FOLDER]
 
 Eight sweeps share the time: the fuzzer, the suite's own properties with forty times as many
-examples, the cases of which a run of the suite draws a part, operations between guard pages, scripts about threads, forks, signals and disks, faults
-that are planted and must be found by random programs, old bugs and other faults that the suite
-itself must find, and calls that must leave no memory behind. Each unit of a
-sweep is a command of its own; one that fails is printed, what it said lies in the folder, and the
-command repeats it.
+examples, the cases of which a run of the suite draws a part, operations between guard pages,
+scripts about threads, forks, signals and disks, faults that are planted and must be found by
+random programs, old bugs and other faults that the suite itself must find, and calls that must
+leave no memory behind. Each unit of a sweep is a command of its own; one that fails is printed,
+what it said lies in the folder, and the command repeats it.
 """
 
 from __future__ import annotations
