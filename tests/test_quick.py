@@ -221,7 +221,7 @@ def below(x): return x
 def in_a_child(): return 1
 """
 TESTING = """
-import subprocess, sys
+import os, subprocess, sys
 import it
 
 def test_one(): assert it.plain(it.ready(1))
@@ -229,6 +229,7 @@ def test_two(): assert it.ready(1)
 def child(code, **how): subprocess.run([sys.executable, "-c", code], check=True, **how)
 def test_child(): child("import it; it.in_a_child()")
 def test_alone(): child("1", env={})
+def test_astray(): child("1", env={**os.environ, "PYTHONPATH": ""})
 def test_wrong(): assert not it.plain(1)
 """
 
@@ -236,15 +237,17 @@ def test_wrong(): assert not it.plain(1)
 def test_what_tests_run_is_noted_in_child_processes_and_below_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (tmp_path / "it.py").write_text(TRACED)
+    (tmp_path / "gen").mkdir()
+    (tmp_path / "gen" / "it.py").write_text(TRACED)
     (tmp_path / "test_it.py").write_text(TESTING)
-    (tmp_path / "cached").write_text("it.py:ready")
+    (tmp_path / "cached").write_text("gen/it.py:ready")
     env = {
         **os.environ,
-        "PYTHONPATH": f"{mapping.TRACING}:{ROOT}:{tmp_path}",
+        "PYTHONPATH": f"{mapping.TRACING}:{ROOT}:{tmp_path}/gen",
         "SUITE_NOTES": str(tmp_path / "notes"),
         "SUITE_ROOT": str(tmp_path),
         "SUITE_CACHED": str(tmp_path / "cached"),
+        "SUITE_BYTECODE": str(tmp_path / "bytecode"),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.quick.mapping", "test_it.py"]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -252,15 +255,15 @@ def test_what_tests_run_is_noted_in_child_processes_and_below_caches(
     found = dict(mapping.read(tmp_path / "notes", time.monotonic()))
     names = ("one", "two", "child", "alone")
     one, two, child, alone = (found[f"test_it.py::test_{n}"][0] for n in names)
-    assert {"R it.py:plain", "F it.py:ready", "F it.py:below"} <= set(one)
-    assert "F it.py:below" not in two
-    assert "R it.py:in_a_child" in child and "P" in alone and "P" not in child
+    assert {"R gen/it.py:plain", "F gen/it.py:ready", "F gen/it.py:below"} <= set(one)
+    assert "F gen/it.py:below" not in two
+    assert "R gen/it.py:in_a_child" in child and "P" in alone and "P" not in child
     assert "P" in found["test_it.py::test_wrong"][0], "what fails may have run less than it should"
     made = mapping.joined({"test_it.py": found})
     assert 0 < made.seconds.max() < 20
-    assert made.tests_of([made.columns["it.py:below"]]) == {t for t in found if t}
-    only = made.tests_of([made.columns["it.py:plain"]])
-    assert only == {f"test_it.py::test_{name}" for name in ("one", "alone", "wrong")}
+    assert made.tests_of([made.columns["gen/it.py:below"]]) == {t for t in found if t}
+    only = made.tests_of([made.columns["gen/it.py:plain"]])
+    assert only == {f"test_it.py::test_{name}" for name in ("one", "alone", "astray", "wrong")}
 
 
 def test_quick_is_green_only_where_all_that_the_change_concerns_ran(

@@ -57,7 +57,7 @@ def run(file: str, notes: Path, cached: Path) -> tuple[Notes, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("DLVM_")}
     env |= {"PYTHONPATH": f"{TRACING}:{ROOT}", "SUITE_NOTES": str(notes), "SUITE_ROOT": str(ROOT)}
     env |= {"SUITE_CACHED": str(cached), "SUITE_WHOLE": "1"}
-    env |= {"PYTHONPYCACHEPREFIX": str(cached.parent / "bytecode")}
+    env |= {"SUITE_BYTECODE": str(cached.parent / "bytecode")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "pytest", "-q", "--assert=plain"]
     command += ["-p", "tests.quick.mapping", file]

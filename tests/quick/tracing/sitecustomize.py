@@ -25,7 +25,8 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, FrameType
 from typing import Any
 
-NOTES, ROOT, CACHED = "SUITE_NOTES", "SUITE_ROOT", "SUITE_CACHED"
+NOTES, ROOT, CACHED, BYTECODE = "SUITE_NOTES", "SUITE_ROOT", "SUITE_CACHED", "SUITE_BYTECODE"
+HERE = os.path.dirname(__file__)
 PROGRAM = "programs.py:Programs._compile"
 ROOMS = ("dsl", "ad", "opt", "gen")
 Def = ast.FunctionDef | ast.AsyncFunctionDef
@@ -94,8 +95,10 @@ class Notes:
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """A process that is started without the environment takes no notes."""
-        if event == "subprocess.Popen" and arguments[3] is not None and NOTES not in arguments[3]:
-            self.write("P")
+        if event == "subprocess.Popen" and arguments[3] is not None:
+            there = {os.fsdecode(k): os.fsdecode(v) for k, v in arguments[3].items()}
+            if NOTES not in there or HERE not in there.get("PYTHONPATH", ""):
+                self.write("P")
 
 
 def outlives(frame: FrameType) -> bool:
@@ -131,13 +134,14 @@ class Noting(ast.NodeTransformer):
 
 
 def noted(file: str) -> bool:
-    """Whether the functions of a file are noted: tests and examples stand for the user's code."""
-    return bool(file) and not file.startswith(("tests/", "examples/"))
+    """Whether the functions of a file are noted: all others stand for the user's code."""
+    return file.partition("/")[0] in ("dlvm", *ROOMS)
 
 
 def install() -> Notes:
     """Note what runs from now on."""
     notes = Notes()
+    sys.pycache_prefix = os.environ[BYTECODE]  # who takes no notes must not read what is noted
     plain = SourceFileLoader.source_to_code
 
     def source_to_code(self: Any, data: Any, path: Any, **how: Any) -> CodeType:
