@@ -191,14 +191,19 @@ def test_a_batch_is_its_rows(name: str, interpreted: None):
 
 # -- derivatives ----------------------------------------------------------------------------------
 
-SLOPED = [n for n in CALLED if n not in NO_SLOPE]
+LEAVES = {getattr(cls, "public", "") or name for name, cls in OPS.items()}
+"""Names that are one operation, whose derivatives ``tests/ad/test_leaves.py`` tries as well."""
+SLOPED = [
+    pytest.param(n, marks=pytest.mark.drawn(9 if n in LEAVES else 3))
+    for n in CALLED
+    if n not in NO_SLOPE
+]
 
 
 def sloped(name: str) -> list[Form]:
     return [f for f in forms_of(name) if slopes.has_slopes(f)]
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_to_second_order_forwards_and_backwards(name: str, interpreted: None):
     forms = sloped(name)
@@ -221,7 +226,6 @@ def slope_beside(name: str) -> float:
     return SLOPES_BESIDE.get(name, bool(name in names and names[name].saturates))
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_keep_the_digits_of_their_type(name: str, interpreted: None):
     wrong: list[str] = []
