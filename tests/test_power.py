@@ -48,6 +48,14 @@ def test_a_copy_holds_a_bug_for_a_while(tmp_path: Path):
     assert [*tmp_path.iterdir()] == [file] and file.read_text("utf8") == "x = 1\n"
 
 
+def test_no_test_that_must_find_a_fault_is_left_out_by_some_seed():
+    """One that is named runs whole, whatever the seed draws in the suite."""
+    named = [t for fault in faults() for t in fault.tests if "::" in t]
+    for file, _, test in (t.partition("::") for t in named):
+        head = (ROOT / file).read_text("utf8").partition(f"def {test.partition('[')[0]}(")[0]
+        assert "mark.drawn" not in head.rpartition("\n\n\n")[2], (file, test)
+
+
 def test_there_is_one_fault_of_each_name():
     names = [fault.name for fault in faults()]
     assert len(names) == len(set(names))
