@@ -92,10 +92,10 @@ class Quick:
         choice = self.choice
         random.Random(int(os.environ[SEED])).shuffle(items)
         docs = [i for i in items if i.nodeid.startswith(DOCS) and i.name.startswith(ALWAYS)]
-        rest = [i for i in items if i not in {*docs}]
-        near = [i for i in rest if choice.concerns(i.nodeid)]
-        chosen = {*near}
-        far = [i for i in rest if i not in chosen and not i.nodeid.startswith(SLOW)]
+        always = {*docs}
+        near = [i for i in items if i not in always and choice.concerns(i.nodeid)]
+        chosen = {*near, *docs}
+        far = [i for i in items if i not in chosen and not i.nodeid.startswith(SLOW)]
         near.sort(key=lambda i: choice.place(i.nodeid))
         items[:] = [*docs, *interleaved(near, far)]
         config.stash[EXPECTED] = {i.nodeid: choice.cost(i.nodeid) for i in items}
