@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import ctypes
 import os
 import sys
 import time
@@ -153,7 +154,9 @@ def install() -> Notes:
 
     SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]
     builtins.__ran__ = notes.seen.__contains__  # type: ignore[attr-defined]
-    builtins.__first__ = notes.first  # type: ignore[attr-defined]
+    # dlvm follows what functions load, into functions of Python, but not into those of C
+    first = ctypes.PYFUNCTYPE(None, ctypes.py_object)(notes.first)
+    builtins.__first__ = first  # type: ignore[attr-defined]
     sys.addaudithook(notes.audit)
     return notes
 
