@@ -153,7 +153,7 @@ FUNCTIONS = _words("""
 FUNCTION_FAMILIES = re.compile(
     r"(atomic|clock|cnd|memory_order|mtx|pthread|sched|thrd|timer|tss)_\w+"
     r"|(isw?|tow?)(alnum|alpha|ascii|blank|cntrl|ctype|digit|graph|lower|print|punct|space|upper"
-    r"|xdigit)_l|(str|wcs)n?(casecmp|coll|error|xfrm)_l|(__|_[A-Z]|_bits_|_sys_)\w*",
+    r"|xdigit)_l|(str|wcs)n?(casecmp|coll|error|ftime|xfrm)_l|(towc|wc)(trans|type)_l|(__|_[A-Z]|_bits_|_sys_)\w*",
 )
 """Functions whose names follow a pattern, and names that C and C++ keep for compilers."""
 
