@@ -151,9 +151,20 @@ FUNCTIONS = _words("""
 """Other functions, objects and function-like macros of C and POSIX, ``main`` and ``std``."""
 
 FUNCTION_FAMILIES = re.compile(
-    r"(atomic|clock|cnd|memory_order|mtx|pthread|sched|thrd|timer|tss)_\w+"
-    r"|(isw?|tow?)(alnum|alpha|ascii|blank|cntrl|ctype|digit|graph|lower|print|punct|space|upper"
-    r"|xdigit)_l|(str|wcs)n?(casecmp|coll|error|ftime|xfrm)_l|(towc|wc)(trans|type)_l|(__|_[A-Z]|_bits_|_sys_)\w*",
+    r"""
+    pthread_\w+
+    | (clock|timer)_(create|delete|getcpuclockid|getoverrun|getres|gettime|nanosleep|settime)
+    | sched_(yield|(get|set)(affinity|attr|param|scheduler)|get_priority_(max|min)|rr_get_interval)
+    | (cnd|mtx|thrd|tss)_(broadcast|create|current|delete|destroy|detach|equal|exit|get|init|join
+        |lock|set|signal|sleep|timedlock|timedwait|trylock|unlock|wait|yield)
+    | atomic_(init|is_lock_free|(signal|thread)_fence|(flag_(clear|test_and_set)|load|store|exchange
+        |compare_exchange_(strong|weak)|fetch_(add|and|or|sub|xor))(_explicit)?)
+    | (isw?|tow?)(alnum|alpha|ascii|blank|cntrl|ctype|digit|graph|lower|print|punct|space|upper
+        |xdigit)_l
+    | (str|wcs)n?(casecmp|coll|error|ftime|xfrm)_l | (towc|wc)(trans|type)_l
+    | (__|_[A-Z]|_bits_|_sys_)\w*
+    """,
+    re.VERBOSE,
 )
 """Functions whose names follow a pattern, and names that C and C++ keep for compilers."""
 

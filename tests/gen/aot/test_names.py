@@ -179,7 +179,7 @@ def test_names_that_c_takes_stay():
     assert argument_names(fine, "f") == fine
     assert argument_names(["a b", "for", "a_b", "for_2"], "f") == ["a_b_2", "for_3", "a_b", "for_2"]
     assert argument_names(["params['w'][0]", "x", "x"], "f") == ["params_w_0", "x", "x_2"]
-    for name in ("net", "Net", "predict", "train_step", "f", "softmax"):
+    for name in ("net", "Net", "predict", "train_step", "timer_step", "f", "softmax"):
         assert function_name(name) == name
 
 
