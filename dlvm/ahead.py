@@ -7,7 +7,6 @@ object with a C header, its captured arrays, what its state starts from, and a d
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -122,11 +121,15 @@ def _check_options(wishes: Wishes) -> None:
 
 def _c_name(name: str, given: bool) -> str:
     """A name that C takes: the one that is given, or one made of the name of the function."""
-    from dlvm.gen.aot.layout import KEYWORDS
+    from dlvm.gen.aot.names import function_name, is_function_name
 
-    plain = name if given else re.sub(r"\W+", "_", name).strip("_") or "f"
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", plain) or plain in KEYWORDS:
+    if not given:
+        return function_name(name)
+    if not is_function_name(name):
         raise UserError(
-            f"aot: {name!r} is no name in C", origin=user_origin(), remedy='write name="net"'
+            f"aot: expected a name that a C function may have and that no library of C has, found "
+            f"name={name!r}",
+            origin=user_origin(),
+            remedy='write name="net"',
         )
-    return plain
+    return name

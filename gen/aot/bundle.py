@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from dlvm.gen.text.module import Text
 from dlvm.ir import Array, Dim, Module, TensorType
 
 from .archive import archive
-from .entry import emit_entry, emit_messages, emit_scratch, messages
+from .entry import emit_entry, emit_messages, emit_scratch, messages, told_of_sizes
 from .header import c_type, header
 from .joined import joined
 from .layout import Layout, Slot, image, layout
@@ -26,6 +26,7 @@ from .linking import shared
 from .page import page
 from .rooms import region, start_of_region, whole
 from .wasm import module
+from .writing import json_file
 
 LOADER = Path(__file__).parent / "loader.js"
 """What runs a module in a page or in Node; it goes along with the module."""
@@ -52,16 +53,31 @@ class Bundle:
     files: Mapping[str, bytes]
     description: Mapping[str, Any]
 
-    def write(self, folder: Path) -> list[Path]:
-        """Write the files; each replaces an older one in one step."""
-        folder.mkdir(parents=True, exist_ok=True)
-        written: list[Path] = []
+    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the files into a folder, which is made; each replaces an older one in one step.
+
+        A link in the place of a file is replaced, and not followed. Several threads and processes
+        may write into one folder: each file is then one of those that they write, and whole.
+        """
+        to = Path(folder)
+        to.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
-            part = folder / f".{name}.{os.getpid()}"
-            part.write_bytes(content)
-            part.replace(folder / name)
-            written.append(folder / name)
-        return written
+            _replace(to / name, content)
+        return [to / name for name in self.files]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write one file, or leave what was there: by a file of a name that nobody can foresee."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with part.open("xb") as file:
+        try:
+            file.write(content)
+            file.close()
+            part.replace(path)
+        except BaseException:
+            file.close()
+            part.unlink(missing_ok=True)
+            raise
 
 
 def export(
@@ -80,7 +96,7 @@ def export(
     plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state)
     taken = region(made.program, made.target, wishes.growing)
     scratch = whole(made.arena.bytes, taken)
-    told = messages(traced)
+    told = messages(traced) | told_of_sizes(plan)
     text = Text.of(made.target)
     text.include(made.text)
     emit_entry(text, plan, made.program.symbols, start_of_region(made.arena.bytes), taken)
@@ -111,7 +127,7 @@ def export(
         if wishes.page:
             starts = {a.name: a.start for a in plan.arguments if a.start is not None}
             files[f"{name}.html"] = page(code, said, weights, values=starts).encode()
-    files[f"{name}.json"] = (json.dumps(said, indent=1) + "\n").encode()
+    files[f"{name}.json"] = json_file(said).encode()
     return Bundle(files, said)
 
 
@@ -146,6 +162,7 @@ def describe(
     fixed = isinstance(scratch, int)
     return {
         "name": plan.name,
+        "label": made.program.name,
         "made_by": f"dlvm {version}",
         "target": wishes.target,
         "triple": target.triple,

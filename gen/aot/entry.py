@@ -19,10 +19,14 @@ from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, DType, Module
 from dlvm.ops import Assert
 
+from .joined import exported
 from .layout import Layout, Slot
+from .writing import llvm_string
 
 OTHER = 0x7FFFFFFF
 """The status of an operation that no line of a user made."""
+NEGATIVE = -4
+"""The status of a call with an open size below zero: nothing is read or written."""
 TOLD = {
     OUT_OF_MEMORY: "the memory for what grows is used up: say more with growing=",
     TOO_DEEP: "a function calls itself too often",
@@ -41,6 +45,12 @@ def messages(module: Module) -> dict[int, str]:
     return found | TOLD
 
 
+def told_of_sizes(layout: Layout) -> dict[int, str]:
+    """What the status of a call with a negative size means, where the function takes sizes."""
+    names = ", ".join(name for name, _ in layout.sizes)
+    return {NEGATIVE: f"a size is negative, expected 0 or more: {names}"} if names else {}
+
+
 def by_value(dtype: DType) -> str:
     """How a single number is passed; halves travel as the bits that they are."""
     if dtype.is_float and dtype.bits > 16:
@@ -53,6 +63,7 @@ def by_value(dtype: DType) -> str:
 def emit_entry(text: Text, layout: Layout, symbols: Sequence[str], start: Dim, region: Dim) -> None:
     """Put the function into a module that has the driver; the region lies behind ``start``."""
     w = FunctionWriter(text)
+    _refuse_negative(w, layout, f"i32 {NEGATIVE}")
     sizes = {symbol: f"%s.{name}" for name, symbol in layout.sizes}
     offsets = Offsets(w)
     offsets.scopes[0].names.update(sizes)
@@ -81,8 +92,9 @@ def emit_entry(text: Text, layout: Layout, symbols: Sequence[str], start: Dim, r
     known = w.value(f"icmp slt i64 {code}, {OTHER}")
     short = w.value(f"select i1 {known}, i64 {code}, i64 {OTHER}")
     out = w.value(f"trunc i64 {short} to i32")
-    header = f"i32 @{layout.name}({parameters(layout)})"
-    text.functions[layout.name] = w.function(header, last=f"ret i32 {out}")
+    symbol = exported(layout.name)
+    header = f"i32 @{symbol}({parameters(layout)})"
+    text.functions[symbol] = w.function(header, last=f"ret i32 {out}")
 
 
 def parameters(layout: Layout) -> str:
@@ -97,36 +109,44 @@ def parameters(layout: Layout) -> str:
 
 
 def emit_scratch(text: Text, layout: Layout, size: Dim) -> None:
-    """``int64_t NAME_scratch_bytes(sizes)``."""
+    """``int64_t NAME_scratch_bytes(sizes)``: 0 for sizes that the function refuses."""
     w = FunctionWriter(text)
+    _refuse_negative(w, layout, "i64 0")
     offsets = Offsets(w)
     offsets.scopes[0].names.update({s: f"%s.{n}" for n, s in layout.sizes})
     value = offsets.index(size)
     given = ", ".join(f"i64 %s.{name}" for name, _ in layout.sizes)
-    name = f"{layout.name}_scratch_bytes"
+    name = exported(f"{layout.name}_scratch_bytes")
     text.functions[name] = w.function(f"i64 @{name}({given})", last=f"ret i64 {value}")
 
 
 def emit_messages(text: Text, name: str, told: Mapping[int, str]) -> None:
     """``const char *NAME_error(int32_t)``."""
+    symbol = exported(f"{name}_error")
     cases: list[str] = []
     for i, (code, words) in enumerate([*told.items(), (None, "not a status of this function")]):
-        data = words.encode() + b"\0"
-        quoted = "".join(map(_quoted, data))
-        at = f"@{name}_error.{i}"
-        text.globals[at] = f'{at} = private constant [{len(data)} x i8] c"{quoted}"'
+        at = f"@{symbol}.{i}"
+        text.globals[at] = f"{at} = private constant {llvm_string(words)}"
         if code is not None:
             cases.append(f"    i32 {code}, label %m{i}")
-    blocks = "\n".join(f"m{i}:\n  ret ptr @{name}_error.{i}" for i in range(len(told) + 1))
-    text.functions[f"{name}_error"] = (
-        f"define ptr @{name}_error(i32 %status) #0 {{\nentry:\n"
+    blocks = "\n".join(f"m{i}:\n  ret ptr @{symbol}.{i}" for i in range(len(told) + 1))
+    text.functions[symbol] = (
+        f"define ptr @{symbol}(i32 %status) #0 {{\nentry:\n"
         f"  switch i32 %status, label %m{len(told)} [\n" + "\n".join(cases) + f"\n  ]\n{blocks}\n}}"
     )
 
 
-def _quoted(byte: int) -> str:
-    plain = 32 <= byte < 127 and byte not in b'"\\'
-    return chr(byte) if plain else f"\\{byte:02X}"
+def _refuse_negative(w: FunctionWriter, layout: Layout, status: str) -> None:
+    """Return at once where an open size is below zero: before any size is computed with."""
+    if not layout.sizes:
+        return
+    signs = f"%s.{layout.sizes[0][0]}"  # the highest bit is set where any size is negative
+    for name, _ in layout.sizes[1:]:
+        signs = w.value(f"or i64 {signs}, %s.{name}", w.head)
+    negative = w.value(f"icmp slt i64 {signs}, 0", w.head)
+    refuse, accept = w.name("refuse"), w.name("accept")
+    w.head.append(f"  br i1 {negative}, label %{refuse}, label %{accept}")
+    w.head.append(f"{refuse}:\n  ret {status}\n{accept}:")
 
 
 # -- what the function puts on its stack ---------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dlvm.ir import Dim, DType, TensorType
+from dlvm.ir import Dim, DType
 
 from .layout import Layout, Slot
+from .names import macro_prefix, state_macros
+from .writing import c_comment
 
 C = {
     "bool": "uint8_t",
@@ -24,13 +26,14 @@ def c_type(dtype: DType) -> str:
 
 def header(layout: Layout, scratch: Dim, stack: int, target: str, version: str, told: str) -> str:
     """The text of ``NAME.h``."""
-    name, upper = layout.name, layout.name.upper()
+    name, upper = layout.name, macro_prefix(layout.name)
     guard = f"{upper}_H"
     open_sizes = ", ".join(f"int64_t {n}" for n, _ in layout.sizes)
     fixed = isinstance(scratch, int)
+    made = f"Made by dlvm {c_comment(version)} for {c_comment(target)}."
     lines = [
-        f"/* {told}",
-        f"   Made by dlvm {version} for {target}. A call takes at most {stack} bytes of stack and",
+        f"/* {c_comment(told)}",
+        f"   {made} A call takes at most {stack} bytes of stack and",
         "   nothing else: no memory, no thread, no global variable, so several may run at once.",
         "   Arrays lie in rows, without gaps, and need no more alignment than their elements. */",
         f"#ifndef {guard}",
@@ -42,9 +45,10 @@ def header(layout: Layout, scratch: Dim, stack: int, target: str, version: str, 
     if fixed:
         lines.append(f"#define {upper}_SCRATCH_BYTES {scratch}")
     end = 0
-    for slot, at in layout.states:
+    macros = state_macros([slot.name for slot, _ in layout.states])
+    for (slot, at), macro in zip(layout.states, macros, strict=True):
         assert slot.start is not None
-        lines.append(f"#define {upper}_STATE_{slot.name.upper()} {at} /* where it lies */")
+        lines.append(f"#define {upper}_STATE_{macro} {at} /* where it lies */")
         end = at + slot.start.nbytes
     if end:
         lines.append(f"#define {upper}_STATE_BYTES {-(-end // 64) * 64}")
@@ -61,16 +65,12 @@ def declaration(layout: Layout) -> str:
     """That of the function, a line for each argument."""
     given = [f"{_typed(a)}{_said(a)}" for a in layout.arguments]
     given += [
-        f"{c_type(r.type.dtype)} *{r.name} /* {shown(r.type)}, written */" for r in layout.results
+        f"{c_type(r.type.dtype)} *{r.name} /* {c_comment(str(r.type))}, written */"
+        for r in layout.results
     ]
-    given += [f"int64_t {n} /* the size {s} */" for n, s in layout.sizes]
+    given += [f"int64_t {n} /* the size {c_comment(s)} */" for n, s in layout.sizes]
     given += ["const void *weights", "void *scratch"]
     return f"int32_t {layout.name}(\n    " + ",\n    ".join(given) + ")"
-
-
-def shown(t: TensorType) -> str:
-    """A type as it may stand in a comment."""
-    return str(t).replace("*/", "* /")
 
 
 def _typed(a: Slot) -> str:
@@ -81,5 +81,5 @@ def _typed(a: Slot) -> str:
 
 
 def _said(a: Slot) -> str:
-    label = "" if a.label == a.name else f"{a.label}: ".replace("*/", "* /")
-    return f" /* {label}{shown(a.type)}{', overwritten' * a.state} */"
+    label = "" if a.label == a.name else f"{a.label}: "
+    return f" /* {c_comment(label + str(a.type))}{', overwritten' * a.state} */"

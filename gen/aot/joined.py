@@ -22,6 +22,13 @@ FRAME = re.compile(r"stack frame size \((\d+)\) exceeds limit \(\d+\) in functio
 SMALL = "minsize optsize "
 SECONDS = 600
 """After which LLVM is taken to hang."""
+PREFIX = "export."
+"""What the names of exported functions begin with in LLVM's text, where no name in C can clash."""
+
+
+def exported(name: str) -> str:
+    """The symbol in LLVM's text of a function that a program calls by its name in C."""
+    return f"{PREFIX}{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,10 @@ def joined(
     small: bool = False,
     assembly: bool = False,
 ) -> Joined:
-    """One object for a target; of all functions only the exports can be seen."""
+    """One object for a target; of all functions only the exports can be seen.
+
+    An export is a name in C that ``exported`` gave a symbol, or a symbol as it is.
+    """
     found = _run(modules, exports, target, small, assembly)
     names = set[str]() if assembly else substitutes.missing(found.code, target.triple)
     if names:
@@ -60,6 +70,7 @@ def _run(
     job = {
         "modules": [_attributed(text, small) for text in modules],
         "exports": list(exports),
+        "prefix": PREFIX,
         "triple": target.triple,
         "cpu": target.cpu,
         "features": target.features,

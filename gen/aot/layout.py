@@ -7,7 +7,6 @@ as are captured arrays that the user names; what they start from is written besi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,18 +16,10 @@ from dlvm.base.errors import UserError
 from dlvm.gen.call.interface import Interface
 from dlvm.ir import Array, TensorType
 
+from .names import argument_names
+
 LINE = 64
 """Where arrays in a region start: at multiples of so many bytes."""
-WORDS = """
-    alignas alignof and asm auto bool break case catch char class const constexpr continue
-    default delete do double else enum explicit export extern false float for friend goto if
-    inline int long mutable namespace new not nullptr operator or private protected public
-    register restrict return short signed sizeof static struct switch template this throw true
-    try typedef typeid typename union unsigned using virtual void volatile while xor weights
-    scratch
-"""
-KEYWORDS = frozenset(WORDS.split())
-"""What no argument may be called in C and C++, and our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +103,6 @@ def layout(
     state: Sequence[str],
 ) -> Layout:
     """The layout of a program whose last ``captured`` parameters are arrays that it captures."""
-    names = _Names()
     first = len(interface.params) - captured
     overwrites = [r.overwrites for r in interface.results]
     missing = [s for s in state if s not in labels[first:]]
@@ -122,15 +112,19 @@ def layout(
             f"state={tuple(state)!r}: {name} captures {known}, found {missing[0]!r}",
             remedy="name captured arrays as they are written in the function",
         )
+    kept = [i for i in range(len(labels)) if i < first or labels[i] in state]
+    fresh = [j for j, r in enumerate(interface.results) if r.overwrites is None]
+    texts = [labels[i] for i in kept] + [results[j] for j in fresh] + [*interface.symbols]
+    names = iter(argument_names(texts, name))
     arguments: list[Slot] = []
     weights: list[Weight] = []
     end = 0
     for i, p in enumerate(interface.params):
         own, array = i < first, arrays[i]
-        if own or labels[i] in state:
+        if i in kept:
             changes = not own or i in overwrites or p.donated
             value = own and not changes and p.type.rank == 0
-            slot = Slot(names.of(labels[i]), labels[i], p.type, i, changes, value, array)
+            slot = Slot(next(names), labels[i], p.type, i, changes, value, array)
             arguments.append(slot)
         else:
             assert array is not None
@@ -139,27 +133,6 @@ def layout(
     for j, constant in enumerate(interface.constants):
         weights.append(Weight(f"constant {j}", constant, end, None, j))
         end = up(end + constant.nbytes)
-    made = tuple(
-        Slot(names.of(results[j]), results[j], r.type, j)
-        for j, r in enumerate(interface.results)
-        if r.overwrites is None
-    )
-    sizes = tuple((names.of(s), s) for s in interface.symbols)
+    made = tuple(Slot(next(names), results[j], interface.results[j].type, j) for j in fresh)
+    sizes = tuple((next(names), s) for s in interface.symbols)
     return Layout(name, tuple(arguments), made, tuple(overwrites), sizes, tuple(weights))
-
-
-class _Names:
-    """C names for what Python writes, each once."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set(KEYWORDS)
-
-    def of(self, label: str) -> str:
-        """``params['w'][0]`` is ``params_w_0``."""
-        plain = re.sub(r"\W+", "_", label.encode("ascii", "ignore").decode()).strip("_") or "x"
-        plain = f"_{plain}" if plain[0].isdigit() else plain
-        found, count = plain, 2
-        while found in self._used:
-            found, count = f"{plain}_{count}", count + 1
-        self._used.add(found)
-        return found

@@ -5,11 +5,9 @@ The page needs no server and no network, and its own policy forbids both: it wor
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +15,8 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, DTypeError
 from dlvm.ir import DTYPES, Array
+
+from .writing import html_text, json_in_html
 
 
 def page(
@@ -46,8 +46,8 @@ def page(
         "values": {name: _start(description, name, v) for name, v in (values or {}).items()},
     }
     parts = {
-        "title": escape(title or str(description["name"])),
-        "data": json.dumps(data).replace("<", "\\u003c"),
+        "title": html_text(title or str(description["name"])),
+        "data": json_in_html(data),
         "loader": _packaged("loader.js"),
         "script": _packaged("page.js"),
     }

@@ -27,15 +27,27 @@ def run(job: dict[str, Any]) -> bytes:
     whole = modules[0]
     for other in modules[1:]:
         whole.link_in(other)
-    for function in whole.functions:
-        if not function.is_declaration and function.name not in job["exports"]:
-            function.linkage = "internal"
+    _expose(whole, job["exports"], job["prefix"])
     whole.verify()
     passes, builder = _passes(machine, job["small"])
     passes.run(whole, builder)
     if job["assembly"]:
         return machine.emit_assembly(whole).encode()
     return machine.emit_object(whole)
+
+
+def _expose(whole: binding.ModuleRef, exports: list[str], prefix: str) -> None:
+    """Hide all functions but the exports, which get the names that programs call them by."""
+    functions = {f.name: f for f in whole.functions if not f.is_declaration}
+    called = {name: functions.pop(prefix + name) for name in exports if prefix + name in functions}
+    for value in (*functions.values(), *whole.global_variables):
+        if value.name in called:
+            value.name = f"own.{value.name}"
+    for name, function in functions.items():
+        if name not in exports or name in called:
+            function.linkage = "internal"
+    for name, function in called.items():
+        function.name = name
 
 
 def _passes(

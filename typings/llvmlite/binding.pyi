@@ -19,6 +19,7 @@ class ValueRef:
 class ModuleRef:
     data_layout: str
     functions: Iterable[ValueRef]
+    global_variables: Iterable[ValueRef]
     def link_in(self, other: ModuleRef, preserve: bool = ...) -> None: ...
     def verify(self) -> None: ...
 
