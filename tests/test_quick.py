@@ -219,6 +219,10 @@ def plain(x): return x
 def ready(x): return below(x)
 def below(x): return x
 def in_a_child(): return 1
+def imported(): return 1
+imported()
+if __name__ == "__main__":
+    in_a_child()
 """
 TESTING = """
 import os, subprocess, sys
@@ -228,6 +232,7 @@ def test_one(): assert it.plain(it.ready(1))
 def test_two(): assert it.ready(1)
 def child(code, **how): subprocess.run([sys.executable, "-c", code], check=True, **how)
 def test_child(): child("import it; it.in_a_child()")
+def test_script(): subprocess.run([sys.executable, "-m", "it"], check=True)
 def test_alone(): child("1", env={})
 def test_astray(): child("1", env={**os.environ, "PYTHONPATH": ""})
 def test_wrong(): assert not it.plain(1)
@@ -253,11 +258,12 @@ def test_what_tests_run_is_noted_in_child_processes_and_below_caches(
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr
     found = dict(mapping.read(tmp_path / "notes", time.monotonic()))
-    names = ("one", "two", "child", "alone")
-    one, two, child, alone = (found[f"test_it.py::test_{n}"][0] for n in names)
+    names = ("one", "two", "child", "script", "alone")
+    one, two, child, script, alone = (found[f"test_it.py::test_{n}"][0] for n in names)
     assert {"R gen/it.py:plain", "F gen/it.py:ready", "F gen/it.py:below"} <= set(one)
     assert "F gen/it.py:below" not in two
     assert "R gen/it.py:in_a_child" in child and "P" in alone and "P" not in child
+    assert "R gen/it.py:in_a_child" in script and "I gen/it.py:imported" in child
     assert "P" in found["test_it.py::test_wrong"][0], "what fails may have run less than it should"
     made = mapping.joined({"test_it.py": found})
     assert 0 < made.seconds.max() < 20

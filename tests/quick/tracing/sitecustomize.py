@@ -85,6 +85,8 @@ class Notes:
             name = self.name(above.f_code)
             if name:
                 if name.endswith(":<module>"):
+                    if above.f_globals.get("__name__") == "__main__":  # a script, and no import
+                        return kind
                     return "F" if name.startswith("tests/") else "I"
                 if name in self.cached or (name.endswith(PROGRAM) and outlives(above)):
                     kind = "F"
