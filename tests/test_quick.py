@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -207,6 +208,16 @@ def test_functions_of_a_text_are_known_by_their_lines():
     found = read("x.py", text)
     assert [found.at(i) for i in (1, 3, 5, 8, 10)] == [None, "f", "f", None, "C.g"]
     assert (found.class_at(8), found.kept, "A" in found.words["f"]) == ("C", {"f"}, True)
+
+
+def test_the_plugin_runs_what_a_change_concerns_and_counts_it(tmp_path: Path):
+    env = {**os.environ, plugin.SINCE: "HEAD", plugin.TOLD: str(tmp_path / "told")}
+    command = [sys.executable, "-m", "pytest", "-n1", "-q", "-p", "tests.quick.plugin"]
+    command += [f"--basetemp={tmp_path / 'temporary'}", "tests/dsl/words/test_patterns.py"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = json.loads((tmp_path / "told").read_text())
+    assert counts["near"] == counts["ran"]
 
 
 # -- making the map ------------------------------------------------------------------------------

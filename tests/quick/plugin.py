@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from tests.running import EXPECTED
-
 from .changes import Changes
 from .mapped import MAP, OLD, Map, Relevance, file_of, test_files
 from .names import SLOW, Nearness
@@ -98,6 +96,10 @@ class Quick:
         far = [i for i in items if i not in chosen and not i.nodeid.startswith(SLOW)]
         near.sort(key=lambda i: choice.place(i.nodeid))
         items[:] = [*docs, *interleaved(near, far)]
+        from tests.running import (
+            EXPECTED,
+        )  # pytest rewrites it when it becomes a plugin, not before
+
         config.stash[EXPECTED] = {i.nodeid: choice.cost(i.nodeid) for i in items}
         self.near = {item.nodeid for item in near}
         self.ran = 0
