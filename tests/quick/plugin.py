@@ -82,6 +82,8 @@ class Quick:
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
+        self.near: set[str] = set()
+        self.ran = 0
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -102,16 +104,15 @@ class Quick:
 
         config.stash[EXPECTED] = {i.nodeid: choice.cost(i.nodeid) for i in items}
         self.near = {item.nodeid for item in near}
-        self.ran = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.skipped:
-            self.ran += report.nodeid in getattr(self, "near", ())
+            self.ran += report.nodeid in self.near
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         told = getattr(session.config, "workeroutput", None)
         if told is not None:
-            told["near"], told["near ran"] = len(getattr(self, "near", ())), self.ran
+            told["near"], told["near ran"] = len(self.near), self.ran
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
