@@ -113,6 +113,11 @@ class Map:
         ran = self.ran[:, which].any(axis=1) | self.apart
         return {t for t, hit in zip(self.tests, ran, strict=True) if hit or file_of(t) in files}
 
+    def tests_that_ran(self, columns: Iterable[int]) -> set[str]:
+        """The tests that ran any of these functions themselves."""
+        hits = self.ran[:, sorted(set(columns))].any(axis=1)
+        return {test for test, hit in zip(self.tests, hits, strict=True) if hit}
+
     @cached_property
     def size(self) -> dict[str, int]:
         """How many functions each test runs: few are near to what they test."""
@@ -138,6 +143,7 @@ class Relevance:
             i for name in changes.lines if name.endswith(".py") for i in self.functions(name)
         }
         self.tests = of.tests_of(columns) if columns else set()
+        self.ran = of.tests_that_ran(columns)
         mentioned = {Path(n).name for n in changes.lines if not n.endswith(".py")}
         self.files = changes.tests | set(_that_mention(mentioned, of.files))
         self.unknown = {f for f in test_files() if f not in of.digests} | self._maybe_new()

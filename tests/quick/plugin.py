@@ -65,12 +65,19 @@ class Choice:
         return self.by_name(test) is not None
 
     def place(self, test: str) -> tuple[int, int]:
-        """What is small comes first: changed tests, those by name, those that run little else."""
+        """What is small comes first: changed tests, those by name that ran what has changed, others
+        that ran it, those by name; of these, the tests that run little else.
+        """
         rank = self.by_name(test)
         if self.relevance is None:
             return (4 if rank is None else rank), 0
         size = self.relevance.map.size.get(test, 0)
-        return (rank if rank in (0, 1) else 2), int(math.log2(size + 1))
+        named, ran = (
+            rank in (0, 1, 2),
+            test in self.relevance.ran or test not in self.relevance.map.known,
+        )
+        place = 0 if rank == 0 else 1 if named and ran else 2 if ran else 3 if named else 4
+        return place, int(math.log2(size + 1))
 
     def cost(self, test: str) -> float:
         """About how many seconds a test takes."""
