@@ -183,6 +183,12 @@ def test_changed_files_of_tests_and_tests_that_are_not_in_the_map_are_concerned(
     assert Relevance(found, changes)("tests/b.py::new")
 
 
+def test_a_table_of_the_tests_concerns_those_that_import_it(monkeypatch: pytest.MonkeyPatch):
+    relevance = Relevance(a_map(), differs(monkeypatch, ("tests/special.py", 30, 40)))
+    assert relevance("tests/gen/test_special_values.py::test_x")
+    assert not relevance("tests/a.py::one")
+
+
 def test_a_comment_concerns_nothing(monkeypatch: pytest.MonkeyPatch):
     name = "tests/quick/tracing/sitecustomize.py"
     text = "# one\n\nx = 1\n"

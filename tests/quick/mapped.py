@@ -139,14 +139,27 @@ class Relevance:
 
     def __init__(self, of: Map, changes: Changes) -> None:
         self.map, self.changes = of, changes
-        columns = {
-            i for name in changes.lines if name.endswith(".py") for i in self.functions(name)
-        }
+        of_file = {n: set(self.functions(n)) for n in changes.lines if n.endswith(".py")}
+        columns = {i for found in of_file.values() for i in found}
+        self.blind = {n for n, found in of_file.items() if not found}
         self.tests = of.tests_of(columns) if columns else set()
         self.ran = of.tests_that_ran(columns)
         mentioned = {Path(n).name for n in changes.lines if not n.endswith(".py")}
-        self.files = changes.tests | set(_that_mention(mentioned, of.files))
+        self.files = changes.tests | set(_that_mention(mentioned, of.files)) | self._importers()
         self.unknown = {f for f in test_files() if f not in of.digests} | self._maybe_new()
+
+    def _importers(self) -> set[str]:
+        """Files of tests that name a changed file of which the map knows nothing: a table of the
+        tests, a tool, an example, or code that no test ran; through other tables as well.
+        """
+        found, stems = set[str](), {Path(n).stem for n in self.blind}
+        texts = {n: (ROOT / n).read_text("utf8") for n in sources() if n.startswith("tests/")}
+        while stems:
+            said = re.compile(r"\b(?:" + "|".join(map(re.escape, stems)) + r")\b")
+            new = {n for n, text in texts.items() if n not in found and said.search(text)}
+            found |= new
+            stems = {Path(n).stem for n in new if not Path(n).name.startswith("test_")}
+        return found
 
     def _maybe_new(self) -> set[str]:
         """Files that the change may give new tests: those that walk what it adds to."""

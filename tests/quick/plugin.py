@@ -72,10 +72,8 @@ class Choice:
         if self.relevance is None:
             return (4 if rank is None else rank), 0
         size = self.relevance.map.size.get(test, 0)
-        named, ran = (
-            rank in (0, 1, 2),
-            test in self.relevance.ran or test not in self.relevance.map.known,
-        )
+        named = rank in (0, 1, 2)
+        ran = test in self.relevance.ran or test not in self.relevance.map.known
         place = 0 if rank == 0 else 1 if named and ran else 2 if ran else 3 if named else 4
         return place, int(math.log2(size + 1))
 
@@ -105,9 +103,8 @@ class Quick:
         far = [i for i in items if i not in chosen and not i.nodeid.startswith(SLOW)]
         near.sort(key=lambda i: choice.place(i.nodeid))
         items[:] = [*docs, *interleaved(near, far)]
-        from tests.running import (
-            EXPECTED,
-        )  # pytest rewrites it when it becomes a plugin, not before
+        # imported here, as pytest rewrites that file when it becomes a plugin, and not before
+        from tests.running import EXPECTED
 
         config.stash[EXPECTED] = {i.nodeid: choice.cost(i.nodeid) for i in items}
         self.near = {item.nodeid for item in near}
