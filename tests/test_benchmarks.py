@@ -22,6 +22,7 @@ STEPS = list(training(quick=True))
 SMALL = [case for case in cases(quick=True) if case.size not in ("406,528 parameters",)] + STEPS
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.name} {c.size}")
 def test_ours_is_the_answer_of_numpy(case):
     value = case.run(case.words(np), *case.arguments)

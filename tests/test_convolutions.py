@@ -36,6 +36,7 @@ def test_a_result_is_stored_for_each_case():
     assert len(STORED) == len(stored.CASES)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("number", range(len(stored.CASES)))
 def test_values_and_gradients_are_those_of_other_libraries(number: int):
     case = stored.CASES[number]
@@ -79,6 +80,7 @@ def drawn_conv(rng: np.random.Generator) -> tuple[Any, Any, dict[str, Any]]:
     return x, w, {**options, "input_dilation": inner, "groups": groups}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(24))
 def test_convolutions_are_sums_over_windows(seed: int):
     x, w, options = drawn_conv(np.random.default_rng(seed))
@@ -119,6 +121,7 @@ def test_a_transposed_convolution_is_the_gradient_of_a_convolution():
     np.testing.assert_allclose(up, dx, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_pools_are_folds_of_windows(seed: int):
     rng = np.random.default_rng(seed)

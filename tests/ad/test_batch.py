@@ -49,6 +49,7 @@ def stack(args: list[list[np.ndarray]], axes: tuple[int | None, ...]) -> list[np
     ]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_leaves_with_every_choice_of_batched_operands(leaf: str) -> None:
     types, body = LEAVES[leaf]

@@ -36,6 +36,7 @@ def assert_dual(module: Module, args: list[np.ndarray]) -> None:
     assert abs(forward - backward) <= 1e-12 * (1 + abs(forward)), (forward, backward)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_leaves(leaf: str, sizes: dict[str, int]) -> None:

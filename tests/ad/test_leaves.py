@@ -12,6 +12,7 @@ from .building import assert_derivatives, function
 from .leaves import LEAVES, SIZES, leaf_of
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_first_and_second_derivatives_are_those_of_finite_differences(

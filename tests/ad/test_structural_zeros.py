@@ -149,6 +149,7 @@ def reverse_over_reverse(f: Any) -> Any:
 WAYS = (gradients, tangents, forward_over_reverse, reverse_over_reverse)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_no_operation_of_a_derivative_reads_a_zero(name: str, way: Any):

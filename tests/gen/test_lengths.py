@@ -47,6 +47,7 @@ def agree(f, dynamic, shapes):
             np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", FOLDS)
 def test_rows_of_any_length_have_the_bits_of_known_ones(name):
     agree(FOLDS[name], {"x": "N,M"}, [(17, n) for n in LENGTHS])

@@ -80,6 +80,7 @@ def rows(dtype: Any, length: int, seed: int) -> Array:
 CASES = [(t, n) for t in (F32, F64, F16, BF16) for n in (40, None)] + [(F32, 1), (F32, 7)]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("dtype", "length"), CASES, ids=str)
 def test_folds_of_special_values_are_as_interpreted(dtype: Any, length: int | None):
     module = program(dtype, symbol("N") if length is None else length)

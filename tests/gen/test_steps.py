@@ -17,6 +17,7 @@ def doubled(x, step):
     return x[:, ::step].astype(np.float64) * 2, x[:, ::step] != 1
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("step", [-1, 2, 3, 4, 5, -2])
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 def test_each_element_is_the_one_at_its_distance(step, open_sizes):

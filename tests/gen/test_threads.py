@@ -134,6 +134,7 @@ CASES = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_number_of_threads_changes_no_bit(name):
     text, calls = CASES[name]

@@ -180,6 +180,7 @@ def test_derivatives_of_qr_of_every_shape(shape, in_depth):
     gradcheck(call, x, order=2, elements=4, compiled=in_depth)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     "call",
     [

@@ -131,6 +131,7 @@ def orders(name):
     return dlvm.function(all_of)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("name", CLOSED)
 def test_two_orders_have_closed_forms_at_every_spectrum(name, spectrum):

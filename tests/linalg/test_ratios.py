@@ -17,6 +17,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_ratios_are_below_lapacks_bound(name: str, drawn_third: slice):
     """Each function on a third of the families of matrices that the seed draws."""

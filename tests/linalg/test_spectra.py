@@ -150,6 +150,7 @@ LIKE_NUMPY = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", LIKE_NUMPY)
 def test_it_is_numpys_of_every_shape(name, shape, way):
@@ -252,6 +253,7 @@ def test_exponentials_of_many_with_scales_of_their_own(way):
 # -- derivatives -----------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("call", "shape"),
     [

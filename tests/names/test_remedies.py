@@ -238,6 +238,7 @@ def test_a_staged_number_of_samples_is_made_static_as_its_message_says():
     assert np.array_equal(found, np.linspace(0, 1, 3))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", SCRIPTS, ids=lambda c: c.wrong.splitlines()[-1][:70])
 def test_the_code_of_a_remedy_mends_a_script(case: Script):
     mended = case.mended(remedy_of(case.wrong))

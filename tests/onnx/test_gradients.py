@@ -201,6 +201,7 @@ def checked(
     return dlvm.testing.gradcheck(lambda w: m.function(w, x)[0], weights, **how)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NETS)
 def test_derivatives_of_a_model_pass(name: str, in_depth: bool):
     """The references of all; machine code of a third."""

@@ -70,6 +70,7 @@ def assert_equal(f: Callable[..., Any], opened: Callable[..., Any], *args: Any) 
         np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("window", "k"), [(w, k) for w in WINDOWS for k in (range(6) if w == "[:k]" else (0, 1, 4))]
 )
@@ -90,6 +91,7 @@ def test_a_window_of_a_line_has_a_gradient(window: str, k: int):
         np.testing.assert_allclose(slope(x), differences(f, x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("k", [0, 1, 2, 5])
 @pytest.mark.parametrize("axes", ["rows", "columns", "both", "square"])
 def test_a_window_of_a_matrix_is_used_like_any_matrix(axes: str, k: int):

@@ -85,6 +85,7 @@ def leaves(tree: Any) -> list[Any]:
     return dlvm.tree.leaves(tree) if not isinstance(tree, np.ndarray) else [tree]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", TRANSFORMED)
 def test_writing_over_one_array_changes_no_other(name: str, kind: str):

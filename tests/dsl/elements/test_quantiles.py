@@ -21,6 +21,7 @@ ROWS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_values_are_numpys(method):
     staged = dlvm.function(lambda x, q: np.quantile(x, q, axis=1, method=method))

@@ -39,6 +39,7 @@ def has_signs(found: Any, signs: Any) -> bool:
     return bool(np.array_equal(np.signbit(found), signs) and not np.any(found))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OF_TWO)
 def test_of_two_arrays_and_of_an_array_and_a_number(name: str, dtype: Any):
@@ -55,6 +56,7 @@ def test_of_two_arrays_and_of_an_array_and_a_number(name: str, dtype: Any):
             assert all(map(has_signs, call(x, y, 0.0, -0.0), signs)), n
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OF_MANY)
 def test_of_all_elements_and_along_axes(name: str, dtype: Any):

@@ -65,6 +65,7 @@ def agree(found, expected):
     np.testing.assert_allclose(a, b, rtol=digits)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", BINARY)
 def test_operations_on_two_operands(name):
     """Every pair of types: NumPy's function on staged arguments, ours on plain arrays."""

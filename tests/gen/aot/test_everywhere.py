@@ -103,6 +103,7 @@ def test_random_programs_give_the_same_elsewhere(target: str, tmp_path: Path):
         assert status == 0 and apart <= (16 if target == "wasm32" else 0), program.name
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("program", list(programs()), ids=lambda p: p.name)
 def test_programs_give_the_same_here(program: Program):
     bundle = program.bundle("host")

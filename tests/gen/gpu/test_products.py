@@ -28,6 +28,7 @@ def on_a_gpu(f, *arguments, **options):
         return np.asarray(dlvm.function(f, target="cuda", **options)(*arguments))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("form", PRODUCTS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_every_size_gives_the_bits_of_a_cpu(form, size):

@@ -93,6 +93,7 @@ def test_a_bad_index_is_recorded_once_with_its_axis():
 FOLDS = ["sum", "max", "argmax", "logsumexp"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("axes", ["1", "0", "0,2", "1,2", "0,1,2"])
 @pytest.mark.parametrize("fold", FOLDS)
 def test_reductions(fold, axes):

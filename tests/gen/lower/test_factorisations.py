@@ -100,6 +100,7 @@ def close(found, expected, n: int) -> bool:
 HALVES = dict(zip(TEXTS, ("f16", "bf16") * 5, strict=True))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("t", ("f32", "half"))
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_type_and_size_gives_the_bits_of_the_reference(name: str, t: str):
@@ -141,6 +142,7 @@ def test_one_code_serves_every_size_number_of_threads_and_what_has_no_factor(nam
             assert all(close(x, y, size[1]) for x, y in pairs), size
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("n", (0, 1, 2))
 @pytest.mark.parametrize("name", TEXTS)
 def test_batches_of_small_matrices_of_known_sizes_give_the_bits_of_the_reference(name: str, n: int):
@@ -151,6 +153,7 @@ def test_batches_of_small_matrices_of_known_sizes_give_the_bits_of_the_reference
         assert all(map(same_bits, Compiled(op)(*arrays)[0], expected)), size
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_loops_give_the_bits_of_the_reference_in_the_interpreter(name: str):
     op, module = factorising(name, "f64")

@@ -78,6 +78,7 @@ def formed(name: str, dtype: str) -> str:
     return text.replace(" A,", f" {a},").replace(" B ", f" {b} ").replace("D[", f"{dtype}[")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", FORMS)
 def test_an_operand_is_a_formula(name: str, sizes: tuple[int, int, int]):
@@ -226,6 +227,7 @@ def test_the_text_shows_what_is_filled():
     assert isinstance(next(s for s in statements(fill.body) if hasattr(s, "scalar")).scalar, Load)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("side", [2, 5])

@@ -27,6 +27,7 @@ def sums(x, b, axes):
     )
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 def test_sums_of_what_lies_anywhere(axes, open_sizes):

@@ -307,6 +307,7 @@ def test_update_in_place():
 NARROW = [t for t in NUMBERS if t.bytes <= 4]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("source", [*NARROW, F64, I64], ids=str)
 def test_the_last_lane_of_a_row_does_not_reach_the_next(source):
     """A store of a single lane of narrow elements writes nothing behind it."""

@@ -63,6 +63,7 @@ def drawn(t, shape, seed):
     )
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("t", "n", "axis"), dict.fromkeys(CASES), ids=str)
 def test_written_out_and_in_loops_a_fold_has_the_same_bits(t, n, axis, monkeypatch):
     op, module = kernel(text(t, n, axis))

@@ -20,6 +20,7 @@ PROGRAMS = {
 """Of a matrix and one of the shape of its transpose."""
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("kind", [np.float32, np.int64, np.int8])

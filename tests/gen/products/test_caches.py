@@ -23,6 +23,7 @@ def having(first: int, second: int) -> Target:
     return replace(host, threads=2, measured=replace(Machine.of(host.cpu, 256), levels=levels))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("form", range(len(FORMS)))
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_panels_of_any_size_give_the_same_bits(dtype, form):

@@ -63,6 +63,7 @@ def operands(sides, m, n, k, dtype, seed=0):
     return stored, exact(x, y, dtype)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize("dtype", NUMERIC, ids=str)
 def test_every_type_and_transposition_in_exact_arithmetic(dtype, sides):
@@ -89,6 +90,7 @@ def test_operands_of_every_alignment(sides, rest):
         np.testing.assert_array_equal(found, -expected if rest else expected)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize("name", ["f32", "f64", "f16", "bf16"])
 def test_the_sum_is_one_chain_over_k(name, sides):

@@ -75,6 +75,7 @@ def test_no_step_changes_a_bit_of_a_random_kernel(program):
         assert status[0] or all(map(same_bits, found, expected))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("sizes", [(0, 3), (1, 1), (3, 0), (5, 33), (40, 7)])
 def test_no_step_changes_a_bit(name, sizes):

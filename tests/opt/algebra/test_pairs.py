@@ -12,6 +12,7 @@ from .pairs import PAIRS, Pair, arrays
 N = 64
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.name)
 def test_both_forms_compile_to_what_an_expert_counts(pair: Pair):
     given = arrays(pair, N)

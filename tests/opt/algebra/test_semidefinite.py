@@ -52,6 +52,7 @@ def agree(call, *arrays, rtol):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * size)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_a_definite_matrix_has_the_results_of_lu_factors(n, dtype):

@@ -192,6 +192,7 @@ def heads(q: Any, k: Any, v: Any, count: int = 4) -> Any:
     return dlvm.concat(found, axis=1)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.float16])
 @pytest.mark.parametrize("call", [stacked, shared, turned_pieces])
 @pytest.mark.parametrize("sizes", [(4, 8, 8, 8), (3, 5, 7, 11), (2, 1, 3, 1), (4, 0, 3, 2)])

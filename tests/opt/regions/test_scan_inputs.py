@@ -55,6 +55,7 @@ def leaves(f):
     return lambda x: dlvm.tree.leaves(f(x))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", [*DEALT, *KEPT, "nested"])
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 def test_a_loop_that_counts_gives_what_it_gave(name, open_sizes):
