@@ -16,7 +16,14 @@ from dlvm import linalg as linalg
 from dlvm import ops as ops
 from dlvm.base import errors
 from dlvm.base.debugging import debug
-from dlvm.base.errors import CompilerError, DlvmError, TraceWarning, UnknownName, UserError
+from dlvm.base.errors import (
+    CompilerError,
+    DlvmError,
+    StaleState,
+    TraceWarning,
+    UnknownName,
+    UserError,
+)
 from dlvm.base.interpreter import check_interpreter
 from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
@@ -76,6 +83,7 @@ __all__ = [
     "CompilerError",
     "DlvmError",
     "Module",
+    "StaleState",
     "TraceWarning",
     "UserError",
     "aot",

@@ -25,7 +25,8 @@ VARIABLES = {
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else one or "
     "every core, whichever a call finds faster",
     "DLVM_VERIFY": "`ir` (or `1`) verifies the program after every pass; `passes` also compares "
-    "results before and after, down to machine code, on random arguments",
+    "results before and after, down to machine code, on random arguments; `state` traces again at "
+    "each call, and is an error where the function has become another one; several with commas",
     "NO_COLOR": "if it is set to any text, the command `dlvm` uses no colour",
 }
 
@@ -52,19 +53,24 @@ def enabled(name: str) -> bool:
 
 
 def verifying() -> Literal["", "ir", "passes"]:
-    """The level of verification that ``DLVM_VERIFY`` requests."""
-    match value("DLVM_VERIFY"):
-        case "" | "0":
-            return ""
-        case "1" | "ir":
-            return "ir"
-        case "passes":
-            return "passes"
-        case other:
-            raise UserError(
-                f"DLVM_VERIFY={other!r}: expected ir or passes",
-                remedy="unset DLVM_VERIFY to verify nothing",
-            )
+    """How far ``DLVM_VERIFY`` requests that what passes do is verified."""
+    asked = _verified()
+    return "passes" if "passes" in asked else "ir" if asked & {"1", "ir"} else ""
+
+
+def auditing() -> bool:
+    """Whether ``DLVM_VERIFY`` requests that functions are traced again at each call."""
+    return "state" in _verified()
+
+
+def _verified() -> frozenset[str]:
+    asked = frozenset(filter(None, value("DLVM_VERIFY").split(",")))
+    if unknown := asked - {"0", "1", "ir", "passes", "state"}:
+        raise UserError(
+            f"DLVM_VERIFY={min(unknown)!r}: expected ir, passes or state",
+            remedy="unset DLVM_VERIFY to verify nothing",
+        )
+    return asked
 
 
 def logging_compiles() -> bool:

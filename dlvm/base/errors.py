@@ -186,6 +186,12 @@ class StagedAttributeError(TraceError, AttributeError):
     """An attribute that staged values do not have."""
 
 
+class StaleState(TraceError):
+    """A program no longer is what its function would be traced to: something that the function
+    reads has changed, and no comparison of each call saw it.
+    """
+
+
 class TraceWarning(UserWarning):
     """Something that a trace noticed and that may not be what the user meant; it is told once."""
 

@@ -1,53 +1,63 @@
-"""Structural equality of modules: the same up to the names of values."""
+"""Structural equality of modules, up to the names of values, and the first difference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .core import Declaration, Entry, Function, Op, Value
 
+Difference = tuple[Op | None, Op | None]
+"""The first operation of each module that has no equal in the other one; None where the functions
+differ in something else, such as their results.
+"""
+
 
 def same_entries(a: Sequence[Entry], b: Sequence[Entry]) -> bool:
-    """Whether modules with these entries are equal: functions, operations and results, in order.
+    """Whether modules with these entries are equal: functions, operations and results, in order."""
+    return first_difference(a, b) is None
+
+
+def first_difference(a: Sequence[Entry], b: Sequence[Entry]) -> Difference | None:
+    """Where modules with these entries first differ; None if they are equal.
 
     The comparison is iterative, so nesting does not limit it.
     """
-    if len(a) != len(b):
-        return False
     pending: list[tuple[Function, Function]] = []
-    for x, y in zip(a, b, strict=True):
+    alike = len(a) == len(b)
+    for x, y in zip(a, b, strict=False):
         if isinstance(x, Declaration) or isinstance(y, Declaration):
-            if x != y and repr(x) != repr(y):
-                return False
-        elif x.name != y.name:
-            return False
+            alike = alike and (x == y or repr(x) == repr(y))
         else:
+            alike = alike and x.name == y.name
             pending.append((x, y))
     while pending:
-        if not _same_function(*pending.pop(), pending):
-            return False
-    return True
+        x, y = pending.pop(0)
+        if x is not y and (found := next(_differences(x, y, pending), None)) is not None:
+            return found
+    return None if alike else (None, None)
 
 
-def _same_function(a: Function, b: Function, pending: list[tuple[Function, Function]]) -> bool:
-    if a is b:
-        return True
-    if len(a.params) != len(b.params) or len(a.ops) != len(b.ops):
-        return False
+def _differences(
+    a: Function, b: Function, pending: list[tuple[Function, Function]]
+) -> Iterator[Difference]:
     twin: dict[Value, Value] = {}
-    for p, q in zip(a.params, b.params, strict=True):
-        if p.type != q.type or p.donated != q.donated:
-            return False
+    for p, q in zip(a.params, b.params, strict=False):
         twin[p] = q
-    for x, y in zip(a.ops, b.ops, strict=True):
+    for x, y in zip(a.ops, b.ops, strict=False):
         if not _same_op(x, y, twin):
-            return False
+            yield x, y
         if x.regions:
             pending.extend(zip(x.regions.values(), y.regions.values(), strict=True))
         twin.update(zip(x.results, y.results, strict=True))
-    return len(a.results) == len(b.results) and all(
-        twin.get(r) is s for r, s in zip(a.results, b.results, strict=True)
-    )
+    more = min(len(a.ops), len(b.ops))
+    if len(a.ops) != len(b.ops):
+        yield next(iter(a.ops[more:]), None), next(iter(b.ops[more:]), None)
+    kinds = [[(p.type, p.donated) for p in f.params] for f in (a, b)]
+    results = [twin.get(r) for r in a.results]
+    if kinds[0] != kinds[1] or len(results) != len(b.results):
+        yield None, None
+    if not all(r is s for r, s in zip(results, b.results, strict=True)):
+        yield None, None
 
 
 def _same_op(x: Op, y: Op, twin: dict[Value, Value]) -> bool:

@@ -35,7 +35,7 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _within_a_trace(target, arguments, tree, leaves)
     labels = arguments.leaf_labels(tree)
     read = [given(x, label) for x, label in zip(leaves, labels, strict=True)]
-    program = target.source.programs.traced(arguments, tree, read)
+    program = target.programs.traced(arguments, tree, read)
     return unflatten(program.tree, [Spec(r.type) for r in program.module.main.results])
 
 

@@ -33,6 +33,7 @@ from dlvm.ir.interpret import bind
 from dlvm.ir.text.printer import printed
 from dlvm.trust.assumptions import check_assumptions
 
+from .audit import Audit
 from .doubtful import Doubt, check, doubts
 from .short_cuts import Call, Form, entered, short_cut
 from .signature import Signature
@@ -81,6 +82,8 @@ class Compiled:
         self._types = [p.type for p in params]
         self._labels = [*(i.label for i in inputs), *(c.path for c, _ in state.captured)]
         self._donated = sorted(program.module.main.donations().values())
+        self.audit: Audit | None = None
+        """When the function is traced again, if it is."""
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
         self.gave: list[weakref.ref[Array]] = []

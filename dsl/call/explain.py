@@ -46,6 +46,8 @@ class Explanation:
     """Laws that were applied, their lines and what they saved, if that was asked for."""
     assumptions: tuple[str, ...] = ()
     """Assumptions about arguments that would save work, if that was asked for."""
+    audits: tuple[str, ...] = ()
+    """What is known of programs whose state can't be compared at each call."""
 
     @staticmethod
     def of(
@@ -83,6 +85,7 @@ class Explanation:
             _once(n for s in made if laws for n in fast_laws(s.road.optimized)),
             _once(str(n) for s in made if laws for n in _in_mode(s, applied_laws)),
             _once(n for s in made if laws for n in _in_mode(s, helpful_assumptions)),
+            _once(str(s.audit) for s in made if s.audit is not None),
         )
 
     def __str__(self) -> str:
@@ -122,6 +125,7 @@ class Explanation:
             ("captured arrays", self.captures),
             ("guards", self.guards),
             ("read while tracing, not watched in full", self.unwatched),
+            ("audits", self.audits),
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
             ("donations", self.donations),

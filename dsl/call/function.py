@@ -130,8 +130,13 @@ class StagedFunction(Generic[P, R]):
         return self.source.label
 
     @property
-    def _programs(self) -> Programs:
-        return self.source.programs
+    def programs(self) -> Programs:
+        """The programs compiled from it so far."""
+        if not self.source.programs:
+            from .programs import Programs
+
+            self.source.programs.append(Programs(self.source))
+        return self.source.programs[0]
 
     @property
     def is_method(self) -> bool:
@@ -255,11 +260,11 @@ class StagedFunction(Generic[P, R]):
             return self._inside(arguments)
         written, tree = flatten(arguments.values)
         leaves = _readable(written, arguments, tree)
-        made, captured = self._programs.find(arguments, tree, leaves)
+        made, captured = self.programs.find(arguments, tree, leaves)
         out = made.run(leaves, captured)
         if not looks(self.source.options.debug).at_values:
             form = (len(args), *kwargs) if kwargs else len(args)
-            self._programs.shorten(form, made, written)
+            self.programs.shorten(form, made, written)
         return out
 
     def _inside(self, arguments: Arguments) -> Any:
@@ -309,7 +314,7 @@ class StagedFunction(Generic[P, R]):
     @facing_users
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The traced module for such arguments, which may be specs."""
-        return self._programs.traced(*self._read(args, kwargs)).module
+        return self.programs.traced(*self._read(args, kwargs)).module
 
     @facing_users
     def applied(
@@ -317,7 +322,7 @@ class StagedFunction(Generic[P, R]):
     ) -> Application:
         """The traced module with the arrays of this call, which may be ``specs``, and names."""
         arguments, tree, leaves = self._read(tuple(args), dict(kwargs))
-        program = self._programs.traced(arguments, tree, leaves)
+        program = self.programs.traced(arguments, tree, leaves)
         names = arguments.leaf_labels(tree)
         owners = [name for name, _ in arguments.leaf_names(tree)]
         return application(program, leaves, names, owners, specs)
@@ -331,7 +336,7 @@ class StagedFunction(Generic[P, R]):
         """
         own = "schedule" in self.parameters.names
         schedule = None if own else kwargs.pop("schedule", None)
-        made = self._programs.compiled(*self._read(args, kwargs))
+        made = self.programs.compiled(*self._read(args, kwargs))
         return made if schedule is None else made.scheduled(schedule)
 
     def _read(self, args: Any, kwargs: Any) -> tuple[Arguments, Tree, list[Any]]:
@@ -346,7 +351,7 @@ class StagedFunction(Generic[P, R]):
         With ``laws=True`` also which laws of linear algebra were applied, where and what they
         saved, and what would license more: an assumption, or ``numerics="fast"``.
         """
-        return self._programs.explain(laws)
+        return self.programs.explain(laws)
 
 
 def _blank() -> Any:

@@ -12,25 +12,21 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dlvm.base.errors import TraceError
 from dlvm.base.locks import Order, held_at_fork
 from dlvm.base.progress import compiling
 from dlvm.compile import Road, interpreting
-from dlvm.dsl.state.captures import Captures
 from dlvm.dsl.state.watch import State
-from dlvm.dsl.trace.scopes import Trace
-from dlvm.dsl.trace.specs import Arguments, check_lists, no_field, unlike_an_array
-from dlvm.dsl.trace.tracing import Input, Program, trace_program
+from dlvm.dsl.trace.specs import Arguments
+from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.dsl.trace.trees import captured_functions, node_kinds
-from dlvm.dsl.trace.warned import unrolled, warned
-from dlvm.ir import Array
+from dlvm.dsl.trace.warned import warned
 
+from .audit import audit_of
 from .compiled import Compiled
-from .recursion import identity
 from .short_cuts import Form
 from .signature import (
     Signature,
@@ -42,6 +38,7 @@ from .signature import (
     serves,
 )
 from .source import Source
+from .traces import Traces
 from .watching import Compile, told
 
 if TYPE_CHECKING:
@@ -92,6 +89,7 @@ class Programs:
         self._known: dict[Any, tuple[Compiled, ...]] = {}
         self._compiles: list[Compile] = []
         self._told: set[str] = set()
+        self._traces = Traces(source, self._told)
         self._clock = itertools.count(1)
 
     def find(self, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
@@ -107,8 +105,12 @@ class Programs:
         for made in self._known.get(key, ()):
             if (arrays := made.state.current()) is not None:
                 made.used = next(self._clock)
-                return made, arrays
-        return self._choose(key, arguments, tree, leaves)
+                break
+        else:
+            made, arrays = self._choose(key, arguments, tree, leaves)
+        if made.audit is not None and made.audit.due():
+            self._audited(made, arguments, arrays)
+        return made, arrays
 
     @in_own_context
     def _choose(self, key: Any, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Found:
@@ -129,6 +131,17 @@ class Programs:
             remedy="keep other threads from changing it, or pass it as an argument",
         )
 
+    @in_own_context
+    def _audited(self, made: Compiled, arguments: Arguments, arrays: Sequence[Any]) -> None:
+        """Refuses a program that is not what the function would be traced to now."""
+        again = partial(self._traces.again, made.signature, arguments)
+        named = {f.path: x for (f, _), x in zip(made.state.captured, arrays, strict=True)}
+        with COMPILING, compiling(self.source.label):
+            stale = made.audit and made.audit(made.program, named, again)
+            if stale is not None:
+                self._drop(made)
+                raise stale
+
     def _for(self, signature: Signature) -> list[Compiled]:
         return [made for made in self._made if made.signature == signature]
 
@@ -144,6 +157,8 @@ class Programs:
         if any(m is made for m, _ in kept):
             return
         call = made.shortened(form, leaves)
+        if call is not None and made.audit is not None:
+            call = made.audit.counted(call)
         if call is not None:
             if len(self.source.short) >= FORMS:
                 self.source.short.clear()
@@ -191,7 +206,7 @@ class Programs:
         """The traced program for such arguments, which may be specs."""
         with COMPILING, compiling(self.source.label):
             signature = self.source.signature(arguments, tree, leaves)
-            program = self._trace(signature, arguments)[0]
+            program = self._traces.settled(signature, arguments)[0]
             program.trace.forget()
             return program
 
@@ -199,7 +214,7 @@ class Programs:
         self, signature: Signature, arguments: Arguments, leaves: Sequence[Any]
     ) -> Compiled:
         causes = self._causes(signature, arguments)
-        program, captures, inputs = self._trace(signature, arguments)
+        program, captures, inputs = self._traces.settled(signature, arguments)
         twin = self._twin(signature, program)
         road = twin.road if twin else Road(program.module, self.source.options)
         _ = road.executable
@@ -209,6 +224,7 @@ class Programs:
         captures.tell(self.source.label, self._told)  # of what the trace showed to be too large
         program.trace.forget()
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
+        made.audit = audit_of(self.source.label, captures, self._told)
         self._keep(made)
         label = self.source.label
         done = Compile(causes, tuple(f"{i.label}: {i.type}" for i in inputs))
@@ -251,62 +267,12 @@ class Programs:
             self._drop(twin)
         return twin
 
-    def _trace(
-        self, signature: Signature, arguments: Arguments
-    ) -> tuple[Program, Captures, list[Input]]:
-        """Traces; a second time if the first trace changed captured state, such as a table filled
-        once.
-        """
-        for name, value in zip(arguments.names, arguments.values, strict=True):
-            check_lists(name, value)
-        for again in (False, True):
-            program, captures, inputs = self._trace_once(signature, arguments)
-            if captures.check(self.source.label, again):
-                break
-        if held := captures.still_held(program.trace.is_known):
-            program, captures, inputs = self._trace_once(signature, arguments, held)
-            captures.check(self.source.label, again=True)
-        captures.tell(self.source.label, self._told)
-        unrolled(self.source.label, program.module, self._told)
-        self._mark_donated(program, arguments, signature.tree)
-        return program, captures, inputs
-
-    def _trace_once(
-        self, signature: Signature, arguments: Arguments, adopted: Sequence[Array] = ()
-    ) -> tuple[Program, Captures, list[Input]]:
-        source, tree = self.source, signature.tree
-        kinds = node_kinds(arguments.values)
-        roots = [*source.roots, *captured_functions(arguments.values)]
-        captures = Captures(roots, dict(arguments.static), not kinds, kinds, adopted)
-        types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
-        inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
-        trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
-        trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
-        try:
-            program = trace_program(trace, inputs, source.body(arguments, tree))
-        except (TypeError, AttributeError) as error:
-            lost = isinstance(error, AttributeError)
-            explained = no_field(error) if lost else unlike_an_array(error, arguments)
-            if explained is None:
-                raise
-            raise explained from error
-        return program, captures, inputs
-
-    def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
-        params = program.module.main.params
-        names = arguments.leaf_names(tree)
-        for param, (argument, _) in zip(params, names, strict=False):
-            param.donated = argument in self.source.donate
-        kept = set(program.module.main.donations().values())
-        for i, param in enumerate(params):
-            param.donated = i in kept
-
     # -- what users ask --------------------------------------------------------------------------
 
     def _causes(self, signature: Signature, arguments: Arguments) -> tuple[str, ...]:
         """All that differs from the program that is most alike."""
-        if not self._compiles:
-            return ("first call",)
+        if not self._made:
+            return ("what it reads has changed unseen" if self._compiles else "first call",)
         labels = arguments.leaf_labels(signature.tree)
 
         def causes(made: Compiled) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.debugging import looks
-from dlvm.base.lazy import lazy
 from dlvm.compile import Options, interpreting
 from dlvm.dsl.trace.openness import generalised
 from dlvm.dsl.trace.specs import Arguments, Parameters
@@ -18,7 +17,6 @@ from dlvm.dsl.trace.trees import unflatten
 from dlvm.ir import TensorType, Value
 
 if TYPE_CHECKING:
-    from .programs import Programs
     from .short_cuts import Shortened
     from .signature import Signature
 
@@ -36,18 +34,13 @@ class Source:
     known: tuple[Any, ...] = ()
     short: Shortened = field(default_factory=dict[Any, Any])
     """The first tier of its cache of programs: the short cuts for each form of call."""
+    programs: list[Any] = field(default_factory=list[Any])
+    """The ``Programs`` compiled from it, once there are any."""
 
     @property
     def label(self) -> str:
         """The name of the function in IR text and messages."""
         return re.sub(r"\W", "_", getattr(self.fn, "__name__", "f")).strip("_") or "f"
-
-    @lazy
-    def programs(self) -> Programs:
-        """The programs compiled from it so far."""
-        from .programs import Programs
-
-        return Programs(self)
 
     @property
     def checked(self) -> bool:

@@ -9,12 +9,13 @@ tracing, because no later call would change it again.
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dlvm.base.errors import Origin, TraceError
-from dlvm.dsl.trace.scopes import Trace
+from dlvm.dsl.trace.scopes import Trace, type_of, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
@@ -34,9 +35,12 @@ from .guards import (
     shows,
 )
 from .homes import home_of, of_installed
-from .places import Derived
-from .seen import Seen, Use, state_of
+from .places import Derived, Held
+from .seen import Seen, Use, hidden_state, state_of
 from .things import ANY, STAGED, Value, only
+
+_PART = re.compile(r"\.|\[")
+"""Where a path goes on to a part of an object."""
 
 
 class Captures:
@@ -65,7 +69,7 @@ class Captures:
         for root in roots:
             follow(root, known, only(STAGED) if staged else only(ANY))
         for array in adopted:
-            self.seen.adopt(array)
+            self._adopt(array)
         self._before = {
             id(array): Elements.of(array)
             for array, found in self._with_paths()
@@ -82,8 +86,36 @@ class Captures:
         """State that is not compared, with the reason."""
         return self.seen.unwatched
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether state goes to code that is not read, or comes by ways that are not known."""
+        return self.seen.handed or bool(self.seen.unwatched or self.seen.adopted)
+
+    def repeats(self) -> str | None:
+        """What another trace would do again; None if a trace only reads, as far as is known."""
+        seen = self.seen
+        changed = (
+            f"it calls into {path}, which may change"
+            for path, (value, before) in seen.hidden.items()
+            if before is None or hidden_state(value) != before
+        )
+        reasons = (
+            *(f"it assigns {path}" for path in seen.writes),
+            *(f"it draws random numbers from {path}" for path in seen.generators),
+            *(f"it reads {name}" for name in seen.sources),
+            *(f"it calls {name}" for name in seen.acts),
+        )
+        return next(iter(reasons), None) or next(changed, None)
+
     def _with_paths(self) -> list[tuple[Array, Found]]:
         return [(array, self.arrays[id(array)]) for array in self.seen.held]
+
+    def _adopt(self, array: Array) -> None:
+        """Records an array that a trace met and that no path leads to: it is read by itself."""
+        path = f"an array of type {type_of(array)}"
+        self.arrays[id(array)] = Found(path, Derived(Held(weakref.ref(array)), _referent))
+        self.seen.held.append(array)
+        self.seen.adopted[path] = user_origin()
 
     def find(self, array: Array) -> str | None:
         """The path of an array, if the array or the owner of its memory was found."""
@@ -208,10 +240,16 @@ class Captures:
         return TraceError(
             f"{label} changes {path} while it is traced, from {brief(guard.expected)} to "
             f"{brief(now)}; Python runs once, and later calls would not change it",
-            origin=self.seen.changed_at(path if written else plain),
+            origin=self._changed_at(path if written else plain),
             remedy=f"pass {plain} as an argument and return its new value, or change it outside of "
             f"{label}",
         )
+
+    def _changed_at(self, path: str) -> Origin | None:
+        """The line that changes what a path leads to, or the object in which it lies."""
+        around = (path[: m.start()] for m in reversed([*_PART.finditer(path)]))
+        lines = self.seen.changes
+        return next((lines[p] for p in (path, *around) if p in lines), None)
 
     def _random(self, label: str, path: str, origin: Origin | None = None) -> TraceError:
         return TraceError(
@@ -250,6 +288,10 @@ class Captures:
                     "argument",
                     origin,
                 )
+
+
+def _referent(ref: Any) -> Any:
+    return ref()
 
 
 def _was_missing(before: Any) -> bool:

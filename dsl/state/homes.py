@@ -48,6 +48,13 @@ RUNNING = {
 }
 """Modules of Python's library whose objects hold the state of the running process, no numbers."""
 
+ACTING = {
+    *("logging", "queue", "_queue", "multiprocessing", "concurrent", "asyncio", "io", "_io"),
+    *("socket", "_socket", "subprocess", "selectors", "sched", "warnings", "pprint", "shutil"),
+    *("tempfile", "sqlite3", "_sqlite3", "posix", "signal", "gc", "sys", "traceback"),
+}
+"""Modules of Python's library whose functions do something outside of the one that calls them."""
+
 
 def is_read(space: Any) -> bool:
     """Whether the code of a module (given as a module or as its globals) is read."""
@@ -79,6 +86,12 @@ def holds_numbers(value: Any) -> bool:
     if isinstance(value, types.ModuleType) or not isinstance(module, str):
         return False
     return _package(module) not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
+
+
+def runs(value: Any) -> bool:
+    """Whether an object is part of the running process, such as a lock, and does nothing itself."""
+    home = _package(str(type(value).__module__))
+    return home in RUNNING and home not in ACTING
 
 
 def own_names(value: Any) -> set[str]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import array
 import enum
-import re
 import sys
 import types
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import Origin
-from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
@@ -30,12 +29,15 @@ from dlvm.ir import Array
 from .code import decoded
 from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
-from .homes import is_installed, is_ours
+from .homes import ACTING, class_is_read, is_installed, is_ours, runs
 from .places import Attribute, Derived, Held, Numbers, Read, is_numeric, slots_of
 from .things import Method, Place, Value
 
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
+)
+_FOLLOWED = frozenset(
+    (dict, list, tuple, set, frozenset, range, types.FunctionType, types.MethodType, types.CodeType)
 )
 _NO_GENERATORS = frozenset((dict, list, tuple, types.FunctionType, np.ndarray))
 PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -72,8 +74,6 @@ SOURCES = {
 }
 """Functions that return something else at each call, by module."""
 _SOURCES = {f"{module}.{name}" for module, names in SOURCES.items() for name in names.split()}
-_PART = re.compile(r"\.|\[")
-"""Where a path goes on to a part of an object."""
 _SEEDED = {"default_rng", "Random"}
 
 
@@ -108,6 +108,12 @@ class Seen:
         self.unseeded: dict[str, Origin] = {}
         """Lines that make a generator of random numbers without a seed, at every call."""
         self.generators: dict[str, tuple[Any, str]] = {}
+        self.acts: dict[str, Origin] = {}
+        """Calls that do something outside of the function, such as ``print``, and their lines."""
+        self.handed = False
+        """Whether an object goes to code that is not read, or is of a class whose code isn't."""
+        self.hidden: dict[str, tuple[Any, Any]] = {}
+        """Objects whose state only C knows, and what they gave of it before the trace."""
         self.adopted: dict[str, Origin | None] = {}
         """Arrays that no path leads to, and the line that called the function."""
         self.uses: dict[Any, Use] = {}
@@ -146,6 +152,7 @@ class Seen:
                 self.guard(place.path, place.read, value)
             return
         self._generator(place)
+        self.handed = self.handed or _is_foreign(value)
         if is_numeric(value):
             self._array(place)
         if place.known or not place.path or isinstance(value, Tensor | weakref.ref):
@@ -237,12 +244,15 @@ class Seen:
             or isinstance(value, (set, frozenset, *_BUFFERS))
         ):
             return
+        self.handed = self.handed or not (is_ours(value) or runs(value))
         self.typed(place)
         if hasattr(type(value), "__array__") or hasattr(type(value), "__dlpack__"):
             self.guard(f"the elements of {place.path}", Derived(place.read, _bytes), _bytes(value))
         elif not hasattr(value, "__dict__") and not _has_slots(value):
             cls: Any = type(value)
             kind = f"{cls.__module__}.{cls.__qualname__}"
+            if not runs(value):
+                self.hidden[place.path] = value, hidden_state(value)
             self.unwatched[place.path] = (
                 f"what a {kind} holds is known to C only, so it isn't compared"
             )
@@ -250,14 +260,6 @@ class Seen:
     def too_much(self, path: str, why: str) -> None:
         """Records state that is not compared because of a limit, of which users are warned."""
         self.unwatched[path] = self.beyond[path] = why
-
-    def adopt(self, array: Array) -> None:
-        """Records an array that a trace met and that no path leads to: it is read by itself."""
-        path = f"an array of type {type_of(array)}"
-        read = Derived(Held(weakref.ref(array)), _referent)
-        self.arrays[id(array)] = Found(path, read)
-        self.held.append(array)
-        self.adopted[path] = user_origin()
 
     def drop(self, guard: Guard) -> None:
         """Forgets a guard."""
@@ -294,11 +296,6 @@ class Seen:
         for place in (t for t in values if isinstance(t, Place)):
             self.touched(site, place)
 
-    def changed_at(self, path: str) -> Origin | None:
-        """The line that changes what a path leads to, or the object in which it lies."""
-        around = (path[: m.start()] for m in reversed([*_PART.finditer(path)]))
-        return next((self.changes[p] for p in (path, *around) if p in self.changes), None)
-
     def _generator(self, place: Place) -> None:
         found = generator_of(place.value)
         if found is not None:
@@ -315,6 +312,9 @@ class Seen:
 
     def source_of(self, site: Site, path: str, name: str, given: bool) -> None:
         """The same, by the full name of the function."""
+        if name == "builtins.print" or name.partition(".")[0] in ACTING:
+            self.local += 1
+            self.acts.setdefault(path or name.removeprefix("builtins."), _origin(site))
         seeded = name.rpartition(".")[2] in _SEEDED
         if name not in _SOURCES or (given and seeded):
             return
@@ -357,12 +357,15 @@ def _origin(site: Site) -> Origin:
     return Origin(site.frame.code.co_filename, site.line)
 
 
+def _is_foreign(value: Any) -> bool:
+    """Whether an object is of a class of Python's library, or of one in C, that is no plain one."""
+    known = type(value) in _FOLLOWED or isinstance(value, Scalar | np.ndarray | types.ModuleType)
+    plain = known or isinstance(value, type) or callable(value) or is_ours(value)
+    return not plain and not class_is_read(type(value)) and not runs(value)
+
+
 def _has_slots(value: Any) -> bool:
     return any(slots_of(k) for k in type(value).__mro__)
-
-
-def _referent(ref: Any) -> Any:
-    return ref()
 
 
 def _is_value(value: Any) -> bool:
@@ -391,6 +394,15 @@ def generator_of(value: Any) -> Any:
         return value
     random = sys.modules.get("random")
     return value if random is not None and isinstance(value, random.Random) else None
+
+
+def hidden_state(value: Any) -> Any:
+    """What an object of a class in C gives to be pickled: its state, or None if it gives none."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return repr(value.__reduce_ex__(4))
+    except Exception:  # it may be of any kind
+        return None
 
 
 def state_of(generator: Any) -> str:

@@ -118,5 +118,5 @@ def test_short_cuts_are_bounded(monkeypatch):
     f = dlvm.function(dynamic=True)(lambda x: x + 1)
     for n in range(1, 9):
         assert f(np.ones(n)).shape == (n,)
-    assert len(f._programs._known) <= 3
+    assert len(f.programs._known) <= 3
     assert len(f.explain().compiles) == 1

@@ -73,7 +73,7 @@ def test_arguments_on_the_device_are_not_copied_through_the_host():
         twice = f(f(once))
         assert (device.writes, device.reads) == (1, 0)
         assert np.array_equal(np.asarray(twice), 8 * x)
-    assert len(f._programs._made) == 1
+    assert len(f.programs._made) == 1
 
 
 def test_a_training_step_copies_its_batch_and_nothing_else():
