@@ -22,7 +22,7 @@ from .frames import Site
 from .guards import CONTAINERS
 from .homes import class_is_read, is_ours, is_read
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
-from .seen import Scalar
+from .seen import Scalar, Use
 from .things import (
     HOST,
     NOTHING,
@@ -98,12 +98,18 @@ class Attributes:
             return only(HOST)
         if name in ("T", "mT") and place.value.ndim >= 2:
             return self.walk.view(place, getattr(place.value, name))
+        if isinstance(getattr(np.ndarray, name, None), types.GetSetDescriptorType):
+            self.walk.seen.used(site, place, Use.READ)  # such as flat and real
+            return only(HOST)
         return only(Method(place, name))
 
     def _of_module(self, site: Site, place: Place, name: str) -> Value:
         module: Any = place.value
         if is_read(module):
-            return self._own(place, name) or UNKNOWN
+            found = self._own(place, name)
+            if found is None:
+                self._absent(place, name)
+            return found or UNKNOWN
         try:
             value = getattr(module, name)
         except AttributeError:
@@ -157,7 +163,8 @@ class Attributes:
 
     def _missing(self, site: Site, place: Place, name: str, cls: Any) -> Value:
         """An attribute that an object does not have; ``__getattr__`` of its class may make one."""
-        self._absent(place, name)
+        if not place.known:
+            self._absent(place, name)
         self.walk.seen.missed.add(f"{place.path}.{name}")
         home = _home(cls.__mro__, "__getattr__")
         found = home.__dict__["__getattr__"] if home is not None else None
@@ -167,9 +174,8 @@ class Attributes:
         return UNKNOWN
 
     def _absent(self, place: Place, name: str) -> None:
-        if not place.known and hasattr(place.value, "__dict__"):
-            here = Derived(place.read, lambda x: name in x.__dict__)
-            self.walk.seen.guard(f"whether {place.path} has {name}", here, False)
+        here = Derived(place.read, lambda x: _has(x, name))
+        self.walk.seen.guard(f"whether {place.path} has {name}", here, False)
 
     def _from_class(self, site: Site, place: Place, name: str, home: Any, static: Any) -> Value:
         """An attribute from the class of an object: a method, a property, a slot or a value."""
@@ -183,7 +189,9 @@ class Attributes:
             return only(self._function(place, name, static.__func__, ""))
         if isinstance(static, classmethod):
             read = Attribute(place.read, "__class__")
-            cls = self.walk.place((place, "class"), path, read, type(place.value))
+            cls = place
+            if not isinstance(place.value, type):
+                cls = self.walk.place((place, "class"), path, read, type(place.value))
             return only(Bound(self._function(place, name, static.__func__, "__func__"), only(cls)))
         if isinstance(static, property | functools.cached_property):
             return self._of_property(site, place, name, home, static)
@@ -192,6 +200,9 @@ class Attributes:
             return only(Bound(self.walk.held(static), only(place)))
         if isinstance(static, types.MemberDescriptorType | types.GetSetDescriptorType):
             found = getattr(place.value, name, None)
+            if found is None and isinstance(static, types.MemberDescriptorType):
+                now = Derived(place.read, lambda x: getattr(x, name, None))
+                self.walk.seen.guard(path, now, None)
             return UNKNOWN if found is None else self.walk.attribute(place, name, found)
         get = getattr(type(static), "__get__", None)
         if isinstance(get, types.FunctionType):
@@ -211,8 +222,9 @@ class Attributes:
             return only(Method(place, name))
         where = Item(Attribute(Held(home), "__dict__"), name)
         self.walk.seen.guard(f"{place.path}.{name}", where, static, by_identity=True)
-        if not isinstance(static, property):
-            self._absent(place, name)
+        if not isinstance(static, property) and not place.known:
+            own = Derived(place.read, lambda x: name in x.__dict__)
+            self.walk.seen.guard(f"whether {place.path} has {name}", own, False)
         return self.walk.call(site, only(self.walk.held(fn)), Arguments((only(place),)))
 
     def _of_super(self, site: Site, t: Super, name: str) -> Value:
@@ -221,13 +233,17 @@ class Attributes:
         return union(found) or UNKNOWN
 
     def _behind(self, site: Site, first: Any, cls: type, name: str) -> Value:
-        own = type(first.value) if isinstance(first, Place) else cls
-        line = own.__mro__ if cls in own.__mro__ else cls.__mro__
-        home = _home(line[line.index(cls) + 1 :], name)
-        static = home.__dict__[name] if home is not None else None
+        of = first if isinstance(first, Place) else self.walk.held(cls)
+        home = _home(_behind(of.value, cls), name)
+        if home is None:
+            return NOTHING
+        static = home.__dict__[name]
+        now = Derived(of.read, lambda x: _home(_behind(x, cls), name).__dict__[name])
+        where = f"{cls.__module__}.{cls.__qualname__}"
+        self.walk.seen.function(f"super().{name} in {where}", now, static)
         if isinstance(static, types.FunctionType) and is_read(static.__globals__):
             return only(Bound(self.walk.held(static), only(first)))
-        if home is None or not isinstance(first, Place):
+        if not isinstance(first, Place):
             return NOTHING
         return self._from_class(site, first, name, home, static)
 
@@ -235,6 +251,19 @@ class Attributes:
 def _home(classes: Sequence[type], name: str) -> Any:
     """The first of these classes that has an attribute of its own."""
     return next((k for k in classes if name in k.__dict__), None)
+
+
+def _behind(x: Any, cls: type) -> Sequence[type]:
+    """The classes in which ``super()`` of a class searches for an object or a class."""
+    own: Any = x if isinstance(x, type) and cls in x.__mro__ else type(x)
+    line = own.__mro__ if cls in own.__mro__ else cls.__mro__
+    return line[line.index(cls) + 1 :]
+
+
+def _has(x: Any, name: str) -> bool:
+    """Whether an object or its class has an attribute, found without running its code."""
+    classes = (*type(x).__mro__, *(x.__mro__ if isinstance(x, type) else ()))
+    return name in getattr(x, "__dict__", {}) or _home(classes, name) is not None
 
 
 def _of_its_own(value: Any, name: str) -> bool:

@@ -28,6 +28,7 @@ from .things import (
     Iter,
     Place,
     Value,
+    constant,
     flat,
     only,
     union,
@@ -82,7 +83,7 @@ class Items:
             self.walk.seen.entered(place)
             known = [k.value for k in key if isinstance(k, Place) and isinstance(k.value, Scalar)]
             if len(known) == len(key) and not any(isinstance(k, slice) for k in known):
-                return union(self._under(place, k) for k in known)
+                return union(self._under(site, place, k) for k in known)
             found = self.elements(site, only(place), values=True)
             whole = all(isinstance(k, slice) for k in known) and len(known) == len(key)
             return only(Iter(found)) | (NOTHING if whole else found)
@@ -92,11 +93,14 @@ class Items:
         self.walk.hand(site, [only(place)])
         return UNKNOWN
 
-    def _under(self, place: Place, key: Any) -> Value:
+    def _under(self, site: Site, place: Place, key: Any) -> Value:
         if _has(place.value, key):
             return self.walk.item(place, key, place.value[key])
         self.walk.seen.missed.add(f"{place.path}[{key!r}]")
         self.guard_key(place, key)
+        if isinstance(getattr(type(place.value), "__missing__", None), types.FunctionType):
+            method = self.attributes.load(site, only(place), "__missing__")
+            return self.walk.call(site, method, Arguments((constant(key),))) | UNKNOWN
         return UNKNOWN
 
     def guard_key(self, place: Place, key: Any) -> None:

@@ -21,7 +21,7 @@ from .frames import Site
 from .homes import is_read
 from .items import Items, Operators
 from .outputs import changed, names_of, texts_in, texts_of
-from .places import Attribute, Derived, is_numeric
+from .places import Attribute, Derived, Held, Item, is_numeric
 from .seen import Scalar, Use
 from .things import HOST, UNKNOWN, Arguments, Built, Iter, Method, Place, Value, flat, only, union
 from .walk import Walk, is_container, kinds
@@ -169,8 +169,12 @@ class Natives:
     def module(self, site: Site, names: Value, name: str) -> Value:
         """A module imported inside a function."""
         inner = any(isinstance(t, Built) for t in names)  # from a.b import c
-        found = sys.modules.get(name if inner else name.partition(".")[0])
-        return UNKNOWN if found is None else only(self.walk.held(found, name))
+        name = name if inner else name.partition(".")[0]
+        if (found := sys.modules.get(name)) is None:
+            return UNKNOWN
+        now = Item(Held(sys.modules), name)
+        self.walk.seen.guard(f"the module {name}", now, found, by_identity=True)
+        return only(self.walk.held(found, name))
 
     def _everything(self, site: Site, x: Value) -> Value:
         """All attributes that objects themselves have."""
