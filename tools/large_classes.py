@@ -24,7 +24,6 @@ STALE = 20
 
 KNOWN = {
     "dlvm.dsl.call.function.StagedFunction": 280,
-    "dlvm.dsl.state.paths.Paths": 1110,
     "dlvm.dsl.trace.tensor.Tensor": 360,
     "dlvm.gen.call.entry_code.EntryCode": 360,
     "dlvm.gen.cpu.driver.Driver": 310,

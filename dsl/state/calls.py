@@ -1,270 +1,168 @@
-"""Results of calls whose code can't be read.
+"""Calls: of functions that are followed, of classes, and of code that is not read."""
 
-These are methods of arrays and containers, built-in functions, and objects that hold functions.
-"""
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false
 # What is looked at here are objects of any kind.
 
 from __future__ import annotations
 
-import builtins
-import dataclasses
-import functools
-import importlib
-import operator
-import sys
 import types
+import weakref
 from collections.abc import Sequence
-from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
-from dlvm.dsl.trace.trees import captured_functions
-from dlvm.dsl.words.methods import WeakMethod
+import numpy as np
 
-from .attributes import UNKNOWN
-from .frames import Site
-from .homes import UNREAD, home_of, is_ours, is_read
-from .items import Items
-from .outputs import changed, names_of, texts_in, texts_of
-from .places import Attribute, Derived, Item, is_numeric
-from .seen import Scalar, Use
+from .attributes import Attributes
+from .frames import Closure, Site
+from .functions import Functions, inside
+from .handed import as_staged
+from .homes import class_is_read, home_of
+from .items import Operators
+from .natives import Natives, gets_of
+from .outputs import changed
+from .places import Derived
+from .seen import Use, called
 from .things import (
+    ANY,
     HOST,
     NOTHING,
+    STAGED,
+    UNKNOWN,
+    Arguments,
     Bound,
-    Built,
-    Iter,
     Method,
     Place,
+    Super,
     Value,
     flat,
     only,
     union,
 )
-
-_ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
-_OF_TYPE = {type, isinstance, issubclass, callable, id}
-_IMPORTS = {importlib.import_module, builtins.__import__}
-_BY_NAME = {operator.attrgetter, operator.methodcaller}
-_SETTERS = {"__setattr__", "__delattr__"}
-_EVERY = {builtins.vars, builtins.dir}
-_VIEWS = {"transpose", "swapaxes", "squeeze"}
-_ORDERED = {"reshape", "ravel"}
+from .walk import Walk, is_array, kinds
 
 
-class Calls(Items):
-    """The effect of calls whose code is not read."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls:
+    """The effect of calls of anything."""
 
-    # -- calls of what has no code to be read ------------------------------------------------------
+    walk: Walk
+    attributes: Attributes
+    operators: Operators
+    functions: Functions
+    natives: Natives
 
-    def method(self, site: Site, t: Method, args: Sequence[Value], given: list[Value]) -> Value:
-        """The result of a method of an array, a container, or another built-in object."""
-        of = t.of
-        if t.name in _SETTERS:
-            whole = isinstance(of, Place) and isinstance(of.value, type)
-            return self._set_by_name(site, args if whole else (only(of), *args))
-        if not isinstance(of, Place):
-            return self._method_of_built(site, of, t.name, given)
-        if is_numeric(of.value):
-            return self._method_of_array(site, of, t.name, given)
-        if isinstance(of.value, ContextVar) and t.name == "get":
-            now = Derived(of.read, _present)
-            return UNKNOWN | self.under(of, f"{of.path}.get()", now, "now", _present(of.value))
-        if self.is_container(of.value) and isinstance(of.value, dict):
-            if t.name in ("items", "values"):
-                found = self.elements(site, only(of), values=True)
-                return only(Iter(only(Built((only(HOST), found))) if t.name == "items" else found))
-            if t.name == "keys":
-                return only(Iter(self.elements(site, only(of))))
-        self.hand(site, given)
-        self.seen.all_touched(site, only(of) | changed(of.value, args, {}, t.name))
-        self.hand(site, [only(of)])
-        return UNKNOWN
+    def call(self, site: Site, callee: Value, given: Arguments) -> Value:
+        """The possible results of a call."""
+        args, found = given.args, list[Value]()
+        if args and (gets := self.walk.once(("gets", callee), gets_of, callee)):
+            got = self.walk.once(("got", gets, args[0]), self.natives.got, site, gets, args[0])
+            found = [*args[1:], got]
+            callee -= gets
+        if len(callee) == 1:  # of several functions, as of getattr(np, name), none is told
+            called(self.walk.seen, site, next(iter(callee)), bool(given.all))
+        return union([*found, *(self._call(site, t, given) for t in callee)])
 
-    def gets(self, callee: Value) -> Value:
-        """Those of the things that may be called which are ``get`` of a dict."""
-        found = (t for t in callee if isinstance(t, Method) and t.name == "get")
-        places = (t for t in found if isinstance(t.of, Place) and isinstance(t.of.value, dict))
-        return frozenset(t for t in places if self.is_container(t.of.value))
-
-    def got(self, site: Site, gets: Value, key: Value) -> Value:
-        """The items under a key of dicts."""
-        return union(self.at_key(site, t.of, key) for t in gets)
-
-    def _method_of_built(self, site: Site, of: Any, name: str, given: list[Value]) -> Value:
-        inside = flat(only(of))
-        if name == "items":
-            return only(Iter(only(Built((only(HOST), inside)))))
-        if name in ("values", "get", "copy", "keys"):
-            return only(Iter(inside)) | inside
-        self.hand(site, [*given, inside])
-        return UNKNOWN
-
-    def _method_of_array(self, site: Site, of: Place, name: str, given: list[Value]) -> Value:
-        if name in _VIEWS and of.value.ndim >= 2:
-            return self.view(of, of.value.T)
-        if name in _ORDERED and of.value.flags.c_contiguous:
-            return self.view(of, of.value.reshape(-1))
-        self.seen.touched(site, of)
-        self.seen.used(site, of, Use.READ)
-        self.hand(site, given)
-        return only(HOST)
-
-    def builtin(
-        self, site: Site, fn: Any, args: Sequence[Value], given: list[Value]
-    ) -> Value | None:
-        """The result of a built-in function, if its effect is known; else None."""
-        try:
-            hash(fn)
-        except TypeError:
-            return None
-        if fn is len and args:
-            for t in (t for t in args[0] if isinstance(t, Place)):
-                if is_numeric(t.value):
-                    self.seen.typed(t)
-                elif self.is_container(t.value):
-                    self.seen.length(t)
-                else:
-                    self.hand(site, [only(t)])
-            return only(HOST) if self.kinds(args[0]) != {"a"} else UNKNOWN
-        if fn is type and len(args) == 1:
-            return union(self._class_of(t) for t in args[0])
-        if fn is next and args:
-            self.elements(site, args[0])
-            return UNKNOWN
-        if fn in _IMPORTS and args:
-            found = [sys.modules.get(n) for n in texts_in(args[:1])]
-            return UNKNOWN | frozenset(self.held(m, m.__name__) for m in found if m is not None)
-        if fn in _OF_TYPE and args:
-            for t in (t for t in args[0] if isinstance(t, Place) and not t.known):
-                self.seen.typed(t)
-            return only(HOST)
-        if fn in _BY_NAME:
-            self.names.update(n for s in texts_in(args) for n in s.split("."))
-        if fn is globals:
-            self.seen.local += 1
-            return only(self.held(site.frame.globals))
-        if fn in _ITERATED and len(given) == 1:
-            return only(Iter(self.elements(site, given[0])))
-        if fn is enumerate and args:
-            return only(Iter(only(Built((only(HOST), self.elements(site, args[0]))))))
-        if fn is zip and len(args) == len(given):
-            return only(Iter(only(Built(tuple(self.elements(site, x) for x in args)))))
-        if fn in (getattr, hasattr) and len(args) >= 2:
-            return self._by_name(site, args)
-        if fn in (setattr, delattr) and len(args) >= 2:
-            return self._set_by_name(site, args)
-        if fn in _EVERY and args:
-            self.hand(site, [self.everything(site, args[0])])
-            return UNKNOWN
-        return None
-
-    def _class_of(self, t: Any) -> Value:
-        """The class of a value."""
-        if not isinstance(t, Place) or isinstance(t.value, Scalar) or is_numeric(t.value):
-            return UNKNOWN
-        read = Attribute(t.read, "__class__")
-        return self.under(t, f"the type of {t.path}", read, "class", type(t.value))
-
-    def _by_name(self, site: Site, args: Sequence[Value]) -> Value:
-        names = texts_of(args[1])
-        found = [self.attribute(site, args[0], n) for n in names]
-        return union([*(found if names else [self.everything(site, args[0])]), *args[2:]])
-
-    def _set_by_name(self, site: Site, args: Sequence[Value]) -> Value:
-        """Writes an attribute whose name is a value: any attribute if the name is not known."""
-        target, names, x = (*args, UNKNOWN, UNKNOWN, UNKNOWN)[:3]
-        if not texts_of(names):
-            self.everything(site, target)
-        for name in texts_of(names) or names_of(target):
-            self.write(site, target, x, name=name)
-        return UNKNOWN
-
-    def module(self, name: str, names: Value) -> Value:
-        """A module imported inside a function."""
-        inner = any(isinstance(t, Built) for t in names)  # from a.b import c
-        found = sys.modules.get(name if inner else name.partition(".")[0])
-        return UNKNOWN if found is None else only(self.held(found, name))
-
-    def everything(self, site: Site, x: Value) -> Value:
-        """All attributes that objects themselves have."""
-        out = [UNKNOWN]
-        for t in (t for t in x if isinstance(t, Place)):
-            if isinstance(t.value, types.ModuleType) and not is_read(t.value):
-                continue  # nothing of a module that isn't read is compared
-            self.hand(site, [only(t)])
-            slots = (n for k in type(t.value).__mro__ for n in getattr(k, "__slots__", ()))
-            own = getattr(t.value, "__dict__", {})
-            if isinstance(own, dict) and hasattr(t.value, "__dict__") and not t.known:
-                keys = Derived(t.read, lambda v: tuple(v.__dict__))
-                self.seen.guard(f"the attributes of {t.path}", keys, tuple(own))
-            out += [self.attribute(site, only(t), n) for n in [*own, *slots]]
-        return union(out)
-
-    def inside(self, t: Place) -> tuple[list[Value], bool] | None:
-        """The functions in a callable object, and whether they are called with its arguments."""
-        value = t.value
-        if isinstance(value, types.MethodType | WeakMethod):
-            owner: Any = value.__self__
-            where = f"{t.path}.__self__" if t.path else "self"
-            first = self.place((t, "self"), where, Attribute(t.read, "__self__"), owner)
-            if not isinstance(value.__func__, types.FunctionType) and not is_ours(value.__func__):
-                return None
-            return [only(Bound(self.held(value.__func__), self.loaded(first)))], True
-        if isinstance(value, functools.partial):
-            return [self._partial(t)], True
-        if is_ours(value):
-            return self._ours(t)
-        wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
-        plain = isinstance(value, types.FunctionType | type) or home_of(value) in UNREAD
-        if callable(wrapped) and not plain:
-            path = getattr(wrapped, "__name__", t.path)
-            return [self.under(t, path, Attribute(t.read, "__wrapped__"), "wrapped", wrapped)], True
-        return None
-
-    def _partial(self, t: Place) -> Value:
-        value, path = t.value, t.path
-        function = self.under(
-            t, f"{path}.func".lstrip("."), Attribute(t.read, "func"), "func", value.func
-        )
-        parts = [("args", i, x) for i, x in enumerate(value.args)]
-        parts += [("keywords", k, x) for k, x in value.keywords.items()]
-        for where, key, x in parts:
-            read = Item(Attribute(t.read, where), key)
-            given = self.under(t, f"{path}.{where}[{key!r}]".lstrip("."), read, (where, key), x)
-            name: Any = () if where == "args" else ((key, given),)
-            function = only(
-                Bound(next(iter(function)), given if where == "args" else NOTHING, name)
+    def _call(self, site: Site, t: Any, given: Arguments) -> Value:
+        if isinstance(t, Closure):
+            return self.functions.run(site, t.frame, given)
+        if isinstance(t, Bound):
+            first = (t.first,) if t.first or not t.named else ()
+            named = {**dict(t.named), **given.named}
+            return self.call(
+                site, only(t.function), Arguments((*first, *given.args), named, given.rest)
             )
-        return function
-
-    def _ours(self, t: Place) -> tuple[list[Value], bool] | None:
-        """The functions of a staged function, of one with a derivative rule, or of an optimiser."""
+        if isinstance(t, Method):
+            return self.natives.method(site, t, given)
+        if not isinstance(t, Place):
+            self.walk.hand(site, given.all, Use.MAYBE if t in (ANY, STAGED) else Use.READ)
+            whole = t is HOST and all(kinds(x) <= {"h"} for x in given.all)
+            return only(HOST) if whole else only(STAGED) if t is STAGED else UNKNOWN
         value = t.value
-        source = _source(value)
-        if source is not None:
-            return [only(self.held(root)) for root in source.roots], False
-        if hasattr(value, "_rules"):
-            if not t.known:
-                rules = Attribute(t.read, "_rules")
-                self.seen.guard(f"the rules of {t.path}", rules, value._rules, by_identity=True)
-            return [only(self.held(f)) for f in (value._fun, *value._rules)], False
-        if dataclasses.is_dataclass(value) and (functions := captured_functions(value)):
-            self.seen.whole(t)  # such as an optimiser: its schedule reads state of its own
-            return [only(self.held(f)) for f in functions], False
-        return None
+        if value is super:
+            return self._super(site, given.args)
+        if isinstance(value, types.FunctionType) and (frame := self.functions.frame_of(value)):
+            return self.functions.run(site, frame, given)
+        known = self.natives.builtin(site, value, given)
+        if known is not None:
+            return known
+        if (inner := inside(self.walk, t)) is not None:
+            functions, whole = inner
+            if not whole:
+                return self._of_staged(site, t, functions, given)
+            return UNKNOWN | union(self.call(site, f, given) for f in functions)
+        if isinstance(value, type):
+            return self._construct(site, t, given)
+        return self._opaque(site, t, given)
 
+    def _of_staged(
+        self, site: Site, t: Place, functions: Sequence[Value], given: Arguments
+    ) -> Value:
+        """A call of a staged function or of one with a derivative of its own."""
+        known = bool(getattr(t.value, "transparent", True))
+        static = getattr(getattr(t.value, "parameters", None), "static", ())
+        names = getattr(getattr(t.value, "parameters", None), "names", ())
+        args = [
+            flat(x) if i < len(names) and names[i] in static else as_staged(flat(x), known)
+            for i, x in enumerate(given.args)
+        ]
+        named = {k: x if k in static else as_staged(flat(x), known) for k, x in given.named.items()}
+        rest = UNKNOWN | as_staged(given.rest or NOTHING, known)
+        for function in functions:
+            self.call(site, function, Arguments(args, named, rest))
+        self.walk.hand(site, given.all, Use.STAGED, staged=True)
+        return UNKNOWN
 
-def _present(variable: ContextVar[Any]) -> Any:
-    return variable.get(None)
+    def _construct(self, site: Site, t: Place, given: Arguments) -> Value:
+        """An object that the function constructs."""
+        cls: Any = t.value
+        if not class_is_read(cls):
+            self.walk.hand(site, given.all)
+            return UNKNOWN
+        self.walk.opened.open(t)
+        for name in ("__new__", "__init__", "__post_init__"):
+            home = next((k for k in cls.__mro__ if name in k.__dict__), object)
+            made = home.__dict__.get(name)
+            made = getattr(made, "__func__", made)
+            if isinstance(made, types.FunctionType):
+                with_self = Arguments((UNKNOWN, *given.args), given.named, given.rest)
+                self.call(site, only(self.walk.held(made)), with_self)
+            elif home is not object:
+                self.walk.hand(site, given.all)
+        return UNKNOWN
 
+    def _opaque(self, site: Site, t: Place, given: Arguments) -> Value:
+        """A call of code that is not read: of NumPy, of dlvm, of an object in C."""
+        value, values = t.value, given.all
+        module = home_of(value)
+        self.walk.seen.all_touched(site, changed(value, given.args, given.named))
+        if not all(values):
+            return NOTHING
+        if module == "numpy":
+            if not isinstance(value, type | types.FunctionType | np.ufunc):
+                self.walk.hand(site, [only(t)])  # np.vectorize(f) is an object that holds f
+            self.operators.arrays_of(site, [flat(x) for x in values], values)
+            self.walk.hand(site, [frozenset(y for y in flat(x) if not is_array(y)) for x in values])
+            whole = all(kinds(flat(x)) <= {"h"} for x in values)
+            staged = isinstance(value, np.ufunc) and any(kinds(x) == {"s"} for x in values)
+            return only(STAGED) if staged else only(HOST) if whole else UNKNOWN
+        if module == "dlvm":  # of which only those of trees hand arrays on as they are
+            raw = getattr(value, "__module__", "") == "dlvm.tree"
+            self.walk.hand(site, values, Use.MAYBE, staged=not raw)
+            return UNKNOWN
+        if isinstance(value, weakref.ref):
+            referent = Derived(t.read, lambda ref: ref())
+            return self.walk.under(t, f"{t.path}()", referent, "referent", value())
+        if "__call__" in dir(type(t.value)) and class_is_read(type(t.value)):
+            method = self.attributes.load(site, only(t), "__call__")
+            return self.call(site, method, given) | UNKNOWN
+        self.walk.hand(site, [*values, only(t)])
+        return UNKNOWN
 
-def _source(value: Any) -> Any:
-    """The Python function of a staged one, or of a method of a dataclass."""
-    x: Any
-    for x in (value, getattr(value, "_function", None)):
-        if hasattr(x, "python") and hasattr(x, "source"):
-            return x.source
-    return None
+    def _super(self, site: Site, args: Sequence[Value]) -> Value:
+        if args:
+            return only(Super(args[0], args[1] if len(args) > 1 else UNKNOWN))
+        self.walk.seen.local += 1
+        first = site.frame.code.co_varnames[:1]
+        own = self.functions.variable(site, first[0]) if first else NOTHING
+        return only(Super(self.functions.variable(site, "__class__"), own))

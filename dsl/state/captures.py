@@ -60,12 +60,12 @@ class Captures:
         self._pathless: list[weakref.ref[Array]] = []
         """Arrays that met the trace and that no path leads to, and those whose memory they show."""
         follow = Follow(self.seen)
-        paths = follow.paths
+        walk = follow.walk
         known: dict[str, Value] = {
-            name: only(paths.held(value, name)) for name, value in (static or {}).items()
+            name: only(walk.held(value, name)) for name, value in (static or {}).items()
         }
         for cls in kinds:
-            paths.open(paths.held(cls, cls.__name__))
+            walk.opened.open(walk.held(cls, cls.__name__))
         for root in roots:
             follow(root, known, only(STAGED) if staged else only(ANY))
         for array in adopted:

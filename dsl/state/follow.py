@@ -6,30 +6,19 @@ attribute or an item of captured state is a path (``self.w``, ``cfg["lr"]``), wh
 records.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# What is looked at here are objects of any kind.
-
 from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from .attributes import UNKNOWN
-from .effects import EFFECTS
-from .frames import Frame, Site
-from .homes import own_names, special_names
+from .effects import Effects
+from .frames import Frame, Frames, Site
 from .instructions import Operation
-from .paths import Paths
 from .places import Attribute, Held, Item
 from .seen import Seen, Use
-from .things import ANY, NOTHING, Iter, Value, constant, only, union
+from .things import ANY, NOTHING, UNKNOWN, Arguments, Iter, Value, constant, only, union
 
-_IMPLICIT = {
-    *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
-    "__annotations__",
-}
 _PATIENCE = 40
 """Number of times that a function's operations are evaluated, on average, after which everything
 that it mentions counts as read.
@@ -44,25 +33,23 @@ class Follow:
     """Follows functions, and all that they can call."""
 
     def __init__(self, seen: Seen) -> None:
-        self.paths = Paths(seen)
-        self.frames = self.paths.frames
+        self.frames = Frames()
+        self.effects = Effects(seen, self.frames)
+        self.walk = self.effects.walk
 
     def __call__(self, root: Any, known: dict[str, Value], others: Value) -> None:
         """Walks a function with these arguments; any of ``others`` is possible for the rest."""
         start = Site(Frame((lambda: None).__code__, {}), 0, 0)
-        self.paths.call(start, only(self.paths.held(root)), (), known, others)
+        self.walk.call(start, only(self.walk.held(root)), Arguments((), known, others))
         while True:
             while self.frames.dirty or self.frames.late:
-                for frame, x in self._late():
-                    self.paths.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
+                late, self.frames.late = self.frames.late, []
+                for frame, x in late:
+                    self.walk.hand(Site(frame, 0, frame.code.co_firstlineno), [x])
                 for frame in [*self.frames.dirty][:1]:
                     self._walk(frame)
             if not self._follow_names(start):
                 return
-
-    def _late(self) -> list[tuple[Frame, Value]]:
-        late, self.frames.late = self.frames.late, []
-        return late
 
     def _walk(self, frame: Frame) -> None:
         """Evaluates the operations of a function whose sources have changed."""
@@ -93,12 +80,7 @@ class Follow:
             results = self._in_frame(frame, n, op, values)
         else:
             key = (effect, *values)
-            results = self.paths.results.get(key)
-            if results is None:
-                run = EFFECTS[effect.name]
-                results = self.paths.once(
-                    key, run, self.paths, frame.site(n), values, *effect.given
-                )
+            results = self.walk.once(key, self.effects.run, effect, frame.site(n), values)
         if not results:
             return
         for register, x in zip(op.results, results, strict=True):
@@ -120,11 +102,11 @@ class Follow:
         elif name == "global":
             return (self._global(frame, given[0], values),)
         elif name == "variable":
-            return (self.paths.variable(frame.site(n), given[0]),)
+            return (self.effects.functions.variable(frame.site(n), given[0]),)
         elif name == "made":
-            return (self.paths.made(frame.site(n), *values),)
+            return (self.effects.functions.made(frame.site(n), *values),)
         elif name == "defaults":
-            self.paths.defaults(frame.site(n), values[0], values[1], named=given[0])
+            self.effects.functions.defaults(frame.site(n), values[0], values[1], named=given[0])
         elif name == "write_global":
             self._write_global(frame.site(n), *given, *values)
         else:
@@ -134,11 +116,11 @@ class Follow:
     def _all_of(self, frame: Frame) -> None:
         """Records everything that code mentions, because its stack can't be followed."""
         site = Site(frame, 0, frame.code.co_firstlineno)
-        self.paths.names.update(frame.code.co_names)
+        self.walk.opened.names.update(frame.code.co_names)
         names = [*frame.code.co_names, *frame.code.co_freevars]
-        found = [self.paths.variable(site, n) | self._global(frame, n) for n in names]
+        found = [self.effects.functions.variable(site, n) | self._global(frame, n) for n in names]
         found += frame.variables.values()
-        self.paths.hand(site, [*found, *(constant(c) for c in frame.code.co_consts)])
+        self.walk.hand(site, [*found, *(constant(c) for c in frame.code.co_consts)])
         self.frames.give(frame, UNKNOWN)
 
     def _follow_names(self, site: Site) -> bool:
@@ -146,20 +128,13 @@ class Follow:
 
         Says whether there was anything new.
         """
-        new = False
-        for place, done in [*self.paths.opened.items()]:
-            own: Any = place.value if isinstance(place.value, type) else type(place.value)
-            special, written = self.paths.once(("class", id(own)), _names_of_class, own)
-            mine = self.paths.once(("own", place), own_names, place.value)
-            names = (self.paths.names | mine | special) - done
-            if not names:
-                continue
-            done |= names
+        opened, new = self.walk.opened, False
+        for place, names in opened.rest():
             new = True
-            for name in sorted(names & (written | getattr(place.value, "__dict__", {}).keys())):
-                found = self.paths.attribute(site, only(place), name)
-                use = Use.READ if name in self.paths.names else Use.WHOLE
-                self.paths.hand(site, [found - {ANY}], use)
+            for name in names:
+                found = self.effects.attributes.load(site, only(place), name)
+                use = Use.READ if name in opened.names else Use.WHOLE
+                self.walk.hand(site, [found - {ANY}], use)
         return new
 
     def _store(self, site: Site, name: str, x: Value) -> None:
@@ -169,8 +144,8 @@ class Follow:
             frame = frame.outer
         if name in frame.code.co_freevars:
             cell = frame.fn.__closure__[frame.code.co_freevars.index(name)]
-            self.paths.seen.written(site, name, Attribute(Held(cell), "cell_contents"))
-            self.paths.hand(site, [x])
+            self.walk.seen.written(site, name, Attribute(Held(cell), "cell_contents"))
+            self.walk.hand(site, [x])
         self.frames.grow(frame, name, x)
 
     def _global(self, frame: Frame, name: str, local: Sequence[Value] = ()) -> Value:
@@ -178,23 +153,17 @@ class Follow:
         if any(local):
             return union(local)
         space = frame.globals
-        return self.paths.once(("global", id(space), name), self._of_space, space, name)
+        return self.walk.once(("global", id(space), name), self._of_space, space, name)
 
     def _of_space(self, space: dict[str, Any], name: str) -> Value:
         if name in space:
-            return self.paths.loaded(
-                self.paths.place((id(space), name), name, Item(Held(space), name), space[name])
+            return self.walk.loaded(
+                self.walk.place((id(space), name), name, Item(Held(space), name), space[name])
             )
         found = getattr(builtins, name, None)
-        return UNKNOWN if found is None else only(self.paths.held(found))
+        return UNKNOWN if found is None else only(self.walk.held(found))
 
     def _write_global(self, site: Site, name: str, x: Value) -> None:
         """Records that the code writes a global variable."""
-        self.paths.seen.written(site, name, Item(Held(site.frame.globals), name))
-        self.paths.hand(site, [x])
-
-
-def _names_of_class(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
-    """The special methods of a class that are read, and the names of all that it has."""
-    special = special_names(cls) - _IMPLICIT
-    return frozenset(special), frozenset[str]().union(*(k.__dict__ for k in cls.__mro__))
+        self.walk.seen.written(site, name, Item(Held(site.frame.globals), name))
+        self.walk.hand(site, [x])

@@ -240,7 +240,7 @@ def _subscript(to: Recorder, step: Step, stack: Stack) -> Stack:
 
 def _slice(to: Recorder, step: Step, stack: Stack) -> Stack:
     *rest, x, low, high = stack
-    return (*rest, to.emit("sliced", x, low, high))
+    return (*rest, to.emit("subscript", x, to.emit("slice_of", low, high)))
 
 
 def _store_attr(to: Recorder, step: Step, stack: Stack) -> Stack:
@@ -272,12 +272,12 @@ def _binary(to: Recorder, step: Step, stack: Stack) -> Stack:
         return _subscript(to, step, stack)
     *rest, x, y = stack
     in_place = step.name == "BINARY_OP" and _IN_PLACE <= step.arg < _SUBSCRIPT
-    return (*rest, to.emit("operate", x, y, given=(in_place,)))
+    return (*rest, to.emit("operate_in_place" if in_place else "operate", x, y))
 
 
 def _unary(to: Recorder, step: Step, stack: Stack) -> Stack:
     *rest, x = stack
-    return (*rest, to.emit("operate", x, given=(False,)))
+    return (*rest, to.emit("operate", x))
 
 
 def _truth(to: Recorder, step: Step, stack: Stack) -> Stack:
@@ -384,7 +384,7 @@ def _call(to: Recorder, step: Step, stack: Stack) -> Stack:
     callee = second if first == to.null else first
     if to.null not in (first, second):
         args = (second, *args)
-    return (*rest, to.emit("call", callee, *args, given=names))
+    return (*rest, to.emit("call", callee, *args, given=(names,)))
 
 
 def _call_spread(to: Recorder, step: Step, stack: Stack) -> Stack:

@@ -2,7 +2,7 @@
 
 The code is walked once per process, without values. Where two ways through it meet, a register of
 its own stands for either value, as in SSA form; one whose sources are all the same is replaced by
-it. A trace evaluates the operations with the objects that exist then (``paths``).
+it. A trace evaluates the operations with the objects that exist then (``follow``).
 """
 
 from __future__ import annotations

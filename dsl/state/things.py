@@ -7,8 +7,8 @@ objects that are made while the function runs: by the trace, by Python or NumPy,
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .places import Held, Read
@@ -28,6 +28,7 @@ STAGED = Mark("a staged value, or a tree of them")
 HOST = Mark("a value that Python or NumPy computed")
 ANY = Mark("anything")
 NULL = Mark("nothing, where Python's stack has a gap")
+UNKNOWN: Value = frozenset((ANY,))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -81,6 +82,20 @@ class Super:
 
     behind: Value
     first: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """What a call is given; ``rest`` are values of further arguments."""
+
+    args: Sequence[Value] = ()
+    named: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    rest: Value | None = None
+
+    @property
+    def all(self) -> list[Value]:
+        """The values of all arguments."""
+        return [*self.args, *self.named.values(), *([self.rest] if self.rest else [])]
 
 
 def only(thing: Any) -> Value:
