@@ -16,7 +16,7 @@ OURS = {
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
-    **dict.fromkeys(("absolute", "fabs"), "abs"),
+    "absolute": "abs",
     "fsum": "sum",
     "conjugate": "conj",
     "around": "round",
