@@ -5,6 +5,7 @@ A type is NumPy's own object; ``bfloat16`` is that of ``ml_dtypes``, imported wh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -198,16 +199,54 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return _of(dtype) is _of(kind)
 
 
-def finfo(dtype: Any) -> Any:
-    """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ..."""
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """The limits of a floating-point type as Python numbers, as the array API standard has them.
+
+    Other attributes are those of ``numpy.finfo``.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        """Others that NumPy has; a number of the type itself becomes a Python float."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found: Any = getattr(_limits(self.dtype), name)
+        return found if isinstance(found, int | str) else float(found)
+
+
+def _limits(dtype: np.dtype[Any]) -> Any:
+    """What NumPy says of a floating-point type, or ``ml_dtypes`` of bf16."""
+    if known_dtype(dtype) is not BF16:
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # pyright: ignore[reportUnknownVariableType]
+
+
+def finfo(dtype: Any) -> FloatLimits:
+    """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ...
+
+    They are Python floats, so ``x * dlvm.finfo(x).eps`` has the type of ``x``.
+    """
     found = _of_number(dtype)
     if not found.is_float:
         raise DTypeError(f"finfo: expected a floating-point type, found {found}")
-    if found is BF16:
-        import ml_dtypes
-
-        return ml_dtypes.finfo(found.numpy)  # pyright: ignore[reportUnknownVariableType]
-    return np.finfo(found.numpy)
+    given = _limits(found.numpy)
+    return FloatLimits(
+        found.numpy.itemsize * 8,
+        float(given.eps),
+        float(given.max),
+        float(given.min),
+        float(given.smallest_normal),
+        found.numpy,
+    )
 
 
 def iinfo(dtype: Any) -> Any:
