@@ -26,7 +26,7 @@ from dlvm.dsl.trace.operands import (
 )
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import COPY, Tensor
-from dlvm.dsl.words.names import PUBLIC
+from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.ir import BF16, BOOL, I64, DType
 from dlvm.ops import Bitcast
 
@@ -113,9 +113,12 @@ OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """Any operand as an array, also a symbolic size; an array stays as it is.
 
+    A list of staged values, or a nested one, is stacked, as NumPy makes one array of lists.
     ``copy`` is True for an array that shares no memory with ``x``, and False for an error where
     a copy would have to be made.
     """
+    if isinstance(x, list | tuple) and _has_staged(x):
+        x = _stacked(x)
     given, x = plain(x), staged(x)
     target = x.element if dtype is None else known_dtype(dtype)
     same = isinstance(given, Tensor) or is_array(given)
@@ -127,6 +130,22 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if not copy and x.element is target and not x.weak:
         return x
     return fresh(element(x, target))
+
+
+def _has_staged(x: Any) -> bool:
+    """Whether nested lists hold a value that is known in a call only."""
+    if isinstance(x, list | tuple):
+        items: Any = x  # pyright: ignore[reportUnknownVariableType]
+        return any(_has_staged(item) for item in items)
+    return isinstance(x, Tensor)
+
+
+def _stacked(x: Any) -> Any:
+    """Nested lists as one array, of which each list is an axis."""
+    if isinstance(x, list | tuple):
+        items: Any = x  # pyright: ignore[reportUnknownVariableType]
+        return named("stack")([_stacked(item) for item in items])
+    return x
 
 
 @public("from_dlpack", views="copy", device=True)

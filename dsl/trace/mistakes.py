@@ -70,7 +70,7 @@ def no_number(x: Tensor, what: str) -> TraceError:
     if found is not None and INTO in found.pattern.asked:
         said = f"go into the NumPy array {found.target}"
     remedies = {
-        ARRAY: "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
+        ARRAY: _as_static(x) if _may_be_static(x) else GATHERED,
         INT: "write x.astype(int)",
         TEXT: "return it, and write the text after the call",
         INDEX: _as_static(x),
@@ -96,12 +96,19 @@ def _as_static(x: Tensor) -> str:
     owner, _, field = x.label.rpartition(".")
     if owner and field.isidentifier():
         return f"declare the field as {field}: dlvm.static[int], which makes it part of the code"
-    scope = current()
-    if x.label.isidentifier() and scope is not None and x.contents in scope.root.params:
+    if _may_be_static(x):
         return f'write dlvm.function(f, static=("{x.label}",)), which makes it part of the code'
     return "take a size from x.shape or from a static argument; x[i] and dlvm.take take an index"
 
 
+def _may_be_static(x: Tensor) -> bool:
+    """Whether it is an argument that is one whole number."""
+    scope = current()
+    whole = x.label.isidentifier() and not x.type.shape and x.element.is_integer
+    return whole and scope is not None and x.contents in scope.root.params
+
+
+GATHERED = "write dlvm.asarray(x), also of a list of several"
 KEEP = "keep it as it is, or return it and convert the result"
 
 

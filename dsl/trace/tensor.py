@@ -399,6 +399,9 @@ class Tensor:
     def __complex__(self) -> complex:
         raise no_number(self, COMPLEX)
 
+    def __trunc__(self) -> Any:
+        raise not_like_python(self, "can't be truncated by Python", "write dlvm.trunc(x)")
+
     def __round__(self, digits: int = 0) -> Any:
         written = f"dlvm.round(x, {digits})" if digits else "dlvm.round(x)"
         raise not_like_python(self, "can't be rounded by Python", f"write {written}")
