@@ -17,6 +17,7 @@ from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEX
 from dlvm.dsl.words.views import Reshaped, row_major
 from dlvm.ir import Dim, DType, TensorType, Value
 
+from .libraries import jax_array, torch_function
 from .mistakes import (
     no_attribute,
     no_number,
@@ -440,6 +441,13 @@ class Tensor:
         if not isinstance(size, int):
             raise unknown_length(self, "iteration")
         return (self[i] for i in range(size))
+
+    def __jax_array__(self) -> Any:
+        return jax_array(self)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise torch_function(next((x for x in args if isinstance(x, Tensor)), None), func)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return named("_numpy_ufunc")(ufunc, method, inputs, kwargs)
