@@ -42,6 +42,7 @@ from .signature import (
     serves,
 )
 from .source import Source
+from .type_questions import tell_types
 from .watching import Compile, told
 
 if TYPE_CHECKING:
@@ -268,6 +269,7 @@ class Programs:
             captures.check(self.source.label, again=True)
         captures.tell(self.source.label, self._told)
         unrolled(self.source.label, program.module, self._told)
+        tell_types(self.source.fn, arguments, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 

@@ -309,7 +309,7 @@ def _is_statement(node: ast.AST) -> bool:
 
 def _statement(origin: Origin) -> Statement | None:
     """The innermost statement at a line; of a file that can't be read, the line alone."""
-    tree = _parsed("".join(linecache.getlines(origin.file)))
+    tree = parsed("".join(linecache.getlines(origin.file)))
     found: ast.stmt | None = None
     around: list[ast.AST] = []
     level: ast.AST | None = tree
@@ -329,7 +329,8 @@ def _covers(node: ast.AST, line: int) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """The tree of a file; None if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
