@@ -26,7 +26,7 @@ from dlvm.dsl.trace.specs import Arguments, check_lists, no_field, unlike_an_arr
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import captured_functions, node_kinds
-from dlvm.dsl.trace.warned import unrolled, warned
+from dlvm.dsl.trace.warned import swallowed, unrolled, warned
 from dlvm.ir import Array
 
 from .compiled import Compiled
@@ -270,6 +270,7 @@ class Programs:
         captures.tell(self.source.label, self._told)
         unrolled(self.source.label, program.module, self._told)
         tell_types(self.source.fn, arguments, self._told)
+        swallowed(program.trace.refused, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 

@@ -25,7 +25,7 @@ from dlvm.dsl.words.remedies import (
 )
 from dlvm.ir import TensorType
 
-from .scopes import current, user_origin
+from .scopes import current, refusal, user_origin
 from .suggestions import instead
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ def no_truth(x: Tensor) -> TraceError:
     origin = user_origin()
     if not x.alive:
         return used_after(x)
-    return TraceError(
-        f"{x.describe()} has no truth value while the function is traced",
-        origin=origin,
-        remedy=f"write {told(origin, TRUTH) or joined(origin) or CHOICE}",
+    return refusal(
+        TraceError(
+            f"{x.describe()} has no truth value while the function is traced",
+            origin=origin,
+            remedy=f"write {told(origin, TRUTH) or joined(origin) or CHOICE}",
+        )
     )
 
 
@@ -75,10 +77,12 @@ def no_number(x: Tensor, what: str) -> TraceError:
         TEXT: "return it, and write the text after the call",
         INDEX: _as_static(x),
     }
-    return TraceError(
-        f"{x.describe()} can't {said} while the function is traced",
-        origin=origin,
-        remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
+    return refusal(
+        TraceError(
+            f"{x.describe()} can't {said} while the function is traced",
+            origin=origin,
+            remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
+        )
     )
 
 

@@ -322,6 +322,17 @@ def _statement(origin: Origin) -> Statement | None:
     return None if found is None else Statement(found, tuple(around))
 
 
+def is_tried(origin: Origin) -> bool:
+    """Whether a line is in the body of a ``try`` that has an ``except``, in the same function."""
+    found = _statement(origin)
+    for outer in reversed(found.around if found is not None else ()):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        if isinstance(outer, ast.Try) and outer.handlers:
+            return any(_covers(inner, origin.line) for inner in outer.body)
+    return False
+
+
 def _covers(node: ast.AST, line: int) -> bool:
     first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
     inside = first <= line <= (last or 0)

@@ -33,6 +33,51 @@ def test_the_remedy_for_static_values_says_static() -> None:
             f(np.ones(2), n)
 
 
+def _caught(x):
+    try:
+        return x * 2 if x[0] > 0 else x
+    except Exception:
+        return x
+
+
+def _caught_too(x):
+    try:
+        y = dlvm.reshape(x, (7,))
+    except ValueError:
+        y = x
+    return y
+
+
+def _raised(x):
+    return float(x[0])
+
+
+def _around(x):
+    try:
+        return _raised(x)
+    finally:
+        pass
+
+
+@pytest.mark.parametrize(("f", "said"), [(_caught, "dlvm.where"), (_caught_too, "7")])
+def test_a_refusal_that_the_user_catches_is_told_once(f: Any, said: str) -> None:
+    staged = dlvm.function(f)
+    with pytest.warns(dlvm.TraceWarning, match=f"catches a refusal.*{said}") as told:
+        assert np.array_equal(staged(np.ones(3)), np.ones(3))
+    assert told[0].filename == __file__ and len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        staged(np.ones(4))
+
+
+def test_a_refusal_that_ends_the_trace_is_an_error_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for f in (_raised, _around):
+            with pytest.raises(dlvm.TraceError, match="can't become float"):
+                dlvm.function(f)(np.ones(3))
+
+
 def _array(x):
     return x * 2 if isinstance(x, np.ndarray) else x
 
