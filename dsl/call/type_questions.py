@@ -13,7 +13,7 @@ import dis
 import linecache
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ NAMED = ("numpy", "numbers", "builtins")
 
 def tell_types(fn: Callable[..., Any], arguments: Arguments, told: set[str]) -> None:
     """Warns of each question that the given argument and its staged value answer differently."""
-    given = {
+    given: dict[str, Any] = {
         name: value
         for name, value in zip(arguments.names, arguments.values, strict=True)
         if isinstance(value, np.ndarray | np.generic | float | int)
@@ -57,7 +57,7 @@ def tell_types(fn: Callable[..., Any], arguments: Arguments, told: set[str]) -> 
 
 
 def _tell(name: str, kind: str, value: Any, at: Origin) -> None:
-    array = isinstance(value, np.ndarray | np.generic)
+    array = hasattr(value, "dtype")
     remedy = (
         f'hasattr({name}, "shape") is True of both'
         if array
@@ -91,8 +91,8 @@ def _question(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 def _differs(value: Any, kind: Any) -> bool:
     """Whether what is passed is of a type that no staged value is."""
-    kinds: Any = kind if isinstance(kind, tuple) else (kind,)
-    types = [k for k in kinds if isinstance(k, type)]
+    kinds = cast("tuple[Any, ...]", kind if isinstance(kind, tuple) else (kind,))
+    types: list[type[Any]] = [k for k in kinds if isinstance(k, type)]
     own = any(issubclass(Tensor, k) for k in types)
     asked = any(isinstance(value, k) and k.__module__.partition(".")[0] in NAMED for k in types)
     return asked and not own

@@ -442,12 +442,8 @@ class Tensor:
             raise unknown_length(self, "iteration")
         return (self[i] for i in range(size))
 
-    def __jax_array__(self) -> Any:
-        return jax_array(self)
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise torch_function(next((x for x in args if isinstance(x, Tensor)), None), func)
+    __jax_array__ = jax_array
+    __torch_function__ = classmethod(torch_function)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return named("_numpy_ufunc")(ufunc, method, inputs, kwargs)
