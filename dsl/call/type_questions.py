@@ -47,7 +47,7 @@ def tell_types(fn: Callable[..., Any], arguments: Arguments, told: set[str]) -> 
     for asked in ast.walk(node) if node is not None else ():
         for name, kind in _question(asked):
             if name in given and name not in changed and _differs(given[name], _value(kind, names)):
-                line = getattr(asked, "lineno", None) or asked.subject.lineno  # type: ignore[attr-defined]
+                line: int = getattr(asked, "lineno", function.__code__.co_firstlineno)
                 _tell(
                     name,
                     ast.unparse(kind),
