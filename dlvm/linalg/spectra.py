@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from dlvm.base.errors import ArgumentError
+from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.arrays.factorisations import (
     demand,
     eigen_factors,
@@ -18,7 +18,7 @@ from dlvm.dsl.arrays.factorisations import (
     singular_factors,
 )
 from dlvm.dsl.elements.eager import exported
-from dlvm.dsl.trace.operands import plain, shape_of
+from dlvm.dsl.trace.operands import broadcast_shapes, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
@@ -133,7 +133,32 @@ def pinv(x: Any, rcond: Any = None, *, rtol: Any = None) -> Any:
     matrices of the same rank.
     """
     a = matrix("pinv", x, square=False)
+    _check_one("pinv", rcond=rcond, rtol=rtol)
+    _check_tolerance("pinv", a, rcond if rtol is None else rtol)
     return _pseudo_inverse(a, rcond if rtol is None else rtol)[0]
+
+
+def _check_one(name: str, **tolerances: Any) -> None:
+    """At most one of several names of a tolerance is given."""
+    if all(t is not None for t in tolerances.values()):
+        raise ArgumentError(
+            f"{name}: expected one tolerance, found {' and '.join(tolerances)}",
+            origin=user_origin(),
+            remedy="leave one of the two out",
+        )
+
+
+def _check_tolerance(name: str, a: Tensor, rtol: Any) -> None:
+    """A tolerance for each matrix: it stretches to the leading axes of the matrices."""
+    batch = a.type.shape[:-2]
+    given = () if rtol is None else shape_of(plain(rtol))
+    if broadcast_shapes([batch, given]) != batch:
+        raise ShapeError(
+            f"{name}: the matrices {shown_shape(a.type.shape)} take tolerances that stretch to "
+            f"{shown_shape(batch)}, found {shown_shape(given)}",
+            origin=user_origin(),
+            remedy="give one tolerance, or one for each matrix",
+        )
 
 
 def _pseudo_inverse(a: Tensor, rtol: Any) -> tuple[Tensor, Tensor, Any]:
@@ -156,6 +181,7 @@ def matrix_rank(x: Any, tol: Any = None, *, rtol: Any = None) -> Any:
     if len(shape_of(plain(x))) < 2:
         return xp.astype(xp.any(xp.not_equal(x, 0)), "i64")
     a = matrix("matrix_rank", x, square=False)
+    _check_one("matrix_rank", tol=tol, rtol=rtol)
     s = svdvals(a)
     if tol is None:
         kept = _kept(a, s, rtol)

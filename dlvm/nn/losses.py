@@ -34,6 +34,8 @@ def cross_entropy(
     class, ``ignore_index`` is a label whose loss is 0, and ``label_smoothing`` a share of the
     probability that is spread over all classes. A ``reduction`` is ``"none"``, ``"sum"`` or
     ``"mean"``, which divides by the sum of the weights of integer labels that are not ignored.
+    A label that is not ignored must be from 0 to the number of classes less 1: another one, -1
+    too, ends the call with an error, in which a negative label is less by the number of classes.
     """
     rank = _rank(logits, axis)
     weight = None if weight is None else _along(weight, logits, axis, rank)
@@ -43,7 +45,7 @@ def cross_entropy(
     _check_labels(logits, labels, axis)
     seen = None if ignore_index is None else xp.not_equal(labels, ignore_index)
     labels = labels if seen is None else xp.where(seen, labels, 0)
-    places = xp.expand_dims(labels, axis)
+    places = xp.expand_dims(_refused_below_0(labels, logits, axis), axis)
     losses = _of_labels(logits, places, axis, weight, label_smoothing)
     factors = None if weight is None else _picked(weight, places, axis, logits)
     if seen is not None:
@@ -80,6 +82,17 @@ def _are_probabilities(logits: Any, labels: Any) -> bool:
     """Whether labels are floats of the shape of the logits."""
     same = shape_of(plain(labels)) == shape_of(plain(logits))
     return same and known_dtype(xp.asarray(labels).dtype).is_float
+
+
+def _refused_below_0(labels: Any, logits: Any, axis: int) -> Any:
+    """Labels, of which negative ones are out of range: as an index -1 would be the last class.
+
+    It is the check of the index that ends the call: an assertion has no form in StableHLO.
+    """
+    if known_dtype(xp.asarray(labels).dtype).lowest >= 0:
+        return labels
+    classes, labels = shape_of(plain(logits))[axis], xp.astype(labels, "int64")
+    return xp.where(xp.less(labels, 0), xp.subtract(labels, classes), labels)
 
 
 def _picked(weight: Any, places: Any, axis: int, logits: Any) -> Any:

@@ -139,8 +139,16 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 @public("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """For each element the bin that it lies in, of bins with ascending borders."""
-    return searchsorted(bins, x, "left" if right else "right")
+    """For each element the bin that it lies in; the borders of bins rise, or they fall.
+
+    ``right`` says that a bin holds its right border, in place of its left one. Borders whose last
+    is below their first are taken to fall.
+    """
+    bins = strong(bins)
+    falls = named("any")(bins[-1:] < bins[:1])
+    rising = named("where")(falls, named("flip")(bins), bins)
+    found = searchsorted(rising, x, "left" if right else "right")
+    return named("where")(falls, named("size")(bins) - found, found)
 
 
 def _shapeless(name: str) -> None:

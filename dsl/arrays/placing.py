@@ -22,13 +22,14 @@ from dlvm.dsl.trace.operands import (
     plain,
     shape_of,
     shown_shape,
+    spread,
     staged,
 )
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
-from dlvm.dsl.words.views import inverse, permuted
-from dlvm.ir import Dim, Value
+from dlvm.dsl.words.views import inverse, permuted, reshaped
+from dlvm.ir import Dim, DType, Value
 from dlvm.ir.equations import unequal
 from dlvm.ops import ScatterAdd, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 
@@ -153,7 +154,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> None:
         raise ShapeError(said, sides=unequal(shape_of(indices), x.type.shape))
     lead = len(perm) - 1
     shape = tuple(index.type.shape[i] for i in inverse(perm))
-    updates = permuted(fit(plain(values), x.element, _stretched(plain(values), shape)), perm)
+    updates = permuted(_stretched(plain(values), x.element, shape), perm)
     x.assign(permuted(ScatterSet(moved, index, updates, lead, lead), inverse(perm)))
 
 
@@ -193,18 +194,21 @@ def _once(old: Value, new: Value, law: Law) -> Value:
 
 def _changed(whole: Value, place: Location, new: Any, law: Law, mode: str) -> Value:
     if not place.arrays:
-        return _once(whole, fit(new, whole.dtype, _stretched(new, whole.shape)), law)
+        return _once(whole, _stretched(new, whole.dtype, whole.shape), law)
     positions = [(a, at if isinstance(at, Tensor) else staged(at)) for a, at in place.arrays]
     w = walk(whole.shape, positions, mode)
     order = w.picked(place.position)
     inner = (*w.flat[: w.axis], *w.index.type.shape, *w.flat[w.axis + 1 :])
     shape = tuple(inner[a] for a in order)
-    updates = permuted(fit(new, whole.dtype, _stretched(new, shape)), inverse(order))
+    updates = permuted(_stretched(new, whole.dtype, shape), inverse(order))
     return w.back(law[0](w.lay(whole), w.index.read(), updates, w.axis, 0, w.mode))
 
 
-def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The shape itself, after checking that what is assigned stretches to it and not beyond."""
+def _stretched(new: Any, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+    """What is assigned, stretched to the shape of a place and not beyond.
+
+    Leading axes of size 1 that are more than those of the place are dropped, as NumPy does.
+    """
     given = _without_ones(shape_of(new), len(shape))
     if broadcast_shapes([shape, given]) != shape:
         raise ShapeError(
@@ -213,7 +217,7 @@ def _stretched(new: Any, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
             remedy="assign to a place of its shape, or reduce or reshape the value first",
             sides=unequal(given, shape),
         )
-    return shape
+    return spread(reshaped(element(new, dtype), given), shape)
 
 
 def _without_ones(shape: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:

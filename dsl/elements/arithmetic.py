@@ -31,6 +31,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import BOOL, F64, I64
 from dlvm.ops import (
+    Abs,
     Add,
     Atan2,
     Div,
@@ -75,6 +76,14 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         found = where(condition, choice, found)
     return found
+
+
+@public("fabs")
+def fabs(x: Any) -> Any:
+    """The size of each element as a float, where ``abs`` gives integers for integers."""
+    x = plain(x)
+    (dtype,) = promoted("fabs", (kind_of(x),))
+    return apply(Abs, fresh(element(x, dtype)))
 
 
 @public("clip")

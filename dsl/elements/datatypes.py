@@ -5,6 +5,7 @@ A type is NumPy's own object; ``bfloat16`` is that of ``ml_dtypes``, imported wh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from dlvm.dsl.trace.operands import (
 )
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import COPY, Tensor
-from dlvm.dsl.words.names import PUBLIC
+from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.ir import BF16, BOOL, I64, DType
 from dlvm.ops import Bitcast
 
@@ -112,9 +113,12 @@ OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """Any operand as an array, also a symbolic size; an array stays as it is.
 
+    A list of staged values, or a nested one, is stacked, as NumPy makes one array of lists.
     ``copy`` is True for an array that shares no memory with ``x``, and False for an error where
     a copy would have to be made.
     """
+    if isinstance(x, list | tuple) and _has_staged(x):
+        x = _stacked(x)
     given, x = plain(x), staged(x)
     target = x.element if dtype is None else known_dtype(dtype)
     same = isinstance(given, Tensor) or is_array(given)
@@ -126,6 +130,22 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if not copy and x.element is target and not x.weak:
         return x
     return fresh(element(x, target))
+
+
+def _has_staged(x: Any) -> bool:
+    """Whether nested lists hold a value that is known in a call only."""
+    if isinstance(x, list | tuple):
+        items: Any = x  # pyright: ignore[reportUnknownVariableType]
+        return any(_has_staged(item) for item in items)
+    return isinstance(x, Tensor)
+
+
+def _stacked(x: Any) -> Any:
+    """Nested lists as one array, of which each list is an axis."""
+    if isinstance(x, list | tuple):
+        items: Any = x  # pyright: ignore[reportUnknownVariableType]
+        return named("stack")([_stacked(item) for item in items])
+    return x
 
 
 @public("from_dlpack", views="copy", device=True)
@@ -198,16 +218,54 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return _of(dtype) is _of(kind)
 
 
-def finfo(dtype: Any) -> Any:
-    """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ..."""
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """The limits of a floating-point type as Python numbers, as the array API standard has them.
+
+    Other attributes are those of ``numpy.finfo``.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        """Others that NumPy has; a number of the type itself becomes a Python float."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found: Any = getattr(_limits(self.dtype), name)
+        return found if isinstance(found, int | str) else float(found)
+
+
+def _limits(dtype: np.dtype[Any]) -> Any:
+    """What NumPy says of a floating-point type, or ``ml_dtypes`` of bf16."""
+    if known_dtype(dtype) is not BF16:
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # pyright: ignore[reportUnknownVariableType]
+
+
+def finfo(dtype: Any) -> FloatLimits:
+    """The limits of a floating-point type: ``bits``, ``eps``, ``max``, ``smallest_normal`` ...
+
+    They are Python floats, so ``x * dlvm.finfo(x).eps`` has the type of ``x``.
+    """
     found = _of_number(dtype)
     if not found.is_float:
         raise DTypeError(f"finfo: expected a floating-point type, found {found}")
-    if found is BF16:
-        import ml_dtypes
-
-        return ml_dtypes.finfo(found.numpy)  # pyright: ignore[reportUnknownVariableType]
-    return np.finfo(found.numpy)
+    given = _limits(found.numpy)
+    return FloatLimits(
+        found.numpy.itemsize * 8,
+        float(given.eps),
+        float(given.max),
+        float(given.min),
+        float(given.smallest_normal),
+        found.numpy,
+    )
 
 
 def iinfo(dtype: Any) -> Any:

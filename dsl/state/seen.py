@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import Origin
+from dlvm.dsl.trace.devices import refuse_gradient
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
@@ -375,6 +376,7 @@ def _is_value(value: Any) -> bool:
 
 
 def _bytes(value: Any) -> Any:
+    refuse_gradient(value)
     found = np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
     return (found.dtype, found.shape, found.tobytes())
 

@@ -35,6 +35,7 @@ def on_a_device(x: Any, label: str = "x") -> Elsewhere | None:
 def _spoken_for(x: Any, label: str) -> Lent | None:
     """The array of another library, by one of two protocols."""
     kind: Any = x.__class__
+    refuse_gradient(x, label)
     if hasattr(kind, PROTOCOL) and (told := getattr(x, PROTOCOL, None)) is not None:
         return Lent.told(x, told, label)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
@@ -44,6 +45,17 @@ def _spoken_for(x: Any, label: str) -> Lent | None:
 
         return received(x, label)
     return None
+
+
+def refuse_gradient(x: Any, label: str = "x") -> None:
+    """An error for a tensor of PyTorch that requires a gradient, which dlvm would not give it."""
+    of_torch = x.__class__.__module__.partition(".")[0] == "torch"
+    if of_torch and getattr(x, "requires_grad", False) is True:
+        raise TraceError(
+            "a tensor of PyTorch that requires a gradient is not taken: it would get none",
+            origin=user_origin(),
+            remedy=f"pass {label}.detach().numpy()",
+        )
 
 
 def refuse_elsewhere(arrays: Sequence[Any], labels: Sequence[str]) -> None:

@@ -41,6 +41,7 @@ from dlvm.ir import Module
 from .kinds import unlike
 from .notes import described
 from .provenance import explained
+from .scopes import refusal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -171,4 +172,5 @@ def _told(
     caller = caller_of_library(error, found.origin)
     if caller is not None and not any(note.startswith(CALLER) for note in found.notes):
         found.notes = (*found.notes, f"{CALLER} {caller}: {caller.shown()}")
+    refusal(found)
     return found.with_traceback(frames_of_user(error))

@@ -25,7 +25,7 @@ from dlvm.dsl.words.remedies import (
 )
 from dlvm.ir import TensorType
 
-from .scopes import current, user_origin
+from .scopes import current, refusal, user_origin
 from .suggestions import instead
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ def no_truth(x: Tensor) -> TraceError:
     origin = user_origin()
     if not x.alive:
         return used_after(x)
-    return TraceError(
-        f"{x.describe()} has no truth value while the function is traced",
-        origin=origin,
-        remedy=f"write {told(origin, TRUTH) or joined(origin) or CHOICE}",
+    return refusal(
+        TraceError(
+            f"{x.describe()} has no truth value while the function is traced",
+            origin=origin,
+            remedy=f"write {told(origin, TRUTH) or joined(origin) or CHOICE}",
+        )
     )
 
 
@@ -70,15 +72,17 @@ def no_number(x: Tensor, what: str) -> TraceError:
     if found is not None and INTO in found.pattern.asked:
         said = f"go into the NumPy array {found.target}"
     remedies = {
-        ARRAY: "write dlvm.stack([a, b]) for one array of several, dlvm.asarray for one",
+        ARRAY: _as_static(x) if _may_be_static(x) else GATHERED,
         INT: "write x.astype(int)",
         TEXT: "return it, and write the text after the call",
         INDEX: _as_static(x),
     }
-    return TraceError(
-        f"{x.describe()} can't {said} while the function is traced",
-        origin=origin,
-        remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
+    return refusal(
+        TraceError(
+            f"{x.describe()} can't {said} while the function is traced",
+            origin=origin,
+            remedy=remedies.get(what, KEEP) if found is None else f"write {found.remedy()}",
+        )
     )
 
 
@@ -96,12 +100,19 @@ def _as_static(x: Tensor) -> str:
     owner, _, field = x.label.rpartition(".")
     if owner and field.isidentifier():
         return f"declare the field as {field}: dlvm.static[int], which makes it part of the code"
-    scope = current()
-    if x.label.isidentifier() and scope is not None and x.contents in scope.root.params:
+    if _may_be_static(x):
         return f'write dlvm.function(f, static=("{x.label}",)), which makes it part of the code'
     return "take a size from x.shape or from a static argument; x[i] and dlvm.take take an index"
 
 
+def _may_be_static(x: Tensor) -> bool:
+    """Whether it is an argument that is one whole number."""
+    scope = current()
+    whole = x.label.isidentifier() and not x.type.shape and x.element.is_integer
+    return whole and scope is not None and x.contents in scope.root.params
+
+
+GATHERED = "write dlvm.asarray(x), also of a list of several"
 KEEP = "keep it as it is, or return it and convert the result"
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 
 from dlvm.base.elsewhere import Elsewhere
-from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError
+from dlvm.base.errors import CompilerError, DTypeError, Origin, TraceError, UserError
 from dlvm.base.progress import doing
 from dlvm.dsl.words.origins import origin_in as origin_in
 from dlvm.dsl.words.origins import steps_of_users
@@ -39,6 +39,7 @@ from dlvm.ir.core import MAX_NESTING, Entry
 from dlvm.ops import Constant
 
 T = TypeVar("T", bound=Array | Elsewhere)
+E = TypeVar("E", bound=UserError)
 EACH = 256
 """Operations of a scope after which a trace may report its progress."""
 
@@ -143,6 +144,8 @@ class Trace:
         """The code and offset at which each array was captured, with the array's identity."""
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
+        self.refused: list[tuple[str, str | None, Origin]] = []
+        """Messages, remedies and lines of refusals, which end the trace unless one is caught."""
         self.memo: dict[Any, Any] = {}
         self.open: list[Any] = []
         self.main: Any = None
@@ -274,3 +277,11 @@ _current: ContextVar[Scope | None] = ContextVar("dlvm_scope", default=None)
 def current() -> Scope | None:
     """The scope that is being traced now, if any."""
     return _current.get()
+
+
+def refusal(error: E) -> E:
+    """The error itself, noted in the trace that it ends unless the user's code catches it."""
+    scope = current()
+    if scope is not None and error.origin is not None:
+        scope.trace.refused.append((error.message, error.remedy, error.origin))
+    return error

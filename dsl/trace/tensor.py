@@ -17,6 +17,7 @@ from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEX
 from dlvm.dsl.words.views import Reshaped, row_major
 from dlvm.ir import Dim, DType, TensorType, Value
 
+from .libraries import jax_array, torch_function
 from .mistakes import (
     no_attribute,
     no_number,
@@ -399,6 +400,9 @@ class Tensor:
     def __complex__(self) -> complex:
         raise no_number(self, COMPLEX)
 
+    def __trunc__(self) -> Any:
+        raise not_like_python(self, "can't be truncated by Python", "write dlvm.trunc(x)")
+
     def __round__(self, digits: int = 0) -> Any:
         written = f"dlvm.round(x, {digits})" if digits else "dlvm.round(x)"
         raise not_like_python(self, "can't be rounded by Python", f"write {written}")
@@ -437,6 +441,9 @@ class Tensor:
         if not isinstance(size, int):
             raise unknown_length(self, "iteration")
         return (self[i] for i in range(size))
+
+    __jax_array__ = jax_array
+    __torch_function__ = classmethod(torch_function)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return named("_numpy_ufunc")(ufunc, method, inputs, kwargs)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 
 from dlvm.base.errors import Origin, TraceWarning
 from dlvm.base.progress import LARGE_PROGRAM
+from dlvm.dsl.words.lines import is_tried
 from dlvm.ir import Module
 
 from .scopes import user_origin
@@ -20,6 +22,22 @@ def warned(message: str, origin: Origin | None) -> None:
     at = origin or user_origin()
     file, line = (at.file, at.line) if at else ("<unknown>", 0)
     warnings.warn_explicit(message, TraceWarning, file, line)
+
+
+def swallowed(refused: Sequence[tuple[str, str | None, Origin]], told: set[str]) -> None:
+    """Warns once of a refusal that a ``try`` of the user caught, in a trace that has ended."""
+    if "swallowed" in told:
+        return
+    for message, remedy, at in refused:
+        if is_tried(at):
+            told.add("swallowed")
+            help = f"; {remedy}" if remedy else ""
+            warned(
+                "an except clause of yours catches a refusal of dlvm, so that what it guards is "
+                f"never computed: {message}{help}",
+                at,
+            )
+            return
 
 
 def unrolled(label: str, module: Module, told: set[str]) -> None:

@@ -20,10 +20,13 @@ from dlvm.ir import NUMBERS
 
 from .branches import chosen, counted, loop_left, loop_of, names_given, unmasked
 from .names import lookup
-from .remedies import CHANGE, MASK, OURS, PATTERNS, Pattern
+from .operators import Joined, value_of, written
+from .remedies import ARRAY, CHANGE, INDEX, MASK, OURS, PATTERNS, Pattern
 
 BODIES = ("body", "orelse", "handlers", "finalbody")
 UNSEEN = ("ctx", "type_comment", "kind", "op", "keywords")
+TAKE_STAGED_INTEGERS = ("roll", "tril", "triu")
+"""Functions in which an integer that NumPy needs is no size, and may be staged in ours."""
 REDUCTIONS = ("sum", "mean", "prod", "var", "std", "any", "all", "max", "min")
 
 
@@ -39,7 +42,8 @@ def advised(origin: Origin, asked: str) -> Match | None:
         if asked in pattern.asked and found.within(pattern.within):
             for node in nodes:
                 bound: dict[str, Any] = {}
-                if _fits(_read(pattern.code), node, bound) and _known(bound, pattern):
+                fits = _fits(_read(pattern.code), node, bound) and _known(bound, pattern, asked)
+                if fits and not _drops_options(node, pattern):
                     match = Match(pattern, bound, node, found)
                     if match.is_possible:
                         return match
@@ -87,10 +91,9 @@ class Match:
         """The remedy with the user's own names; ``more`` binds further letters and names."""
         if self.pattern.remedy in REWRITES:
             return self._rewritten() or ""
-        texts = {name: _Text(_written(x), _is_loose(x)) for name, x in self.bound.items()}
+        texts = {n: _Text(written(x), _is_loose(x), _is_list(n, x)) for n, x in self.bound.items()}
         if "args" in self.bound:
-            texts["args"] = _Text(_written(_stacked(self.bound["args"])))
-            texts["first"] = _Text(_written(self.bound["args"][:1]))
+            texts["args"] = _Text(written(_stacked(self.bound["args"])))
         if "r" in self.bound:
             texts["r"] = _Text(_ranges(self.bound["r"], self.pattern.code == "np.r_[r]"))
         if "F" in texts:
@@ -138,7 +141,7 @@ def _left(found: Match) -> str | None:
     loop = found.statement.loop()
     if loop is None:
         return None
-    text = loop_left(loop, found.node, found.statement.known(loop), _written)
+    text = loop_left(loop, found.node, found.statement.known(loop), written)
     if text is not None and "v" in found.bound:
         text += f"; return {found.text('v')} after it"
     return text
@@ -146,7 +149,7 @@ def _left(found: Match) -> str | None:
 
 def _loop(found: Match) -> str | None:
     known = found.statement.known(found.node)
-    return loop_of(found.node, found.bound["c"], known, _written)
+    return loop_of(found.node, found.bound["c"], known, written)
 
 
 def _counted(found: Match) -> str | None:
@@ -157,7 +160,7 @@ def _counted(found: Match) -> str | None:
 
 def _chosen(found: Match) -> str | None:
     after = found.statement.after(found.node)
-    return chosen(found.node, after, _written(found.bound["c"]))
+    return chosen(found.node, after, written(found.bound["c"]))
 
 
 REWRITES: dict[str, Callable[[Match], str | None]] = {
@@ -172,19 +175,27 @@ REWRITES: dict[str, Callable[[Match], str | None]] = {
 
 class _Text(str):
     """A part of the user's code. The format ``d`` writes functions of NumPy and ``math`` as
-    dlvm's, and ``p`` puts an operator in parentheses.
+    dlvm's, ``p`` puts an operator in parentheses, and ``s`` makes an array of a list.
     """
 
-    def __new__(cls, text: str, loose: bool = False) -> _Text:
+    def __new__(cls, text: str, loose: bool = False, listed: bool = False) -> _Text:
         made = super().__new__(cls, text)
-        made.loose = loose
+        made.loose, made.listed = loose, listed
         return made
 
     loose: bool
+    listed: bool
 
     def __format__(self, spec: str) -> str:
         text = _ours(self) if "d" in spec else str(self)
+        if "s" in spec and self.listed:
+            return f"dlvm.asarray({text})"
         return f"({text})" if "p" in spec and self.loose else text
+
+
+def _is_list(name: str, x: Any) -> bool:
+    """Whether it is a list in the place of an array; a tuple in an index is none."""
+    return isinstance(x, ast.List) or (name != "i" and isinstance(x, ast.Tuple))
 
 
 def _is_loose(x: Any) -> bool:
@@ -213,7 +224,7 @@ def _stacked(args: list[Any]) -> list[Any]:
 def _ranges(index: ast.AST, vectors: bool) -> str:
     """The items of ``np.r_[...]`` or ``np.c_[...]`` as arguments; a slice becomes a range."""
     items: Sequence[ast.AST] = index.elts if isinstance(index, ast.Tuple) else [index]
-    text = _written([_range(i) if isinstance(i, ast.Slice) else i for i in items])
+    text = written([_range(i) if isinstance(i, ast.Slice) else i for i in items])
     if not vectors:
         return text
     return f"dlvm.atleast_1d({text})" if len(items) > 1 else f"[dlvm.atleast_1d({text})]"
@@ -221,16 +232,7 @@ def _ranges(index: ast.AST, vectors: bool) -> str:
 
 def _range(s: ast.Slice) -> ast.AST:
     given = [s.lower or ast.Constant(0), s.upper or ast.Constant(0), s.step or ast.Constant(1)]
-    return ast.Name(f"dlvm.arange({_written(given)})")
-
-
-def _written(x: Any) -> str:
-    """An expression as text, with ``and``, ``or`` and ``not`` as operators on arrays."""
-    if isinstance(x, str):
-        return x
-    if isinstance(x, list | tuple):
-        return ", ".join(map(_written, cast("Sequence[Any]", x)))
-    return ast.unparse(_Joined().visit(copy.deepcopy(x)))
+    return ast.Name(f"dlvm.arange({written(given)})")
 
 
 # -- the statement of the user -------------------------------------------------------------------
@@ -307,7 +309,7 @@ def _is_statement(node: ast.AST) -> bool:
 
 def _statement(origin: Origin) -> Statement | None:
     """The innermost statement at a line; of a file that can't be read, the line alone."""
-    tree = _parsed("".join(linecache.getlines(origin.file)))
+    tree = parsed("".join(linecache.getlines(origin.file)))
     found: ast.stmt | None = None
     around: list[ast.AST] = []
     level: ast.AST | None = tree
@@ -320,6 +322,17 @@ def _statement(origin: Origin) -> Statement | None:
     return None if found is None else Statement(found, tuple(around))
 
 
+def is_tried(origin: Origin) -> bool:
+    """Whether a line is in the body of a ``try`` that has an ``except``, in the same function."""
+    found = _statement(origin)
+    for outer in reversed(found.around if found is not None else ()):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        if isinstance(outer, ast.Try) and outer.handlers:
+            return any(_covers(inner, origin.line) for inner in outer.body)
+    return False
+
+
 def _covers(node: ast.AST, line: int) -> bool:
     first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
     inside = first <= line <= (last or 0)
@@ -327,7 +340,8 @@ def _covers(node: ast.AST, line: int) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """The tree of a file; None if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -407,10 +421,15 @@ def _has_text(node: ast.JoinedStr, bound: dict[str, Any]) -> bool:
     return bool(values)
 
 
-def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
+def _known(bound: dict[str, Any], pattern: Pattern, asked: str) -> bool:
     """Whether dlvm has the function that a capital stands for, and NumPy's needs numbers."""
     if pattern.code == "a[i]":
-        return any(isinstance(n, ast.Name) for n in ast.walk(bound["i"]))
+        inside = [*ast.walk(bound["i"])]
+        sliced = any(isinstance(n, ast.Slice) for n in inside)  # of a size that is not known
+        a_text = isinstance(bound["a"], ast.Constant)
+        return not sliced and not a_text and any(isinstance(n, ast.Name) for n in inside)
+    if isinstance(bound.get("a"), ast.GeneratorExp):
+        return False
     if isinstance(bound.get("m"), ast.Constant | ast.Slice | ast.Tuple) and MASK in pattern.asked:
         return False
     if "T" in bound:
@@ -421,53 +440,19 @@ def _known(bound: dict[str, Any], pattern: Pattern) -> bool:
     if "where=" in pattern.remedy:
         return name in REDUCTIONS
     of_numpy = pattern.code == "np.F(args)"
+    sized = asked == INDEX or (asked == ARRAY and name == "arange")
+    if of_numpy and sized and name not in TAKE_STAGED_INTEGERS:
+        return False
     takes_staged = of_numpy and isinstance(getattr(np, name, None), np.ufunc)
     makes_arrays = of_numpy and OURS.get(name, name) == "asarray"
     return not takes_staged and not makes_arrays and lookup(str(OURS.get(name, name))) is not None
 
 
-def _is_truth(node: ast.expr) -> bool:
-    """Whether an expression is a truth by its form; ``~`` of a float is an error."""
-    match node:
-        case ast.BoolOp(values=values):
-            return all(map(_is_truth, values))
-        case ast.UnaryOp(op=ast.Not()) | ast.Compare():
-            return True
-        case _:
-            return False
-
-
-class _Joined(ast.NodeTransformer):
-    """``a and not b`` as ``(a) & ~(b)``, which staged values understand."""
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """``and`` and ``or``."""
-        sign = " & " if isinstance(node.op, ast.And) else " | "
-        parts = (f"({ast.unparse(self.visit(v))})" for v in node.values)
-        return ast.Name(sign.join(parts))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """``not``."""
-        if not isinstance(node.op, ast.Not):
-            return node
-        truth, text = _is_truth(node.operand), ast.unparse(self.visit(node.operand))
-        return ast.Name(f"~({text})" if truth else f"dlvm.logical_not({text})")
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """``a < b < c``, and ``a in b``."""
-        match node:
-            case ast.Compare(left=a, ops=[ast.In()], comparators=[b]):
-                return ast.Name(f"dlvm.any({_array(b)} == {ast.unparse(a)})")
-            case ast.Compare(left=ast.Attribute(attr="shape"), ops=[ast.Eq()]):
-                return ast.Name(f"{ast.unparse(node.left)}[0] == ...")
-            case ast.Compare(ops=[_]):
-                return node
-            case _:
-                pass
-        sides = [node.left, *node.comparators]
-        pairs = zip(sides, node.ops, sides[1:], strict=False)
-        each = (ast.unparse(ast.Compare(a, [op], [b])) for a, op, b in pairs)
-        return ast.Name(" & ".join(f"({text})" for text in each))
+def _drops_options(node: ast.AST, pattern: Pattern) -> bool:
+    """Whether a call has options that the remedy would leave out, such as ``key=`` of ``max``."""
+    if not isinstance(node, ast.Call) or not node.keywords:
+        return False
+    return "args" not in pattern.code and "{keys}" not in pattern.remedy
 
 
 def assigned(origin: Origin) -> tuple[str, str | None] | None:
@@ -490,13 +475,7 @@ def joined(origin: Origin) -> str | None:
     found = _statement(origin)
     for node in found.nodes(origin.line) if found is not None else ():
         if isinstance(node, ast.BoolOp | ast.UnaryOp | ast.Compare):
-            changed = _Joined().visit(copy.deepcopy(node))
+            changed = value_of(node) or Joined().visit(copy.deepcopy(node))
             if isinstance(changed, ast.Name):
                 return changed.id
     return None
-
-
-def _array(node: ast.AST) -> str:
-    """An expression as an array; a list is wrapped in ``dlvm.asarray``."""
-    text = ast.unparse(node)
-    return f"dlvm.asarray({text})" if isinstance(node, ast.List | ast.Tuple) else text

@@ -92,6 +92,24 @@ def calls_in_library() -> list[str]:
     return found[::-1]
 
 
+def calls_in(library: str) -> list[str]:
+    """The full names of a library's functions between the user's code and dlvm, from the outermost.
+
+    Unlike in ``calls_in_library``, a library is told by its name, wherever it is installed.
+    """
+    frame, found = sys._getframe(1), list[str]()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and (is_internal(frame) or _is_of(frame, library)):
+        if not is_internal(frame):
+            found.append(_name_of(frame))
+        frame = frame.f_back
+    return found[::-1]
+
+
+def _is_of(frame: FrameType, library: str) -> bool:
+    module: str = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == library
+
+
 def _name_of(frame: FrameType) -> str:
     """The full name of a function that runs; of a wrapper around one, that of what it wraps."""
     name = f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}"

@@ -16,7 +16,7 @@ OURS = {
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
-    **dict.fromkeys(("absolute", "fabs"), "abs"),
+    "absolute": "abs",
     "fsum": "sum",
     "conjugate": "conj",
     "around": "round",
@@ -231,11 +231,15 @@ PATTERNS = (
     Pattern((TRUTH,), "assert c, m", "dlvm.assert_({c}, {m})"),
     Pattern((TRUTH,), "assert c", 'dlvm.assert_({c}, "message")'),
     Pattern((TRUTH,), "a if c else b", "dlvm.where({c}, {a}, {b})"),
+    Pattern((TRUTH,), "max(a, b, c)", "dlvm.maximum(dlvm.maximum({a}, {b}), {c})"),
+    Pattern((TRUTH,), "min(a, b, c)", "dlvm.minimum(dlvm.minimum({a}, {b}), {c})"),
     Pattern((TRUTH,), "max(a, b)", "dlvm.maximum({a}, {b})"),
     Pattern((TRUTH,), "min(a, b)", "dlvm.minimum({a}, {b})"),
-    *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("max", "min")),
-    *(Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a}})") for name in ("any", "all")),
-    Pattern((TRUTH,), "sorted(args)", "dlvm.sort({first})"),
+    *(
+        Pattern((TRUTH,), f"{name}(a)", f"dlvm.{name}({{a:s}})")
+        for name in ("max", "min", "any", "all")
+    ),
+    Pattern((TRUTH,), "sorted(a)", "dlvm.sort({a:s})"),
     # attributes that are methods in other libraries
     Pattern((ATTRIBUTE,), "a.size(i)", "{a:p}.shape[{i}]"),
     Pattern((ATTRIBUTE,), "a.shape(i)", "{a:p}.shape[{i}]"),
@@ -248,13 +252,13 @@ PATTERNS = (
     Pattern((INT,), "int(a)", "{a:dp}.astype(int)"),
     Pattern((FLOAT,), "float(a)", "{a:d}, without float(): it stays staged"),
     Pattern((COMPLEX,), "complex(a)", "{a:d}, without complex(): there are real numbers only"),
+    Pattern((ITEM,), "a.item(i)", "{a:p}.ravel()[{i}]"),
     Pattern((ITEM,), "a.item()", "{a:d}, without .item(): it stays staged"),
     Pattern((INDEX,), "range(n)", "{counted}"),
     Pattern((INDEX,), "range(a, n)", "{counted}"),
     Pattern((INDEX,), "range(n)", "dlvm.fori_loop(0, {n}, lambda i, carry: ..., carry)"),
     Pattern((INDEX,), "range(a, n)", "dlvm.fori_loop({a}, {n}, lambda i, carry: ..., carry)"),
     Pattern((COUNT,), "range(args)", "dlvm.fori_loop or dlvm.scan in the place of range"),
-    Pattern((ARRAY,), "np.array(args)", "dlvm.stack([a, b]) for one array of several"),
     # functions of math and of generators
     Pattern(NUMBERS, "math.pow(a, b)", "{a:p} ** {b:p}"),
     Pattern((*NUMBERS, TRUTH), "math.F(args)", "dlvm.{F}({args:d})"),
@@ -274,11 +278,13 @@ PATTERNS = (
     Pattern((*NUMBERS, INTO), "a[i] += v", "{made}"),
     Pattern((INTO,), "a += v", "{made}"),
     Pattern((INDEX, ARRAY), "np.F(args)[i]", "dlvm.{F}({args:d})[{i}]"),
+    *(Pattern((ARRAY,), f"np.{name}(a)", "dlvm.asarray({a:d})") for name in ("array", "asarray")),
+    Pattern((ARRAY,), "np.array(args)", "dlvm.asarray({args:d})"),
     Pattern(NUMBERS, "np.r_[r]", "dlvm.concat({r:d})"),
     Pattern(NUMBERS, "np.c_[r]", "dlvm.column_stack([{r:d}]), the dlvm.concat of columns"),
     Pattern(NUMBERS, "np.T(a)", "{a:dp}.astype('{T}')"),
     Pattern((*NUMBERS, TRUTH), "np.F(args)", "dlvm.{F}({args:d})"),
-    Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i}]"),
+    Pattern((INDEX, ARRAY), "a[i]", "dlvm.asarray({a})[{i:s}]"),
     # arrays that can't be changed, or whose size would not be known
     Pattern((CHANGE,), "a += v", "{a} = {a} {op} {v:p}"),
     *(

@@ -363,3 +363,21 @@ def test_norms_are_flat_where_they_have_no_slope():
 def test_mistakes_are_told(call, said, way):
     with pytest.raises(UserError, match=said):
         way(call)(random(4))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 1)])
+def test_tolerances_of_pinv_stretch_over_matrices(way, shape):
+    x, rtol = drawn(2, 3, 4, 3), np.random.default_rng(1).uniform(0.1, 0.9, shape)
+    for option in ("rtol", "rcond"):
+        found = way(lambda x, rtol, option=option: linalg.pinv(x, **{option: rtol}))(x, rtol)
+        np.testing.assert_allclose(found, np.linalg.pinv(x, **{option: rtol}), atol=1e-12)
+    with pytest.raises(UserError, match=r"pinv: the matrices \(2, 3, 4, 3\) take tolerances"):
+        way(lambda x: linalg.pinv(x, rtol=np.ones((5, 2, 3))))(x)
+
+
+def test_one_tolerance_is_given():
+    for name in ("pinv", "matrix_rank"):
+        first = {"pinv": "rcond", "matrix_rank": "tol"}[name]
+        for library in (np.linalg, linalg):
+            with pytest.raises((ValueError, UserError), match=r"both|one tolerance"):
+                getattr(library, name)(np.eye(2), **{first: 0.1, "rtol": 0.1})

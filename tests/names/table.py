@@ -50,7 +50,7 @@ TABLE: dict[str, list[Entry]] = {
     "logical_not": [of(X), of(MASK)],
     **dict.fromkeys(("allclose", "array_equal"), [of(X, Y), of(X, X)]),
     "isin": [of(X, V), of(counted(3, 4, below=5), np.arange(3))],
-    **dict.fromkeys(("square", "reciprocal", "degrees", "radians", "nan_to_num"), ONE),
+    **dict.fromkeys(("square", "reciprocal", "degrees", "radians", "nan_to_num", "fabs"), ONE),
     **dict.fromkeys(("positive", "real", "imag", "conj", "sinc", "copy"), ONE),
     **dict.fromkeys(("real_if_close", "iscomplex", "isreal"), ONE),
     "angle": [of(X), of(X, deg=True)],
@@ -104,7 +104,10 @@ TABLE: dict[str, list[Entry]] = {
     **dict.fromkeys(("partition", "argpartition"), [of(X, 2), of(X, 1, axis=0)]),
     "top_k": [of(X, 2), of(X, 2, axis=0)],
     "searchsorted": [of(RISING, X), of(RISING, X, side="right")],
-    "digitize": [of(X, RISING), of(X, RISING, right=True)],
+    "digitize": [
+        *(of(X, RISING), of(X, RISING, right=True)),
+        *(of(X, RISING[::-1]), of(X, RISING[::-1], right=True)),
+    ],
     # curves
     "interp": [of(X, RISING, drawn(6)), of(X, RISING, drawn(6), left=0.5, right=-0.5)],
     "trapezoid": [of(V), of(X, axis=0, dx=0.5), of(X, np.sort(V[:4]))],
@@ -399,7 +402,7 @@ FACTORED = {
 TABLE |= FACTORED
 
 IN_ORDER = {"searchsorted": (0,), "digitize": (1,), "interp": (1,)}
-"""Which operands must be in ascending order."""
+"""Which operands must be in order."""
 
 FINITE = {
     **{n: "NumPy's operator takes a square root, which is NaN at -inf" for n in ("pow", "power")},

@@ -19,6 +19,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import UserError
+from dlvm.dsl.words.remedies import PATTERNS, Pattern
 
 from . import typed_arrays, typed_calls, typed_files, typed_flow, typed_layers, typed_onnx
 from .shown import CODE, remedies
@@ -40,6 +41,7 @@ SEEN = {
     "functools": functools,
     "Y": Y,
     "f": lambda a, b: a + b,
+    "g": np.random.default_rng(0),
 }
 
 
@@ -148,6 +150,90 @@ TYPED = (
 )
 
 
+WHOLE = (
+    ("return x[0] or 4.0", 3.0),
+    ("return x[1] or 4.0", 4.0),
+    ("return x[1] and 4.0", 0.0),
+    ("return not x[1] or x[0] > 5", True),
+    ("return x[0] > 0 and x[1] > 0", False),
+    ("return 0 < x[0] < 5", True),
+    ("return 1.0 if x[0] and x[1] else 2.0", 2.0),
+    ("return 1.0 if x[0] or x[1] else 2.0", 1.0),
+    ("return [x, x + 1][i]", X + 1),
+    ("return (x[0], 7.0)[i]", 7.0),
+    ("return [1.0, 2.0][i]", 2.0),
+    ("return Y[i, None]", [20.0]),
+    ("return Y[[i, 0]]", [20.0, 10.0]),
+    ("return np.array(x)", X),
+    ("return np.asarray([x[0], 1.0])", [3.0, 1.0]),
+    ("return np.array([[x[0], x[1]], [x[1], x[0]]])", [[3.0, 0.0], [0.0, 3.0]]),
+    ("return np.r_[x, x]", np.r_[X, X]),
+    ("return np.c_[x, x]", np.c_[X, X]),
+    ("return np.float32(x[0])", 3.0),
+    ("return np.take(Y, i)", 20.0),
+    ("return np.cumsum(Y)[i]", 30.0),
+    ("return math.fabs(x[0] - 5)", 2.0),
+    ("return math.hypot(x[0], x[2])", math.hypot(3, 2)),
+    ("return list(map(math.sin, x))", np.sin(X)),
+    ("return math.fsum(x)", 5.0),
+    ("return max(x)", 3.0),
+    ("return max(x[0], x[1], x[2])", 3.0),
+    ("return min((x[0], x[2]))", 2.0),
+    ("return sorted(x)", np.sort(X)),
+    ("return sorted([x[0], x[1]])", [0.0, 3.0]),
+    ("return any(x > 1)", True),
+    ("return 3.0 in x", True),
+    ("return len(x[x > 1])", 2),
+    ("return np.sum(x[x > 1])", 5.0),
+    ("return x[x > 1].mean()", 2.5),
+    ("return x.item(2)", 2.0),
+    ("return complex(x[0])", 3.0),
+    ("return all(x > 1)", False),
+    ("return min(x[0], x[2])", 2.0),
+    ("return min(x[0], x[1], x[2])", 0.0),
+    ("return x[x < 3].max()", 2.0),
+    ("return x[x > 1].min()", 2.0),
+    ("return x[x < 3].max(axis=0)", 2.0),
+    ("return x[x > 1].min(axis=0)", 2.0),
+    ("return np.max(x[x < 3])", 2.0),
+    ("return np.min(x[x > 1])", 2.0),
+    ("return np.mean(x[x > 1])", 2.5),
+    ("return dlvm.sum(x[x > 1])", 5.0),
+    ("return x.nbytes()", 24),
+    ("return x.itemsize()", 8),
+    ("return x[0] if x[1] > 0 else x[2]", 2.0),
+)
+"""Bodies that are refused whole: the code of the message takes the place of what is returned."""
+LINES = (
+    ("assert x[0] > 0", X),
+    ("assert x[0] > 0, 'no'", X),
+    ("assert x[0] > 0, f'no {x[0]}'", X),
+    ("if x[0] < 0: raise ValueError('no')", X),
+    ("if x[0] > 0: x = x + 1", X + 1),
+    ("print('%f' % x[0])", X),
+    ("print(f'{x[0]:.2f}')", X),
+    ("x[x > 1] += 2", np.where(X > 1, X + 2, X)),
+    ("x = x * g.integers(i + 1)", X * 0),
+    ("x = x * g.integers(3, i + 4)", X * 3),
+)
+"""Lines before ``return x`` that are refused: the code of the message takes their place."""
+UNTYPED = {
+    *("if c: break loop", "while c: ...", "range(n)", "range(a, n)", "range(args)"),
+    *("if c: ...", "if c: ... recursion", "a if c else b recursion"),
+    *("return a[m]", '"" % a', '"".format(args)', "format(a, v)", 'f""'),
+}
+"""Patterns whose remedies are words around code, or say what to do after the call."""
+STATIC = (
+    "np.zeros(i)",
+    "np.arange(i)",
+    "dlvm.eye(i)",
+    "np.sum(x[None], axis=i)",
+    "Y[:i]",
+    "Y.take(i)",
+)
+"""What needs a number while it is traced: the message shows how the argument is made static."""
+
+
 def program(body: str) -> Callable[..., Any]:
     """A function of ``x`` and ``i`` whose text can be read, as the remedies read it."""
     import linecache
@@ -164,6 +250,7 @@ def code_of(message: str) -> str:
     """The code that a message shows: what follows its verb, up to the words around it."""
     (remedy,) = re.findall(r"help: (.*)", message)
     code = re.sub(r"^(write|pass|call|give finite numbers:|[a-z ]+ first:) (return )?", "", remedy)
+    code = re.sub(r"^(.*?), (without|the dlvm).*", r"\1", code)
     code = re.sub(r"^flatten and convert it: ", "", code)
     return re.split(
         r" instead of |, without |, with | for (one array|the order|a batch)| takes | makes ", code
@@ -183,6 +270,42 @@ def test_the_code_of_a_remedy_gives_what_numpy_gives(case: Typed):
     right = program(case.right.replace("{code}", code_of(text)))
     found = dlvm.function(right)(*case.args)
     assert np.array_equal(found, case.answer), f"{text}\n{found}"
+
+
+@pytest.mark.parametrize(("body", "answer"), WHOLE, ids=lambda x: str(x)[:50])
+def test_the_code_of_a_remedy_takes_the_place_of_what_is_returned(body: str, answer: Any):
+    args = X, np.array(1)
+    text = message(Typed(body, "", answer))
+    found = dlvm.function(program(f"return {code_of(text)}"))(*args)
+    assert np.allclose(found, answer), f"{text}\n{found}"
+
+
+@pytest.mark.parametrize(("line", "answer"), LINES, ids=lambda x: str(x)[:50])
+def test_the_code_of_a_remedy_takes_the_place_of_a_line(line: str, answer: Any):
+    args = X, np.array(0)
+    remedy = message(Typed(f"{line}\n    return x", "", X, args)).partition("help: write ")[2]
+    drawn, _, key = remedy.partition(", with ")
+    code = f"{key}\n    x = x * {drawn}" if key else remedy.partition(": it writes")[0]
+    found = dlvm.function(program(f"seed = 0\n    {code}\n    return x"))(*args)
+    assert np.allclose(found, answer), f"{code}\n{found}"
+
+
+@pytest.mark.parametrize("code", STATIC)
+def test_a_whole_number_that_shapes_need_is_made_static(code: str):
+    f = program(f"return {code}")
+    with pytest.raises(UserError) as caught:
+        dlvm.function(f)(X, 1)
+    (option,) = re.findall(r"write dlvm.function\(f, (static=\(.*?\))\)", str(caught.value))
+    found = eval(f"dlvm.function(f, {option})(x, 1)", {"dlvm": dlvm, "f": f, "x": X})
+    assert np.array_equal(found, f(X, 1))
+
+
+@pytest.mark.parametrize(
+    "body", ["return min(x, key=lambda v: -v)", "return any(v > 1 for v in x)", "return 'abc'[i]"]
+)
+def test_a_remedy_leaves_nothing_out(body: str):
+    """What no pattern can rewrite is told in general: no option or generator is dropped."""
+    assert not re.search(r"write dlvm\.(min|any|asarray)\(", message(Typed(body, "", None)))
 
 
 def test_a_set_is_passed_as_the_array_that_its_message_shows():
@@ -255,6 +378,20 @@ def test_each_remedy_with_code_is_typed_in_or_listed():
     assert not unknown, "type these in, or list them in untyped.txt:\n" + "\n".join(unknown)
     typed = [r for r in listed if r not in found]
     assert not typed, "take these out of untyped.txt:\n" + "\n".join(typed)
+
+
+def test_each_pattern_of_code_is_typed_in_or_listed():
+    told = [m.partition("help: ")[2] for m in map(message, TYPED)]
+    told += [message(Typed(body, "", a)).partition("help: ")[2] for body, a in WHOLE]
+    told += [message(Typed(f"{x}\n    return x", "", a)).partition("help: ")[2] for x, a in LINES]
+    told += [remedy_of(case.wrong) for case in SCRIPTS]
+    found = {f"{p.code} {p.within}".strip() for p in PATTERNS if not _is_told(p, told)}
+    assert found == UNTYPED
+
+
+def _is_told(pattern: Pattern, told: list[str]) -> bool:
+    exact = ".*".join(map(re.escape, re.split(r"\{\w+(?::\w+)?\}", pattern.remedy)))
+    return any(re.match(f"(?:write )?{exact}", text) for text in told)
 
 
 def _is_typed(remedy: str, told: list[str]) -> bool:

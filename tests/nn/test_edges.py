@@ -7,7 +7,7 @@ import pytest
 
 import dlvm
 from dlvm import nn
-from dlvm.base.errors import DTypeError, ShapeError, UserError
+from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, UserError
 
 RNG = np.random.default_rng(3)
 KEY = dlvm.random.key(0)
@@ -274,3 +274,17 @@ def test_mistakes_are_told_with_their_remedy(call, kind, said):
     with pytest.raises(kind, match=f"(?s){said}") as caught:
         call()
     assert "help: " in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_a_label_that_is_negative_is_refused_unless_it_is_ignored(dtype: str):
+    x, labels = normal(2, 200), np.array([3, -1], dtype)
+    for given in (labels, np.array([-100, 3], dtype)):
+        with pytest.raises(IndexOutOfRange, match="out of range for an axis of size 200"):
+            nn.cross_entropy(x, given)
+        with pytest.raises(IndexOutOfRange, match="out of range"):
+            dlvm.function(lambda x, y: nn.cross_entropy(x, y))(x, given)
+    with pytest.raises(IndexOutOfRange, match="index 200 is out of range"):
+        nn.cross_entropy(x, np.array([3, 200]))
+    found = nn.cross_entropy(x, labels, ignore_index=-1)
+    assert np.array_equal(found, [nn.cross_entropy(x[:1], labels[:1])[0], 0])

@@ -12,6 +12,7 @@ from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
 from .transcendental import Curve, Hypot, Sqrt, number
+from .trigonometric import one_less_square
 
 
 class Sinh(Curve):
@@ -82,8 +83,11 @@ class Acosh(Elementwise):
         return np.acosh(*operands)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        """``1 / (sqrt(x - 1) * sqrt(x + 1))``, which does not overflow."""
-        return (dy[0] / (Sqrt(self.x - 1.0) * Sqrt(self.x + 1.0)),)
+        """``1 / sqrt(x - 1) / sqrt(x + 1)``, which does not overflow.
+
+        A product of the roots would be derived to 0 times infinity at 1.
+        """
+        return (dy[0] / Sqrt(self.x - 1.0) / Sqrt(self.x + 1.0),)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         """``log1p(t + sqrt(t*(t + 2)))`` with t = x - 1."""
@@ -122,7 +126,7 @@ class Atanh(Elementwise):
         return np.atanh(*operands)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] / ((1.0 - self.x) * (1.0 + self.x)),)
+        return (dy[0] / one_less_square(self.x),)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         """``log1p(2a/(1 - a)) / 2`` of the magnitude."""

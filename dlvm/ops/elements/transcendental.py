@@ -269,13 +269,14 @@ class Cbrt(Curve):
     x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (dy[0] / (self * self * 3.0),)
+        """``1 / (3 y**2)``; in the derivative of ``y * y``, 0 meets infinity at 0."""
+        return (dy[0] * Pow(self, splat(-2.0, self.type)) / 3.0,)
 
 
 class Hypot(Elementwise):
     """``sqrt(x*x + y*y)`` without overflow; infinite where either is, even beside NaN.
 
-    Its derivative at the origin is taken to be 0.
+    Its derivatives at the origin, the second one too, are taken to be 0.
     """
 
     name = "hypot"
@@ -293,7 +294,8 @@ class Hypot(Elementwise):
         zero = zeros(self.type)
         origin = Equal(self, zero)
         length = Select(origin, splat(1.0, self.type), self)
-        return dy[0] * (self.x / length), dy[0] * (self.y / length)
+        x, y = (Select(origin, zero, v) for v in (self.x, self.y))
+        return dy[0] * (x / length), dy[0] * (y / length)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         """Scaled by a power of two where squares would leave the range."""

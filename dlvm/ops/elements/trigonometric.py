@@ -11,6 +11,7 @@ from dlvm.ir import Array, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
+from .elementwise import StopGradient
 from .logic import And, Equal, Select
 from .transcendental import Curve, Sqrt, number
 
@@ -72,7 +73,17 @@ class Acos(Curve):
 
 def _other_leg(x: Value) -> Value:
     """``sqrt(1 - x*x)``, with all digits near 1."""
-    return Sqrt((1.0 - x) * (1.0 + x))
+    return Sqrt(one_less_square(x))
+
+
+def one_less_square(x: Value) -> Value:
+    """``1 - x*x``, with all digits near 1.
+
+    The digits are those of ``(1 - x) * (1 + x)``. Its derivative is that of ``1 - x*x``, since in
+    the derivative of the product 0 meets infinity at 1.
+    """
+    rough = 1.0 - x * x
+    return rough + StopGradient((1.0 - x) * (1.0 + x) - rough)
 
 
 class Atan(Curve):
@@ -89,7 +100,7 @@ class Atan2(Elementwise):
     """The angle from -pi to pi of the point with abscissa ``x`` and ordinate ``y``.
 
     The edges are those of IEEE 754, zeros and infinities of either sign included. Its
-    derivative at the origin is taken to be 0.
+    derivatives at the origin, the second one too, are taken to be 0.
     """
 
     name = "atan2"
@@ -107,7 +118,8 @@ class Atan2(Elementwise):
         zero = zeros(self.type)
         origin = And(Equal(self.x, zero), Equal(self.y, zero))
         square = Select(origin, splat(1.0, self.type), self.x * self.x + self.y * self.y)
-        return dy[0] * (self.x / square), -(dy[0] * (self.y / square))
+        x, y = (Select(origin, zero, v) for v in (self.x, self.y))
+        return dy[0] * (x / square), -(dy[0] * (y / square))
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         """That of ``|y| / |x|`` in the first quadrant, then by the signs."""

@@ -316,3 +316,20 @@ def test_a_mask_of_no_axes_reads_all_and_what_it_can_not_read_is_an_error():
         dlvm.function(lambda x: x[False])(x)
     made = dlvm.function(lambda x: dlvm.zeros((0, *x.shape), dtype=x.dtype))(x)
     assert made.shape == x[False].shape and made.dtype == x.dtype
+
+
+@pytest.mark.parametrize(
+    "index",
+    [slice(None), ..., 0, np.array([0, 2]), np.array([True, False, True]), (slice(None), [1])],
+    ids=str,
+)
+def test_leading_ones_of_what_is_assigned_are_dropped(index: Any):
+    def f(x, y):
+        y = y + 0
+        y[index] = x[None, None, None, :, None][..., 0][..., : y[index].shape[-1]]
+        return y
+
+    x, y = np.array([1.0, 2.0, 3.0]), np.zeros((3, 3))
+    np.testing.assert_array_equal(dlvm.function(f)(x, y), f(x, y))
+    set_ = dlvm.function(lambda x: dlvm.zeros(3).at[:].set(x[None, None]))
+    np.testing.assert_array_equal(set_(x), x)

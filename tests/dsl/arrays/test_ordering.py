@@ -57,6 +57,26 @@ def test_descending_and_top_k():
         dlvm.top_k(x, 6)
 
 
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("bins", [[10, 4, 2.5, 1], [1, 2.5, 4], [4, 4, 1], [2, 2], [3], []])
+def test_bins_rise_or_fall(bins: list[float], right: bool):
+    x, borders = np.array([0.5, 7, 3, 1, 4, 2.5, 10, np.nan, np.inf, -np.inf]), np.array(bins)
+
+    def f(x, borders):
+        return np.digitize(x, borders, right)
+
+    np.testing.assert_array_equal(dlvm.function(f)(x, borders), f(x, borders))
+    np.testing.assert_array_equal(dlvm.digitize(x, borders, right), f(x, borders))
+    known = dlvm.function(lambda x: dlvm.digitize(x, borders, right))
+    np.testing.assert_array_equal(known(x), f(x, borders))
+
+
+def test_each_row_of_bins_rises_or_falls():
+    rows = np.array([[10.0, 4, 1], [1, 4, 10]])
+    found = dlvm.vmap(lambda b: dlvm.digitize(5.0, b))(rows)
+    np.testing.assert_array_equal(found, [np.digitize(5.0, b) for b in rows])
+
+
 def test_searching():
     a, v = np.sort(X[0, :, 0]), X[1]
     shuffled = RNG.permutation(5)

@@ -33,6 +33,111 @@ def test_the_remedy_for_static_values_says_static() -> None:
             f(np.ones(2), n)
 
 
+def _caught(x):
+    try:
+        return x * 2 if x[0] > 0 else x
+    except Exception:
+        return x
+
+
+def _caught_too(x):
+    try:
+        y = dlvm.reshape(x, (7,))
+    except ValueError:
+        y = x
+    return y
+
+
+def _raised(x):
+    return float(x[0])
+
+
+def _around(x):
+    try:
+        return _raised(x)
+    finally:
+        pass
+
+
+@pytest.mark.parametrize(("f", "said"), [(_caught, "dlvm.where"), (_caught_too, "7")])
+def test_a_refusal_that_the_user_catches_is_told_once(f: Any, said: str) -> None:
+    staged = dlvm.function(f)
+    with pytest.warns(dlvm.TraceWarning, match=f"catches a refusal.*{said}") as told:
+        assert np.array_equal(staged(np.ones(3)), np.ones(3))
+    assert told[0].filename == __file__ and len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        staged(np.ones(4))
+
+
+def test_a_refusal_that_ends_the_trace_is_an_error_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for f in (_raised, _around):
+            with pytest.raises(dlvm.TraceError, match="can't become float"):
+                dlvm.function(f)(np.ones(3))
+
+
+def _array(x):
+    return x * 2 if isinstance(x, np.ndarray) else x
+
+
+def _number(x):
+    return x * 2 if type(x) is float else x
+
+
+def _matched(x):
+    match x:
+        case float() | int():
+            return x * 2
+        case _:
+            return x
+
+
+def _several(x):
+    return x * 2 if isinstance(x, (np.ndarray, float)) else x
+
+
+def _changed(x):
+    x = x + 1
+    return x * 2 if isinstance(x, float) else x
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "remedy"),
+    [
+        (_array, np.ones(3), r"no np\.ndarray.*hasattr\(x"),
+        (_several, np.ones(3), r"no \(np\.ndarray, float\)"),
+        (_number, 3.0, r"no float.*static=\(.x.,\)"),
+        (_matched, 3.0, "no float"),
+        (_matched, 3, "no int"),
+        (lambda x: x * 2 if isinstance(x, np.floating) else x, np.float32(3), "no np.floating"),
+    ],
+)
+def test_a_question_for_the_type_of_a_staged_value_is_told_once(
+    f: Any, x: Any, remedy: str
+) -> None:
+    staged = dlvm.function(f)
+    with pytest.warns(dlvm.TraceWarning, match=remedy) as told:
+        assert np.array_equal(staged(x), x)
+    assert told[0].filename == __file__ and len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        staged(x)
+        staged(np.ones(7))
+
+
+def test_remedies_of_questions_for_types_work() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f = dlvm.function(lambda x: x * 2 if hasattr(x, "shape") else x)
+        assert np.array_equal(f(np.ones(3)), 2 * np.ones(3))
+        assert dlvm.function(_number, static=("x",))(3.0) == 6.0
+        dlvm.function(_changed)(3.0)
+        dlvm.function(lambda x: x if isinstance(x, list) else x * 2)(np.ones(3))
+        dlvm.function(lambda x: x if isinstance(x, int) else x * 2)(np.ones(3))
+
+
 def test_a_state_that_came_back_wider_is_told_once() -> None:
     @dlvm.function
     def step(params: Any, n: Any) -> Any:

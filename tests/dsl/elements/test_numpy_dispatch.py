@@ -168,24 +168,25 @@ def test_an_operation_class_alone_makes_the_public_name_and_the_numpy_function()
         from dlvm.ir import Array, Value
         from dlvm.ops import Elementwise
 
-        class Fabs(Elementwise):
-            "Stands in for fabs: the size of each element."
-            name = "fabs"
+        class FloatPower(Elementwise):
+            "Stands in for float_power: a power of floats."
+            name = "float_power"
             accepts = "f"
             x: Value
+            y: Value
             def reference(self, *operands: Array) -> Any:
-                return np.fabs(*operands)
+                return np.float_power(*operands)
             def adjoint(self, *dy: Value):
-                return (dy[0] * (self.x / self),)
+                return dy[0] * self.y * self / self.x, None
             def scalar(self, s, *x):
-                return s.unary("abs", *x)
+                return s.binary("pow", *x)
 
-        x = np.array([3.0, -5.0])
-        f = dlvm.function(lambda x: (dlvm.fabs(x), np.fabs(x)))
-        assert np.allclose(f(x), [[3, 5], [3, 5]])
-        assert np.allclose(dlvm.fabs(x), [3, 5])
-        assert np.allclose(dlvm.grad(lambda x: dlvm.fabs(x).sum())(x), [1, -1])
-        assert "size of each" in dlvm.fabs.__doc__ and "fabs" in dir(dlvm)
+        x = np.array([3.0, 5.0])
+        f = dlvm.function(lambda x: (dlvm.float_power(x, 2.0), np.float_power(x, 2.0)))
+        assert np.allclose(f(x), [[9, 25], [9, 25]])
+        assert np.allclose(dlvm.float_power(x, 2.0), [9, 25])
+        assert np.allclose(dlvm.grad(lambda x: dlvm.float_power(x, 2.0).sum())(x), [6, 10])
+        assert "power of floats" in dlvm.float_power.__doc__ and "float_power" in dir(dlvm)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
 
@@ -195,3 +196,11 @@ def test_a_list_of_numbers_is_told_as_one_of_arrays_is():
     with pytest.raises(UserError, match=r"write dlvm\.max\(dlvm\.stack\(\(x\[0\], x\[1\]\)\)\)"):
         dlvm.function(lambda x: np.max((x[0], x[1])))(x)
     assert dlvm.function(lambda x: dlvm.max(dlvm.stack((x[0], x[1]))))(x) == 3
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint16", "uint64", "float16"])
+def test_fabs_gives_floats(dtype: str):
+    x = np.array([1, 0, 3]).astype(dtype)
+    for found in (dlvm.fabs(x), dlvm.function(lambda x: np.fabs(x))(x)):
+        assert found.dtype == np.fabs(x).dtype and np.array_equal(found, np.fabs(x))
+    assert dlvm.fabs(np.int8(-128)) == 128
