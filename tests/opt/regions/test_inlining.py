@@ -1,0 +1,73 @@
+"""Calls are replaced by their callees up to a budget, beyond which they stay calls.
+
+A chain of functions that call the one before twice has 2^30 operations when it is written out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm import UserError
+from dlvm.opt.regions.inlining import LIMIT, inline_calls, keep_reachable
+from dlvm.passes import run
+
+X = np.linspace(0.1, 1.0, 3, dtype=np.float32)
+
+
+def chain(length: int, kept: bool = False):
+    """A function that calls another twice, which calls another twice, and so on."""
+
+    @dlvm.function
+    def first(x):
+        return dlvm.sin(x)
+
+    found = first
+    for _ in range(length - 1):
+        inner = dlvm.checkpoint(found) if kept else found
+
+        @dlvm.function
+        def twice(x, inner=inner):
+            return inner(inner(x))
+
+        found = twice
+    return found
+
+
+def test_calls_stay_calls_beyond_the_budget_of_the_whole_module():
+    module = chain(31).trace(X)
+    found = run(module, (inline_calls, keep_reachable))
+    found.verify()
+    assert 1000 < found.operations() <= LIMIT + module.operations()
+    assert run(chain(6).trace(X), (inline_calls, keep_reachable)).operations() == 2**5
+
+
+def test_what_stays_a_call_computes_the_same(monkeypatch):
+    monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 20)
+    wanted = X
+    for _ in range(2**9):
+        wanted = np.sin(wanted)
+    np.testing.assert_allclose(chain(10)(X), wanted, rtol=1e-4)
+
+
+def test_a_chain_that_doubles_compiles_for_every_transformation(monkeypatch):
+    monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 100)
+    f = chain(31)
+    dlvm.function(dlvm.vmap(f)).compile(np.ones((2, 3), np.float32))
+    dlvm.function(lambda x, dx: dlvm.jvp(f, (x,), (dx,))).compile(X, X)
+
+
+def test_a_gradient_that_would_keep_too_much_names_the_function_and_the_remedy(monkeypatch):
+    monkeypatch.setattr("dlvm.ad.control.KEPT_OF_CALLS", 50)
+    with pytest.raises(UserError, match=r"derivative of twice_\d+ keeps .* of calls") as caught:
+        dlvm.function(dlvm.grad(lambda x: chain(31)(x).sum())).compile(X)
+    assert "dlvm.checkpoint" in str(caught.value) and "inner(inner(x))" in str(caught.value)
+    dlvm.function(dlvm.grad(lambda x: chain(12, kept=True)(x).sum())).compile(X)
+
+
+@pytest.mark.parametrize("format", ["onnx", "stablehlo"])
+def test_formats_without_calls_refuse_what_the_budget_leaves(monkeypatch, format):
+    monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 100)
+    with pytest.raises(UserError, match=r"export: expected .* at most 100 operations"):
+        dlvm.export(chain(31), X, format=format)
