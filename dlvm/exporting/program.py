@@ -79,8 +79,8 @@ def _check_calls(fn: Function) -> None:
     """Refuses calls that the budget of inlining has left, for which formats have no word."""
     if (call := next((op for op in fn.walk() if isinstance(op, Call)), None)) is not None:
         raise UserError(
-            f"export: expected a program that has at most {inlining.LIMIT:,} operations once every call is "
-            "replaced by its callee, found more, or a function that calls itself, at the call of "
+            f"export: expected at most {inlining.LIMIT:,} operations once every call is "
+            "replaced by its callee, found more (or a function that calls itself) at the call of "
             f"{call.callee.name}",
             origin=call.origin,
             remedy="repeat the function in a loop, such as dlvm.fori_loop, or export a part of it",
