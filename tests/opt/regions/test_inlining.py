@@ -5,6 +5,8 @@ A chain of functions that call the one before twice has 2^30 operations when it 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,23 +18,32 @@ from dlvm.passes import run
 X = np.linspace(0.1, 1.0, 3, dtype=np.float32)
 
 
-def chain(length: int, kept: bool = False):
+def chain(length: int, kept: bool = False) -> Any:
     """A function that calls another twice, which calls another twice, and so on."""
 
     @dlvm.function
-    def first(x):
+    def first(x: Any) -> Any:
         return dlvm.sin(x)
 
-    found = first
+    found: Any = first
     for _ in range(length - 1):
         inner = dlvm.checkpoint(found) if kept else found
 
         @dlvm.function
-        def twice(x, inner=inner):
+        def twice(x: Any, inner: Any = inner) -> Any:
             return inner(inner(x))
 
         found = twice
     return found
+
+
+def gradient(f: Any) -> Any:
+    """The gradient of the sum of a function's elements, staged."""
+
+    def total(x: Any) -> Any:
+        return f(x).sum()
+
+    return dlvm.function(dlvm.grad(total))
 
 
 def test_calls_stay_calls_beyond_the_budget_of_the_whole_module():
@@ -43,7 +54,7 @@ def test_calls_stay_calls_beyond_the_budget_of_the_whole_module():
     assert run(chain(6).trace(X), (inline_calls, keep_reachable)).operations() == 2**5
 
 
-def test_what_stays_a_call_computes_the_same(monkeypatch):
+def test_what_stays_a_call_computes_the_same(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 20)
     wanted = X
     for _ in range(2**9):
@@ -51,23 +62,31 @@ def test_what_stays_a_call_computes_the_same(monkeypatch):
     np.testing.assert_allclose(chain(10)(X), wanted, rtol=1e-4)
 
 
-def test_a_chain_that_doubles_compiles_for_every_transformation(monkeypatch):
+def test_a_chain_that_doubles_compiles_for_every_transformation(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 100)
     f = chain(31)
+
+    def both(x: Any, dx: Any) -> Any:
+        return dlvm.jvp(f, (x,), (dx,))
+
     dlvm.function(dlvm.vmap(f)).compile(np.ones((2, 3), np.float32))
-    dlvm.function(lambda x, dx: dlvm.jvp(f, (x,), (dx,))).compile(X, X)
+    dlvm.function(both).compile(X, X)
 
 
-def test_a_gradient_that_would_keep_too_much_names_the_function_and_the_remedy(monkeypatch):
+def test_a_gradient_that_would_keep_too_much_names_the_function_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr("dlvm.ad.control.KEPT_OF_CALLS", 50)
     with pytest.raises(UserError, match=r"derivative of twice_\d+ keeps .* of calls") as caught:
-        dlvm.function(dlvm.grad(lambda x: chain(31)(x).sum())).compile(X)
+        gradient(chain(31)).compile(X)
     assert "dlvm.checkpoint" in str(caught.value) and "inner(inner(x))" in str(caught.value)
-    dlvm.function(dlvm.grad(lambda x: chain(12, kept=True)(x).sum())).compile(X)
+    gradient(chain(12, kept=True)).compile(X)
 
 
 @pytest.mark.parametrize("format", ["onnx", "stablehlo"])
-def test_formats_without_calls_refuse_what_the_budget_leaves(monkeypatch, format):
+def test_formats_without_calls_refuse_what_the_budget_leaves(
+    monkeypatch: pytest.MonkeyPatch, format: str
+):
     monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 100)
     with pytest.raises(UserError, match=r"export: expected .* at most 100 operations"):
         dlvm.export(chain(31), X, format=format)
