@@ -18,7 +18,7 @@ from dlvm.passes import run
 X = np.linspace(0.1, 1.0, 3, dtype=np.float32)
 
 
-def chain(length: int, kept: bool = False) -> Any:
+def chain(length: int, looped: bool = False) -> Any:
     """A function that calls another twice, which calls another twice, and so on."""
 
     @dlvm.function
@@ -27,10 +27,11 @@ def chain(length: int, kept: bool = False) -> Any:
 
     found: Any = first
     for _ in range(length - 1):
-        inner = dlvm.checkpoint(found) if kept else found
 
         @dlvm.function
-        def twice(x: Any, inner: Any = inner) -> Any:
+        def twice(x: Any, inner: Any = found) -> Any:
+            if looped:
+                return dlvm.fori_loop(0, 2, lambda k, y: inner(y), x)
             return inner(inner(x))
 
         found = twice
@@ -79,8 +80,8 @@ def test_a_gradient_that_would_keep_too_much_names_the_function_and_the_remedy(
     monkeypatch.setattr("dlvm.ad.control.KEPT_OF_CALLS", 50)
     with pytest.raises(UserError, match=r"derivative of twice_\d+ keeps .* of calls") as caught:
         gradient(chain(31)).compile(X)
-    assert "dlvm.checkpoint" in str(caught.value) and "inner(inner(x))" in str(caught.value)
-    gradient(chain(12, kept=True)).compile(X)
+    assert "dlvm.fori_loop" in str(caught.value) and "inner(inner(x))" in str(caught.value)
+    gradient(chain(12, looped=True)).compile(X)
 
 
 @pytest.mark.parametrize("format", ["onnx", "stablehlo"])
@@ -88,5 +89,5 @@ def test_formats_without_calls_refuse_what_the_budget_leaves(
     monkeypatch: pytest.MonkeyPatch, format: str
 ):
     monkeypatch.setattr("dlvm.opt.regions.inlining.LIMIT", 100)
-    with pytest.raises(UserError, match=r"export: expected .* at most 100 operations"):
+    with pytest.raises(UserError, match=r"export: expected at most 100 operations"):
         dlvm.export(chain(31), X, format=format)
