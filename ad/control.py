@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dlvm.base.errors import UserError
 from dlvm.ir import (
     BOOL,
     Builder,
@@ -29,6 +30,9 @@ from .activity import Flags
 from .cotangents import added, mask_of, under_cover
 from .pairs import Pair, pair
 from .reverse import ADJOINTS, Cotangents, Engine, Forwarded, Sweep, or_zeros
+
+KEPT_OF_CALLS = 5_000
+"""Values of its calls that a function may keep for its backward pass."""
 
 
 def placed(parts: Sequence[Value], where: Sequence[int], so_far: Cotangents) -> Cotangents:
@@ -86,6 +90,7 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
     def make() -> Split:
         fn = engine.function(name)
         split = _pair(engine, fn, wrt, seeded)
+        _check_kept(fn, split)
         backward, witness = _backward(fn, split)
         refs = (
             engine.define(f"{name}_forward", split.forward(name)),
@@ -102,6 +107,19 @@ def split_callee(sweep: Sweep, name: str, wrt: Flags, seeded: Flags) -> Split:
 
     key = ("split", name, wrt, seeded, engine.pullbacks_reused)
     return engine.once(key, make)
+
+
+def _check_kept(fn: Function, split: Pair) -> None:
+    """Refuses a function whose calls keep too much: it doubles where each calls another twice."""
+    kept, own = len(split.residuals), sum(1 for _ in fn.walk())
+    if kept > KEPT_OF_CALLS + own:
+        raise UserError(
+            f"the derivative of {fn.name} keeps {kept:,} values, nearly all of calls inside of "
+            f"its {own:,} operations; expected at most {KEPT_OF_CALLS:,} of calls",
+            origin=next((op.origin for op in fn.ops if isinstance(op, Call)), None),
+            remedy="repeat the function in a loop, such as dlvm.fori_loop(0, 2, body, x), instead "
+            "of calling it several times",
+        )
 
 
 def _pair(

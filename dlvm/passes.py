@@ -160,7 +160,7 @@ def run(
 def _applied(step: Pass, module: Module) -> Module:
     try:
         found = step.run(module)
-    except (CompilerError, MemoryError):
+    except (CompilerError, MemoryError, RecursionError):
         raise
     except Exception as error:
         if may_refuse(step.name, error):

@@ -27,6 +27,7 @@ from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
 from dlvm.gen.loops.status import culprits
 from dlvm.gen.program.report import Report
+from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import Dim, Module
 from dlvm.ir.core import OPS
 from dlvm.ir.rewrite import RULES
@@ -89,7 +90,7 @@ def key_of(
     entries: bytes = b"",
 ) -> str | None:
     """All that a program depends on, with the tuner's entries; None where that can't be known."""
-    if (own := _sources()) is None or _extended():
+    if (own := _sources()) is None or _extended() or _transformed(schedule, entries):
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
@@ -119,6 +120,13 @@ def _extended() -> bool:
         return True
     owners |= {known.run.__module__ for known in passes.PASSES.values()}
     return not all(name.startswith("dlvm.") for name in owners)
+
+
+def _transformed(schedule: str | None, entries: bytes) -> bool:
+    """Whether a schedule may name a transform whose sources are not ours."""
+    said = (schedule or "").encode() + entries
+    words = (w for w, kind in TRANSFORMS.items() if not kind.__module__.startswith("dlvm."))
+    return any(word.encode() in said for word in words)
 
 
 # -- the bytes -------------------------------------------------------------------------------------

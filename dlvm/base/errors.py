@@ -13,6 +13,8 @@ from typing import Any
 
 WIDTH = 95
 """Characters of the user's line that an error shows."""
+SMALLER = "compute it in parts, such as with dlvm.scan, or give smaller sizes or element types"
+"""The remedy where no memory is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,16 @@ class TooDeep(UserError, RecursionError):
     """A recursion for which the stack has no space."""
 
     code = "depth"
+
+
+class OutOfMemory(UserError, MemoryError):
+    """A value for which no memory is left."""
+
+    code = "memory"
+
+    def __init__(self, message: str, **more: Any) -> None:
+        more.setdefault("remedy", SMALLER)
+        super().__init__(message, **more)
 
 
 class AssertionFailed(UserError):

@@ -17,9 +17,10 @@ from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.ir import Array, Builder, Function, Op, Value, as_tuple, literal
 from dlvm.ir.module import Module
 from dlvm.ir.rewrite import Env, everywhere, mapped, renewed, transform
-from dlvm.ops import Bitcast, Constant, Elementwise
+from dlvm.ops import Bitcast, Call, Constant, Elementwise
 from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
+from dlvm.opt.regions import inlining
 from dlvm.opt.regions.dropping import drop
 from dlvm.opt.regions.inlining import (
     inline_calls,
@@ -68,9 +69,22 @@ def program_of(f: Any, args: Sequence[Any], named: dict[str, Any]) -> Program:
     found = staged.applied(args, named, specs=True)
     captured = len(found.program.trace.arrays)
     plain = passes.run(expand(found.module), PLAIN)
+    _check_calls(plain.main)
     free = len(found.module.main.params) - captured
     fn = _with_constants(plain.main, free, found.arrays[free:])
     return Program(fn, tuple(found.labels[:free]), tuple(found.results), staged.label)
+
+
+def _check_calls(fn: Function) -> None:
+    """Refuses calls that the budget of inlining has left, for which formats have no word."""
+    if (call := next((op for op in fn.walk() if isinstance(op, Call)), None)) is not None:
+        raise UserError(
+            f"export: expected at most {inlining.LIMIT:,} operations once every call is "
+            "replaced by its callee, found more (or a function that calls itself) at the call of "
+            f"{call.callee.name}",
+            origin=call.origin,
+            remedy="repeat the function in a loop, such as dlvm.fori_loop, or export a part of it",
+        )
 
 
 def _with_constants(fn: Function, free: int, arrays: Sequence[Array]) -> Function:

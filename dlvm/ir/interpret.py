@@ -7,6 +7,7 @@ exactly the inferred type, and reports errors at the user's line.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import CompilerError, IRError, ShapeError, TooDeep, UserError
+from dlvm.base.errors import CompilerError, IRError, OutOfMemory, ShapeError, TooDeep, UserError
 from dlvm.base.floating import standard_mode
 from dlvm.base.handlers import raised_by_handler
 
@@ -101,7 +102,9 @@ class Interpreter:
             checked = tuple(map(np.asarray, op.run(self, *operands)))
         except UserError as error:
             raise error.located(op.origin) from None
-        except (CompilerError, MemoryError):
+        except MemoryError as error:
+            raise self._starved(op).located(op.origin) from error
+        except (CompilerError, RecursionError):
             raise
         except Exception as error:
             if raised_by_handler(error):
@@ -115,6 +118,15 @@ class Interpreter:
                 op, f"expected the reference of {op.name} to return {wanted}, found {told}"
             )
         return checked
+
+    def _starved(self, op: Op) -> OutOfMemory:
+        """The error for an operation for whose results no memory is left."""
+        shapes = ((t, self.shape(t)) for t in op.result_types)
+        sizes = (
+            f"{math.prod(shape) * t.dtype.bytes:,} bytes for {t.dtype}[{','.join(map(str, shape))}]"
+            for t, shape in shapes
+        )
+        return OutOfMemory(f"{op.name}: no memory is left; its result takes {', '.join(sizes)}")
 
     def fits(self, array: Array, t: TensorType) -> bool:
         """Whether an array is of a type, whose symbols have the sizes of this run."""

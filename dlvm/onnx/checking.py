@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from .messages import Function, Graph, Node
+from .extent import check_extent, every_node
+from .messages import Function, Graph
 from .messages import Model as Message
-from .needs import bodies
 from .table import STANDARD, TABLE, Key, Unsupported, key_of_node, unknown
 
 NEWEST = 28
@@ -30,19 +30,13 @@ def versions_of(message: Message) -> dict[str, int]:
 
 def check(graph: Graph, functions: Mapping[Key, Function]) -> None:
     """Refuses operations and types that dlvm does not have, in bodies and functions too."""
-    for node in _every_node([*graph.node, *(n for f in functions.values() for n in f.node)]):
+    for node in every_node([*graph.node, *(n for f in functions.values() for n in f.node)]):
         key = key_of_node(node)
         if key not in TABLE and key not in functions:
             raise unknown(node)
+    check_extent(graph, functions)
     if graph.sparse_initializer:
         raise Unsupported(
             "onnx: the model has sparse weights, which dlvm can't use",
             remedy="export the model with dense weights",
         )
-
-
-def _every_node(nodes: Sequence[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        for body in bodies(node):
-            yield from _every_node(body.node)

@@ -24,8 +24,10 @@ from .table import TABLE, Call, Key, Operation, Unsupported, described, key_of_n
 from .tensors import array
 from .wire import Malformed
 
-DEEPEST = 50
-"""How deep functions of a model may call one another."""
+MOST_BYTES = 1 << 30
+"""Bytes of a value that is computed while a program is made, beside those that weights allow."""
+UNPACKED = 8
+"""Bytes of such a value for each byte of the weights, as of f32 made from numbers of 4 bits."""
 UNFIT = (LookupError, ArithmeticError, ValueError, TypeError, AttributeError)
 """What operations raise for attributes and operands that do not fit them."""
 Values = dict[str, Any]
@@ -33,13 +35,14 @@ Values = dict[str, Any]
 
 @dataclass
 class Run:
-    """One run of a model, and what all its graphs share."""
+    """One run of a model, and what all its graphs share; ``weights`` counts their bytes."""
 
     functions: Mapping[Key, Function]
     versions: Mapping[str, int]
     folder: Path | None
     training: bool = False
     key: Any = None
+    weights: int = 0
     drawn: int = 0
     arrays: dict[int, Any] = field(default_factory=dict[int, Any])
 
@@ -51,12 +54,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Place:
-    """Where nodes run: the attributes and versions of the function around them, and its depth."""
+    """Where nodes run: the attributes and versions of the function around them."""
 
     run: Run
     versions: Mapping[str, int]
     outer: Mapping[str, Attribute]
-    depth: int = 0
 
 
 def results(place: Place, graph: Graph, values: Values, given: Sequence[Any]) -> tuple[Any, ...]:
@@ -135,13 +137,24 @@ def _made(place: Place, node: Node, operands: list[Any], around: Around) -> tupl
         place.run.key,
         place.run.number,
     )
-    return _tuple(_evaluated(call, entry, operands))
+    found = _tuple(_evaluated(call, entry, operands))
+    for value in found:
+        _check_bytes(call, value, MOST_BYTES + UNPACKED * place.run.weights)
+    return found
+
+
+def _check_bytes(call: Call, value: Any, most: int) -> None:
+    """Refuses a value that was computed while the program is made and is too large."""
+    if isinstance(value, np.ndarray) and value.nbytes > most:
+        raise call.unsupported(
+            f"it makes {value.nbytes:,} bytes of constants while the program is made; expected at "
+            f"most {most:,}",
+            "make its operands inputs of the model, so that it is computed at each call",
+        )
 
 
 def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The results of a function of the model."""
-    if place.depth > DEEPEST:
-        raise Malformed(f"onnx: functions nest more than {DEEPEST} deep at {fn.name!r}")
     given = {a.name or "": a for a in (*fn.attribute_proto, *node.attribute)}
     for name, a in list(given.items()):
         if a.ref_attr_name and a.ref_attr_name in place.outer:
@@ -149,7 +162,7 @@ def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> 
     versions = {o.domain or "": o.version or 1 for o in fn.opset_import} or place.versions
     values: Values = dict.fromkeys(fn.input)
     values.update(zip(fn.input, operands, strict=False))
-    inner = Place(place.run, {**place.versions, **versions}, given, place.depth + 1)
+    inner = Place(place.run, {**place.versions, **versions}, given)
     run_nodes(inner, fn.node, values)
     return tuple(_found(values, name, node) for name in fn.output)
 

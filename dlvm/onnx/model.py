@@ -103,6 +103,7 @@ class Model:
             name: x for name, x in arrays.items() if name not in must and _is_float(x)
         }
         self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
+        self._bytes = sum(x.nbytes for x in arrays.values())
         symbols = Symbols(sizes)
         given = [x for x in self._graph.input if x.name not in arrays]
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
@@ -144,7 +145,7 @@ class Model:
     def _run(
         self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
     ) -> tuple[Any, ...]:
-        run = Run(self._functions, self._versions, self._folder, self._training, key)
+        run = Run(self._functions, self._versions, self._folder, self._training, key, self._bytes)
         run.arrays = {id(t): None for t in self._graph.initializer}
         missing = sorted(self.weights.keys() - weights.keys() - given.keys())
         if missing:

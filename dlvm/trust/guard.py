@@ -26,7 +26,7 @@ def guarded(
     """Reports an exception inside as a bug with a reproducer, unless it is the user's error."""
     try:
         yield
-    except MemoryError:
+    except (MemoryError, RecursionError):
         raise
     except Exception as error:
         if raised_by_handler(error):

@@ -36,6 +36,7 @@ from dlvm.trust.assumptions import check_assumptions
 from .audit import Audit
 from .doubtful import Doubt, check, doubts
 from .short_cuts import Call, Form, entered, short_cut
+from .shortage import short_of_memory
 from .signature import Signature
 from .source import Source
 
@@ -249,17 +250,19 @@ class Compiled:
     def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
         """The results of the machine code of this program, or of another ``road`` for its trace."""
         quick = None if road is not None and road is not self.road else self._enter
-        found = NotImplemented if quick is None else quick(arrays)
-        if found is not NotImplemented:  # the entry has checked all that follows
-            return found
         try:
+            found = NotImplemented if quick is None else quick(arrays)
+            if found is not NotImplemented:  # the entry has checked all that follows
+                return found
             check(self.doubts, bind(self._types, arrays, self._labels))
             self._ready(arrays)
             return (road or self.road).executable.run(arrays)
         except UserError as error:
             error.notes += (self._written(),) if error.sides else ()
             raise error.located(user_origin()) from None
-        except (MemoryError, RecursionError, OSError):
+        except MemoryError as error:
+            raise short_of_memory(error, self.road, arrays) from None
+        except (RecursionError, OSError):
             raise
         except Exception as error:
             told = isinstance(error, CompilerError) and error.reproducer is not None

@@ -83,9 +83,12 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
 
     from dlvm.gen.loops.status import CallFailed
 
+    from .shortage import short_of_memory
+
     def call(given: Given) -> Any:
         if matches is not None and not matches(given):
             return NotImplemented
+        hidden: Sequence[Any] | None = ()
         try:
             if captured is None:
                 found = enter(*take(given))
@@ -96,6 +99,8 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
                 found = enter(*take(given), *hidden)
         except (Unlike, LookupError):
             return NotImplemented
+        except MemoryError as error:
+            raise short_of_memory(error, compiled.road, (*take(given), *(hidden or ()))) from None
         except CallFailed as failed:
             raise _located(executable.failure(failed.args)) from None
         return found if put is None or found is NotImplemented else put(found)

@@ -47,7 +47,10 @@ def public(
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             scope = current()
-            args, kwargs = bare(args), bare(kwargs)
+            try:
+                args, kwargs = bare(args), bare(kwargs)
+            except RecursionError as error:
+                raise faced(error, name, fn, args, kwargs)  # noqa: B904  # it says from what
             if scope is not None and scope.builder.origin is not None:  # inside of another one
                 return fn(*args, **kwargs)
             try:
@@ -147,7 +150,7 @@ def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
     """The results by the references; a reference that fails is a bug, reported with its module."""
     try:
         return Interpreter(module).call(module.main, arrays)
-    except (UserError, MemoryError):
+    except (UserError, MemoryError, RecursionError):
         raise
     except Exception as error:
         from dlvm.trust.guard import reported

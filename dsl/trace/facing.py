@@ -15,7 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from dlvm.base.errors import CallError, CompilerError, DlvmError, UserError
+from dlvm.base.errors import (
+    CallError,
+    CompilerError,
+    DlvmError,
+    OutOfMemory,
+    TooDeep,
+    UserError,
+)
 from dlvm.base.handlers import raised_by_handler
 from dlvm.dsl.words.calling import (
     BOUNDARIES,
@@ -47,7 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 Told = Callable[[Exception, str, Sequence[Any], Mapping[str, Any], "Module | None"], CompilerError]
-ANYBODYS = MemoryError | RecursionError | OSError | Warning
+ANYBODYS = OSError | Warning
 """Exceptions that are nobody's mistake, or that a user's object raises in C code."""
 DECIDED = "_raised_by_user"
 """Attribute that marks an error which an inner entry has attributed to the user's code."""
@@ -110,6 +117,8 @@ def faced(
         innermost = _innermost(error)
         if innermost is not None and not is_ours(innermost):
             return _of_the_user(of_numpy(error) or of_attribute(error) or error)
+        if (limit := _limit_of_python(error, name)) is not None:
+            return _told(limit, name, None, args)
         if isinstance(error, DlvmError | ANYBODYS):
             return error
         if innermost is not None and innermost.f_code in BOUNDARIES:
@@ -121,6 +130,21 @@ def faced(
         return error
     (record,) = RECORDERS
     return record(error, name, args, kwargs, program).with_traceback(frames_of_user(error))
+
+
+def _limit_of_python(error: Exception, name: str) -> UserError | None:
+    """The error for memory that NumPy did not find, or a nesting too deep for Python's stack."""
+    said = f": {error}" if str(error) else ""
+    if isinstance(error, MemoryError):
+        return OutOfMemory(f"{name}: no memory is left{said}")
+    if isinstance(error, RecursionError):
+        return TooDeep(
+            f"{name}: expected values and functions nested within {sys.getrecursionlimit():,} "
+            f"frames of Python, found more{said}",
+            remedy="nest less deeply: put arrays into one list or stack them, write repetitions as "
+            "dlvm.fori_loop or dlvm.scan; a list must not hold itself",
+        )
+    return None
 
 
 def _inside_another(frame: FrameType | None) -> bool:

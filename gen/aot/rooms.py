@@ -21,7 +21,11 @@ def region(program: Program, target: Target, growing: int | None) -> Dim:
     """Bytes from which code takes memory while it runs; products take some one at a time."""
     grows = program.enters or any(isinstance(s, Push | Pop) for s in program.walk())
     if grows and growing is None:
-        what = "functions that call themselves" if program.enters else "the tape of a while_loop"
+        what = (
+            "functions that are called, not copied,"
+            if program.enters
+            else "the tape of a while_loop"
+        )
         raise UserError(
             f"{program.name}: {what} need memory whose size depends on the values",
             remedy="say how many bytes a call may take for it: growing=1 << 20",

@@ -96,18 +96,50 @@ def activation_bytes(program: Program) -> Dim:
     entered with.
     """
 
+    inside = _callees(program)
+    found: dict[Any, Dim] = {}
+
     def leased(part: Program, sizes: Mapping[str, Dim], above: frozenset[str]) -> Dim:
         most: Dim = 0
         for step in part.walk():
             if isinstance(step, CallFunction) and step.callee not in above:
-                callee = program.callee(step.callee)
-                given = (substitute(d, sizes) for d in step.sizes)
-                known = dict(zip(callee.symbols, given, strict=True))
-                own = substitute(plan(callee).bytes, known) + ALIGNMENT
-                most = maximum(most, maximum(own, leased(callee, known, above | {step.callee})))
+                given = tuple(substitute(d, sizes) for d in step.sizes)
+                below = (above | {step.callee}) & inside[step.callee]
+                most = maximum(most, entered(step.callee, given, below))
         return most
 
+    def entered(name: str, given: tuple[Dim, ...], above: frozenset[str]) -> Dim:
+        key = name, given, above  # calls that double at each level are asked for once
+        if key not in found:
+            callee = program.callee(name)
+            known = dict(zip(callee.symbols, given, strict=True))
+            own = substitute(plan(callee).bytes, known) + ALIGNMENT
+            found[key] = maximum(own, leased(callee, known, above))
+        return found[key]
+
     return leased(program, {}, frozenset())
+
+
+def _callees(program: Program) -> dict[str, set[str]]:
+    """The functions that each function of a program enters, directly or through others."""
+
+    def direct(part: Program) -> set[str]:
+        return {step.callee for step in part.walk() if isinstance(step, CallFunction)}
+
+    below: dict[str, set[str]] = {}
+    pending = [*direct(program)]
+    while pending:
+        if (name := pending.pop()) not in below:
+            below[name] = direct(program.callee(name))
+            pending += below[name]
+    changed = True
+    while changed:
+        changed = False
+        for names in below.values():
+            more = names.union(*(below[name] for name in names))
+            changed = changed or len(more) > len(names)
+            names |= more
+    return below
 
 
 def _moved(step: Step) -> Dim:

@@ -13,6 +13,7 @@ from dlvm.ops.flow.calls import called, calls_itself, entered
 from dlvm.passes import function_pass, module_pass
 
 LIMIT = 100_000
+"""Operations that inlining may add to a module, over all of its functions."""
 
 
 @module_pass
@@ -20,31 +21,44 @@ def inline_calls(module: Module) -> Module:
     """Write the body of each callee in place of its calls, under the caller's sizes.
 
     Callees come before callers, so each body is final when it is copied. Calls of functions
-    that call themselves stay, directly or through others, and so do calls that would let a
-    function grow beyond 100 000 operations (a chain of functions that call the next one twice
-    doubles at each step). Derivatives have been taken: a call with one of its own is a call
-    like any other.
+    that call themselves stay, directly or through others, and so do calls for which the budget of
+    ``LIMIT`` has no room left (a chain of functions that call the next one twice doubles at each
+    step). Derivatives have been taken: a call with one of its own is a call like any other.
     """
     done: dict[str, Function] = {}
+    budget = Budget(LIMIT)
     ending: dict[str, Function] = {}
     for name in callees_first(module):
         if name in module and isinstance(fn := module.entry(name), Function):
-            done[name] = _with_bodies(fn, ending)
+            done[name] = _with_bodies(fn, ending, budget)
             if not calls_itself(name, module.entry, entered):
                 ending[name] = done[name]
     return module.replace(*done.values())
 
 
-def _with_bodies(fn: Function, done: dict[str, Function]) -> Function:
-    room = LIMIT
+class Budget:
+    """The operations that may still be added, and how many each function has."""
 
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self._sizes: dict[Function, int] = {}
+
+    def spend(self, fn: Function) -> bool:
+        """Takes the operations of a function from what is left; False if there are not as many."""
+        if fn not in self._sizes:
+            self._sizes[fn] = sum(1 for _ in fn.walk())
+        if self._sizes[fn] > self.left:
+            return False
+        self.left -= self._sizes[fn]
+        return True
+
+
+def _with_bodies(fn: Function, done: dict[str, Function], budget: Budget) -> Function:
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
-        nonlocal room
         assert isinstance(op, Call)
         callee = done.get(op.callee.name)
-        if callee is None or (size := sum(1 for _ in callee.walk())) > room:
+        if callee is None or not budget.spend(callee):
             return Call(op.operands, op.callee, op.types).results if op.ruled is not None else None
-        room -= size
         sizes = unify(callee.signature.params, tuple(v.type for v in op.operands))
         return inline(callee, mapped(op.operands, env), sizes)
 

@@ -247,3 +247,39 @@ def test_another_process_starts_warm_and_computes_the_same_bits(folder):
     second, *others = run("2")
     assert (first, second) == ("False", "True")
     assert bits == others
+
+
+FOREIGN = """
+import sys
+from dataclasses import dataclass, replace
+from typing import ClassVar
+import numpy as np, dlvm
+from dlvm.gen.schedule.transform import Transform, register
+@register
+@dataclass(frozen=True, slots=True)
+class Shorter(Transform):
+    word: ClassVar[str] = "shorter"
+    def rewritten(self, loop):
+        return (replace(loop, extent=loop.extent - int(sys.argv[1])),)
+f = dlvm.function(lambda x: x + 1)
+x = np.ones(8, np.float32)
+shown = f.compile(x).text("schedule")
+kernel = next(line for line in shown.splitlines() if line.startswith("kernel"))
+made = f.compile(x, schedule=f"schedule 1\\n{kernel}\\n  shorter %i1\\n")
+found = made(x)
+print("load" in made.report.seconds, *map(float, found[:6]), made.text("loops").count("< 8"))
+"""
+
+
+def test_a_transform_from_outside_that_was_edited_runs_as_edited_in_the_next_process(folder):
+    """The key holds the words of a schedule, and what they do is known of our own alone."""
+
+    def run(less):
+        command = [sys.executable, "-c", FOREIGN, less]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        return done.stdout.split()
+
+    first, second = run("0"), run("2")
+    assert first[0] == second[0] == "False"
+    assert first[1:7] == second[1:7] == ["2.0"] * 6
+    assert first[-1] == "1" and second[-1] == "0"

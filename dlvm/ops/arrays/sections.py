@@ -286,11 +286,15 @@ def concat_one(op: Concat) -> Value | None:
     given=("n[M,N]", "n[M,K]"),
 )
 def concat_twice(op: Concat) -> Value | None:
-    """What is joined along one axis is joined at once."""
+    """What is joined along one axis is joined at once, up to 128 parts.
+
+    An array that is joined to itself again and again would double its parts each time.
+    """
     if not any(isinstance(x, Concat) and x.axis == op.axis for x in op.xs):
         return None
-    nested = (x.xs if isinstance(x, Concat) and x.axis == op.axis else (x,) for x in op.xs)
-    return Concat(tuple(x for xs in nested for x in xs), op.axis)
+    nested = [x.xs if isinstance(x, Concat) and x.axis == op.axis else (x,) for x in op.xs]
+    parts = sum(map(len, nested))
+    return None if parts > 128 else Concat(tuple(x for xs in nested for x in xs), op.axis)
 
 
 # -- windows into zeros --------------------------------------------------------------------------
