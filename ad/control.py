@@ -117,8 +117,7 @@ def _check_kept(fn: Function, split: Pair) -> None:
             f"the derivative of {fn.name} keeps {kept:,} values, nearly all of calls inside of "
             f"its {own:,} operations; expected at most {KEPT_OF_CALLS:,} of calls",
             origin=next((op.origin for op in fn.ops if isinstance(op, Call)), None),
-            remedy="repeat the function in a loop, such as dlvm.fori_loop(0, 2, body, x), instead "
-            "of calling it several times",
+            remedy="repeat the function in a loop of dlvm instead of calling it several times",
         )
 
 

@@ -83,7 +83,7 @@ def _check_calls(fn: Function) -> None:
             "replaced by its callee, found more (or a function that calls itself) at the call of "
             f"{call.callee.name}",
             origin=call.origin,
-            remedy="repeat the function in a loop, such as dlvm.fori_loop, or export a part of it",
+            remedy="repeat the function in a loop of dlvm, or export a part of it",
         )
 
 

@@ -82,5 +82,5 @@ def _check_path(path: Sequence[Key], entered: Key) -> None:
         raise Unsupported(
             f"onnx: expected functions that call one another at most {DEEPEST} deep, found more at "
             f"{entered[1]!r}",
-            remedy="inline the functions first: onnx.inliner.inline_local_functions(model)",
+            remedy="inline the functions first, as the inliner of the package onnx does",
         )

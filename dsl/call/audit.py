@@ -38,7 +38,8 @@ def audit_of(label: str, captures: Captures, told: set[str]) -> Audit | None:
     if not always and not captures.is_doubtful:
         return None
     found = Audit(label, always, captures.repeats())
-    if found.why_not and not {"audit", *captures.seen.sources} & told:
+    told_of = always or captures.seen.hidden
+    if found.why_not and told_of and not {"audit", *captures.seen.sources} & told:
         told.add("audit")
         warned(
             f"{label} reads state that can't be compared at each call, and isn't traced again to "

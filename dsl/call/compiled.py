@@ -52,7 +52,8 @@ class Compiled:
     """A function compiled for one signature, and the captured state that the program holds for.
 
     ``used`` is the time of its last call on the clock of its ``Programs``; ``taken`` says that a
-    short cut has run it since then. Every call reads ``_short`` or writes ``taken``, which is
+    short cut has run it since then. ``gave`` has the results of the latest call that took no short
+    cut, such as the first one. Every call reads ``_short`` or writes ``taken``, which is
     quickest in a slot.
     """
 
@@ -84,11 +85,9 @@ class Compiled:
         self._labels = [*(i.label for i in inputs), *(c.path for c, _ in state.captured)]
         self._donated = sorted(program.module.main.donations().values())
         self.audit: Audit | None = None
-        """When the function is traced again, if it is."""
         self._short: dict[Form, Call] = {}
         self.copied: set[str] = set()
         self.gave: list[weakref.ref[Array]] = []
-        """The results of the latest call that took no short cut, such as the first one."""
         self.used = 0
         self.taken = False
 
@@ -118,9 +117,8 @@ class Compiled:
 
     def __repr__(self) -> str:
         """One line: the name, the types and the options that are set."""
-        types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
         said = self.road.options.said().strip()
-        return f"<compiled {self.module.main.name}({types}){f', {said}' if said else ''}>"
+        return f"<compiled {self.module.main.name}({_typed(self)}){f', {said}' if said else ''}>"
 
     def _repr_html_(self) -> str:
         """The same line in notebooks, then the optimised program."""
@@ -272,9 +270,8 @@ class Compiled:
 
     def _written(self) -> str:
         """The types for which this was compiled, and the line that names the arguments."""
-        types = ", ".join(f"{n}: {t}" for n, t in zip(self._labels, self._types, strict=True))
         at = definition(self.program.trace.python)
-        return f"compiled for ({types}){f', {place(at)}' if at else ''}"
+        return f"compiled for ({_typed(self)}){f', {place(at)}' if at else ''}"
 
     @lazy
     def _enter(self) -> Call | None:
@@ -300,6 +297,12 @@ class Compiled:
             why = "read-only" if not array.flags.writeable else "a view of other memory"
             log.warning("%s is donated but %s: a copy is overwritten instead", label, why)
         return np.array(array, order="C")
+
+
+def _typed(made: Compiled) -> str:
+    """The parameters of a program and their types."""
+    pairs = zip(made._labels, made._types, strict=True)  # pyright: ignore[reportPrivateUsage]
+    return ", ".join(f"{n}: {t}" for n, t in pairs)
 
 
 def _check_apart(arrays: Sequence[Any], donated: Sequence[int], labels: Sequence[str]) -> None:

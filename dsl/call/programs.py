@@ -23,13 +23,7 @@ from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.specs import Arguments
 from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
-<<<<<<< HEAD
 from dlvm.dsl.trace.warned import warned
-=======
-from dlvm.dsl.trace.trees import captured_functions, node_kinds
-from dlvm.dsl.trace.warned import swallowed, unrolled, warned
-from dlvm.ir import Array
->>>>>>> edges
 
 from .audit import audit_of
 from .compiled import Compiled
@@ -44,11 +38,7 @@ from .signature import (
     serves,
 )
 from .source import Source
-<<<<<<< HEAD
 from .traces import Traces
-=======
-from .type_questions import tell_types
->>>>>>> edges
 from .watching import Compile, told
 
 if TYPE_CHECKING:
@@ -277,61 +267,6 @@ class Programs:
             self._drop(twin)
         return twin
 
-<<<<<<< HEAD
-=======
-    def _trace(
-        self, signature: Signature, arguments: Arguments
-    ) -> tuple[Program, Captures, list[Input]]:
-        """Traces; a second time if the first trace changed captured state, such as a table filled
-        once.
-        """
-        for name, value in zip(arguments.names, arguments.values, strict=True):
-            check_lists(name, value)
-        for again in (False, True):
-            program, captures, inputs = self._trace_once(signature, arguments)
-            if captures.check(self.source.label, again):
-                break
-        if held := captures.still_held(program.trace.is_known):
-            program, captures, inputs = self._trace_once(signature, arguments, held)
-            captures.check(self.source.label, again=True)
-        captures.tell(self.source.label, self._told)
-        unrolled(self.source.label, program.module, self._told)
-        tell_types(self.source.fn, arguments, self._told)
-        swallowed(program.trace.refused, self._told)
-        self._mark_donated(program, arguments, signature.tree)
-        return program, captures, inputs
-
-    def _trace_once(
-        self, signature: Signature, arguments: Arguments, adopted: Sequence[Array] = ()
-    ) -> tuple[Program, Captures, list[Input]]:
-        source, tree = self.source, signature.tree
-        kinds = node_kinds(arguments.values)
-        roots = [*source.roots, *captured_functions(arguments.values)]
-        captures = Captures(roots, dict(arguments.static), not kinds, kinds, adopted)
-        types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
-        inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
-        trace = Trace(source.label, captures.find, frozenset(map(id, source.known)))
-        trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
-        try:
-            program = trace_program(trace, inputs, source.body(arguments, tree))
-        except (TypeError, AttributeError) as error:
-            lost = isinstance(error, AttributeError)
-            explained = no_field(error) if lost else unlike_an_array(error, arguments)
-            if explained is None:
-                raise
-            raise explained from error
-        return program, captures, inputs
-
-    def _mark_donated(self, program: Program, arguments: Arguments, tree: Tree) -> None:
-        params = program.module.main.params
-        names = arguments.leaf_names(tree)
-        for param, (argument, _) in zip(params, names, strict=False):
-            param.donated = argument in self.source.donate
-        kept = set(program.module.main.donations().values())
-        for i, param in enumerate(params):
-            param.donated = i in kept
-
->>>>>>> edges
     # -- what users ask --------------------------------------------------------------------------
 
     def _causes(self, signature: Signature, arguments: Arguments) -> tuple[str, ...]:

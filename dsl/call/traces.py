@@ -11,12 +11,13 @@ from dlvm.dsl.trace.specs import Arguments, check_lists, no_field, unlike_an_arr
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import captured_functions, node_kinds
-from dlvm.dsl.trace.warned import unrolled
+from dlvm.dsl.trace.warned import swallowed, unrolled
 from dlvm.ir import Array
 
 from .recursion import identity
 from .signature import Signature
 from .source import Source
+from .type_questions import tell_types
 
 Find: TypeAlias = "Callable[[Array], str | None]"
 """A function that names a captured array; None for one that becomes a constant."""
@@ -46,6 +47,8 @@ class Traces:
             captures.check(self.source.label, again=True)
         captures.tell(self.source.label, self._told)
         unrolled(self.source.label, program.module, self._told)
+        tell_types(self.source.fn, arguments, self._told)
+        swallowed(program.trace.refused, self._told)
         self._mark_donated(program, arguments, signature.tree)
         return program, captures, inputs
 

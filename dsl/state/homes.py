@@ -89,9 +89,8 @@ def holds_numbers(value: Any) -> bool:
 
 
 def runs(value: Any) -> bool:
-    """Whether an object is part of the running process, such as a lock, and does nothing itself."""
-    home = _package(str(type(value).__module__))
-    return home in RUNNING and home not in ACTING
+    """Whether an object is part of the running process, such as a lock."""
+    return _package(str(type(value).__module__)) in RUNNING
 
 
 def own_names(value: Any) -> set[str]:

@@ -142,7 +142,7 @@ def _limit_of_python(error: Exception, name: str) -> UserError | None:
             f"{name}: expected values and functions nested within {sys.getrecursionlimit():,} "
             f"frames of Python, found more{said}",
             remedy="nest less deeply: put arrays into one list or stack them, write repetitions as "
-            "dlvm.fori_loop or dlvm.scan; a list must not hold itself",
+            "loops of dlvm; a list must not hold itself",
         )
     return None
 

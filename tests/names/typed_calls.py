@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from .typing_in import Script
 
+TENSOR = """
+class Tensor:
+    requires_grad, __module__ = True, "torch"
+    def detach(self):
+        return self
+    def numpy(self):
+        return X
+"""
+
 OPTIONS = (
     Script("dlvm._nothing", r"(dir\(dlvm\))", "'sum' in {0}", "True"),
     Script("dlvm.nn.nothing", r"(dir\(dlvm\.nn\)) lists the names", "'relu' in {0}", "True"),
@@ -274,6 +283,12 @@ ARGUMENTS = (
         r"with (dlvm\.astype.*)",
         "labels = np.array([0.0, 1.0])\ndlvm.nn.cross_entropy(M, {0})",
         "[np.log(np.exp(r).sum()) - r[i] for i, r in enumerate(M)]",
+    ),
+    Script(
+        f"{TENSOR}\ndlvm.function(lambda x: x * 2)(Tensor())",
+        r"pass (x\.detach.*)",
+        f"{TENSOR}\nx = Tensor()\ndlvm.function(lambda x: x * 2)({{0}})",
+        "2 * X",
     ),
 )
 """Arguments of staged functions and of losses."""

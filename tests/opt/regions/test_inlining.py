@@ -80,7 +80,7 @@ def test_a_gradient_that_would_keep_too_much_names_the_function_and_the_remedy(
     monkeypatch.setattr("dlvm.ad.control.KEPT_OF_CALLS", 50)
     with pytest.raises(UserError, match=r"derivative of twice_\d+ keeps .* of calls") as caught:
         gradient(chain(31)).compile(X)
-    assert "dlvm.fori_loop" in str(caught.value) and "inner(inner(x))" in str(caught.value)
+    assert "in a loop of dlvm" in str(caught.value) and "inner(inner(x))" in str(caught.value)
     gradient(chain(12, looped=True)).compile(X)
 
 
