@@ -162,7 +162,8 @@ class Road:
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             said, machine = self.options.said(), self.options.machine()
             given = self.options.schedule
-            return compiled(self.traced, machine, lambda: self.kernels, said, given)
+            check = guard.check_schedule
+            return compiled(self.traced, machine, lambda: self.kernels, said, given, check)
 
     def _on_a_gpu(self) -> OnDevice:
         """Code for a GPU, which runs where there is one."""

@@ -26,7 +26,9 @@ from dlvm.gen.llvm.binding import Library, version
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
 from dlvm.gen.loops.status import culprits
+from dlvm.gen.program.control import Plans
 from dlvm.gen.program.report import Report
+from dlvm.gen.schedule.text import parse_schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import Dim, Module
 from dlvm.ir.core import OPS
@@ -48,11 +50,20 @@ def compiled(
     kernels: Callable[[], Module],
     options: str = "",
     schedule: str | None = None,
+    check: Callable[[Module, Plans], None] = lambda module, plans: None,
 ) -> Executable:
-    """The program of a trace, from the disk or made of its kernels, as ``options`` say."""
+    """The program of a trace, from the disk or made of its kernels, as ``options`` say.
+
+    ``check`` is called for a schedule that was given or tuned, where passes are verified.
+    """
     start = time.perf_counter()
     entries = b"" if schedule is not None else written(target)
     kept, key = store(), key_of(traced, target, options, schedule, entries)
+
+    if environment.verifying() == "passes" and (schedule is not None or entries):
+        check(
+            kernels(), Tuned.of(entries, target) if schedule is None else parse_schedule(schedule)
+        )
 
     def made(keep: Keep | None = None) -> Executable:
         return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries, target))

@@ -72,6 +72,13 @@ def _names(pipeline: Sequence[Pass] | None) -> tuple[str, ...] | None:
     return tuple(p.name for p in (default() if pipeline is None else pipeline))
 
 
+def check_schedule(module: Module, plans: Any) -> None:
+    """Raises an error for a schedule that changes what a program of kernels gives."""
+    from .schedules import check_schedule as check
+
+    check(module, plans)
+
+
 def demanded(module: Module, **how: Any) -> None:
     """Raises the failure that ``bisect`` finds for a program on random arguments, if any."""
     from .blame import bisect

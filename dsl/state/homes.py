@@ -25,8 +25,12 @@ TOOLS = {
     *("traitlets", "debugpy", "pydevd", "tqdm", "rich", "wandb", "tensorboard", "matplotlib"),
 }
 """Packages that watch, show and test programs; they hold no numbers that a result depends on."""
-FRAMEWORKS = {"jax", "jaxlib", "optax", "flax", "chex", "torch", "tensorflow", "keras"}
-"""Packages that compute with arrays of their own, and so with no staged value."""
+FRAMEWORKS = {
+    *("jax", "jaxlib", "optax", "flax", "chex", "torch", "tensorflow", "keras", "cupy", "numba"),
+    *("sympy", "mpmath", "pandas", "polars", "pyarrow", "xarray", "dask", "networkx"),
+}
+"""Packages that compute with values of their own, and so with no staged value: an object of theirs
+is compared by its elements if it is an array, else by identity."""
 UNREAD = {
     *TOOLS,
     *FRAMEWORKS,
@@ -85,7 +89,12 @@ def holds_numbers(value: Any) -> bool:
     module: Any = getattr(cls, "__module__", "")
     if isinstance(value, types.ModuleType) or not isinstance(module, str):
         return False
-    return _package(module) not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
+    return _package(module) not in {*RUNNING, *TOOLS, *FRAMEWORKS, "builtins", "dlvm"}
+
+
+def of_framework(value: Any) -> bool:
+    """Whether an object is of a package that computes with values of its own."""
+    return _package(str(type(value).__module__)) in FRAMEWORKS
 
 
 def runs(value: Any) -> bool:

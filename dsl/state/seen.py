@@ -30,7 +30,7 @@ from dlvm.ir import Array
 from .code import decoded
 from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
-from .homes import ACTING, class_is_read, is_installed, is_ours, runs
+from .homes import ACTING, class_is_read, is_installed, is_ours, of_framework, runs
 from .places import Attribute, Derived, Held, Numbers, Read, is_numeric, slots_of
 from .things import Method, Place, Value
 
@@ -112,7 +112,7 @@ class Seen:
         self.acts: dict[str, Origin] = {}
         """Calls that do something outside of the function, such as ``print``, and their lines."""
         self.handed = False
-        """Whether an object goes to code that is not read, or is of a class whose code isn't."""
+        """Whether an object is of a class whose code is not read, or goes to such code."""
         self.hidden: dict[str, tuple[Any, Any]] = {}
         """Objects whose state only C knows, and what they gave of it before the trace."""
         self.adopted: dict[str, Origin | None] = {}
@@ -123,9 +123,7 @@ class Seen:
         """Attributes and items that the code loads and that do not exist."""
         self._numbers = Numbers()
         self.local = 0
-        """Number of records so far that depend on the function, or on the line, that reads: what
-        makes one must happen each time.
-        """
+        """Number of records that depend on the line that reads: it makes them each time."""
         self._loaded: set[Place] = set()
         self._whole: set[Place] = set()
 
@@ -234,9 +232,8 @@ class Seen:
     def whole(self, place: Place) -> None:
         """Records that an object is passed to code that is not read."""
         value = place.value
-        if isinstance(value, Tensor):
-            return
-        if place in self._whole or place.known or isinstance(value, (*_IDENTICAL, type(None))):
+        same = isinstance(value, (*_IDENTICAL, Tensor, type(None)))
+        if same or place in self._whole or place.known:
             return
         self._whole.add(place)
         if (
@@ -249,6 +246,8 @@ class Seen:
         self.typed(place)
         if hasattr(type(value), "__array__") or hasattr(type(value), "__dlpack__"):
             self.guard(f"the elements of {place.path}", Derived(place.read, _bytes), _bytes(value))
+        elif of_framework(value):
+            self.identity(place)
         elif not hasattr(value, "__dict__") and not _has_slots(value):
             cls: Any = type(value)
             kind = f"{cls.__module__}.{cls.__qualname__}"
@@ -264,7 +263,7 @@ class Seen:
 
     def drop(self, guard: Guard) -> None:
         """Forgets a guard."""
-        self._guards = {k: g for k, g in self._guards.items() if g is not guard}
+        del self._guards[next(key for key, g in self._guards.items() if g is guard)]
 
     # -- uses of arrays ----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ import numpy as np
 from .frames import Site
 from .guards import CONTAINERS
 from .homes import class_is_read, holds_numbers, own_names, special_names
-from .places import Attribute, Held, Item, Read, is_numeric
+from .places import Attribute, Derived, Held, Item, Read, is_numeric
 from .seen import Scalar, Seen, Use
 from .things import HOST, STAGED, UNKNOWN, Arguments, Place, Value, flat, only
 
@@ -120,10 +120,21 @@ class Opened:
         self._followed: dict[Place, set[str]] = {}
         """The names of attributes that were followed, for each object."""
         self._classes: dict[int, tuple[set[str], set[str]]] = {}
+        self._first: dict[int, Place] = {}
+        """The first place of each object, by identity."""
 
     def open(self, place: Place) -> None:
-        """Records that any attribute that the code loads anywhere may be loaded from this value."""
+        """Records that any attribute that the code loads anywhere may be loaded from this value.
+
+        Objects refer to one another in circles: one that was opened by another path is compared
+        there, and here it is compared whether it is the same.
+        """
         value: Any = place.value
+        first = self._first.setdefault(id(value), place)
+        if first is not place and not isinstance(value, type):
+            same = Derived(place.read, lambda found: found is first.read())
+            self._seen.guard(f"whether {place.path} is {first.path}", same, True)
+            return
         opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
         if opened and len(self._followed) >= _MANY:
             self._seen.too_much(place.path, f"one of more than {_MANY} objects in reach")

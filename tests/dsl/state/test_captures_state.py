@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import configparser
 import fractions
 import functools
 import importlib
@@ -331,3 +332,37 @@ def test_one_of_very_many_is_all_that_is_compared():
     held = types.SimpleNamespace(rows=rows)
     other = [*rows[:1], {"rate": -1.0}, *rows[2:]]
     agrees(lambda x: x * held.rows[1]["rate"], setting(held, "rows", other))
+
+
+# -- objects of libraries ------------------------------------------------------------------------
+
+
+def test_objects_in_circles_are_compared_once():
+    parser = configparser.ConfigParser()
+    parser.read_string("[a]\nrate = 1.5")
+    f = agrees(lambda x: x * float(parser["a"]["rate"]), lambda: parser.set("a", "rate", "2.5"))
+    assert len(f.explain().guards) < 300  # 61,000 where each path to an object was one of its own
+
+
+def test_of_an_object_in_two_places_either_may_be_replaced():
+    class Part:
+        def __init__(self, rate):
+            self.rate = rate
+
+    one = Part(1.5)
+    held = types.SimpleNamespace(a=one, b=one)
+
+    def rates(x):
+        return x * sum(part.rate for part in vars(held).values())
+
+    def change():
+        held.a, one.rate = Part(1.5), 3.5
+
+    agrees(rates, change, setting(held, "b", Part(4.5)), lambda: setattr(held.a, "rate", 0.5))
+
+
+def test_a_number_of_sympy_is_compared_by_identity():
+    sympy = pytest.importorskip("sympy")
+    held = types.SimpleNamespace(third=sympy.Rational(1, 3))
+    f = agrees(lambda x: x * float(held.third), setting(held, "third", sympy.Rational(1, 5)))
+    assert len(f.explain().guards) < 10
