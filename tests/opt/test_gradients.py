@@ -36,7 +36,8 @@ def test_a_training_step_is_ten_kernels():
     main = best(step, params, dlvm.spec("f32[B,64]"), dlvm.spec("i64[B]"))
     found = Counter(families(main))
     print("a training step:", dict(found))
-    assert found["product"] == 5 and found["scatter"] == 1 and found["loops"] <= 4
+    assert found["product"] == 5 and found["scatter"] == 1
+    assert found["loops"] <= 5  # one of them refuses labels below 0
     assert len(main.ops) == found.total()
 
 

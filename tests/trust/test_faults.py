@@ -19,7 +19,7 @@ import dlvm
 from dlvm.base.errors import CompilerError
 from dlvm.cli import listing, main
 from dlvm.dsl.arrays import placing, shapes
-from dlvm.dsl.call import compiled, function, programs, source
+from dlvm.dsl.call import compiled, function, source, traces
 from dlvm.dsl.trace import operands, tracing
 from dlvm.gen.call import executable
 from dlvm.ir.core import Op
@@ -167,7 +167,7 @@ def test_a_fault_behind_the_entry_comes_with_the_program(
 @pytest.mark.parametrize(
     ("room", "name"),
     [
-        (programs, "check_lists"),
+        (traces, "check_lists"),
         (function, "flatten"),
         (source, "generalised"),
         (tracing, "number"),

@@ -47,6 +47,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("ad/control", "Call"): OWN,
     ("opt/recompute/stretching", "Scan"): OWN,
     **{("dlvm/onnx/exporting/writing", k): WORDS for k in ("Cond", "Scan", "While")},
+    ("dlvm/exporting/program", "Call"): WORDS,
     ("opt/regions/inlining", "Call"): OWN,
     ("opt/regions/in_place_inputs", "Scan"): OWN,
     ("opt/regions/scan_inputs", "Scan"): OWN,
