@@ -97,13 +97,13 @@ def export(
     taken = region(made.program, made.target, wishes.growing)
     scratch = whole(made.arena.bytes, taken)
     told = messages(traced) | told_of_sizes(plan)
-    text = Text.of(made.target)
+    text, word = Text.of(made.target), made.target.word
     text.include(made.text)
-    emit_entry(text, plan, made.program.symbols, start_of_region(made.arena.bytes), taken)
+    emit_entry(text, plan, made.program.symbols, start_of_region(made.arena.bytes), taken, word)
     exports = [name, f"{name}_error"]
     emit_messages(text, name, told)
     if not isinstance(scratch, int):
-        emit_scratch(text, plan, scratch)
+        emit_scratch(text, plan, scratch, word)
         exports.append(f"{name}_scratch_bytes")
     modules = [str(text), *text.sources()]
     object_ = joined(modules, exports, made.target, wishes.small)

@@ -21,12 +21,11 @@ from dlvm.ops import Assert
 
 from .joined import exported
 from .layout import Layout, Slot
+from .sizes import NEGATIVE, TOO_LARGE, refuse
 from .writing import llvm_string
 
 OTHER = 0x7FFFFFFF
 """The status of an operation that no line of a user made."""
-NEGATIVE = -4
-"""The status of a call with an open size below zero: nothing is read or written."""
 TOLD = {
     OUT_OF_MEMORY: "the memory for what grows is used up: say more with growing=",
     TOO_DEEP: "a function calls itself too often",
@@ -46,9 +45,13 @@ def messages(module: Module) -> dict[int, str]:
 
 
 def told_of_sizes(layout: Layout) -> dict[int, str]:
-    """What the status of a call with a negative size means, where the function takes sizes."""
+    """What the statuses of sizes that are refused mean, where the function takes sizes."""
     names = ", ".join(name for name, _ in layout.sizes)
-    return {NEGATIVE: f"a size is negative, expected 0 or more: {names}"} if names else {}
+    told = {
+        NEGATIVE: f"a size is negative, expected 0 or more: {names}",
+        TOO_LARGE: f"arrays of such sizes are larger than memory can be: {names}",
+    }
+    return told if names else {}
 
 
 def by_value(dtype: DType) -> str:
@@ -60,10 +63,15 @@ def by_value(dtype: DType) -> str:
     return f"i{bits}{signed if bits < 32 else ''}"
 
 
-def emit_entry(text: Text, layout: Layout, symbols: Sequence[str], start: Dim, region: Dim) -> None:
-    """Put the function into a module that has the driver; the region lies behind ``start``."""
+def emit_entry(
+    text: Text, layout: Layout, symbols: Sequence[str], start: Dim, region: Dim, word: int
+) -> None:
+    """Put the function into a module that has the driver; the region lies behind ``start``.
+
+    Addresses have ``word`` bits.
+    """
     w = FunctionWriter(text)
-    _refuse_negative(w, layout, f"i32 {NEGATIVE}")
+    refuse(w, layout.sizes, [*layout.taken, start, region], word, "i32")
     sizes = {symbol: f"%s.{name}" for name, symbol in layout.sizes}
     offsets = Offsets(w)
     offsets.scopes[0].names.update(sizes)
@@ -108,10 +116,10 @@ def parameters(layout: Layout) -> str:
     return ", ".join([*given, "ptr %weights", "ptr %scratch"])
 
 
-def emit_scratch(text: Text, layout: Layout, size: Dim) -> None:
+def emit_scratch(text: Text, layout: Layout, size: Dim, word: int) -> None:
     """``int64_t NAME_scratch_bytes(sizes)``: 0 for sizes that the function refuses."""
     w = FunctionWriter(text)
-    _refuse_negative(w, layout, "i64 0")
+    refuse(w, layout.sizes, [*layout.taken, size], word, "i64", (0, 0))
     offsets = Offsets(w)
     offsets.scopes[0].names.update({s: f"%s.{n}" for n, s in layout.sizes})
     value = offsets.index(size)
@@ -134,19 +142,6 @@ def emit_messages(text: Text, name: str, told: Mapping[int, str]) -> None:
         f"define ptr @{symbol}(i32 %status) #0 {{\nentry:\n"
         f"  switch i32 %status, label %m{len(told)} [\n" + "\n".join(cases) + f"\n  ]\n{blocks}\n}}"
     )
-
-
-def _refuse_negative(w: FunctionWriter, layout: Layout, status: str) -> None:
-    """Return at once where an open size is below zero: before any size is computed with."""
-    if not layout.sizes:
-        return
-    signs = f"%s.{layout.sizes[0][0]}"  # the highest bit is set where any size is negative
-    for name, _ in layout.sizes[1:]:
-        signs = w.value(f"or i64 {signs}, %s.{name}", w.head)
-    negative = w.value(f"icmp slt i64 {signs}, 0", w.head)
-    refuse, accept = w.name("refuse"), w.name("accept")
-    w.head.append(f"  br i1 {negative}, label %{refuse}, label %{accept}")
-    w.head.append(f"{refuse}:\n  ret {status}\n{accept}:")
 
 
 # -- what the function puts on its stack ---------------------------------------------------------

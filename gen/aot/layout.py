@@ -14,7 +14,7 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.gen.call.interface import Interface
-from dlvm.ir import Array, TensorType
+from dlvm.ir import Array, Dim, TensorType
 
 from .names import argument_names
 
@@ -60,6 +60,11 @@ class Layout:
     sizes: tuple[tuple[str, str], ...]
     """Open sizes: their names in C and in the program."""
     weights: tuple[Weight, ...]
+
+    @property
+    def taken(self) -> list[Dim]:
+        """The bytes of each argument and result."""
+        return [s.type.size * s.type.dtype.bytes for s in (*self.arguments, *self.results)]
 
     @property
     def weight_bytes(self) -> int:

@@ -278,6 +278,21 @@ def test_negative_sizes_are_a_status_and_write_nothing():
     assert (loaded(x, y, N=3, M=2)["result_1"] == 2).all()
 
 
+def test_sizes_that_no_memory_has_room_for_are_a_status_and_write_nothing():
+    def f(x, y):
+        return dlvm.sort((x[:, None] * y), axis=0), x * 2
+
+    loaded = Loaded(dlvm.aot(f, dlvm.spec("f32[N]"), dlvm.spec("f32[M]")), "host")
+    nothing = [c_void_p()] * 4
+    for n, m in ((2**62, 1), (2**63 - 1, 2**63 - 1), (2**32, 2**32), (2**31, 2**31), (2**61, 0)):
+        status = loaded.function(*nothing, c_int64(n), c_int64(m), c_void_p(), c_void_p())
+        assert status == -5 and b"larger than memory can be: N, M" in loaded.told(status)
+        assert loaded.scratch({"N": n, "M": m}) == 0
+    x, y = np.ones(3, np.float32), np.ones(2, np.float32)
+    assert (loaded(x, y, N=3, M=2)["result_1"] == 2).all()
+    assert loaded.scratch({"N": 2**20, "M": 2**10}) >= 2**32
+
+
 def test_scratch_for_negative_sizes_is_none():
     def f(x):
         return dlvm.sort(x @ x, axis=0)
