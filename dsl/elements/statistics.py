@@ -44,14 +44,14 @@ def _target(x: Tensor, dtype: Any) -> DType:
 
 
 def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
-    """How many elements there are along the axes, or how many a mask holds of."""
+    """How many elements there are along the axes, or how many a mask holds of as a float."""
     if where is None or where is True:
         count: Dim = 1
         for a in axes_of(x, axis):
             count = count * x.type.shape[a]
         return count
     mask = fresh(spread(element(staged(where), I64), x.type.shape))
-    return reduce(Sum, mask, axis, keepdims)
+    return fresh(element(reduce(Sum, mask, axis, keepdims), x.element))
 
 
 def _mean(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Tensor:

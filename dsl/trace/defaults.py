@@ -79,5 +79,5 @@ def _chosen(dtype: Any) -> DType:
     raise ArgumentError(
         f"default_dtype: expected 'f32' or 'f64', found {dtype!r:.60}",
         origin=user_origin(),
-        remedy='write dlvm.default_dtype("f32"), and dtype="f16" where an array is made in halves',
+        remedy='write dlvm.default_dtype("f32")',
     )
