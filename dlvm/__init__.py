@@ -29,6 +29,7 @@ from dlvm.dsl.call.staging import function, trace
 from dlvm.dsl.elements.datatypes import CONSTANTS, NAMES, constant
 from dlvm.dsl.elements.inspection import array_namespace_info, provide_namespace
 from dlvm.dsl.trace.configuration import static
+from dlvm.dsl.trace.defaults import default_dtype
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
 from dlvm.dsl.words.names import every_name, lookup
@@ -97,6 +98,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug",
+    "default_dtype",
     "eval_shape",
     "export",
     "fori_loop",

@@ -35,7 +35,7 @@ SUBJECTS = {
     "Derivatives and batching": "derivatives jacobians linear custom",
     "Data and files": "data reading writing ahead formats",
     "Effects and looking": "effects taps debugging",
-    "Making and converting arrays": "creation datatypes random_bits",
+    "Making and converting arrays": "creation datatypes defaults random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
     "Reductions and statistics": "reductions statistics quantiles counting",
     "Along an axis": "running ordering curves polynomials",

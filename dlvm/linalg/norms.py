@@ -10,6 +10,7 @@ from dlvm.base.errors import ArgumentError, DTypeError, ShapeError
 from dlvm.dsl.arrays.factorisations import matrix, singular_factors
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.elements.powers import root
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 
@@ -17,7 +18,7 @@ from dlvm.dsl.words.namespace import xp
 def _floats(x: Any) -> Any:
     dtype = xp.asarray(x).dtype
     if dtype.kind in "biu":
-        return xp.astype(x, "f64")
+        return xp.astype(x, default_float())
     if dtype.kind == "c":
         raise DTypeError(f"a norm of {dtype} elements", origin=user_origin())
     return x

@@ -10,6 +10,8 @@ from typing import Any
 
 from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.trace.accidents import of_default
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.words.namespace import xp
 
 
@@ -39,10 +41,12 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 @exported("nn.one_hot")
 def one_hot(x: Any, num_classes: int, dtype: Any = None, axis: int = -1) -> Any:
-    """1 at the class that each number is equal to and 0 at the others, along a new axis; of f64.
+    """1 at the class that each number is equal to and 0 at the others, along a new axis.
 
-    A number that is no class, such as -1 or 0.5, has zeros only.
+    It is of ``dlvm.default_dtype`` unless ``dtype`` says otherwise. A number that is no class, such
+    as -1 or 0.5, has zeros only.
     """
     found = xp.equal(xp.expand_dims(x, -1), below(num_classes))
-    found = xp.astype(found, "f64" if dtype is None else dtype)
-    return found if axis == -1 else xp.moveaxis(found, -1, axis)
+    found = xp.astype(found, default_float() if dtype is None else dtype)
+    found = found if axis == -1 else xp.moveaxis(found, -1, axis)
+    return of_default("one_hot", dtype, found)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import F64, Dim
+from dlvm.ir import Dim
 from dlvm.ir.dims import product
 from dlvm.ops.arrays.patches import span
 
@@ -53,11 +54,11 @@ def avg_pool(
     """The mean of each window over the spatial axes; arguments are those of ``max_pool``.
 
     Padding counts as zeros, unless ``count_include_pad=False``: then each window is divided by how
-    many elements of ``x`` it has. Integers are averaged in f64.
+    many elements of ``x`` it has. Integers are averaged in ``dlvm.default_dtype``.
     """
     x = staged(x)
     axes, sizes, steps, _, pairs = _options("avg_pool", x, window, stride, padding, 1, layout)
-    kind = x.element if x.element.is_float else F64
+    kind = x.element if x.element.is_float else default_float()
     wide = xp.astype(x, kind.compute)
     rows = xp.sliding_window_view(padded(wide, axes, pairs), sizes, axes, stride=steps)
     totals = xp.sum(rows, axis=tuple(range(x.ndim, rows.ndim)))

@@ -62,7 +62,7 @@ def alike(arrays: Sequence[Any], dtype: Any, name: str) -> list[Tensor]:
     """Operands promoted to one element type."""
     xs = [plain(a) for a in arrays]
     kind = common(tuple(map(kind_of, xs))) if dtype is None else known_dtype(dtype)
-    note_widening(name, xs, [kind] * len(xs))
+    note_widening(name, xs, [kind] * len(xs), silent=dtype is not None)
     return [fresh(element(x, kind)) for x in xs]
 
 

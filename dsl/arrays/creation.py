@@ -1,6 +1,6 @@
 """Arrays from nothing: filled, counted, diagonal. Sizes may be symbolic.
 
-Element types default to NumPy's.
+Element types default to NumPy's, those of floats to ``dlvm.default_dtype``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,22 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.elements.eager import public
-from dlvm.dsl.trace.operands import common, element, fit, fresh, kind_of, known_dtype, plain, staged
+from dlvm.dsl.trace.accidents import of_default
+from dlvm.dsl.trace.defaults import default_float
+from dlvm.dsl.trace.operands import (
+    common,
+    element,
+    fit,
+    fresh,
+    is_weak,
+    kind_of,
+    known_dtype,
+    plain,
+    staged,
+)
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
-from dlvm.ir import F64, I64, DType, Expr
+from dlvm.ir import I64, DType, Expr
 from dlvm.ir.dims import floordiv, maximum
 from dlvm.ops import Iota
 
@@ -29,26 +41,32 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One value in every element."""
     fill = plain(fill_value)
     kind = kind_of(fill)
-    target = known_dtype(dtype) if dtype is not None else known_dtype(kind)
-    return fresh(fit(fill, target, sizes(shape)))
+    target = common((kind,)) if dtype is None else known_dtype(dtype)
+    said = dtype if is_weak(fill) else target
+    return of_default("full", said, fresh(fit(fill, target, sizes(shape))))
 
 
 @public("zeros", device=True)
 def zeros(shape: Any, dtype: Any = None) -> Any:
-    """Zeros; f64 unless said otherwise, as NumPy."""
-    return full(shape, 0, F64 if dtype is None else dtype)
+    """Zeros; of ``dlvm.default_dtype`` unless said otherwise, which is f64 as in NumPy."""
+    return of_default("zeros", dtype, _filled(shape, 0, dtype))
 
 
 @public("ones", device=True)
 def ones(shape: Any, dtype: Any = None) -> Any:
-    """Ones; f64 unless said otherwise, as NumPy."""
-    return full(shape, 1, F64 if dtype is None else dtype)
+    """Ones; of ``dlvm.default_dtype`` unless said otherwise, which is f64 as in NumPy."""
+    return of_default("ones", dtype, _filled(shape, 1, dtype))
 
 
 @public("empty", device=True)
 def empty(shape: Any, dtype: Any = None) -> Any:
     """An array to be assigned into; every element is defined, and zero."""
-    return zeros(shape, dtype)
+    return of_default("empty", dtype, _filled(shape, 0, dtype))
+
+
+def _filled(shape: Any, value: int, dtype: Any) -> Tensor:
+    """A whole number in every element, as floats unless said otherwise."""
+    return full(shape, value, default_float() if dtype is None else dtype)
 
 
 def _like(x: Any, value: float, dtype: Any) -> Any:
@@ -92,7 +110,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     if step == 0:
         raise ShapeError("arange: the step can't be zero")
     if builtins.any(isinstance(v, float) for v in (begin, end, step)):
-        return _fractional(begin, end, step, F64 if dtype is None else known_dtype(dtype))
+        kind = default_float() if dtype is None else known_dtype(dtype)
+        return of_default("arange", dtype, _fractional(begin, end, step, kind))
     begin, end, step = sizes((begin, end, step))
     sign = 1 if step > 0 else -1
     count = maximum(floordiv(end - begin + step - sign, step), 0)
@@ -100,7 +119,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     target: DType = I64 if dtype is None else known_dtype(dtype)
     counted = fresh(Iota(count, target))
     scaled = counted if step == 1 else counted * step
-    return scaled if isinstance(begin, int) and begin == 0 else scaled + begin
+    found = scaled if isinstance(begin, int) and begin == 0 else scaled + begin
+    return of_default("arange", dtype, found)
 
 
 def _number(x: Any) -> Any:
@@ -156,6 +176,7 @@ def linspace(
         found = named("floor")(found)
     found = fresh(element(found, target))
     found = found if axis == 0 else named("moveaxis")(found, 0, axis)
+    of_default("linspace", dtype, found)
     return (found, step) if retstep else found
 
 
@@ -195,19 +216,21 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
     rows, columns = below(n), below(n if m is None else m)
     right = k if isinstance(k, Tensor | Expr) else operator.index(k)
     diagonal = expand_dims(rows + right, 1) == expand_dims(columns, 0)
-    return fresh(element(diagonal, F64 if dtype is None else known_dtype(dtype)))
+    kind = default_float() if dtype is None else known_dtype(dtype)
+    return of_default("eye", dtype, fresh(element(diagonal, kind)))
 
 
 @public("identity")
 def identity(n: Any, dtype: Any = None) -> Any:
     """The matrix that leaves every vector as it is."""
-    return eye(n, dtype=dtype)
+    return of_default("identity", dtype, eye(n, dtype=dtype))
 
 
 @public("tri")
 def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on and left of the diagonal that lies ``k`` right of the main one, zeros elsewhere."""
-    return named("tril")(ones((n, n if m is None else m), dtype), k)
+    whole = _filled((n, n if m is None else m), 1, dtype)
+    return of_default("tri", dtype, named("tril")(whole, k))
 
 
 @public("meshgrid")

@@ -47,7 +47,7 @@ def alike(arrays: Sequence[Any], target: Any = None, casting: Any = "same_kind")
                 f"{found} elements do not become {dtype} under casting={casting!r}",
                 remedy='write casting="unsafe", or convert the arrays with x.astype(dtype)',
             )
-    note_widening("concat", xs, [dtype] * len(xs))
+    note_widening("concat", xs, [dtype] * len(xs), silent=target is not None)
     return [fresh(element(x, dtype)) for x in xs]
 
 

@@ -12,7 +12,7 @@ from dlvm.base.errors import ArgumentError, ShapeError, TraceError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import note_widening
 from dlvm.dsl.elements.reductions import axes_of
-from dlvm.dsl.trace.operands import common, element, fresh, kind_of, plain, staged, strong
+from dlvm.dsl.trace.operands import element, fresh, kind_of, numpy_common, plain, staged, strong
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
@@ -123,9 +123,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where elements would go in an array that is in order, to keep it so: counts from 0 to n."""
     if side not in ("left", "right"):
         raise ArgumentError(f'searchsorted: side is "left" or "right", found {side!r}')
-    a, v = plain(a), strong(v)
-    dtype = common((kind_of(a), kind_of(v)))
-    note_widening("searchsorted", (a, v), (dtype, dtype))
+    a, v = plain(a), fresh(staged(v).read())
+    dtype = numpy_common((kind_of(a), kind_of(v)))  # f32 holds fewer whole numbers
+    note_widening("searchsorted", (a, v), (dtype, dtype), silent=True)
     row = element(a, dtype)
     if row.type.rank != 1:
         raise ShapeError(

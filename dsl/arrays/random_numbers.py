@@ -11,6 +11,8 @@ from typing import Any
 from dlvm.base.errors import DTypeError, UserError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
+from dlvm.dsl.trace.accidents import of_default
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.operands import known_dtype, plain, staged, strong
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BF16, DTYPES, F16, F32, F64, DType, Expr
@@ -66,37 +68,43 @@ def bits(key: Any, shape: Any = (), dtype: Any = "u32") -> Any:
 
 @public("random.uniform")
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = "f64", minval: Any = 0.0, maxval: Any = 1.0
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
-    """Floats from ``minval`` up to ``maxval``, evenly; where these are 0 and 1, never 1."""
+    """Floats from ``minval`` up to ``maxval``, evenly; where these are 0 and 1, never 1.
+
+    They are of ``dlvm.default_dtype`` unless ``dtype`` says otherwise, as in ``normal`` and others.
+    """
     target = _float("uniform", dtype)
     count = DIGITS[target] - 1
     word = _word(max(target.bits, 32))
     parts = xp.astype(bits(key, shape, word) >> (word.bits - count), target) * 2.0**-count
     low, high = (xp.astype(v, target) for v in (minval, maxval))
-    return xp.maximum(parts * (high - low) + low, low)
+    return of_default("uniform", dtype, xp.maximum(parts * (high - low) + low, low))
 
 
 @public("random.normal")
-def normal(key: Any, shape: Any = (), dtype: Any = "f64") -> Any:
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Floats of mean 0 and variance 1, normally distributed."""
     target = _float("normal", dtype)
     least = -1 + 2.0 ** -DIGITS[target]
-    return xp.erfinv(uniform(key, shape, target, least)) * math.sqrt(2)
+    found = xp.erfinv(uniform(key, shape, target, least)) * math.sqrt(2)
+    return of_default("normal", dtype, found)
 
 
 @public("random.exponential")
-def exponential(key: Any, shape: Any = (), dtype: Any = "f64") -> Any:
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Waiting times of mean 1."""
-    return -xp.log1p(-uniform(key, shape, _float("exponential", dtype)))
+    found = -xp.log1p(-uniform(key, shape, _float("exponential", dtype)))
+    return of_default("exponential", dtype, found)
 
 
 @public("random.gumbel")
-def gumbel(key: Any, shape: Any = (), dtype: Any = "f64") -> Any:
+def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """What to add to log-probabilities so that their largest is a sample."""
     target = _float("gumbel", dtype)
     least = 2.0 ** -DIGITS[target]  # never 0, of which there is no logarithm
-    return -xp.log(-xp.log(uniform(key, shape, target, least)))
+    found = -xp.log(-xp.log(uniform(key, shape, target, least)))
+    return of_default("gumbel", dtype, found)
 
 
 @public("random.bernoulli")
@@ -105,7 +113,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     p = xp.asarray(p)
     target = known_dtype(p.dtype)
     drawn = uniform(
-        key, xp.shape(p) if shape is None else shape, target if target.is_float else F64
+        key, xp.shape(p) if shape is None else shape, target if target.is_float else default_float()
     )
     return drawn < p
 
@@ -133,7 +141,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = "i64") 
 def categorical(key: Any, logits: Any, axis: int = -1) -> Any:
     """A class for each example, with the probabilities of which the logits are logarithms."""
     kind = known_dtype(xp.asarray(logits).dtype)
-    noise = gumbel(key, xp.shape(logits), kind if kind.is_float else F64)
+    noise = gumbel(key, xp.shape(logits), kind if kind.is_float else default_float())
     return xp.argmax(logits + noise, axis)
 
 
@@ -163,7 +171,7 @@ def _word(width: int) -> DType:
 
 
 def _float(name: str, dtype: Any) -> DType:
-    found = known_dtype(dtype)
+    found = default_float() if dtype is None else known_dtype(dtype)
     if not found.is_float:
         raise DTypeError(
             f"{name}: elements are floats, found {found}",

@@ -20,6 +20,7 @@ from dlvm.base.locks import Order, held_at_fork
 from dlvm.base.progress import compiling
 from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.watch import State
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.specs import Arguments
 from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
@@ -101,6 +102,7 @@ class Programs:
             tuple(map(leaf_key, leaves)),
             interpreting(),
             self.source.checked,
+            default_float(),
         )
         for made in self._known.get(key, ()):
             if (arrays := made.state.current()) is not None:
@@ -250,7 +252,7 @@ class Programs:
         for made in self._made:
             own = [any(x is gave() for gave in made.gave) for x in leaves]
             wider = came_back_wider(made.signature, signature, own, labels)
-            if wider and "wider" not in self._told:
+            if wider and not self._told & {"wider", "accident"}:
                 self._told.add("wider")
                 found = made.program.trace.widenings
                 at = f" ({found[0][0]} at {found[0][1]})" if found else ""

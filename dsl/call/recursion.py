@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import count
 
 from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.operands import here
 from dlvm.dsl.trace.scopes import Trace, user_origin
 from dlvm.dsl.trace.specs import Arguments
@@ -79,7 +80,7 @@ class Open:
 
 def identity(fn: object, arguments: Arguments, tree: Tree) -> Hashable:
     """A key that all calls of one function share, whatever the types of their arguments."""
-    return (id(fn), arguments.names, tree, arguments.static_key())
+    return (id(fn), arguments.names, tree, arguments.static_key(), default_float())
 
 
 def _types(inputs: Sequence[Input]) -> list[TensorType]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.compile import Foreign, Interpreted
+from dlvm.dsl.trace.defaults import DEFAULT, changes
 from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Arguments, Parameters
@@ -79,6 +80,7 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
         return None
     take = _taker(compiled.signature.tree, where, len(where) + len(static))
     matches = _matcher(static, compiled.signature.static)
+    own, default = compiled.signature.default, DEFAULT.get
     put = None if tree.is_leaf() else putter(template(tree))
 
     from dlvm.gen.loops.status import CallFailed
@@ -86,6 +88,8 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     from .shortage import short_of_memory
 
     def call(given: Given) -> Any:
+        if changes and default() is not own:
+            return NotImplemented
         if matches is not None and not matches(given):
             return NotImplemented
         hidden: Sequence[Any] | None = ()

@@ -15,7 +15,7 @@ from dlvm.base.errors import DlvmError
 from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.trees import Spec as Tree
-from dlvm.ir import BOOL, F64, I64, Expr, TensorType
+from dlvm.ir import BOOL, F64, I64, DType, Expr, TensorType
 from dlvm.ir.interpret import bind
 
 
@@ -29,6 +29,7 @@ class Signature:
     leaves: tuple[tuple[TensorType, bool], ...]
     interpreted: bool
     checked: bool = False
+    default: DType = F64
 
 
 def leaf_key(leaf: Any) -> Any:
@@ -55,6 +56,8 @@ def differences(known: Signature, new: Signature, labels: Sequence[str]) -> list
     if (known.names, known.tree) == (new.names, new.tree):
         pairs = zip(labels, known.leaves, new.leaves, strict=True)
         found += [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in pairs if a != b]
+    if known.default is not new.default:
+        found.append(f"dlvm.default_dtype was {known.default}, is {new.default}")
     if known.checked != new.checked:
         found.append("dlvm.debug(bounds=...) changed")
     elif known.interpreted != new.interpreted:

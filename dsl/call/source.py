@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm.base.debugging import looks
 from dlvm.compile import Options, interpreting
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.openness import generalised
 from dlvm.dsl.trace.specs import Arguments, Parameters
 from dlvm.dsl.trace.tracing import Input
@@ -76,5 +77,11 @@ class Source:
         weak = [type(x) in (bool, int, float) for x in leaves]
         leaf_types = tuple(zip(opened, weak, strict=True))
         return Signature(
-            arguments.names, tree, arguments.static_key(), leaf_types, interpreting(), self.checked
+            arguments.names,
+            tree,
+            arguments.static_key(),
+            leaf_types,
+            interpreting(),
+            self.checked,
+            default_float(),
         )

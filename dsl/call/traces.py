@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from dlvm.dsl.state.captures import Captures
+from dlvm.dsl.trace.accidents import tell_accident
 from dlvm.dsl.trace.scopes import Trace
 from dlvm.dsl.trace.specs import Arguments, check_lists, no_field, unlike_an_array
 from dlvm.dsl.trace.tracing import Input, Program, trace_program
@@ -47,6 +48,7 @@ class Traces:
             captures.check(self.source.label, again=True)
         captures.tell(self.source.label, self._told)
         unrolled(self.source.label, program.module, self._told)
+        tell_accident(self.source.label, program, inputs, self._told)
         tell_types(self.source.fn, arguments, self._told)
         swallowed(program.trace.refused, self._told)
         self._mark_donated(program, arguments, signature.tree)

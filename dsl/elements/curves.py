@@ -12,7 +12,7 @@ import operator
 from typing import Any
 
 from dlvm.base.errors import ArgumentError, ShapeError
-from dlvm.dsl.trace.operands import element, fresh, staged
+from dlvm.dsl.trace.operands import element, fresh, kind_of, narrowed, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F64
@@ -39,8 +39,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any
     Computed in f64, as NumPy does. At a knot the slope is that of the piece after it.
     """
     given = staged(x), staged(xp), staged(fp)
-    note_widening("interp", given, (F64,) * 3)
-    at, knots, values = (fresh(element(v, F64)) for v in given)
+    target = narrowed(F64, tuple(map(kind_of, given)))
+    note_widening("interp", given, (target,) * 3)
+    at, knots, values = (fresh(element(v, target)) for v in given)
     return _between(at, knots, values, left, right)
 
 

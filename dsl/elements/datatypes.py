@@ -21,6 +21,7 @@ from dlvm.dsl.trace.operands import (
     here,
     kind_of,
     known_dtype,
+    narrowed,
     plain,
     staged,
 )
@@ -120,7 +121,8 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if isinstance(x, list | tuple) and _has_staged(x):
         x = _stacked(x)
     given, x = plain(x), staged(x)
-    target = x.element if dtype is None else known_dtype(dtype)
+    own = narrowed(x.element, ()) if x.weak else x.element
+    target = own if dtype is None else known_dtype(dtype)
     same = isinstance(given, Tensor) or is_array(given)
     if copy is False and not (same and x.element is target):
         raise DTypeError(

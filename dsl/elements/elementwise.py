@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import UserError
+from dlvm.dsl.trace.accidents import note_accident
 from dlvm.dsl.trace.operands import (
     broadcast_shapes,
     fit,
@@ -21,6 +22,7 @@ from dlvm.dsl.trace.operands import (
     is_weak,
     kind_of,
     known_dtype,
+    numpy_promoted,
     plain,
     promoted,
     shape_of,
@@ -49,6 +51,7 @@ from dlvm.ops import (
     Sub,
     Xor,
 )
+from dlvm.ops.elements.logic import Comparison
 
 from .eager import public
 
@@ -68,12 +71,14 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
         return results(cls(*alike), weak=False)
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
-    dtypes = promoted(_promotes_as(cls), kinds)
+    weak, compares = cls in PYTHON and all(is_weak(x) for x in xs), issubclass(cls, Comparison)
+    promote = numpy_promoted if weak or compares else promoted  # f32 holds fewer whole numbers
+    dtypes = promote(_promotes_as(cls), kinds)
     cls = OF_TRUTHS.get(cls, cls) if set(dtypes) == {BOOL} else cls
-    note_widening(cls.name, xs, dtypes)
+    note_widening(cls.name, xs, dtypes, compares)
     shape = broadcast_shapes([shape_of(x) for x in xs])
     op = cls(*(fit(x, d, shape) for x, d in zip(xs, dtypes, strict=True)))
-    return results(op, weak=cls in PYTHON and all(is_weak(x) for x in xs))
+    return results(op, weak)
 
 
 def _promotes_as(cls: type[Elementwise]) -> str:
@@ -103,14 +108,21 @@ def _alike(cls: type[Elementwise], xs: Sequence[Any]) -> list[Value] | None:
     return [x.read() for x in xs]
 
 
-def note_widening(name: str, xs: Sequence[Any], dtypes: Sequence[DType]) -> None:
-    """Records for ``explain()`` a line at which values become f64."""
+def note_widening(
+    name: str, xs: Sequence[Any], dtypes: Sequence[DType], silent: bool = False
+) -> None:
+    """Records for ``explain()`` a line at which values become f64.
+
+    ``silent`` is one whose result is of another type, or whose type the user has named.
+    """
     if F64 not in dtypes:
         return
     for x, dtype in zip(xs, dtypes, strict=True):
         if dtype is F64 and not is_weak(x) and known_dtype(x.dtype) is not F64:
             given = ", ".join(str(known_dtype(y.dtype)) for y in xs if not is_weak(y))
             here().trace.widenings.append((f"{name} of {given} computes in f64", user_origin()))
+            if not silent:
+                note_accident(name, xs)
             return
 
 

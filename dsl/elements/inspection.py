@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ArgumentError
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC
@@ -39,7 +40,7 @@ class ArrayNamespaceInfo:
         """The element types of arrays that are made without ``dtype=``."""
         _check_device("default_dtypes", device)
         return {
-            "real floating": np.dtype(np.float64),
+            "real floating": default_float().numpy,
             "integral": np.dtype(np.int64),
             "indexing": np.dtype(np.int64),
         }

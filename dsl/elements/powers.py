@@ -14,6 +14,7 @@ from dlvm.dsl.trace.operands import (
     is_weak,
     kind_of,
     number,
+    numpy_promoted,
     plain,
     promoted,
 )
@@ -39,8 +40,8 @@ def root(x: Any) -> Any:
 def pow(x: Any, y: Any) -> Any:
     """``x ** y``; integers wrap, and a negative integer power is the whole part of ``1/x**-y``."""
     x, y = plain(x), plain(y)
-    (dtype, _) = promoted("power", (kind_of(x), kind_of(y)))
     weak = is_weak(x) and is_weak(y)
+    (dtype, _) = (numpy_promoted if weak else promoted)("power", (kind_of(x), kind_of(y)))
     known = isinstance(y, int | float) and not isinstance(y, bool)
     if known and weak and y < 0:
         dtype = F64  # as Python does

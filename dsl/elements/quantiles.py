@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm.base.errors import ArgumentError
+from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.operands import common, element, fresh, kind_of, plain, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
@@ -112,7 +113,7 @@ def _target(x: Tensor, q: Any, method: str) -> DType:
     """The elements in their own type if one is picked, else in floats to interpolate."""
     if method in PICKING:
         return x.element
-    return common((kind_of(x), kind_of(q))) if x.element.is_float else F64
+    return common((kind_of(x), kind_of(q))) if x.element.is_float else default_float()
 
 
 def _rows(x: Tensor, axes: tuple[int, ...]) -> Tensor:

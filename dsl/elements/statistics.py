@@ -11,7 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm.base.errors import ShapeError
-from dlvm.dsl.trace.operands import element, fresh, known_dtype, spread, staged
+from dlvm.dsl.trace.defaults import default_float
+from dlvm.dsl.trace.operands import (
+    element,
+    fresh,
+    kind_of,
+    known_dtype,
+    narrowed,
+    spread,
+    staged,
+)
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.ir import F64, I64, Dim, DType, Expr, Value
@@ -31,18 +40,18 @@ def _target(x: Tensor, dtype: Any) -> DType:
     """The element type of a mean."""
     if dtype is not None:
         return known_dtype(dtype)
-    return x.element if x.element.is_float else F64
+    return x.element if x.element.is_float else default_float()
 
 
 def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
-    """How many elements there are along the axes, or how many a mask holds of."""
+    """How many elements there are along the axes, or how many a mask holds of as a float."""
     if where is None or where is True:
         count: Dim = 1
         for a in axes_of(x, axis):
             count = count * x.type.shape[a]
         return count
     mask = fresh(spread(element(staged(where), I64), x.type.shape))
-    return reduce(Sum, mask, axis, keepdims)
+    return fresh(element(reduce(Sum, mask, axis, keepdims), x.element))
 
 
 def _mean(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Tensor:
@@ -63,7 +72,7 @@ def mean(
     refuse_out(out)
     x = staged(x)
     target = _target(x, dtype)
-    note_widening("mean", (x,), (target,))
+    note_widening("mean", (x,), (target,), silent=dtype is not None)
     found = _mean(fresh(element(x, target.compute)), axis, where, keepdims)
     return fresh(element(found, target))
 
@@ -87,13 +96,13 @@ def var(
     target = _target(x := staged(x), dtype)
     correction = ddof if correction is None else correction
     return fresh(
-        element(_wide_variance("var", x, target, axis, where, keepdims, correction), target)
+        element(_wide_variance("var", x, target, dtype, axis, where, keepdims, correction), target)
     )
 
 
-def _wide_variance(name: str, x: Tensor, target: DType, *how: Any) -> Tensor:
+def _wide_variance(name: str, x: Tensor, target: DType, dtype: Any, *how: Any) -> Tensor:
     """The variance in the type in which the target's arithmetic is done."""
-    note_widening(name, (x,), (target,))
+    note_widening(name, (x,), (target,), silent=dtype is not None)
     return _variance(fresh(element(x, target.compute)), *how)
 
 
@@ -123,7 +132,7 @@ def std(
     refuse_out(out)
     target = _target(x := staged(x), dtype)
     correction = ddof if correction is None else correction
-    found = root(_wide_variance("std", x, target, axis, where, keepdims, correction))
+    found = root(_wide_variance("std", x, target, dtype, axis, where, keepdims, correction))
     return fresh(element(found, target))
 
 
@@ -168,8 +177,9 @@ def cov(
     Computed in f64 unless ``dtype`` says otherwise, as NumPy does.
     """
     rows = [_rows(v, rowvar) for v in (m, y) if v is not None]
-    target = F64 if dtype is None else known_dtype(dtype)
-    note_widening("cov", rows, [target] * len(rows))
+    kinds = tuple(kind_of(row) for row in rows)
+    target = narrowed(F64, kinds) if dtype is None else known_dtype(dtype)
+    note_widening("cov", rows, [target] * len(rows), silent=dtype is not None)
     x = named("concat")([fresh(element(row, target)) for row in rows])
     rest = apply(Sub, x, mean(x, 1, keepdims=True))
     correction = (0 if bias else 1) if ddof is None else ddof

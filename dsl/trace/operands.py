@@ -35,6 +35,7 @@ from dlvm.ir import (
 )
 from dlvm.ops import And, Assert, Broadcast, Cast, Constant, DimSize, LessEqual, Reshape
 
+from .defaults import default_float
 from .devices import captured_elsewhere, on_a_device
 from .scopes import Scope, current, is_array, user_origin
 from .sizes import bare
@@ -63,14 +64,15 @@ def plain(x: Any) -> Any:
     """An operand as a Tensor, a NumPy array, a Python scalar or a symbolic size."""
     x = bare(x)
     if is_scalar(x):  # before float, of which np.float64 is a kind
-        return np.asarray(x)
+        weak = x.dtype == F64.numpy and default_float() is not F64
+        return float(x) if weak else np.asarray(x)
     if is_array(x) or isinstance(x, Tensor | int | float | Expr):
         return x
     if isinstance(x, list | tuple):
         items: list[Any] = list(x)  # pyright: ignore[reportUnknownArgumentType]
         if any(isinstance(item, Tensor | Expr) for item in items):
             raise _not_an_array(items)
-        return array_of(items)
+        return _narrow_numbers(array_of(items), items)
     if (there := on_a_device(x)) is not None:
         scope = current()
         if scope is not None and scope.trace.python is not None:
@@ -94,6 +96,13 @@ def array_of(items: Any) -> Array:
             origin=user_origin(),
             remedy="give rows of one length, or several arrays",
         ) from None
+
+
+def _narrow_numbers(array: Array, items: Sequence[Any]) -> Array:
+    """Lists of Python's floats as an array of the default float; those with arrays stay."""
+    if array.dtype != F64.numpy or default_float() is F64 or any(map(is_array, items)):
+        return array
+    return array.astype(default_float().numpy)
 
 
 OTHERS = "give it an array or a number; Python compares others by is and =="
@@ -159,23 +168,41 @@ def is_later_int(x: Any) -> TypeGuard[Tensor]:
     return isinstance(x, Tensor) and x.weak and x.element is I64
 
 
-@lru_cache(maxsize=4096)
+def narrowed(dtype: DType, kinds: Sequence[Kind]) -> DType:
+    """The default float in the place of f64, where no operand is f64."""
+    if dtype is not F64 or default_float() is F64:
+        return dtype
+    wide = any(isinstance(k, np.dtype) and k == F64.numpy for k in kinds)
+    return dtype if wide else default_float()
+
+
 def promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
+    """The element type to which a function of NumPy converts each operand, or the default float."""
+    return tuple(narrowed(d, kinds) for d in numpy_promoted(ufunc_name, kinds))
+
+
+def common(kinds: tuple[Kind, ...]) -> DType:
+    """The element type that holds values of all kinds, or the default float."""
+    return narrowed(numpy_common(kinds), kinds)
+
+
+@lru_cache(maxsize=4096)
+def numpy_promoted(ufunc_name: str, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     """The element type to which a function of NumPy converts each operand."""
     ufunc = getattr(np, ufunc_name, None)
     if not any(isinstance(k, np.dtype) for k in kinds):
         kinds = tuple(np.dtype(k) for k in kinds)
     if isinstance(ufunc, np.ufunc) and _is_bf16(kinds):  # NumPy has loops for f16, not for it
-        taken = promoted(ufunc_name, (np.dtype(np.float16),) * len(kinds))
+        taken = numpy_promoted(ufunc_name, (np.dtype(np.float16),) * len(kinds))
         return tuple(BF16 if d is F16 else d for d in taken)
     if not isinstance(ufunc, np.ufunc) or ufunc.nin != len(kinds):
-        return (common(kinds),) * len(kinds)
+        return (numpy_common(kinds),) * len(kinds)
     try:
         found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))[: len(kinds)]
     except TypeError:
         raise _undefined(ufunc_name, kinds) from None
     if len(set(found)) > 1:
-        return (common(kinds),) * len(kinds)
+        return (numpy_common(kinds),) * len(kinds)
     return tuple(known_dtype(d) for d in found)
 
 
@@ -192,7 +219,7 @@ def _undefined(name: str, kinds: Sequence[Kind]) -> DTypeError:
 def _is_bf16(kinds: tuple[Kind, ...]) -> bool:
     """Whether bf16 is the element type that holds values of all kinds."""
     present = any(isinstance(k, np.dtype) and k.name == "bfloat16" for k in kinds)
-    return present and common(kinds) is BF16
+    return present and numpy_common(kinds) is BF16
 
 
 def _weak_half(kinds: tuple[Kind, ...]) -> bool:
@@ -202,7 +229,7 @@ def _weak_half(kinds: tuple[Kind, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def common(kinds: tuple[Kind, ...]) -> DType:
+def numpy_common(kinds: tuple[Kind, ...]) -> DType:
     """The element type that holds values of all kinds."""
     if not kinds:
         raise ShapeError(
@@ -367,9 +394,11 @@ def staged(x: Any, label: str = "") -> Tensor:
 
 
 def strong(x: Any) -> Tensor:
-    """Any operand as a staged array; a Python scalar with the element type that NumPy gives it."""
+    """Any operand as a staged array; a Python scalar with the element type that NumPy gives it,
+    a float that of the default.
+    """
     x = staged(x)
-    return fresh(x.read()) if x.weak else x
+    return fresh(element(x, narrowed(x.element, ()))) if x.weak else x
 
 
 def valued(x: Any) -> tuple[Value, TensorType]:

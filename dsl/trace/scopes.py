@@ -28,6 +28,7 @@ from dlvm.ir import (
     Array,
     Builder,
     Declaration,
+    DType,
     Op,
     Param,
     TensorType,
@@ -123,6 +124,31 @@ class Captured:
     param: Param
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call or operator in the user's code: the function's name, the line, the instruction.
+
+    ``operand`` is the place of the operand of interest, the first one being 0.
+    """
+
+    name: str
+    origin: Origin
+    step: tuple[CodeType, int] | None
+    operand: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    """What made values of a ``narrow`` type f64: ``kind`` is a number of NumPy's, whole numbers
+    or a default; ``text`` is the operation that widened them.
+    """
+
+    kind: str
+    cause: Call
+    narrow: DType
+    text: str
+
+
 class Trace:
     """The state that all scopes of one trace share: functions made so far, and notes
     for the user.
@@ -144,6 +170,14 @@ class Trace:
         """The code and offset at which each array was captured, with the array's identity."""
         self.constants: list[tuple[TensorType, Origin]] = []
         self.widenings: list[tuple[str, Origin]] = []
+        self.by_default: dict[Value, Call] = {}
+        """Values whose element type is a default, with the call that made them."""
+        self.counted: dict[Value, Call] = {}
+        """Integers and bools that promotion has made f64, with the operation that did."""
+        self.wide: set[Value] = set()
+        """Values that are f64 because the user said so."""
+        self.accident: Accident | None = None
+        """What first made f32 or halves f64 although the user did not say so."""
         self.refused: list[tuple[str, str | None, Origin]] = []
         """Messages, remedies and lines of refusals, which end the trace unless one is caught."""
         self.memo: dict[Any, Any] = {}

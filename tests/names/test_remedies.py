@@ -84,6 +84,11 @@ TYPED = (
     ),
     Typed("return dlvm.concatenate([x, x])", "return {code}([x, x])", np.concatenate([X, X])),
     Typed("return np.array([x, x])", "a = b = x\n    return {code}", np.stack([X, X])),
+    Typed(
+        "dlvm.default_dtype('f16')\n    return x",
+        "with {code}:\n        return x + dlvm.zeros(3)",
+        X,
+    ),
     Typed("return np.nancumsum(x)", "return {code}", np.cumsum(X)),
     Typed("return np.add.accumulate(x)", "return {code}", np.cumsum(X)),
     Typed("return np.maximum.reduce(x)", "return {code}", 3.0),

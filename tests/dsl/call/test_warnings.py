@@ -143,7 +143,7 @@ def test_a_state_that_came_back_wider_is_told_once() -> None:
     def step(params: Any, n: Any) -> Any:
         return {"w": params["w"] * n}, n + 1
 
-    state = {"w": np.ones(3, np.float32)}, np.array(1)
+    state = {"w": np.ones(3, np.float32)}, np.array(1.0)
     with pytest.warns(
         dlvm.TraceWarning, match=r"w.* was f32\[3\] and came back as f64\[3\]"
     ) as told:

@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*computes in f64")
 @pytest.mark.parametrize("name", CASES)
 def test_staged_and_plain_are_numpys(name: str):
     f, args = CASES[name]

@@ -103,6 +103,7 @@ def test_reductions(dtype):
         assert np.allclose(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:.*computes in f64")
 def test_where_concat_and_matmul_promote():
     @dlvm.function
     def f(a, b):
@@ -176,7 +177,8 @@ def test_widening_to_f64_is_listed():
     def f(x, n):
         return x * np.float64(2), n / 2, x * 2.0
 
-    f(VALUES["float32"], VALUES["int32"])
+    with pytest.warns(dlvm.TraceWarning, match=r"computes in f64.*float\(np.float64\(2\)\)"):
+        f(VALUES["float32"], VALUES["int32"])
     listed = f.explain().widenings
     assert len(listed) == 2
     assert "mul of f32, f64" in listed[0]

@@ -13,6 +13,7 @@ U8 = np.array([0, 7, 255], np.uint8)
 F32 = np.ones(2, np.float32)
 
 
+@pytest.mark.filterwarnings("ignore:.*computes in f64")
 def test_a_literal_an_argument_and_numpy_agree(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")
     assert faults(0, 2000) == []
