@@ -132,19 +132,25 @@ class Found:
 
 
 def pairs(value: Any) -> list[tuple[Any, Any]]:
-    """The keys or positions of a container with its items."""
+    """The keys or positions of a container with its items; none where it can't be read."""
     if is_array(value):
         array: Array = value
         places = np.ndindex(array.shape) if array.ndim != 1 else range(array.size)
         return [(at, array[at]) for at in places]
-    return list(value.items()) if hasattr(value, "items") else list(enumerate(value))  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        return list(value.items()) if hasattr(value, "items") else list(enumerate(value))  # pyright: ignore[reportUnknownArgumentType]
+    except Exception:  # such as a ChainMap of what is no mapping
+        return []
 
 
 def structure(value: Any) -> Any:
     """The keys of a mapping in order, or the length of a sequence."""
     if is_array(value):
         return value.shape
-    return tuple(value) if hasattr(value, "items") else len(value)
+    try:
+        return tuple(value) if hasattr(value, "items") else len(value)
+    except Exception:
+        return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -37,6 +37,16 @@ from .things import Method, Place, Value
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
 )
+_ASKED = (
+    "__getitem__",
+    "__iter__",
+    "__bool__",
+    "__len__",
+    "__contains__",
+    "get",
+    "items",
+    "values",
+)
 _FOLLOWED = frozenset(
     (dict, list, tuple, set, frozenset, range, types.FunctionType, types.MethodType, types.CodeType)
 )
@@ -358,10 +368,17 @@ def _origin(site: Site) -> Origin:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether an object is of a class of Python's library, or of one in C, that is no plain one."""
+    """Whether an object is of a class of Python's library or in C that is no plain one, or is a
+    container with ways of its own to be read.
+    """
     known = type(value) in _FOLLOWED or isinstance(value, Scalar | np.ndarray | types.ModuleType)
-    plain = known or isinstance(value, type) or callable(value) or is_ours(value)
-    return not plain and not class_is_read(type(value)) and not runs(value)
+    if known or isinstance(value, type) or callable(value) or is_ours(value) or runs(value):
+        return False
+    written = (getattr(type(value), name, None) for name in _ASKED)
+    own = isinstance(value, dict | list | tuple) and any(
+        isinstance(method, types.FunctionType) for method in written
+    )
+    return own or not class_is_read(type(value))
 
 
 def _has_slots(value: Any) -> bool:

@@ -253,3 +253,34 @@ def test_the_first_difference_of_modules():
     assert found is not None and [float(op.value) for op in found] == [2.0, 3.0]  # type: ignore[union-attr]
     assert first_difference(module(2.0).entries, module(2.0, True).entries) == (None, None)
     assert module(2.0) == module(2.0) != module(3.0)
+
+
+class Scaled(dict[str, float]):
+    """A container with a way of its own to be read."""
+
+    factor = 1.0
+
+    def __getitem__(self, key: str) -> float:
+        return super().__getitem__(key) * self.factor
+
+    def __bool__(self) -> bool:
+        return self.factor > 2
+
+
+def test_containers_with_ways_of_their_own_to_be_read_are_audited():
+    table = Scaled(a=2.0)
+
+    def plain(x: Any) -> Any:
+        return x * table["a"] + (1.0 if table else 0.0)
+
+    f = dlvm.function(plain)
+    for call in range(1, 65):
+        if call == 20:
+            table.factor = 3.0
+        try:
+            got = float(f(1.0))
+        except StaleState:
+            break
+        if call == 64:
+            assert got == plain(1.0)
+    assert float(f(1.0)) == plain(1.0) == 7.0

@@ -366,3 +366,10 @@ def test_a_number_of_sympy_is_compared_by_identity():
     held = types.SimpleNamespace(third=sympy.Rational(1, 3))
     f = agrees(lambda x: x * float(held.third), setting(held, "third", sympy.Rational(1, 5)))
     assert len(f.explain().guards) < 10
+
+
+def test_a_container_that_cannot_be_read_is_no_fault_of_ours():
+    broken = collections.ChainMap([1.5, 2.5])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError):
+        list(broken.items())
+    assert dlvm.function(lambda x: x * callable(broken.pop))(2.0) == 2.0
