@@ -132,11 +132,12 @@ class Compiled:
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
         donated = self._given_away
         try:
-            kept = () if donated is None else donated.doubtful(self, args, kwargs)
+            if donated is not None and (kept := donated.doubtful(self, args, kwargs)):
+                return self._slowly(args, kwargs, kept)
             out = NotImplemented
-            if short is not None and not contexts and not kept:
+            if short is not None and not contexts:
                 out = short((*args, *kwargs.values()) if kwargs else args)
-            return self._slowly(args, kwargs, kept) if out is NotImplemented else out
+            return self._slowly(args, kwargs) if out is NotImplemented else out
         except Exception as error:
             name, ran = self.module.main.name, self.module
             raise faced(error, name, None, args, kwargs, program=ran)  # noqa: B904  # it is it

@@ -254,9 +254,9 @@ class StagedFunction(Generic[P, R]):
         """Runs the function; compiles it first if there is no program for such arguments."""
         try:
             donated = self._donated
-            kept = () if donated is None else donated.doubtful(self, args, kwargs)
-            form = (len(args), *kwargs) if kwargs else len(args)
-            found = None if kept else self._short.get(form)
+            if donated is not None and (kept := donated.doubtful(self, args, kwargs)):
+                return self._slowly(args, kwargs, kept)
+            found = self._short.get((len(args), *kwargs) if kwargs else len(args))
             if found is not None and current() is None and not interpreting() and not contexts:
                 given = (*args, *kwargs.values()) if kwargs else args
                 for made, call in found:
@@ -264,7 +264,7 @@ class StagedFunction(Generic[P, R]):
                     if out is not NotImplemented:
                         made.taken = True
                         return out
-            return self._slowly(args, kwargs, kept)
+            return self._slowly(args, kwargs, ())
         except Exception as error:
             form, ours = (len(args), *kwargs) if kwargs else len(args), public_of(self.python)
             ran = next((m.module for m, _ in self._short.get(form, ())), None)
