@@ -89,7 +89,12 @@ def contenders() -> dict[str, Callable[[], Any]]:
     found["a dict of 10 arrays to another"] = lambda: twice(params)
     step = dlvm.function(lambda p, x: {k: v + x for k, v in p.items()}, donate=("p",))
     mine = {f"w{i}": array() for i in range(10)}
-    found["a step on 10 donated arrays"] = lambda: step(mine, x)
+
+    def stepped() -> None:
+        nonlocal mine
+        mine = step(mine, x)
+
+    found["a step on 10 donated arrays"] = stepped
     return found
 
 
@@ -99,12 +104,17 @@ def large() -> dict[str, Callable[[], Any]]:
     out = np.empty_like(x)
     f = dlvm.function(lambda x: x + x)
     g = dlvm.function(lambda x: x + x, donate=("x",))
-    y = x.copy()
+    y = np.zeros_like(x)
+
+    def doubled() -> None:
+        nonlocal y
+        y = g(y)
+
     return {
         "np.add(x, x), 64 MB": lambda: np.add(x, x),
         "np.add(x, x, out=out), 64 MB": lambda: np.add(x, x, out=out),
         "x + x, 64 MB": lambda: f(x),
-        "x + x, 64 MB, donated": lambda: g(y),
+        "x + x, 64 MB, donated": doubled,
     }
 
 

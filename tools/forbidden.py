@@ -53,6 +53,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("gen/gpu/dlpack.py", "ctypes"): "reads and writes the records of DLPack",
     ("gen/gpu/emulator/device.py", "ctypes"): "memory in place of a GPU's",
     ("gen/gpu/emulator/machine.py", "ctypes"): "calls the machine code of emulated threads",
+    ("dsl/owned/frames.py", "ctypes"): "reads variables of a frame without keeping them alive",
     ("gen/call/python_api.py", "ctypes"): "addresses of Python's functions for the entry",
 }
 """A file and what it uses, with the reason; a line that nothing needs any more is a mistake."""

@@ -23,7 +23,7 @@ STEP = 10
 STALE = 20
 
 KNOWN = {
-    "dlvm.dsl.call.function.StagedFunction": 280,
+    "dlvm.dsl.call.function.StagedFunction": 290,
     "dlvm.dsl.trace.tensor.Tensor": 360,
     "dlvm.gen.call.entry_code.EntryCode": 360,
     "dlvm.gen.cpu.driver.Driver": 310,

@@ -44,6 +44,10 @@ class Elsewhere:
         """The bytes of all elements."""
         return self.size * self.dtype.itemsize
 
+    def copied(self) -> Elsewhere:
+        """An array with the same elements whose memory a program may overwrite."""
+        raise NotImplementedError
+
     def overlaps(self, other: Elsewhere) -> bool:
         """Whether two arrays share memory."""
         first, second = self.address, other.address
@@ -84,6 +88,10 @@ class Lent(Elsewhere):
     def address(self) -> int:
         """Where the first element is."""
         return self._address
+
+    def copied(self) -> Lent:
+        """The same array, called read-only: whoever would overwrite it copies it."""
+        return Lent(self.owner, self.address, self.shape, self.dtype, True, self.stream)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise UserError(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dlvm.base.debugging import contexts, looks
-from dlvm.base.elsewhere import Elsewhere
-from dlvm.base.errors import CompilerError, DonationError, ShapeError, UserError
+from dlvm.base.errors import CompilerError, ShapeError, UserError
 from dlvm.base.handlers import raised_by_handler
 from dlvm.base.html import escape, preformatted
 from dlvm.base.lazy import lazy
@@ -34,6 +30,7 @@ from dlvm.ir.text.printer import printed
 from dlvm.trust.assumptions import check_assumptions
 
 from .audit import Audit
+from .copies import Copies
 from .doubtful import Doubt, check, doubts
 from .short_cuts import Call, Form, entered, short_cut
 from .shortage import short_of_memory
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     from dlvm.gen.profile.records import Profile
     from dlvm.gen.program.report import Report
 
-log = logging.getLogger("dlvm.compile")
 EACH = "call the staged function itself, which compiles for each structure and type"
 
 
@@ -57,7 +53,7 @@ class Compiled:
     quickest in a slot.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_short", "taken")
+    __slots__ = ("__dict__", "__weakref__", "_given_away", "_short", "taken")
 
     def __init__(
         self,
@@ -71,6 +67,7 @@ class Compiled:
     ) -> None:
         self.signature = signature
         self.parameters = source.parameters
+        self._given_away = source.donated
         self.program = program
         self._made_of = source, inputs
         self.road = road
@@ -86,7 +83,7 @@ class Compiled:
         self._donated = sorted(program.module.main.donations().values())
         self.audit: Audit | None = None
         self._short: dict[Form, Call] = {}
-        self.copied: set[str] = set()
+        self.copies = Copies(source.label, self._labels, self._donated)
         self.gave: list[weakref.ref[Array]] = []
         self.used = 0
         self.taken = False
@@ -133,7 +130,10 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the program; arguments of other types, shapes or structure are an error."""
         short = self._short.get((len(args), *kwargs) if kwargs else len(args))
+        donated = self._given_away
         try:
+            if donated is not None and (kept := donated.doubtful(self, args, kwargs)):
+                return self._slowly(args, kwargs, kept)
             out = NotImplemented
             if short is not None and not contexts:
                 out = short((*args, *kwargs.values()) if kwargs else args)
@@ -179,10 +179,15 @@ class Compiled:
             write_page(place, page)
         return page
 
-    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _slowly(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], kept: Sequence[str] = ()
+    ) -> Any:
+        donated = self._given_away
+        reached = () if donated is None else donated.reached(args, kwargs, kept)
         leaves, found = self._given(args, kwargs)
         try:
-            out = self.run(found, self._read())
+            shared = [i for i, x in enumerate(leaves) if id(x) in reached]
+            out = self.run(found, self._read(), shared)
         except ShapeError as error:
             error.remedy = error.remedy or EACH
             raise
@@ -219,9 +224,15 @@ class Compiled:
             )
         return found
 
-    def run(self, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
-        """Run on leaves in parameter order, and on the captured arrays."""
+    def run(
+        self, leaves: Sequence[Any], captured: Sequence[Any], shared: Sequence[int] = ()
+    ) -> Any:
+        """Run on leaves in parameter order, and on the captured arrays.
+
+        Of donated leaves that others can reach, which are ``shared``, copies are overwritten.
+        """
         labels, arrays = self._labels, self._arrays(leaves, captured)
+        self.copies.of_shared(arrays, shared, isinstance(self.road.executable, OnDevice))
         looked = looks(self.road.options.debug)
         if looked.assumptions:
             check_assumptions(self.road.differentiated, hosted(arrays))
@@ -253,7 +264,7 @@ class Compiled:
             if found is not NotImplemented:  # the entry has checked all that follows
                 return found
             check(self.doubts, bind(self._types, arrays, self._labels))
-            self._ready(arrays)
+            self.copies.of_unwritable(arrays)
             return (road or self.road).executable.run(arrays)
         except UserError as error:
             error.notes += (self._written(),) if error.sides else ()
@@ -282,45 +293,11 @@ class Compiled:
         """The sizes that each call must check."""
         return doubts(self.module)
 
-    def _ready(self, arrays: list[Array]) -> None:
-        """The arguments; a donated array that can't be overwritten is copied or refused."""
-        _check_apart(arrays, self._donated, self._labels)
-        for i in self._donated:
-            flags = None if isinstance(arrays[i], Elsewhere) else arrays[i].flags
-            if flags and not (flags.owndata and flags.writeable and flags.c_contiguous):
-                arrays[i] = self._copy(i, arrays[i])
-
-    def _copy(self, i: int, array: Array) -> Array:
-        label = self._labels[i]
-        if label not in self.copied:
-            self.copied.add(label)
-            why = "read-only" if not array.flags.writeable else "a view of other memory"
-            log.warning("%s is donated but %s: a copy is overwritten instead", label, why)
-        return np.array(array, order="C")
-
 
 def _typed(made: Compiled) -> str:
     """The parameters of a program and their types."""
     pairs = zip(made._labels, made._types, strict=True)  # pyright: ignore[reportPrivateUsage]
     return ", ".join(f"{n}: {t}" for n, t in pairs)
-
-
-def _check_apart(arrays: Sequence[Any], donated: Sequence[int], labels: Sequence[str]) -> None:
-    """Refuses a donated array that shares memory with another argument."""
-    for i in donated:
-        for j, other in enumerate(arrays):
-            if i != j and _overlap(arrays[i], other):
-                raise DonationError(
-                    f"{labels[i]} is donated, but it overlaps with {labels[j]}",
-                    remedy="donate an array of its own, such as a copy",
-                )
-
-
-def _overlap(x: Any, y: Any) -> bool:
-    """Whether two arguments share memory."""
-    if isinstance(x, Elsewhere) or isinstance(y, Elsewhere):
-        return isinstance(x, Elsewhere) and isinstance(y, Elsewhere) and x.overlaps(y)
-    return np.may_share_memory(x, y)
 
 
 def _check_form(wanted: Signature, arguments: Arguments, tree: Spec) -> None:

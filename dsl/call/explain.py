@@ -174,5 +174,5 @@ def _donated(made: Compiled, donate: Collection[str]) -> list[str]:
             lines.append(f"{param.name} is overwritten by result {taken[i]}")
         elif any(param.name == d or param.name.startswith(f"{d}_") for d in donate):
             lines.append(f"{param.name} is not reused: no result of type {param.type} is left")
-    lines += [f"{label} was copied: it can't be overwritten" for label in made.copied]
+    lines += made.copies.lines()
     return lines

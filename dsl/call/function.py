@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
@@ -35,6 +36,8 @@ from .recursion import called_with, generalised, identity, opened, settled
 from .source import Source
 
 if TYPE_CHECKING:
+    from dlvm.dsl.owned.arguments import Donated
+
     from .compiled import Compiled
     from .explain import Explanation
     from .programs import Programs
@@ -68,6 +71,13 @@ class Method:
         return self._function.explain(laws)
 
 
+def given_away(parameters: Parameters, names: frozenset[str]) -> Donated:
+    """The donated arguments of calls, also of those that come through a bound method."""
+    from dlvm.dsl.owned.arguments import Donated
+
+    return Donated(parameters, names, partial(Method, instance=None), Method.__call__.__code__)
+
+
 def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
     """Whether a function compiles itself."""
     return isinstance(f, StagedFunction)
@@ -80,7 +90,7 @@ class StagedFunction(Generic[P, R]):
     arguments.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_short")  # each call reads a slot, which is quickest
+    __slots__ = ("__dict__", "__weakref__", "_donated", "_short")  # a slot is quickest to read
     transparent = False
 
     def __init__(
@@ -108,9 +118,11 @@ class StagedFunction(Generic[P, R]):
             options or Options(),
             tuple(roots) or (fn,),
             tuple(known),
+            donated=given_away(parameters, donated) if donated else None,
         )
         self._inline = inline
         self._short = self.source.short
+        self._donated = self.source.donated
         self._methods: Methods[StagedFunction[..., Any]] = Methods()
         self._owner: Any = None
 
@@ -176,6 +188,7 @@ class StagedFunction(Generic[P, R]):
         known = self._methods.of(instance, self._method)
         handle.__dict__.update(vars(known))
         handle._short = known._short
+        handle._donated = known._donated
         handle._owner = instance  # the table holds it weakly, whoever has the method strongly
         return handle
 
@@ -240,6 +253,9 @@ class StagedFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the function; compiles it first if there is no program for such arguments."""
         try:
+            donated = self._donated
+            if donated is not None and (kept := donated.doubtful(self, args, kwargs)):
+                return self._slowly(args, kwargs, kept)
             found = self._short.get((len(args), *kwargs) if kwargs else len(args))
             if found is not None and current() is None and not interpreting() and not contexts:
                 given = (*args, *kwargs.values()) if kwargs else args
@@ -248,20 +264,21 @@ class StagedFunction(Generic[P, R]):
                     if out is not NotImplemented:
                         made.taken = True
                         return out
-            return self._slowly(args, kwargs)
+            return self._slowly(args, kwargs, ())
         except Exception as error:
             form, ours = (len(args), *kwargs) if kwargs else len(args), public_of(self.python)
             ran = next((m.module for m, _ in self._short.get(form, ())), None)
             raise faced(error, self.label, ours, args, kwargs, program=ran)  # noqa: B904  # it is it
 
-    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any], kept: Sequence[str]) -> R:
         arguments = self.parameters.bind(args, kwargs)
         if current() is not None:
             return self._inside(arguments)
+        reached = () if self._donated is None else self._donated.reached(args, kwargs, kept)
         written, tree = flatten(arguments.values)
         leaves = _readable(written, arguments, tree)
         made, captured = self.programs.find(arguments, tree, leaves)
-        out = made.run(leaves, captured)
+        out = made.run(leaves, captured, [i for i, x in enumerate(written) if id(x) in reached])
         if not looks(self.source.options.debug).at_values:
             form = (len(args), *kwargs) if kwargs else len(args)
             self.programs.shorten(form, made, written)

@@ -79,6 +79,8 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     if enter is None or len(where) + len(static) != len(marked.values) + len(marked.static):
         return None
     take = _taker(compiled.signature.tree, where, len(where) + len(static))
+    is_apart = _apart(compiled, where)
+    copies = compiled.copies if compiled.copies.donated else None
     matches = _matcher(static, compiled.signature.static)
     own, default = compiled.signature.default, DEFAULT.get
     put = None if tree.is_leaf() else putter(template(tree))
@@ -94,6 +96,10 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
             return NotImplemented
         hidden: Sequence[Any] | None = ()
         try:
+            if is_apart is not None and not is_apart(given):
+                return NotImplemented
+            if copies is not None:
+                copies.in_a_row = 0
             if captured is None:
                 found = enter(*take(given))
             else:
@@ -101,7 +107,7 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
                 if hidden is None:
                     return NotImplemented
                 found = enter(*take(given), *hidden)
-        except (Unlike, LookupError):
+        except (Unlike, LookupError, AttributeError):
             return NotImplemented
         except MemoryError as error:
             raise short_of_memory(error, compiled.road, (*take(given), *(hidden or ()))) from None
@@ -134,6 +140,22 @@ def _taker(tree: Tree, where: list[int], count: int) -> Take:
         return join
     pick, inner = picker(where), join
     return lambda given: inner(pick(given))
+
+
+def _apart(compiled: Compiled, where: list[int]) -> Callable[[Given], bool] | None:
+    """A function that says whether no donated leaf is reached past the trees of a call.
+
+    The trees themselves are not asked about; None if no tree has donated leaves below it.
+    """
+    from dlvm.dsl.owned.below import apart
+
+    donated = set(compiled.module.main.donations().values())
+    trees = zip(where, template(compiled.signature.tree), strict=True)
+    asked = [(i, ask) for i, x in trees if (ask := apart(x, donated)) is not None]
+    if len(asked) == 1:
+        [(only, alone)] = asked
+        return lambda given: alone(given[only])
+    return (lambda given: all(ask(given[i]) for i, ask in asked)) if asked else None
 
 
 def _matcher(static: list[int], expected: Sequence[Any]) -> Callable[[Given], bool] | None:

@@ -18,6 +18,8 @@ from dlvm.dsl.trace.trees import unflatten
 from dlvm.ir import TensorType, Value
 
 if TYPE_CHECKING:
+    from dlvm.dsl.owned.arguments import Donated
+
     from .short_cuts import Shortened
     from .signature import Signature
 
@@ -33,6 +35,8 @@ class Source:
     options: Options = field(default_factory=Options)
     roots: tuple[Any, ...] = ()
     known: tuple[Any, ...] = ()
+    donated: Donated | None = None
+    """What tells which donated arguments of a call others can reach; None if none are donated."""
     short: Shortened = field(default_factory=dict[Any, Any])
     """The first tier of its cache of programs: the short cuts for each form of call."""
     programs: list[Any] = field(default_factory=list[Any])

@@ -70,6 +70,13 @@ class DeviceArray(Elsewhere):
         """Where the first element is."""
         return self.block.address
 
+    def copied(self) -> DeviceArray:
+        """A copy on the device."""
+        device = self.block.device
+        found = DeviceArray(Block(device, self.nbytes), self.type)
+        device.copy(found.address, self.address, self.nbytes)
+        return found
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """A copy on the host."""
         if copy is False:

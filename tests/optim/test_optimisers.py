@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,6 +207,7 @@ def test_a_donated_state_is_written_in_place():
         return optim.apply(params, updates), state
 
     state = made.init(params)
+    gc.collect()
     memory = {x.ctypes.data for x in dlvm.tree.leaves((params, state)) if x.ndim}
     params, state = step(params, state)
     assert {x.ctypes.data for x in dlvm.tree.leaves((params, state)) if x.ndim} == memory

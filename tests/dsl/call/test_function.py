@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.base.errors import DonationError, UserError
+from dlvm.base.errors import UserError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -217,28 +217,31 @@ def test_a_donated_argument_is_the_result_that_fits():
     def f(state, x):
         return {"w": state["w"] + x, "n": state["n"] + 1}, state["w"].sum()
 
-    w, n = np.zeros((2, 3), np.float32), np.zeros((), np.int64)
-    new, total = f({"w": w, "n": n}, X)
-    assert new["w"] is w
-    assert new["n"] is n
+    state = {"w": np.zeros((2, 3), np.float32), "n": np.zeros((), np.int64)}
+    places = {k: x.ctypes.data for k, x in state.items()}
+    state, total = f(state, X)
+    assert {k: x.ctypes.data for k, x in state.items()} == places
     assert total == 0
-    assert np.array_equal(w, X)
-    assert n == 1
+    assert np.array_equal(state["w"], X)
+    assert state["n"] == 1
     assert any("state_w is overwritten" in line for line in f.explain().donations)
 
 
-def test_what_can_not_be_given_away_is_copied_or_refused(caplog):
+def test_what_can_not_be_given_away_is_copied(caplog):
     @dlvm.function(donate="x")
     def f(x, y):
         return x + y
 
-    with pytest.raises(DonationError, match="x is donated, but it overlaps with y"):
-        f(X, X)
+    before = X.copy()
+    assert np.array_equal(f(X, X), 2 * before)
+    assert np.array_equal(X, before)
     whole = np.zeros((4, 3), np.float32)
     frozen = np.zeros((2, 3), np.float32)
     frozen.setflags(write=False)
     with caplog.at_level(logging.WARNING, "dlvm.compile"):
-        assert np.array_equal(f(whole[:2], X), X)
+        part = whole[:2]
+        part = f(part, X)
+        assert np.array_equal(part, X)
         assert np.array_equal(f(frozen, X), X)
     assert not whole.any() and not frozen.any()
     assert "a view of other memory" in caplog.text

@@ -1,0 +1,1 @@
+"""Finds out whether anybody but a call can reach the memory that is donated to it."""
