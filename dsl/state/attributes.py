@@ -20,7 +20,7 @@ import numpy as np
 
 from .frames import Site
 from .guards import CONTAINERS
-from .homes import class_is_read, is_ours, is_read
+from .homes import class_is_read, is_ours, is_read, slot
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
 from .seen import Scalar, Use
 from .things import (
@@ -199,9 +199,9 @@ class Attributes:
             self.walk.seen.guard(path, standing, static, by_identity=True)
             return only(Bound(self.walk.held(static), only(place)))
         if isinstance(static, types.MemberDescriptorType | types.GetSetDescriptorType):
-            found = getattr(place.value, name, None)
+            found = slot(place.value, name)
             if found is None and isinstance(static, types.MemberDescriptorType):
-                now = Derived(place.read, lambda x: getattr(x, name, None))
+                now = Derived(place.read, lambda x: slot(x, name))
                 self.walk.seen.guard(path, now, None)
             return UNKNOWN if found is None else self.walk.attribute(place, name, found)
         get = getattr(type(static), "__get__", None)

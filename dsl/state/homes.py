@@ -89,7 +89,9 @@ def holds_numbers(value: Any) -> bool:
     module: Any = getattr(cls, "__module__", "")
     if isinstance(value, types.ModuleType) or not isinstance(module, str):
         return False
-    return _package(module) not in {*RUNNING, *TOOLS, *FRAMEWORKS, "builtins", "dlvm"}
+    if _package(module) in FRAMEWORKS:
+        return hasattr(cls, "__array__")
+    return _package(module) not in {*RUNNING, *TOOLS, "builtins", "dlvm"}
 
 
 def of_framework(value: Any) -> bool:
@@ -102,11 +104,19 @@ def runs(value: Any) -> bool:
     return _package(str(type(value).__module__)) in RUNNING
 
 
+def slot(value: Any, name: str) -> Any:
+    """A slot of an object; None where it is empty or, in C, one of another kind of object."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
 def own_names(value: Any) -> set[str]:
     """The attributes that an object itself has, where what it holds may matter to a result."""
     if isinstance(value, type) or not holds_numbers(value):
         return set()
-    slots = {n for k in type(value).__mro__ for n in slots_of(k) if hasattr(value, n)}
+    slots = {n for k in type(value).__mro__ for n in slots_of(k) if slot(value, n) is not None}
     found = slots | {n for n in getattr(value, "__dict__", {}) if isinstance(n, str)}
     return {n for n in found if not n.startswith("__")}
 

@@ -10,22 +10,29 @@ from typing import Any
 
 from dlvm.base.errors import StagedTypeError
 from dlvm.dsl.words.names import lookup
-from dlvm.dsl.words.origins import calls_in
+from dlvm.dsl.words.origins import WRAPPERS, calls_in
 from dlvm.dsl.words.remedies import CALLED
 
 from .scopes import user_origin
 from .suggestions import instead
 
-OPERATOR = "deferring_binary_op"
-"""The function of JAX that an operator calls, which asks and then leaves the value to us."""
+OPERATORS = ("deferring_binary_op", "_operator_")
+"""How functions of JAX begin that are operators, which ask and then leave the value to us."""
 
 
-def jax_array(x: Any) -> Any:
-    """The value itself for operators of JAX's arrays; an error for all functions of JAX."""
-    if sys._getframe(1).f_code.co_name == OPERATOR:  # pyright: ignore[reportPrivateUsage]
-        return x
-    called = calls_in("jax")
-    raise _unstaged(x, "jax", called[0].rpartition(".")[2] if called else "")
+class JaxArray:
+    """``x.__jax_array__``: there is none for operators of JAX; functions of JAX end with an error.
+
+    Some of its functions ask only whether there is one.
+    """
+
+    def __get__(self, x: Any, owner: type[Any]) -> Any:
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        asks = str(frame.f_globals.get("__name__", "")).partition(".")[0] == "jax"
+        if x is None or not asks or frame.f_code.co_name.startswith(OPERATORS):
+            raise AttributeError("__jax_array__")
+        called = [name.rpartition(".")[2] for name in calls_in("jax")]
+        raise _unstaged(x, "jax", next((n for n in called if n not in WRAPPERS), ""))
 
 
 def torch_function(

@@ -17,7 +17,7 @@ from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEX
 from dlvm.dsl.words.views import Reshaped, row_major
 from dlvm.ir import Dim, DType, TensorType, Value
 
-from .libraries import jax_array, torch_function
+from .libraries import JaxArray, torch_function
 from .mistakes import (
     no_attribute,
     no_number,
@@ -442,7 +442,7 @@ class Tensor:
             raise unknown_length(self, "iteration")
         return (self[i] for i in range(size))
 
-    __jax_array__ = jax_array
+    __jax_array__ = JaxArray()
     __torch_function__ = classmethod(torch_function)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

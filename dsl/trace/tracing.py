@@ -76,9 +76,10 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
             leaves, tree = flatten(body(tensors))
         except UserError as error:
             raise error.located(origin_in(error.__traceback__)) from error.__cause__
-        except ValueError as error:
-            if isinstance(error.__cause__, UserError):  # NumPy wraps what a staged value says
-                raise error.__cause__ from None
+        except (ValueError, TypeError) as error:
+            wrapped = error.__cause__ or error.__context__
+            if isinstance(wrapped, UserError):  # NumPy and JAX wrap what a staged value says
+                raise wrapped from None
             raise
         at = definition(scope.trace.python) if scope.parent is None else None
         results = tuple(result(leaf, scope.label, at) for leaf in leaves)

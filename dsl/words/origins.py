@@ -110,10 +110,15 @@ def _is_of(frame: FrameType, library: str) -> bool:
     return module.partition(".")[0] == library
 
 
+WRAPPERS = {"wrapper": "f", "reraise_with_filtered_traceback": "fun", "cache_miss": "fun"}
+"""Functions around those of libraries, and the variable that holds the inner one."""
+
+
 def _name_of(frame: FrameType) -> str:
     """The full name of a function that runs; of a wrapper around one, that of what it wraps."""
     name = f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}"
-    wrapped = frame.f_locals.get("f") if frame.f_code.co_name == "wrapper" else None
+    word = WRAPPERS.get(frame.f_code.co_name)
+    wrapped = frame.f_locals.get(word) if word else None
     inner = getattr(wrapped, "__name__", None), getattr(wrapped, "__module__", None)
     return f"{inner[1]}.{inner[0]}" if all(inner) else name
 

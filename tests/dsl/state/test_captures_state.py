@@ -373,3 +373,20 @@ def test_a_container_that_cannot_be_read_is_no_fault_of_ours():
     with pytest.raises(TypeError):
         list(broken.items())
     assert dlvm.function(lambda x: x * callable(broken.pop))(2.0) == 2.0
+
+
+def test_a_slot_that_is_of_another_class_is_empty():
+    class Other:
+        __slots__ = ("rate",)
+
+    class Array:
+        __slots__ = ("rate",)
+
+        def __array__(self, dtype=None, copy=None):
+            return X
+
+    Array.rate = Other.rate  # as a class in C may have it that is installed in the place of another
+    held = Array()
+    with pytest.raises(TypeError):
+        hasattr(held, "rate")
+    agrees(lambda x: x * np.asarray(held))
