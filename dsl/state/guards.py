@@ -86,7 +86,10 @@ def brief(value: Any) -> str:
         return f"the module {value.__name__}"
     if isinstance(value, FunctionType | BuiltinFunctionType | type):
         return f"{value.__module__}.{value.__qualname__}"
-    return f"{value!r:.60}"
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # a repr of the user's own
+        return f"an object of type {type(value).__name__}"
 
 
 def weakly(value: Any) -> Any:
