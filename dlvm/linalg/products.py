@@ -41,7 +41,7 @@ def matrix_transpose(x: Any) -> Any:
     return xp.matrix_transpose(x)
 
 
-@exported("linalg.diagonal")
+@exported("linalg.diagonal", views=True)
 def diagonal(x: Any, *, offset: int = 0) -> Any:
     """The diagonals of matrices, ``offset`` right of the main one."""
     return xp.diagonal(x, offset, -2, -1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ArgumentError, ShapeError
+from dlvm.dsl.elements.datatypes import laid_out
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.accidents import of_default
 from dlvm.dsl.trace.defaults import default_float
@@ -24,6 +25,7 @@ from dlvm.dsl.trace.operands import (
     is_weak,
     kind_of,
     known_dtype,
+    made,
     plain,
     staged,
 )
@@ -43,7 +45,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     kind = kind_of(fill)
     target = common((kind,)) if dtype is None else known_dtype(dtype)
     said = dtype if is_weak(fill) else target
-    return of_default("full", said, fresh(fit(fill, target, sizes(shape))))
+    return of_default("full", said, made(fit(fill, target, sizes(shape))))
 
 
 @public("zeros", device=True)
@@ -69,34 +71,33 @@ def _filled(shape: Any, value: int, dtype: Any) -> Tensor:
     return full(shape, value, default_float() if dtype is None else dtype)
 
 
-def _like(x: Any, value: float, dtype: Any) -> Any:
+def _like(x: Any, value: Any, dtype: Any, order: str) -> Any:
     x = staged(x)
-    return full(x.type.shape, value, x.element if dtype is None else dtype)
+    return laid_out(full(x.type.shape, value, x.element if dtype is None else dtype), x, order)
 
 
 @public("zeros_like", device=True)
-def zeros_like(x: Any, dtype: Any = None) -> Any:
+def zeros_like(x: Any, dtype: Any = None, order: str = "K") -> Any:
     """Zeros in the shape and element type of ``x``."""
-    return _like(x, 0, dtype)
+    return _like(x, 0, dtype, order)
 
 
 @public("ones_like", device=True)
-def ones_like(x: Any, dtype: Any = None) -> Any:
+def ones_like(x: Any, dtype: Any = None, order: str = "K") -> Any:
     """Ones in the shape and element type of ``x``."""
-    return _like(x, 1, dtype)
+    return _like(x, 1, dtype, order)
 
 
 @public("empty_like", device=True)
-def empty_like(x: Any, dtype: Any = None) -> Any:
+def empty_like(x: Any, dtype: Any = None, order: str = "K") -> Any:
     """An array to be assigned into, in the shape and element type of ``x``; zeros."""
-    return _like(x, 0, dtype)
+    return _like(x, 0, dtype, order)
 
 
 @public("full_like", device=True)
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> Any:
     """One value in the shape and element type of ``x``."""
-    x = staged(x)
-    return full(x.type.shape, fill_value, x.element if dtype is None else dtype)
+    return _like(x, fill_value, dtype, order)
 
 
 @public("arange", device=True)
@@ -249,4 +250,5 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
         named("reshape")(v, [-1 if i == at else 1 for i in range(len(axes))])
         for v, at in zip(vectors, axes, strict=True)
     ]
-    return list(grids if sparse else named("broadcast_arrays")(*grids))
+    found = list(grids if sparse else named("broadcast_arrays")(*grids))
+    return [fresh(g.read()) for g in found] if copy else found

@@ -12,16 +12,20 @@ from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.operands import fresh, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
+from dlvm.dsl.words.views import Block, OnDiagonal
 from dlvm.ir import Dim, Expr, zeros
 from dlvm.ir.dims import maximum, minimum
-from dlvm.ops import Broadcast, Diagonal, Iota, Pad, Slice
+from dlvm.ops import Broadcast, Iota, Pad
 
 from .shapes import moveaxis
 
 
-@public("diagonal")
+@public("diagonal", views=True)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The elements of two axes that lie ``offset`` right of the main diagonal, as the last axis."""
+    """The elements of two axes that lie ``offset`` right of the main diagonal, as the last axis.
+
+    A view that can't be assigned into, as in NumPy.
+    """
     x = staged(x)
     axes_of(x, (axis1, axis2))
     rows, columns = x.type.shape[axis1], x.type.shape[axis2]
@@ -30,7 +34,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     size = maximum(minimum(rows - down, columns - right), 0)
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     starts, sizes = (*(0,) * (x.ndim - 2), down, right), (*x.type.shape[:-2], size, size)
-    return fresh(Diagonal(Slice(x.read(), starts, sizes, (1,) * x.ndim)))
+    return x.part(Block(starts, sizes, (1,) * x.ndim, sizes)).part(OnDiagonal())
 
 
 @public("trace")
@@ -40,7 +44,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return named("sum")(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-@public("diag")
+@public("diag", views=True)
 def diag(x: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix that has a vector on a diagonal and zeros else."""
     x = staged(x)

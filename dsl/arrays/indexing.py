@@ -19,8 +19,8 @@ from dlvm.base.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeEr
 from dlvm.dsl.trace.mistakes import of_unknown_size
 from dlvm.dsl.trace.operands import array_of, shape_of, staged
 from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
-from dlvm.dsl.trace.tensor import Step, Tensor
-from dlvm.dsl.words.views import Block, Picked
+from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.views import Block, Picked, Step
 from dlvm.ir import I64, Dim, Expr, TensorType, literal
 from dlvm.ir.dims import at_least, floordiv, maximum, minimum
 from dlvm.ir.equations import unequal

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, ShapeError, TraceError
 from dlvm.dsl.elements.arithmetic import where
-from dlvm.dsl.elements.eager import public
+from dlvm.dsl.elements.eager import like, public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import element, fresh, plain, shape_of, spread, staged
@@ -101,9 +101,10 @@ def roll(x: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     shifts = tuple(shift) if is_sequence(shift) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    found = x
     for a, by in zip(axes, shifts, strict=True):
-        x = _rolled(x, by, axes_of(x, a)[0])
-    return x
+        found = _rolled(found, by, axes_of(x, a)[0])
+    return like(found, x)
 
 
 def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:

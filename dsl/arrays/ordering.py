@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.base.errors import ArgumentError, ShapeError, TraceError
-from dlvm.dsl.elements.eager import public
+from dlvm.dsl.elements.eager import like, public
 from dlvm.dsl.elements.elementwise import note_widening
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.operands import element, fresh, kind_of, numpy_common, plain, staged, strong
@@ -45,7 +45,9 @@ def sort(
 ) -> Any:
     """The elements along an axis in order, NaN last; of all elements where the axis is None."""
     _no_fields(order)
-    return ordered(staged(x), axis, descending)[0]
+    x = staged(x)
+    found = ordered(x, axis, descending)[0]
+    return found if axis is None else like(found, x)
 
 
 @public("argsort")

@@ -14,7 +14,7 @@ from dlvm.base.errors import ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.elementwise import refuse_out
 from dlvm.dsl.elements.reductions import axes_of
-from dlvm.dsl.trace.operands import broadcast_shapes, fit, fresh, plain, spread, staged
+from dlvm.dsl.trace.operands import as_array, broadcast_shapes, fit, fresh, plain, spread, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.views import inverse, permuted, reshaped
@@ -30,7 +30,10 @@ Shape = tuple[Dim, ...]
 
 @public("_getitem", views=True)
 def getitem(x: Any, index: Any) -> Any:
-    """``x[index]``: a view for integers and slices, a value for an element or arrays."""
+    """``x[index]``: a view for integers and slices, a value for an element or arrays.
+
+    One element is a view too where the index has an ellipsis, as in NumPy.
+    """
     x = staged(x)
     place = locate(x.type, index)
     at = x
@@ -38,7 +41,11 @@ def getitem(x: Any, index: Any) -> Any:
         at = at.part(step)
     if place.arrays:
         return fresh(gather(at.read(), place))
-    return fresh(at.read()) if place.single else at
+    return fresh(at.read()) if place.single and not _has_ellipsis(index) else as_array(at)
+
+
+def _has_ellipsis(index: Any) -> bool:
+    return any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))  # pyright: ignore[reportUnknownVariableType]
 
 
 @public("_get_at")

@@ -6,27 +6,29 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dlvm.base.errors import ArgumentError, AxisError, ShapeError
+from dlvm.dsl.elements.datatypes import reading_order
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
 from dlvm.dsl.trace.facing import facing_users
-from dlvm.dsl.trace.operands import broadcast_shapes as stretched
 from dlvm.dsl.trace.operands import (
+    as_array,
     element,
     fresh,
+    made,
     plain,
     shape_of,
-    spread,
+    shown_shape,
     staged,
 )
+from dlvm.dsl.trace.operands import broadcast_shapes as stretched
 from dlvm.dsl.trace.scopes import is_array, is_sequence
 from dlvm.dsl.trace.sizes import Shown, bare, shown, shown_sizes
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.layout import layout
 from dlvm.dsl.words.names import PUBLIC, named
-from dlvm.dsl.words.views import Reordered, Reshaped
-from dlvm.ir import I64, Array, Dim, Expr
+from dlvm.dsl.words.views import Reordered, Reshaped, Stretched, reshaped
+from dlvm.ir import I64, Dim, Expr
 from dlvm.ir.dims import divide_exactly, product
 
 
@@ -38,31 +40,37 @@ def sizes(shape: Any) -> tuple[Dim, ...]:
     return tuple(d if isinstance(d, Expr) else operator.index(d) for d in map(bare, given))
 
 
-@public("reshape", views="copy")
+@public("reshape", views=True)
 def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The elements in row-major order in another shape; one size may be -1.
 
-    The result shares elements with ``x`` where NumPy's would; ``copy=True`` makes new ones, and
-    ``copy=False`` is an error where elements can't be shared.
+    ``order="F"`` reads and writes in column-major order; ``"A"`` does so where ``x`` lies in
+    column-major order in the same program of NumPy. The result shares elements with ``x`` where
+    NumPy's would; ``copy=True`` makes new ones, and ``copy=False`` is an error where elements can't
+    be shared.
     """
-    if order not in ("C", "A"):
+    x = staged(x)
+    wanted = _whole(x, sizes(shape))
+    if _column_major(x, order):
+        return transpose(_reshaped(transpose(x), wanted[::-1], copy))
+    return _reshaped(x, wanted, copy)
+
+
+def _reshaped(x: Tensor, shape: tuple[Dim, ...], copy: bool | None) -> Tensor:
+    step = Reshaped(shape)
+    if copy is False and x.copies(step):
         raise ArgumentError(
-            f"reshape: expected order 'C', found {order!r}",
-            remedy="write x.T.reshape(shape[::-1]).T for the order 'F'",
-        )
-    given, x = plain(x), staged(x)
-    step = Reshaped(_whole(x, sizes(shape)))
-    if copy is False and (x.copies(step) or (is_array(given) and _moves(given, step.shape))):
-        raise ArgumentError(
-            f"reshape: {x.type} can't take the shape {shape} without a copy",
+            f"reshape: {x.type} can't take the shape {shown_shape(shape)} without a copy",
             remedy="write copy=None, with which a copy is made where one is needed",
         )
-    return fresh(x.part(step).read()) if copy else x.part(step)
+    found = as_array(x).part(step)
+    return made(found.read()) if copy else found
 
 
-def _moves(given: Array, shape: tuple[Dim, ...]) -> bool:
-    """Whether NumPy can give an array another shape only in a copy."""
-    return given.size > 0 and not np.may_share_memory(given, given.reshape(shape))  # type: ignore[arg-type]
+def _column_major(x: Tensor, order: str) -> bool:
+    """Whether an order, given for an array, is the column-major order."""
+    axes = reading_order(x, order, "CFA")
+    return order == "F" or (len(axes) > 1 and axes[0] > axes[-1])
 
 
 def _whole(x: Tensor, wanted: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -94,15 +102,29 @@ def _another_shape(size: Dim, wanted: tuple[Dim, ...]) -> str:
 
 
 @public("ravel", views=True)
-def ravel(x: Any) -> Any:
-    """All elements in row-major order as a vector."""
-    return reshape(x, -1)
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements in row-major order as a vector; orders are ``C``, ``F``, ``A``, ``K``.
+
+    It is a view where the elements lie one after the other in that order in the same program of
+    NumPy, and a copy elsewhere.
+    """
+    x = _read_in(x, order)
+    step = Reshaped((x.type.size,))
+    alias = x.laid is None or layout(x.placed).row_major
+    return x.part(step) if alias else fresh(step.read(x.read()))
 
 
 @public("flatten")
-def flatten(x: Any) -> Any:
-    """All elements in row-major order as a vector of its own."""
-    return fresh(ravel(x).read())
+def flatten(x: Any, order: str = "C") -> Any:
+    """All elements in row-major order as a vector of its own; orders are those of ``ravel``."""
+    x = _read_in(x, order)
+    return fresh(reshaped(x.read(), (x.type.size,)))
+
+
+def _read_in(x: Any, order: str) -> Tensor:
+    """An array whose row-major order is the order in which another one is read."""
+    x = staged(x)
+    return x if order == "C" else permute_dims(x, reading_order(x, order, "CFAK"))
 
 
 @public("permute_dims", views=True)
@@ -171,21 +193,23 @@ def _each(x: Tensor, axes: int | Sequence[int]) -> list[int]:
     return [a % x.ndim for a in given]
 
 
-@public("broadcast_to", views=True, frozen=True)
+@public("broadcast_to", views=True)
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """``x`` stretched to a shape."""
+    """``x`` stretched to a shape: a view that can't be assigned into."""
     x, wanted = staged(x), sizes(shape)
     if len(wanted) < x.ndim or stretched([x.type.shape, wanted]) != wanted:
         raise ShapeError(f"broadcast_to: {x.type} does not stretch to {list(wanted)}")
-    return fresh(spread(x.read(), wanted))
+    return x.part(Stretched(wanted))
 
 
 @public("broadcast_arrays", views=True)
 def broadcast_arrays(*arrays: Any) -> Any:
-    """Arrays stretched to one shape."""
-    xs = [staged(a) for a in arrays]
+    """Arrays stretched to one shape: views that can't be assigned into where one is stretched."""
+    xs = [as_array(staged(a)) for a in arrays]
     shape = stretched([x.type.shape for x in xs]) if xs else ()
-    return tuple(fresh(spread(x.read(), shape)) for x in xs)
+    if all(x.type.shape == shape for x in xs):
+        return tuple(xs)
+    return tuple(x.part(Stretched(shape)) for x in xs)
 
 
 @public("expand_dims", views=True)

@@ -8,18 +8,18 @@ from typing import Any
 from dlvm.base.errors import ShapeError
 from dlvm.dsl.elements.eager import public
 from dlvm.dsl.elements.reductions import axes_of
-from dlvm.dsl.trace.operands import fresh, staged
+from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
+from dlvm.dsl.words.views import Windows
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import at_least
-from dlvm.ops import Patches
 from dlvm.ops.arrays.patches import span
 
 from .shapes import permute_dims
 
 
-@public("sliding_window_view")
+@public("sliding_window_view", views=True)
 def sliding_window_view(
     x: Any,
     window_shape: Any,
@@ -31,8 +31,8 @@ def sliding_window_view(
     """Every window of a given shape that fits into ``x``; the axes of the windows come last.
 
     ``out[i, j] = x[i*stride + j*dilation]`` along each axis; ``stride`` and ``dilation``, which
-    NumPy's function lacks, are one number or one for each axis. The result is a copy, where
-    NumPy's is a view; reductions read ``x`` itself, without a copy::
+    NumPy's function lacks, are one number or one for each axis. The result is a view that can't
+    be assigned into (outside of staged functions a copy); reductions read ``x`` itself::
 
         dlvm.sliding_window_view(x, 2).sum(-1)                     # x[:-1] + x[1:]
     """
@@ -53,7 +53,7 @@ def sliding_window_view(
         return _one_by_one(x, axes, widths, steps, dilations)
     order = sorted(range(len(axes)), key=axes.__getitem__)
     rows = (tuple(row[i] for i in order) for row in (axes, widths, steps, dilations))
-    found = fresh(Patches(x.read(), *rows))
+    found = x.part(Windows(*rows))
     taps = (x.ndim + order.index(i) for i in range(len(axes)))
     return permute_dims(found, (*range(x.ndim), *taps))
 
@@ -62,7 +62,7 @@ def _one_by_one(x: Tensor, axes: Any, widths: Any, steps: Any, dilations: Any) -
     """Windows of windows, where an axis is named twice."""
     for a, width, step, dilation in zip(axes, widths, steps, dilations, strict=True):
         _fit(x, a, width, step, dilation)
-        x = fresh(Patches(x.read(), (a,), (width,), (step,), (dilation,)))
+        x = x.part(Windows((a,), (width,), (step,), (dilation,)))
     return x
 
 

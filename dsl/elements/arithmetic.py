@@ -14,6 +14,7 @@ import numpy as np
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import (
+    as_array,
     broadcast_shapes,
     common,
     element,
@@ -47,15 +48,20 @@ from dlvm.ops import (
     Select,
 )
 
-from .eager import public
+from .eager import in_order, like, public
 from .elementwise import apply, note_widening
 
 # -- selection -----------------------------------------------------------------------------------
 
 
 @public("where")
-def where(condition: Any, x: Any, y: Any) -> Any:
+def chosen(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition holds, else ``y``; all three broadcast."""
+    return in_order(as_array(where(condition, x, y)), (condition, x, y))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """``x`` where the condition holds, else ``y``, as a part of another function."""
     condition, x, y = plain(condition), plain(x), plain(y)
     dtype = common((kind_of(x), kind_of(y)))
     note_widening("where", (x, y), (dtype, dtype))
@@ -78,7 +84,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return found
 
 
-@public("fabs")
+@public("fabs", keeps_order=True)
 def fabs(x: Any) -> Any:
     """The size of each element as a float, where ``abs`` gives integers for integers."""
     x = plain(x)
@@ -86,7 +92,7 @@ def fabs(x: Any) -> Any:
     return apply(Abs, fresh(element(x, dtype)))
 
 
-@public("clip")
+@public("clip", keeps_order=True)
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
     """``x``, no less than ``min`` and no more than ``max``; None is no bound, NaN stays NaN."""
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
@@ -122,13 +128,13 @@ def _common(x: Any, *others: Any) -> Tensor:
     return fresh(element(x, dtype))
 
 
-@public("fmax")
+@public("fmax", keeps_order=True)
 def fmax(x: Any, y: Any) -> Any:
     """The larger of two; NaN only where both are."""
     return _unless_nan(Maximum, x, y)
 
 
-@public("fmin")
+@public("fmin", keeps_order=True)
 def fmin(x: Any, y: Any) -> Any:
     """The smaller of two; NaN only where both are."""
     return _unless_nan(Minimum, x, y)
@@ -155,7 +161,7 @@ def nan_to_num(
             remedy="write x = dlvm.nan_to_num(x)",
         )
     if not x.element.is_float:
-        return fresh(x.read()) if copy else x
+        return like(fresh(x.read()), x) if copy else x
     if not copy:
         x.check_assignable()
     largest = float(np.nextafter(np.array(np.inf, x.dtype), np.array(0, x.dtype)))
@@ -164,12 +170,12 @@ def nan_to_num(
     found = where(apply(Equal, x, float("-inf")), low, found)
     found = fresh(element(where(apply(IsNan, x), nan, found), x.element))
     if copy:
-        return found
+        return like(found, x)
     x.assign(fit(found, x.element, x.type.shape))
     return x
 
 
-@public("heaviside")
+@public("heaviside", keeps_order=True)
 def heaviside(x: Any, y: Any) -> Any:
     """0 below zero, ``y`` at zero, 1 above; NaN of NaN."""
     x, y = plain(x), plain(y)
@@ -183,20 +189,20 @@ def heaviside(x: Any, y: Any) -> Any:
 # -- quotients and powers ------------------------------------------------------------------------
 
 
-@public("divmod")
+@public("divmod", keeps_order=True)
 def divmod(x: Any, y: Any) -> Any:
     """``(x // y, x % y)``."""
     return apply(FloorDiv, x, y), apply(Remainder, x, y)
 
 
-@public("square")
+@public("square", keeps_order=True)
 def square(x: Any) -> Any:
     """``x * x``."""
     x = _as_in("square", x)
     return apply(Mul, x, x)
 
 
-@public("reciprocal")
+@public("reciprocal", keeps_order=True)
 def reciprocal(x: Any) -> Any:
     """``1 / x``; of integers its whole part, 0 of 0."""
     x = _as_in("reciprocal", x)
@@ -209,7 +215,7 @@ MOST_DECIMALS = 308
 """Decimals of which a power of ten is a float."""
 
 
-@public("round")
+@public("round", keeps_order=True)
 def round(x: Any, decimals: int = 0) -> Any:
     """The nearest number with ``decimals`` decimals; halves go to the even one, as in NumPy."""
     x = plain(x)
@@ -242,13 +248,13 @@ def _as_in(name: str, x: Any) -> Tensor:
     return fresh(element(x, promoted(name, (kind_of(x),))[0]))
 
 
-@public("degrees")
+@public("degrees", keeps_order=True)
 def degrees(x: Any) -> Any:
     """An angle in degrees, from radians."""
     return apply(Mul, _as_in("degrees", x), 180 / math.pi)
 
 
-@public("radians")
+@public("radians", keeps_order=True)
 def radians(x: Any) -> Any:
     """An angle in radians, from degrees."""
     return apply(Mul, _as_in("radians", x), math.pi / 180)
@@ -257,7 +263,7 @@ def radians(x: Any) -> Any:
 # -- what complex numbers would have -------------------------------------------------------------
 
 
-@public("positive")
+@public("positive", keeps_order=True)
 def positive(x: Any) -> Any:
     """``+x``: a copy of x."""
     x = staged(x)
@@ -277,14 +283,14 @@ def imag(x: Any) -> Any:
     return fresh(fit(0, x.element, x.type.shape))
 
 
-@public("conj")
+@public("conj", keeps_order=True)
 def conj(x: Any) -> Any:
     """The complex conjugate: a copy of x, which is real."""
     x = staged(x)
     return fresh(x.read(), x.weak)
 
 
-@public("angle")
+@public("angle", keeps_order=True)
 def angle(z: Any, deg: bool = False) -> Any:
     """The angle of a number in the complex plane: 0, or pi (180 degrees) of a negative one."""
     z = staged(z)
@@ -298,13 +304,13 @@ def real_if_close(x: Any, tol: float = 100) -> Any:
     return staged(x)
 
 
-@public("iscomplex")
+@public("iscomplex", keeps_order=True)
 def iscomplex(x: Any) -> Any:
     """Whether elements have an imaginary part: false everywhere."""
     return fresh(fit(False, BOOL, staged(x).type.shape))
 
 
-@public("isreal")
+@public("isreal", keeps_order=True)
 def isreal(x: Any) -> Any:
     """Whether elements have no imaginary part: true everywhere."""
     return fresh(fit(True, BOOL, staged(x).type.shape))
@@ -328,7 +334,7 @@ PUBLIC.update(iscomplexobj=iscomplexobj, isrealobj=isrealobj)
 # -- nearness ------------------------------------------------------------------------------------
 
 
-@public("isclose")
+@public("isclose", keeps_order=True)
 def isclose(x: Any, y: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """``|x - y| <= atol + rtol * |y|``, or equal; NaN is close to NaN only if ``equal_nan``."""
     x, y = staged(x), staged(y)

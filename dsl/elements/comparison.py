@@ -112,37 +112,37 @@ def _signs_first(cls: type[Elementwise], x: Any, y: Any) -> Any:
     return apply(Or, negative, unsigned) if below else apply(And, apply(Not, negative), unsigned)
 
 
-@public("less")
+@public("less", keeps_order=True)
 def less(x: Any, y: Any) -> Any:
     """``x < y``; false with NaN."""
     return compare(Less, x, y)
 
 
-@public("less_equal")
+@public("less_equal", keeps_order=True)
 def less_equal(x: Any, y: Any) -> Any:
     """``x <= y``; false with NaN."""
     return compare(LessEqual, x, y)
 
 
-@public("equal")
+@public("equal", keeps_order=True)
 def equal(x: Any, y: Any) -> Any:
     """``x == y``; NaN equals nothing."""
     return compare(Equal, x, y)
 
 
-@public("greater")
+@public("greater", keeps_order=True)
 def greater(x: Any, y: Any) -> Any:
     """``x > y``, which is ``y < x``."""
     return compare(Less, y, x)
 
 
-@public("greater_equal")
+@public("greater_equal", keeps_order=True)
 def greater_equal(x: Any, y: Any) -> Any:
     """``x >= y``, which is ``y <= x``."""
     return compare(LessEqual, y, x)
 
 
-@public("not_equal")
+@public("not_equal", keeps_order=True)
 def not_equal(x: Any, y: Any) -> Any:
     """``x != y``; NaN differs from everything."""
     return apply(Not, compare(Equal, x, y))
@@ -153,25 +153,25 @@ def truth(x: Any) -> Any:
     return fresh(element(plain(x), BOOL))
 
 
-@public("logical_and")
+@public("logical_and", keeps_order=True)
 def logical_and(x: Any, y: Any) -> Any:
     """Whether both are anything but zero."""
     return apply(And, truth(x), truth(y))
 
 
-@public("logical_or")
+@public("logical_or", keeps_order=True)
 def logical_or(x: Any, y: Any) -> Any:
     """Whether at least one is anything but zero."""
     return apply(Or, truth(x), truth(y))
 
 
-@public("logical_xor")
+@public("logical_xor", keeps_order=True)
 def logical_xor(x: Any, y: Any) -> Any:
     """Whether exactly one is anything but zero."""
     return apply(Xor, truth(x), truth(y))
 
 
-@public("logical_not")
+@public("logical_not", keeps_order=True)
 def logical_not(x: Any) -> Any:
     """Whether it is zero."""
     return apply(Not, truth(x))
@@ -202,13 +202,13 @@ def isin(x: Any, elements: Any, *, invert: bool = False) -> Any:
     return xp.logical_not(found) if invert else found
 
 
-@public("isposinf")
+@public("isposinf", keeps_order=True)
 def isposinf(x: Any) -> Any:
     """Whether each element is plus infinity."""
     return xp.isinf(x) & (xp.asarray(x) > 0)
 
 
-@public("isneginf")
+@public("isneginf", keeps_order=True)
 def isneginf(x: Any) -> Any:
     """Whether each element is minus infinity."""
     return xp.isinf(x) & (xp.asarray(x) < 0)

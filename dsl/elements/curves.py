@@ -168,7 +168,7 @@ def _longer_first(a: Any, v: Any, mode: str, name: str) -> tuple[Tensor, Tensor,
     return v, a, True
 
 
-@public("sinc")
+@public("sinc", keeps_order=True)
 def sinc(x: Any) -> Any:
     """``sin(pi x) / (pi x)``, and 1 at 0, where its derivatives are those of its power series."""
     x = staged(x)

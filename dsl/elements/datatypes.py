@@ -10,28 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import DTypeError
+from dlvm.base.errors import ArgumentError, DTypeError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import (
     Kind,
+    as_array,
     common,
     element,
     fresh,
     here,
     kind_of,
     known_dtype,
+    made,
     narrowed,
     plain,
     staged,
 )
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import COPY, Tensor
+from dlvm.dsl.words.layout import ARRAY, layout
 from dlvm.dsl.words.names import PUBLIC, named
+from dlvm.dsl.words.views import Reordered, inverse, permuted
 from dlvm.ir import BF16, BOOL, I64, DType
 from dlvm.ops import Bitcast
 
-from .eager import public
+from .eager import like, public
 
 NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -56,16 +60,18 @@ def constant(name: str) -> Any:
 # -- conversion ----------------------------------------------------------------------------------
 
 
-@public("astype", views="copy", device=True)
-def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+@public("astype", views=True, device=True)
+def astype(x: Any, dtype: Any, copy: bool = True, order: str = "K") -> Any:
     """``x`` in another element type; out of range saturates, NaN becomes 0.
 
     The result is a copy; ``x`` itself where it has that type already and ``copy`` is False.
     """
-    x, target = plain(x), known_dtype(dtype)
-    if not copy and isinstance(x, Tensor) and x.element is target and not x.weak:
+    x, target = staged(x), known_dtype(dtype)
+    if not copy and x.element is target and not x.weak:
         return x
-    return fresh(element(x, target))
+    found = fresh(element(x, target))
+    found.laid = None if x.shape else x.laid and ARRAY
+    return laid_out(found, x, order)
 
 
 @public("bitcast")
@@ -110,7 +116,7 @@ OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 """Operators of two Python bools that Python does not compute as ints."""
 
 
-@public("asarray", views="copy", device=True)
+@public("asarray", views=True, device=True)
 def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """Any operand as an array, also a symbolic size; an array stays as it is.
 
@@ -130,8 +136,8 @@ def asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
             remedy="leave out copy=False",
         )
     if not copy and x.element is target and not x.weak:
-        return x
-    return fresh(element(x, target))
+        return as_array(x)
+    return like(made(element(x, target)), x)
 
 
 def _has_staged(x: Any) -> bool:
@@ -150,7 +156,7 @@ def _stacked(x: Any) -> Any:
     return x
 
 
-@public("from_dlpack", views="copy", device=True)
+@public("from_dlpack", views=True, device=True)
 def from_dlpack(x: Any, copy: bool | None = None) -> Any:
     """An array of another library on the processor, without a copy unless ``copy`` is True."""
     if isinstance(x, Tensor) or not hasattr(x, "__dlpack__"):
@@ -163,10 +169,49 @@ def from_dlpack(x: Any, copy: bool | None = None) -> Any:
 
 
 @public("copy")
-def copy(x: Any) -> Any:
-    """An array of its own with the same elements, which may be assigned into."""
+def copy(x: Any, order: str = "K") -> Any:
+    """An array of its own with the same elements, which may be assigned into.
+
+    The order ``"K"`` is that of ``x``; ``x.copy()`` makes an array in row-major order, as in NumPy.
+    """
     x = staged(x)
-    return Tensor(x.read(), here(), x.weak, label=f"{COPY}{x.label}" if x.label else "")
+    label = f"{COPY}{x.label}" if x.label else ""
+    found = Tensor(x.read(), here(), x.weak, label=label)
+    found.laid = None if x.shape else ARRAY
+    return laid_out(found, x, order)
+
+
+def laid_out(found: Tensor, x: Tensor, order: str) -> Tensor:
+    """A new array that lies in an order: of rows, of columns, or in that of another array."""
+    if order == "K":
+        return like(found, x)
+    axes = reading_order(x, order, "CFA")
+    if list(axes) == sorted(axes):
+        return found
+    moved = Tensor(permuted(found.read(), axes), here(), label=found.label)
+    return moved.part(Reordered(inverse(axes)))
+
+
+@public("_copy_in_rows")
+def copy_in_rows(x: Any, order: str = "C") -> Any:
+    """``x.copy()``, which NumPy makes in row-major order; the copy of a scalar is a scalar."""
+    found = copy(x, order)
+    found.laid = found.laid if found.shape or x.laid else None
+    return found
+
+
+def reading_order(x: Tensor, order: str, known: str) -> tuple[int, ...]:
+    """The order of axes in which an array is read, the slowest first."""
+    if order not in tuple(known):
+        raise ArgumentError(
+            f"expected order={' or '.join(map(repr, known))}, found {order!r}",
+            remedy="name one of these orders",
+        )
+    return (
+        tuple(range(x.ndim))
+        if order == "C" or x.ndim < 2
+        else layout(x.placed).reading_order(order)
+    )
 
 
 # -- questions -----------------------------------------------------------------------------------

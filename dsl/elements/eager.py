@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,8 +20,10 @@ from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.kinds import as_int, counted
 from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
-from dlvm.dsl.trace.scopes import Scope, Trace, current, user_origin
+from dlvm.dsl.trace.scopes import Scope, Trace, current, is_array, user_origin
 from dlvm.dsl.trace.sizes import bare
+from dlvm.dsl.trace.tensor import READ_ONLY, Tensor
+from dlvm.dsl.words.layout import Copied, Ordered, existing
 from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
@@ -32,14 +34,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(
-    name: str, views: bool | str = False, frozen: bool = False, device: bool = False
+    name: str, views: bool = False, device: bool = False, keeps_order: bool = False
 ) -> Callable[[F], F]:
     """Register a function that writes operations under the name that users know it by.
 
-    Its results own their memory unless it ``views``: always, or unless the parameter of this name
-    is true. A view shares memory with an operand where NumPy's function of the name does; one that
-    is ``frozen`` can't be assigned into. ``device`` says that it takes the standard's ``device=``,
-    which ``by_our_names`` demands to be None or ``"cpu"``.
+    Its results own their memory unless it ``views``: then they share memory with an operand where
+    NumPy's function of the name does. ``device`` says that it takes the standard's ``device=``,
+    which ``by_our_names`` demands to be None or ``"cpu"``. It ``keeps_order`` if NumPy's function
+    lays results out in the order of its operands.
     """
 
     def register(fn: F) -> F:
@@ -59,11 +61,11 @@ def public(
                     args = tuple(as_int(x) if i in counts else x for i, x in enumerate(args))
                     kwargs = {k: as_int(v) if k in counts else v for k, v in kwargs.items()}
                 if scope is None:
-                    found = compute(fn, args, kwargs, _gives_views(fn, views, args, kwargs))
-                    return _frozen(found) if frozen else found
+                    return compute(fn, args, kwargs, views)
                 scope.builder.origin = user_origin()
                 try:
-                    return fn(*args, **kwargs)
+                    found = fn(*args, **kwargs)
+                    return in_order(found, (*args, *kwargs.values())) if keeps_order else found
                 finally:
                     scope.builder.origin = None
             except Exception as error:
@@ -102,22 +104,31 @@ def exported(name: str, views: bool = False) -> Callable[[F], F]:
     return register
 
 
-def _frozen(array: Array) -> Array:
-    """A view of an array that can't be assigned into."""
+def _shared(array: Array, x: Tensor) -> Array:
+    """A result that shares memory with an operand, and can be assigned into if ``x`` could be."""
+    if x.held != READ_ONLY:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def _gives_views(
-    fn: Callable[..., Any], views: bool | str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> bool:
-    """Whether results of a call may share memory with its operands."""
-    if not isinstance(views, str):
-        return views
-    bound = inspect.signature(fn).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return not bound.arguments[views]
+def in_order(found: Any, operands: Iterable[Any]) -> Any:
+    """Results of an element-wise function, which lie in the order of the operands."""
+    arrays = [x for x in operands if type(x) is Tensor or is_array(x)]
+    placed = [x.placed if type(x) is Tensor else (x.shape, existing(x)) for x in arrays]
+    if any(laid is not None for _, laid in placed):
+        for result in found if isinstance(found, tuple) else (found,):
+            if result.ndim > 1 and not any(result is x for x in arrays):
+                result.laid = Ordered(result.type.shape, placed)
+    return found
+
+
+def like(found: Tensor, x: Tensor) -> Tensor:
+    """A new array that lies in the order of another one: a copy, or one made in its likeness."""
+    if x.laid is not None and found.ndim > 1:
+        found.laid = Copied(found.type.shape, [x.placed])
+    return found
 
 
 def compute(
@@ -133,17 +144,21 @@ def compute(
     with Scope(trace, None, fn.__name__) as scope:
         scope.builder.origin = user_origin()
         leaves, tree = optree.tree_flatten(fn(*args, **kwargs), namespace="dlvm")  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
-        results = tuple(staged(leaf).read() for leaf in leaves)
+        arrays = [staged(leaf) for leaf in leaves]
+        results = tuple(a.read() for a in arrays)
     captured = list(trace.arrays.values())
     params = tuple(c.param for c in captured)
     function = Function("eager", params, tuple(scope.builder.ops), results)
     with np.errstate(all="ignore"), standard_mode():
         module, given = Module((function,)), [c.array for c in captured]
-        arrays = _interpreted(module, given)
+        found = _interpreted(module, given)
         if contexts and (looked := looks()).at_numbers:
             names = [f"argument {i}" for i, _ in enumerate(params)]
-            look((lambda: module, lambda: module), given, names, arrays, looked)
-    return tree.unflatten([a if views else _owned(a, given) for a in arrays])
+            look((lambda: module, lambda: module), given, names, found, looked)
+    pairs = zip(found, arrays, strict=True)
+    return tree.unflatten(
+        [_shared(a, x) if views and x.held else _owned(a, given) for a, x in pairs]
+    )
 
 
 def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:

@@ -166,7 +166,7 @@ def derive(name: str) -> Callable[..., Any] | None:
         return None
     call = _of_elements(cls)  # type: ignore[arg-type]
     call.__doc__ = cls.__doc__
-    public(name)(call)
+    public(name, keeps_order=True)(call)
     return PUBLIC[name]
 
 

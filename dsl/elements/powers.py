@@ -35,8 +35,8 @@ def root(x: Any) -> Any:
     return xp.where(xp.equal(x, 0), 0, xp.sqrt(x))
 
 
-@public("power")
-@public("pow")
+@public("power", keeps_order=True)
+@public("pow", keeps_order=True)
 def pow(x: Any, y: Any) -> Any:
     """``x ** y``; integers wrap, and a negative integer power is the whole part of ``1/x**-y``."""
     x, y = plain(x), plain(y)
@@ -60,7 +60,7 @@ def pow(x: Any, y: Any) -> Any:
     return fresh(found.read(), weak)  # what Python makes of two numbers leaves f32 as it is
 
 
-@public("_operator_pow")
+@public("_operator_pow", keeps_order=True)
 def operator_pow(x: Any, y: Any) -> Any:
     """``x ** y`` as an operator, for which NumPy squares bools as i8."""
     if type(y) is int and y == 2 and kind_of(plain(x)) == BOOL.numpy:

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from dlvm.base.errors import DTypeError, NumberOutOfRange, ShapeError, TraceError
+from dlvm.dsl.words.layout import ARRAY, existing
+from dlvm.dsl.words.views import stretched
 from dlvm.ir import (
     BF16,
     BOOL,
@@ -33,7 +35,7 @@ from dlvm.ir import (
     dtype_of,
     literal,
 )
-from dlvm.ops import And, Assert, Broadcast, Cast, Constant, DimSize, LessEqual, Reshape
+from dlvm.ops import And, Assert, Cast, Constant, DimSize, LessEqual
 
 from .defaults import default_float
 from .devices import captured_elsewhere, on_a_device
@@ -368,16 +370,12 @@ def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
     mine = value.shape
     if mine == shape:
         return value
-    offset = len(shape) - len(mine)
-    if offset < 0:
+    if len(shape) < len(mine):
         raise ShapeError(
             f"{value.type} does not stretch to {shown_shape(shape)}, which has fewer axes",
             remedy="give an array of at most as many axes",
         )
-    kept = [i for i, d in enumerate(mine) if not (d == 1 and shape[i + offset] != 1)]
-    if len(kept) != len(mine):
-        value = Reshape(value, tuple(mine[i] for i in kept))
-    return Broadcast(value, shape, tuple(i + offset for i in kept))
+    return stretched(value, shape)
 
 
 def staged(x: Any, label: str = "") -> Tensor:
@@ -386,7 +384,9 @@ def staged(x: Any, label: str = "") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if is_array(x):
-        return Tensor(here().capture(x), here(), held="a captured array")
+        captured = Tensor(here().capture(x), here(), held="a captured array")
+        captured.laid = existing(x)
+        return captured
     if isinstance(x, int) and I64.highest < x <= U64.highest:  # as NumPy makes an array of it
         return Tensor(element(x, U64), here(), label=label)
     dtype = BOOL if isinstance(x, bool) else F64 if isinstance(x, float) else I64
@@ -405,6 +405,19 @@ def valued(x: Any) -> tuple[Value, TensorType]:
     """Any operand as a value, and its type."""
     value = staged(x).read()
     return value, value.type
+
+
+def made(value: Value) -> Tensor:
+    """A new staged array that can be assigned into even without axes, unlike NumPy's scalars."""
+    found = fresh(value)
+    found.laid = None if value.shape else ARRAY
+    return found
+
+
+def as_array(x: Tensor) -> Tensor:
+    """A staged array itself, or an array that has the value of a scalar of NumPy's."""
+    scalar = not (x.shape or x.laid or x.held)
+    return made(x.read()) if scalar else x
 
 
 def fresh(value: Value, weak: bool = False) -> Tensor:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
+from dlvm.dsl.words.layout import Laid, Placed, Viewed, layout
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEXT
-from dlvm.dsl.words.views import Reshaped, row_major
-from dlvm.ir import Dim, DType, TensorType, Value
+from dlvm.dsl.words.views import ReadOnly, Reshaped, Step
+from dlvm.ir import DType, TensorType, Value
 
 from .libraries import JaxArray, torch_function
 from .mistakes import (
@@ -34,24 +35,7 @@ from .sizes import Shown, shown, shown_sizes
 
 OUTSIDE = "a value from outside this region"
 COPY = "a copy of "
-
-
-class Step(Protocol):
-    """One step from an array to a view: how to read the part, and how to write it back."""
-
-    def read(self, whole: Value) -> Value:
-        """The part that the view shows."""
-        ...
-
-    def write(self, whole: Value, part: Value) -> Value:
-        """The whole array with that part replaced."""
-        ...
-
-    def strides(self, shape: tuple[Dim, ...], of: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-        """The strides of the part, from the array's shape and strides; None if the part
-        is a copy.
-        """
-        ...
+READ_ONLY = "a view that is read only, as in NumPy"
 
 
 def _binary(name: str) -> Callable[[Tensor, Any], Any]:
@@ -84,7 +68,7 @@ def _signed(name: str) -> Callable[[Tensor], Any]:
 
 def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def operator(self: Tensor, other: Any) -> Any:
-        if not self.shape:
+        if not self.shape and self.laid is None:
             return named(name)(*named("_as_python")(name, self, other))
         named("_assign_in_place")(self, named(name)(self, other))
         return self
@@ -97,7 +81,6 @@ class Tensor:
 
     __slots__ = (
         "__weakref__",
-        "_held",
         "_label",
         "_parent",
         "_root",
@@ -105,6 +88,8 @@ class Tensor:
         "_step",
         "_value",
         "_version",
+        "held",
+        "laid",
         "weak",
     )
     __array_priority__ = 1000
@@ -114,12 +99,13 @@ class Tensor:
     ) -> None:
         self._value = value
         self._scope = scope
-        self._held = held
+        self.held = held
         self._label = label
         self._version = 0
         self._root: Tensor = self
         self._parent: Tensor | None = None
         self._step: Step | None = None
+        self.laid: Laid | None = None
         self.weak = weak
 
     # -- reading and writing ---------------------------------------------------------------------
@@ -158,30 +144,26 @@ class Tensor:
         assert scope is not None
         if isinstance(step, Reshaped) and self.copies(step):
             return Tensor(part, scope)
-        held = self._root._held
-        if scope is not self._scope:
-            held = held or OUTSIDE
-        view = Tensor(part, scope, held=held, label=self._label)
-        if not held:
+        lent = self._root.held or ("" if scope is self._scope else OUTSIDE)
+        read_only = self.held == READ_ONLY or isinstance(step, ReadOnly)
+        if not (self.type.shape or self.laid or lent or read_only):  # a scalar
+            return Tensor(part, scope)
+        view = Tensor(part, scope, held=READ_ONLY if read_only else lent, label=self._label)
+        view.laid = Viewed(self.placed, step)
+        if not lent:
             view._root, view._parent, view._step = self._root, self, step
             view._version = self._root._version
         return view
 
     @property
     def strides(self) -> tuple[Shown, ...]:
-        """The strides of this view in the array that owns the elements."""
-        return shown_sizes(self._strides())
+        """The bytes from an element to the next along each axis, in the same program of NumPy."""
+        return shown_sizes(tuple(s * self.itemsize for s in layout(self.placed).strides))
 
-    def _strides(self) -> tuple[Dim, ...]:
-        chain: list[Tensor] = [self]
-        while (parent := chain[-1]._parent) is not None:
-            chain.append(parent)
-        found = row_major(chain.pop().type.shape)
-        for view in reversed(chain):
-            assert view._parent is not None and view._step is not None
-            found = view._step.strides(view._parent.type.shape, found)
-            assert found is not None  # else it were no view
-        return found
+    @property
+    def placed(self) -> Placed:
+        """Its shape, and where its layout comes from."""
+        return self.type.shape, self.laid
 
     def assign(self, new: Value) -> None:
         """Replaces the contents by others of the same type; every alias sees them."""
@@ -195,7 +177,7 @@ class Tensor:
 
     def check_assignable(self) -> None:
         """Refuses a change of an array of the caller or of an outer region."""
-        held, scope = self._root._held, current()
+        held, scope = self.held, current()
         if not held and scope is not self._scope:
             if scope is None or not scope.within(self._scope):
                 raise used_after(self)
@@ -207,7 +189,10 @@ class Tensor:
 
     def copies(self, step: Reshaped) -> bool:
         """Whether a reshape of this array makes a copy."""
-        return step.strides(self.type.shape, self._strides()) is None
+        return (
+            self.laid is not None
+            and step.strides(self.type.shape, layout(self.placed).strides) is None
+        )
 
     @property
     def contents(self) -> Value:
@@ -273,7 +258,7 @@ class Tensor:
     def history(self) -> str:
         """The type and the origin of the array, in one line."""
         if self._label:
-            return f"{self.type}, {quoted(self._label)}, {self._root._held or 'made here'}"
+            return f"{self.type}, {quoted(self._label)}, {self._root.held or 'made here'}"
         made = self._value.origin
         return f"{self.type}, made at {made}: {made.source():.50}" if made else str(self.type)
 
@@ -341,7 +326,7 @@ class Tensor:
             raise no_protocol(self, name)
         if name not in METHODS:
             raise no_attribute(self, name, sorted({*METHODS, *dir(type(self))}))
-        return functools.partial(named(name), self)
+        return functools.partial(named(OWN_MEANING.get(name, name)), self)
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
         """The elements in row-major order in another shape; one size may be -1."""
@@ -349,7 +334,8 @@ class Tensor:
 
     def transpose(self, *axes: Any) -> Tensor:
         """All axes in reverse order, or in the order given."""
-        return named("transpose")(self, axes[0] if len(axes) == 1 else axes or None)
+        several = len(axes) != 1 or isinstance(axes[0], int)
+        return named("transpose")(self, (axes or None) if several else axes[0])
 
     # -- the array API standard ------------------------------------------------------------------
 
@@ -487,6 +473,8 @@ METHODS = frozenset(
     ]
 )
 """Methods of NumPy's arrays that are public functions of the same name."""
+OWN_MEANING = {"copy": "_copy_in_rows"}
+"""Those that mean something else than NumPy's function of the name."""
 
 
 def quoted(label: str) -> str:

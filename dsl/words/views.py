@@ -1,17 +1,27 @@
 """The steps from an array to a view of it: reading a part, and the whole with a part replaced.
 
-A step also says which strides the view has, by which it is known whether a reshape aliases, as
-in NumPy, or copies. What an operation gives is taken to lie in row-major order.
+A step also says which strides the view has, by which ``layout`` knows what NumPy would share.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Protocol
 
 from dlvm.ir import Dim, TensorType, Value
-from dlvm.ir.dims import product
-from dlvm.ops import Gather, Permute, Reshape, ScatterSet, Slice, Update
+from dlvm.ops import (
+    Broadcast,
+    Diagonal,
+    Gather,
+    Patches,
+    Permute,
+    Reshape,
+    ScatterSet,
+    Slice,
+    Update,
+)
+
+from .layout import Moves, Strides, among_ones, regrouped
 
 
 def reshaped(value: Value, shape: tuple[Dim, ...]) -> Value:
@@ -24,46 +34,31 @@ def permuted(value: Value, perm: tuple[int, ...]) -> Value:
     return value if perm == tuple(range(len(perm))) else Permute(value, perm)
 
 
+def stretched(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """A value repeated along new leading axes, and along its axes of size 1, to fill a shape."""
+    if value.shape == shape:
+        return value
+    offset = len(shape) - len(value.shape)
+    kept = [i for i, d in enumerate(value.shape) if not (d == 1 and shape[i + offset] != 1)]
+    value = reshaped(value, tuple(value.shape[i] for i in kept))
+    return Broadcast(value, shape, tuple(i + offset for i in kept))
+
+
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     """The inverse of a permutation of axes."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
-Strides = tuple[Dim, ...]
+class Step(Moves, Protocol):
+    """One step from an array to a view: how to read the part, and how to write it back."""
 
+    def read(self, whole: Value) -> Value:
+        """The part that the view shows."""
+        ...
 
-def row_major(shape: tuple[Dim, ...]) -> Strides:
-    """The strides of an array whose last axis is dense, counted in elements."""
-    return tuple(product(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def regrouped(shape: tuple[Dim, ...], strides: Strides, new: tuple[Dim, ...]) -> Strides | None:
-    """The strides in another shape; None where no strides reach the elements in that order.
-
-    Axes fall into groups of equal size, old and new; within a group the old axes must be dense.
-    """
-    if 0 in shape:
-        return row_major(new)
-    old = [(d, s) for d, s in zip(shape, strides, strict=True) if d != 1]
-    sizes = [d for d in new if d != 1]
-    ends = {product(tuple(sizes[:j])): j for j in range(1, len(sizes) + 1)}
-    found: list[Dim] = []
-    first = 0
-    for i in range(1, len(old) + 1):
-        stop = ends.get(product(tuple(d for d, _ in old[:i])))
-        if stop is not None:
-            group, first = old[first:i], i
-            if any(s != d * t for (_, s), (d, t) in pairwise(group)):
-                return None
-            dense = row_major(tuple(sizes[len(found) : stop]))
-            found += [n * group[-1][1] for n in dense]
-    return among_ones(found, new)
-
-
-def among_ones(strides: list[Dim], shape: tuple[Dim, ...]) -> Strides:
-    """Strides of a shape from those of the axes whose size is not 1; the others have none."""
-    rest = iter(strides)
-    return tuple(0 if d == 1 else next(rest) for d in shape)
+    def write(self, whole: Value, part: Value) -> Value:
+        """The whole array with that part replaced."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +150,65 @@ class Reshaped:
         copies.
         """
         return regrouped(shape, of, self.shape)
+
+
+# -- what can't be assigned into, as in NumPy ------------------------------------------------------
+
+
+class ReadOnly:
+    """A step through which elements are read only: an assignment into the view is an error."""
+
+    __slots__ = ()
+
+    def write(self, whole: Value, part: Value) -> Value:
+        """Not called, because the assignment is refused before."""
+        raise TypeError(f"{type(self).__name__} is read only")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretched(ReadOnly):
+    """The elements repeated to fill a shape."""
+
+    shape: tuple[Dim, ...]
+
+    def read(self, whole: Value) -> Value:
+        """The elements in the shape."""
+        return stretched(whole, self.shape)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """The strides of the axes that there are; none along those that repeat."""
+        own = (0 if d == 1 else s for d, s in zip(shape, of, strict=True))
+        return (*(0,) * (len(self.shape) - len(shape)), *own)
+
+
+@dataclass(frozen=True, slots=True)
+class OnDiagonal(ReadOnly):
+    """The elements whose last two indices are equal."""
+
+    def read(self, whole: Value) -> Value:
+        """The diagonal of each matrix."""
+        return Diagonal(whole)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """A step along both axes."""
+        return (*of[:-2], of[-2] + of[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Windows(ReadOnly):
+    """Windows that slide along some axes, with an axis for the places in a window each."""
+
+    axes: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def read(self, whole: Value) -> Value:
+        """The windows."""
+        return Patches(whole, self.axes, self.sizes, self.steps, self.dilations)
+
+    def strides(self, shape: tuple[Dim, ...], of: Strides) -> Strides | None:
+        """The steps from window to window, then those inside of a window."""
+        apart = dict(zip(self.axes, self.steps, strict=True))
+        inside = (of[a] * n for a, n in zip(self.axes, self.dilations, strict=True))
+        return (*(s * apart.get(a, 1) for a, s in enumerate(of)), *inside)

@@ -92,11 +92,6 @@ TYPED = (
     Typed("return np.nancumsum(x)", "return {code}", np.cumsum(X)),
     Typed("return np.add.accumulate(x)", "return {code}", np.cumsum(X)),
     Typed("return np.maximum.reduce(x)", "return {code}", 3.0),
-    Typed(
-        "return dlvm.reshape(x, (3, 1), order='F')",
-        "shape = (3, 1)\n    return {code}",
-        X[:, None],
-    ),
     Typed("return dlvm.arange(0.0, dlvm.inf)", "return {code}", np.arange(0.0, 1.0, 0.1)),
     Typed("return dlvm.linalg.matrix_norm(x)", "return {code}(x)", np.linalg.norm(X)),
     Typed(

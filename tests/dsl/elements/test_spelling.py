@@ -130,7 +130,7 @@ def test_calls_by_numpys_names_are_the_calls_by_ours(name: str, monkeypatch: pyt
 
 WRONG = {
     "device": lambda x: dlvm.zeros(3, device="cuda:0"),
-    "order": lambda x: np.ravel(x, order="F"),
+    "order": lambda x: dlvm.zeros((2, 3), order="F"),
     "weights": lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=np.abs(x)),
     "shape": lambda x: np.zeros_like(x, shape=(4,)),
     "mean": lambda x: np.var(a=x, mean=1.0),
