@@ -69,7 +69,7 @@ def _reshaped(x: Tensor, shape: tuple[Dim, ...], copy: bool | None) -> Tensor:
 
 def _column_major(x: Tensor, order: str) -> bool:
     """Whether an order, given for an array, is the column-major order."""
-    axes = reading_order(x, order, "CFA")
+    axes = reading_order(x, order, "CFA") if order != "C" else ()
     return order == "F" or (len(axes) > 1 and axes[0] > axes[-1])
 
 

@@ -70,7 +70,7 @@ def astype(x: Any, dtype: Any, copy: bool = True, order: str = "K") -> Any:
     if not copy and x.element is target and not x.weak:
         return x
     found = fresh(element(x, target))
-    found.laid = None if x.shape else x.laid and ARRAY
+    found.laid = None if x.type.shape else x.laid and ARRAY
     return laid_out(found, x, order)
 
 
@@ -177,7 +177,7 @@ def copy(x: Any, order: str = "K") -> Any:
     x = staged(x)
     label = f"{COPY}{x.label}" if x.label else ""
     found = Tensor(x.read(), here(), x.weak, label=label)
-    found.laid = None if x.shape else ARRAY
+    found.laid = None if x.type.shape else ARRAY
     return laid_out(found, x, order)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import Scope, Trace, current, is_array, user_origin
 from dlvm.dsl.trace.sizes import bare
 from dlvm.dsl.trace.tensor import READ_ONLY, Tensor
-from dlvm.dsl.words.layout import Copied, Ordered, existing
+from dlvm.dsl.words.layout import Copied, Ordered, Placed, existing
 from dlvm.dsl.words.names import PUBLIC
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
@@ -65,7 +65,11 @@ def public(
                 scope.builder.origin = user_origin()
                 try:
                     found = fn(*args, **kwargs)
-                    return in_order(found, (*args, *kwargs.values())) if keeps_order else found
+                    return (
+                        in_order(found, (*args, *kwargs.values()) if kwargs else args)
+                        if keeps_order
+                        else found
+                    )
                 finally:
                     scope.builder.origin = None
             except Exception as error:
@@ -113,15 +117,25 @@ def _shared(array: Array, x: Tensor) -> Array:
     return view
 
 
-def in_order(found: Any, operands: Iterable[Any]) -> Any:
+def in_order(found: Any, operands: Sequence[Any]) -> Any:
     """Results of an element-wise function, which lie in the order of the operands."""
-    arrays = [x for x in operands if type(x) is Tensor or is_array(x)]
-    placed = [x.placed if type(x) is Tensor else (x.shape, existing(x)) for x in arrays]
-    if any(laid is not None for _, laid in placed):
-        for result in found if isinstance(found, tuple) else (found,):
-            if result.ndim > 1 and not any(result is x for x in arrays):
-                result.laid = Ordered(result.type.shape, placed)
+    for x in operands:
+        if x.laid is not None if isinstance(x, Tensor) else is_array(x):
+            _lie_as([x for x in operands if isinstance(x, Tensor) or is_array(x)], found)
+            break
     return found
+
+
+def _lie_as(operands: Sequence[Any], found: Any) -> None:
+    placed: list[Placed] = [
+        x.placed if type(x) is Tensor else (x.shape, existing(x)) for x in operands
+    ]
+    if all(laid is None for _, laid in placed):
+        return
+    results: Any = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
+    for result in results:
+        if result.ndim > 1 and not any(result is x for x in operands):
+            result.laid = Ordered(result.type.shape, placed)
 
 
 def like(found: Tensor, x: Tensor) -> Tensor:

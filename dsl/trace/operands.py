@@ -416,7 +416,7 @@ def made(value: Value) -> Tensor:
 
 def as_array(x: Tensor) -> Tensor:
     """A staged array itself, or an array that has the value of a scalar of NumPy's."""
-    scalar = not (x.shape or x.laid or x.held)
+    scalar = not (x.type.shape or x.laid or x.held)
     return made(x.read()) if scalar else x
 
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dlvm.dsl.words.layout import Laid, Placed, Viewed, layout
+from dlvm.dsl.words.layout import Laid, Placed, layout, viewed
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.remedies import ARRAY, COMPLEX, FLOAT, INDEX, INT, ITEM, TEXT
 from dlvm.dsl.words.views import ReadOnly, Reshaped, Step
@@ -149,7 +149,7 @@ class Tensor:
         if not (self.type.shape or self.laid or lent or read_only):  # a scalar
             return Tensor(part, scope)
         view = Tensor(part, scope, held=READ_ONLY if read_only else lent, label=self._label)
-        view.laid = Viewed(self.placed, step)
+        view.laid = viewed(self.placed, step, part.shape)
         if not lent:
             view._root, view._parent, view._step = self._root, self, step
             view._version = self._root._version

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dlvm.ir import Array, Dim
 from dlvm.ir.dims import evaluate, product, symbols
@@ -62,6 +62,9 @@ class Layout:
 
 class Moves(Protocol):
     """A step from an array to a view of it."""
+
+    in_order: ClassVar[bool]
+    """Whether the view of an array in row-major order lies in row-major order too."""
 
     def strides(self, shape: Shape, of: Strides) -> Strides | None:
         """The strides of the view, from the array's shape and strides; None if it is a copy."""
@@ -147,6 +150,13 @@ class Copied(Ordered):
 
 ARRAY = Ordered((), ())
 """Of an array without axes, which can be assigned into; NumPy's scalars can't."""
+
+
+def viewed(base: Placed, step: Moves, shape: Shape) -> Laid | None:
+    """Where the layout of a view of some shape comes from, after a step from another array."""
+    if base[1] is None and step.in_order:
+        return None if shape else ARRAY
+    return Viewed(base, step)
 
 
 def existing(array: Array) -> Laid | None:

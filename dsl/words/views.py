@@ -6,7 +6,7 @@ A step also says which strides the view has, by which ``layout`` knows what NumP
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dlvm.ir import Dim, TensorType, Value
 from dlvm.ops import (
@@ -69,6 +69,7 @@ class Block:
     sizes: tuple[Dim, ...]
     steps: tuple[int, ...]
     shape: tuple[Dim, ...]
+    in_order: ClassVar[bool] = False
 
     def covers(self, whole: TensorType) -> bool:
         """Whether the window is everything, in order."""
@@ -98,6 +99,7 @@ class Picked:
 
     index: Value
     axis: int
+    in_order: ClassVar[bool] = False
 
     def read(self, whole: Value) -> Value:
         """The slice at that position, without the axis."""
@@ -117,6 +119,7 @@ class Reordered:
     """The axes in another order."""
 
     perm: tuple[int, ...]
+    in_order: ClassVar[bool] = False
 
     def read(self, whole: Value) -> Value:
         """The axes in the new order."""
@@ -136,6 +139,7 @@ class Reshaped:
     """The elements in row-major order in another shape."""
 
     shape: tuple[Dim, ...]
+    in_order: ClassVar[bool] = True
 
     def read(self, whole: Value) -> Value:
         """The elements in the new shape."""
@@ -159,6 +163,7 @@ class ReadOnly:
     """A step through which elements are read only: an assignment into the view is an error."""
 
     __slots__ = ()
+    in_order: ClassVar[bool] = False
 
     def write(self, whole: Value, part: Value) -> Value:
         """Not called, because the assignment is refused before."""
