@@ -61,15 +61,15 @@ def constant(name: str) -> Any:
 
 
 @public("astype", views=True, device=True)
-def astype(x: Any, dtype: Any, copy: bool = True, order: str = "K") -> Any:
+def astype(x: Any, dtype: Any, copy: bool = True, *, order: str = "K") -> Any:
     """``x`` in another element type; out of range saturates, NaN becomes 0.
 
     The result is a copy; ``x`` itself where it has that type already and ``copy`` is False.
     """
-    x, target = staged(x), known_dtype(dtype)
+    given, x, target = plain(x), staged(x), known_dtype(dtype)
     if not copy and x.element is target and not x.weak:
         return x
-    found = fresh(element(x, target))
+    found = fresh(element(given, target))
     found.laid = None if x.type.shape else x.laid and ARRAY
     return laid_out(found, x, order)
 
