@@ -14,6 +14,7 @@ import gc
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,15 @@ def kinds() -> dict[str, Callable[[], Any]]:
             return
         raise AssertionError("an index out of range was no error")
 
+    def donate() -> Any:
+        nonlocal mine
+        mine = step(mine, X)
+        return mine
+
+    def keep() -> Any:
+        with warnings.catch_warnings(action="ignore", category=dlvm.TraceWarning):
+            return step(params, X)
+
     def rebind() -> Any:
         state["w"] = X + 1
         return captured(X)
@@ -77,7 +87,8 @@ def kinds() -> dict[str, Callable[[], Any]]:
         "trees": lambda: tree(params),
         "scalars and names": lambda: scaled(X, rate=0.5, kind="ab"),
         "open sizes": lambda: opened(np.ones((next(sizes), 4), np.float32)),
-        "donation": lambda: step(mine, X),
+        "donation": donate,
+        "donation of what is kept": keep,
         "failure": fail,
         "captured state": rebind,
         "methods": change,

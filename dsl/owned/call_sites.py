@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Literal
@@ -269,7 +270,8 @@ class _After:
 def _overwritten(after: Iterator[Step]) -> tuple[Place, ...]:
     """Places that are written straight after a call, before they are read."""
     state = _After()
-    for step in after:
-        if not state.step(step):
-            break
+    with suppress(IndexError):  # a step that reaches below the result, as `return` in a `with` does
+        for step in after:
+            if not state.step(step):
+                break
     return tuple(state.written)
