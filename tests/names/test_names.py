@@ -204,7 +204,6 @@ def sloped(name: str) -> list[Form]:
     return [f for f in forms_of(name) if slopes.has_slopes(f)]
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_to_second_order_forwards_and_backwards(name: str, interpreted: None):
     forms = sloped(name)
@@ -227,7 +226,6 @@ def slope_beside(name: str) -> float:
     return SLOPES_BESIDE.get(name, bool(name in names and names[name].saturates))
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_keep_the_digits_of_their_type(name: str, interpreted: None):
     wrong: list[str] = []
