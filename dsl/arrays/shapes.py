@@ -63,7 +63,7 @@ def _reshaped(x: Tensor, shape: tuple[Dim, ...], copy: bool | None) -> Tensor:
             f"reshape: {x.type} can't take the shape {shown_shape(shape)} without a copy",
             remedy="write copy=None, with which a copy is made where one is needed",
         )
-    found = as_array(x).part(step)
+    found = (as_array(x) if shape else x).part(step)  # a scalar without axes stays one
     return made(found.read()) if copy else found
 
 

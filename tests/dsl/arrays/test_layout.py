@@ -293,3 +293,15 @@ def test_arrays_outside_of_staged_functions_share_as_numpys_do(call: str, name: 
     assert np.array_equal(found, expected)
     assert np.shares_memory(x, found) == np.shares_memory(x, expected)
     assert found.flags.writeable == expected.flags.writeable
+
+
+def test_a_scalar_that_is_reshaped_to_no_axes_is_a_scalar():
+    def program(xp: Any, y: Any) -> Any:
+        scalar = y.copy()[1].reshape(())
+        array = xp.asarray(scalar)
+        array[array > 50] = 1
+        return scalar, array
+
+    y = np.array([1.0, 99.0])
+    found = dlvm.function(lambda y: program(dlvm, y))(y)
+    assert [float(x) for x in found] == [float(x) for x in program(np, y)] == [99.0, 1.0]

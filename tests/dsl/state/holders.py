@@ -128,7 +128,7 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "hash": hash,
     "vars": vars,
-    "in": lambda h: 1.5 in h,
+    "in": lambda h: not hasattr(h, "__next__") and 1.5 in h,  # or a cycle never ends
     "==": lambda h: h == 1.5,
     "sorted": lambda h: sorted(itertools.islice(h, 9)),
 }
