@@ -117,7 +117,11 @@ def _equal(a: Any, b: Any) -> bool:
 def comparable(value: Any) -> bool:
     """Whether something is compared by value, such as a date or a fraction."""
     cls: Any = value.__class__
-    return bool(cls.__hash__) and cls.__eq__ is not object.__eq__ and (value == value) is True
+    try:
+        same = (value == value) is True
+    except Exception:  # an == of the user's own
+        return False
+    return same and bool(cls.__hash__) and cls.__eq__ is not object.__eq__
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

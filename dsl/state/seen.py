@@ -30,7 +30,7 @@ from dlvm.ir import Array
 from .code import decoded
 from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
-from .homes import ACTING, class_is_read, is_installed, is_ours, of_framework, runs
+from .homes import ACTING, class_is_read, home_of, is_installed, is_ours, of_framework, runs
 from .places import Attribute, Derived, Held, Numbers, Read, is_numeric, slots_of
 from .things import Method, Place, Value
 
@@ -372,7 +372,8 @@ def _is_foreign(value: Any) -> bool:
     container with ways of its own to be read.
     """
     known = type(value) in _FOLLOWED or isinstance(value, Scalar | np.ndarray | types.ModuleType)
-    if known or isinstance(value, type) or callable(value) or is_ours(value) or runs(value):
+    plain = isinstance(value, type) or type(value).__module__ in ("builtins", "functools")
+    if known or plain or home_of(value) in ("dlvm", "numpy") or runs(value):
         return False
     written = (getattr(type(value), name, None) for name in _ASKED)
     own = isinstance(value, dict | list | tuple) and any(
