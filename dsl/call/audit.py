@@ -8,7 +8,7 @@ is made of a function that does more than read while it is traced: it would do i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -27,7 +27,10 @@ LAST = 128
 SHARE = 100
 """Beyond it, seconds in calls for each second in audits."""
 Call: TypeAlias = "Callable[[Sequence[Any]], Any]"
-Difference: TypeAlias = "tuple[str, Origin | None]"
+Captured: TypeAlias = "Sequence[tuple[str, Array]]"
+"""The captured arrays that a program would read, in the order of its parameters, and their paths;
+views of one array share a path."""
+Change: TypeAlias = "tuple[str, Origin | None]"
 Again: TypeAlias = "Callable[[Callable[[Array], str | None]], Program]"
 """Traces a function again, with a function that names the captured arrays."""
 
@@ -92,22 +95,17 @@ class Audit:
 
         return counting
 
-    def __call__(
-        self, made: Program, arrays: Mapping[str, Array], again: Again
-    ) -> StaleState | None:
-        """Traces again; an error to raise if the program is not what its function is now.
-
-        ``arrays`` are the captured arrays that the program would read, by their paths.
-        """
+    def __call__(self, made: Program, arrays: Captured, again: Again) -> StaleState | None:
+        """Traces again; an error to raise if the program is not what its function is now."""
         start, kept = perf_counter(), list[Array]()
 
         def find(array: Array) -> str | None:
             kept.append(array)  # one that dies would give its identity to another one
-            return next((p for p, x in arrays.items() if _place(x) == _place(array)), None)
+            return next((p for p, x in arrays if _place(x) == _place(array)), None)
 
         try:
             now = again(find)
-            found = _difference(made, arrays, now, lambda: again(find))
+            found = _change(made, arrays, now, lambda: again(find))
             if found is not None and now.module != again(find).module:
                 return self._stop("tracing it twice gives two programs")
         except Exception as error:
@@ -138,19 +136,19 @@ class Audit:
         return f"traced again at calls up to {self.right} of {self.calls}: it gave the same program"
 
 
-def _difference(
-    made: Program, arrays: Mapping[str, Array], now: Program, once_more: Callable[[], Program]
-) -> Difference | None:
+def _change(
+    made: Program, arrays: Captured, now: Program, once_more: Callable[[], Program]
+) -> Change | None:
     """What differs first between a program and its function, and the line."""
-    read = {c.path: c.array for c in now.trace.arrays.values()}
-    for (path, was), is_ in zip(arrays.items(), read.values(), strict=False):
-        if _place(was) != _place(is_):
+    read = [_place(captured.array) for captured in now.trace.arrays.values()]
+    for (path, was), is_ in zip(arrays, read, strict=False):
+        if _place(was) != is_:
             return f"another array is read than {path}", None
     found = first_difference(made.module.entries, now.module.entries)
     if found is None:  # what a call gives may be equal to nothing else, such as a pullback
         same = made.tree == now.tree or now.tree != once_more().tree
         return None if same else ("its results differ", None)
-    if gone := [path for path in arrays if path not in read]:
+    if gone := [path for path, was in arrays if _place(was) not in read]:
         return f"another array is read than {gone[0]}", _origin(found)
     was, is_ = found
     return f"{_shown(was)} is now {_shown(is_)}", _origin(found)

@@ -137,11 +137,12 @@ class Programs:
     def _audited(self, made: Compiled, arguments: Arguments, arrays: Sequence[Any]) -> None:
         """Refuses a program that is not what the function would be traced to now."""
         again = partial(self._traces.again, made.signature, arguments)
-        named = {f.path: x for (f, _), x in zip(made.state.captured, arrays, strict=True)}
+        named = [(f.path, x) for (f, _), x in zip(made.state.captured, arrays, strict=True)]
         with COMPILING, compiling(self.source.label):
             stale = made.audit and made.audit(made.program, named, again)
             if stale is not None:
-                self._drop(made)
+                if any(m is made for m in self._made):  # another thread may have dropped it
+                    self._drop(made)
                 raise stale
 
     def _for(self, signature: Signature) -> list[Compiled]:

@@ -26,11 +26,11 @@ TOOLS = {
 }
 """Packages that watch, show and test programs; they hold no numbers that a result depends on."""
 FRAMEWORKS = {
-    *("jax", "jaxlib", "optax", "flax", "chex", "torch", "tensorflow", "keras", "cupy", "numba"),
-    *("sympy", "mpmath", "pandas", "polars", "pyarrow", "xarray", "dask", "networkx"),
+    *("jax", "jaxlib", "optax", "flax", "chex", "torch", "tensorflow", "keras", "sympy", "mpmath"),
 }
-"""Packages that compute with values of their own, and so with no staged value: an object of theirs
-is compared by its elements if it is an array, else by identity."""
+"""Packages that compute with values of their own, and so with no staged value. An object of theirs
+is compared by its elements if it is an array, else by identity.
+"""
 UNREAD = {
     *TOOLS,
     *FRAMEWORKS,
@@ -44,6 +44,7 @@ UNREAD = {
 } - {"__main__"}
 LAYERS = {f"dlvm.nn.{module}" for module in ("layers", "networks", "recurrent_layers")}
 """Modules of ours whose classes hold arrays of the user's; their code is read like the user's."""
+_EMPTY = object()
 _METHODS = (types.FunctionType, property, classmethod, staticmethod)
 RUNNING = {
     *("logging", "threading", "_thread", "queue", "_queue", "multiprocessing", "concurrent"),
@@ -104,20 +105,21 @@ def runs(value: Any) -> bool:
     return _package(str(type(value).__module__)) in RUNNING
 
 
-def slot(value: Any, name: str) -> Any:
-    """A slot of an object; None where it is empty or, in C, one of another kind of object."""
+def slot(value: Any, name: str, missing: Any = None) -> Any:
+    """A slot of an object; ``missing`` where it is empty or is one of another class in C."""
     try:
-        return getattr(value, name, None)
+        return getattr(value, name, missing)
     except Exception:
-        return None
+        return missing
 
 
 def own_names(value: Any) -> set[str]:
     """The attributes that an object itself has, where what it holds may matter to a result."""
     if isinstance(value, type) or not holds_numbers(value):
         return set()
-    slots = {n for k in type(value).__mro__ for n in slots_of(k) if slot(value, n) is not None}
-    found = slots | {n for n in getattr(value, "__dict__", {}) if isinstance(n, str)}
+    slots = {n for k in type(value).__mro__ for n in slots_of(k)}
+    full = {n for n in slots if slot(value, n, _EMPTY) is not _EMPTY}
+    found = full | {n for n in getattr(value, "__dict__", {}) if isinstance(n, str)}
     return {n for n in found if not n.startswith("__")}
 
 

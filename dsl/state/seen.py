@@ -14,7 +14,6 @@ import array
 import enum
 import sys
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +36,7 @@ from .things import Method, Place, Value
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
 )
-_ASKED = (
+_ASKED = (  # the methods that tell what a container holds
     "__getitem__",
     "__iter__",
     "__bool__",
@@ -417,9 +416,10 @@ def generator_of(value: Any) -> Any:
 
 def hidden_state(value: Any) -> Any:
     """What an object of a class in C gives to be pickled: its state, or None if it gives none."""
+    if type(value).__module__ == "itertools":  # it warns, or is no longer there
+        return None
     try:
-        with warnings.catch_warnings(action="ignore"):
-            return repr(value.__reduce_ex__(4))
+        return repr(value.__reduce_ex__(4))
     except Exception:  # it may be of any kind
         return None
 

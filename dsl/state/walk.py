@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .frames import Site
-from .guards import CONTAINERS
+from .guards import CONTAINERS, present
 from .homes import class_is_read, holds_numbers, own_names, special_names
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
 from .seen import Scalar, Seen, Use
@@ -132,9 +132,11 @@ class Opened:
         value: Any = place.value
         first = self._first.setdefault(id(value), place)
         if first is not place and not isinstance(value, type):
-            same = Derived(place.read, lambda found: found is first.read())
-            self._seen.guard(f"whether {place.path} is {first.path}", same, True)
-            return
+            there, here = first.read, place.read  # no place, which would keep the object alive
+            if present(there) is value and present(here) is value:
+                same = Derived(here, lambda found: found is there())
+                self._seen.guard(f"whether {place.path} is {first.path}", same, True)
+                return
         opened = class_is_read(value) if isinstance(value, type) else holds_numbers(value)
         if opened and len(self._followed) >= _MANY:
             self._seen.too_much(place.path, f"one of more than {_MANY} objects in reach")

@@ -6,9 +6,10 @@ JAX asks a value that it does not know for ``__jax_array__``, PyTorch for ``__to
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
-from dlvm.base.errors import StagedTypeError
+from dlvm.base.errors import StagedTypeError, UserError
 from dlvm.dsl.words.names import lookup
 from dlvm.dsl.words.origins import WRAPPERS, calls_in
 from dlvm.dsl.words.remedies import CALLED
@@ -28,11 +29,29 @@ class JaxArray:
 
     def __get__(self, x: Any, owner: type[Any]) -> Any:
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        asks = str(frame.f_globals.get("__name__", "")).partition(".")[0] == "jax"
-        if x is None or not asks or frame.f_code.co_name.startswith(OPERATORS):
+        if x is None or _home_of(frame) != "jax" or frame.f_code.co_name.startswith(OPERATORS):
             raise AttributeError("__jax_array__")
         called = [name.rpartition(".")[2] for name in calls_in("jax")]
         raise _unstaged(x, "jax", next((n for n in called if n not in WRAPPERS), ""))
+
+
+def wrapped(error: Exception) -> UserError | None:
+    """What a staged value said, in the error that NumPy or JAX makes of it.
+
+    NumPy names it as the cause. JAX raises its own where it has caught ours; where the user's code
+    has caught it, the user's error counts.
+    """
+    inner = error.__cause__ or error.__context__
+    if not isinstance(inner, UserError):
+        return None
+    caught = inner.__traceback__
+    of_jax = caught is not None and _home_of(caught.tb_frame) == "jax"
+    return inner if error.__cause__ is inner or of_jax else None
+
+
+def _home_of(frame: FrameType) -> str:
+    """The package whose code runs in a frame."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def torch_function(

@@ -17,6 +17,7 @@ from dlvm.ir.dims import Dim, Expr, symbol, symbols
 from dlvm.ir.unify import solvable
 from dlvm.ops import Broadcast, Call, Constant
 
+from .libraries import wrapped
 from .operands import fresh, here, staged
 from .provenance import definition
 from .scopes import Scope, Trace, origin_in, user_origin
@@ -77,9 +78,8 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
         except UserError as error:
             raise error.located(origin_in(error.__traceback__)) from error.__cause__
         except (ValueError, TypeError) as error:
-            wrapped = error.__cause__ or error.__context__
-            if isinstance(wrapped, UserError):  # NumPy and JAX wrap what a staged value says
-                raise wrapped from None
+            if (ours := wrapped(error)) is not None:
+                raise ours from None
             raise
         at = definition(scope.trace.python) if scope.parent is None else None
         results = tuple(result(leaf, scope.label, at) for leaf in leaves)

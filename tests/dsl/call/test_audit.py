@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import itertools
 import random
+import threading
 import time
+import types
+import weakref
 import xml.etree.ElementTree as xml
 from collections.abc import Callable
 from typing import Any
@@ -126,6 +130,10 @@ def _programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     return {
         "plain": (lambda x: dlvm.exp(x) * 2, (1.0,)),
         "table": (lambda x: x @ table["w"] + table["b"][0], (np.ones(3),)),
+        "views": (
+            lambda x: x * rows[1] + x * rows[2] + rows[:2].T @ x[:2],
+            (np.ones(3),),
+        ),
         "view": (lambda x: x * rows[1] + rows[:, 0].sum() + rows[1:3].T @ rows[:2, 0], (1.0,)),
         "nested": (lambda x: inner(x) + inner(2 * x), (np.ones(3),)),
         "loop": (looped, (np.ones(3),)),
@@ -286,3 +294,43 @@ def test_containers_with_ways_of_their_own_to_be_read_are_audited():
         if call == 64:
             assert got == plain(1.0)
     assert float(f(1.0)) == plain(1.0) == 7.0
+
+
+@pytest.mark.usefixtures("state")
+def test_threads_that_meet_a_stale_program_go_on_with_a_new_one():
+    of = settings()
+    f = dlvm.function(lambda x: x * rate(of))
+    f(2.0)
+    change(of, 2.5)
+    told: list[BaseException] = []
+    meeting = threading.Barrier(4)
+
+    def call() -> None:
+        meeting.wait()
+        try:
+            assert float(f(2.0)) == 5.0
+        except Exception as error:
+            told.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told and all(isinstance(error, StaleState) for error in told)
+    assert float(f(2.0)) == 5.0
+
+
+def test_a_program_keeps_no_object_alive_that_is_reached_by_two_ways():
+    class Part:
+        def __init__(self) -> None:
+            self.rate = 1.5
+
+    held = types.SimpleNamespace(a=Part())
+    held.b = held.a
+    f = dlvm.function(lambda x: x * sum(p.rate for p in vars(held).values()))
+    assert float(f(1.0)) == 3.0
+    seen = weakref.ref(held.a)
+    held.a = held.b = None
+    gc.collect()
+    assert seen() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import configparser
+import copy
 import fractions
 import functools
 import importlib
@@ -390,3 +391,9 @@ def test_a_slot_that_is_of_another_class_is_empty():
     with pytest.raises(TypeError):
         hasattr(held, "rate")
     agrees(lambda x: x * np.asarray(held))
+
+
+def test_a_slot_without_a_value_is_compared_where_its_object_goes():
+    made = Slots()
+    made.rate = None
+    agrees(lambda x: x * (copy.copy(made).rate or 1.0), setting(made, "rate", 5.0))

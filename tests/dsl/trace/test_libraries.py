@@ -42,7 +42,7 @@ def _checked(x):
         if getattr(x, "__jax_array__", None) is not None:
             raise ValueError("Triggering __jax_array__() is no longer supported")
     except TypeError as error:
-        raise TypeError("Error interpreting argument as an abstract array") from error
+        raise TypeError(f"Error interpreting an argument: {type(error)}")
     return Array(np.sin(x.a))
 
 def _operator_mul(self, other):
@@ -151,3 +151,15 @@ def test_a_tensor_that_requires_a_gradient_is_detached_as_its_message_says(torch
         with pytest.raises(UserError, match=r"requires a gradient(?s:.*)\.detach\(\)\.numpy\(\)"):
             call(t)
         assert np.array_equal(call(t.detach().numpy()), X * 2)
+
+
+def test_an_error_of_the_user_in_the_place_of_ours_is_the_users():
+    def f(x: Any) -> Any:
+        try:
+            return float(x)
+        except UserError:
+            raise ValueError("x must be known")  # noqa: B904  # it is what the test is about
+
+    with pytest.raises(ValueError, match="x must be known") as told:
+        dlvm.function(f)(1.0)
+    assert not isinstance(told.value, UserError)
