@@ -36,9 +36,11 @@ def _spoken_for(x: Any, label: str) -> Lent | None:
     """The array of another library, by one of two protocols."""
     kind: Any = x.__class__
     refuse_gradient(x, label)
-    if hasattr(kind, PROTOCOL) and (told := getattr(x, PROTOCOL, None)) is not None:
-        return Lent.told(x, told, label)
-    if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
+    packs = hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
+    told = getattr(x, PROTOCOL, None) if hasattr(kind, PROTOCOL) else None
+    if told is not None and not (packs and np.dtype(told["typestr"]).kind == "V"):
+        return Lent.told(x, told, label)  # of bf16, as V2, it does not tell; DLPack does
+    if packs:
         if int(x.__dlpack_device__()[0]) in ON_THE_HOST:
             return None
         from dlvm.gen.gpu.dlpack import received

@@ -8,7 +8,7 @@ from a launch, the kernel.
 from __future__ import annotations
 
 import ctypes
-import threading
+import os
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -52,14 +52,15 @@ class Driver:
 
     def __init__(self, library: Any, ordinal: int = 0, stream: int = 0) -> None:
         self.library, self.stream = library, stream
-        self._here = threading.local()
-        self._here.ready = True
+        self._process = os.getpid()
         self._running: deque[str] = deque(maxlen=4)
+        self._context: ctypes.c_void_p | None = None
         self._call("cuInit", 0)
-        self.handle, self._context = ctypes.c_int(), ctypes.c_void_p()
+        self.handle = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self.handle), ordinal)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self.handle)
-        self._call("cuCtxSetCurrent", self._context)
+        context = ctypes.c_void_p()
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.handle)
+        self._context = context
         name = ctypes.create_string_buffer(NAME)
         self._call("cuDeviceGetName", name, NAME, self.handle)
         self.name = name.value.decode(errors="replace")
@@ -200,10 +201,14 @@ class Driver:
         return module
 
     def _call(self, name: str, *arguments: Any, about: str = "") -> None:
-        """One call, in a thread that has the context."""
-        if not hasattr(self._here, "ready"):
-            self._here.ready = True
-            self._call("cuCtxSetCurrent", self._context)
+        """One call, in the device's context: other libraries of the thread have theirs."""
+        if os.getpid() != self._process:
+            raise DriverError(
+                "this process was forked from one that used the GPU, which it cannot use",
+                remedy='start processes by multiprocessing.get_context("spawn")',
+            )
+        if self._context:
+            self.library.cuCtxSetCurrent(self._context)
         if code := int(getattr(self.library, name)(*arguments)):
             if code == OUT_OF_MEMORY and name == "cuMemAlloc_v2":
                 raise MemoryError(f"the GPU has no {arguments[1].value:,} bytes left")

@@ -6,6 +6,7 @@ through the pointers that a launch is given. Which kernels a text of PTX holds i
 
 import ctypes
 import re
+import threading
 import time
 
 import numpy as np
@@ -19,6 +20,12 @@ NAMES = {
     500: b"CUDA_ERROR_NOT_FOUND",
     700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
 }
+CONTEXT = 77
+WITHOUT_CONTEXT = {
+    *("cuInit", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute"),
+    *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2"),
+}
+"""Functions that a thread calls whatever its context is."""
 HANDLES = 1 << 40
 """Handles need more than 32 bits, as they do in a process."""
 ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)", re.S)
@@ -81,7 +88,7 @@ class StandIn:
         self.kernels = Kernels(self.memory)
         self.learn = self.kernels.learn
         self.modules, self.functions, self.events, self.faults = {}, {}, {}, {}
-        self.current = []
+        self.thread = threading.local()
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -89,7 +96,10 @@ class StandIn:
         answer = getattr(type(self), f"_{name.removesuffix('_v2')}")
 
         def call(*arguments):
-            self.calls.append(name)
+            if name != "cuCtxSetCurrent":
+                self.calls.append(name)
+                own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) == CONTEXT
+                assert own, f"{name} in another context"
             assert all(x < 1 << 31 for x in arguments if isinstance(x, int)), "ctypes cuts it off"
             if name in self.faults:
                 return self.faults[name]
@@ -114,10 +124,10 @@ class StandIn:
         value._obj.value = self.capability[which - 75]
 
     def _cuDevicePrimaryCtxRetain(self, context, device):
-        context._obj.value = 77
+        context._obj.value = CONTEXT
 
     def _cuCtxSetCurrent(self, context):
-        self.current.append(context.value)
+        self.thread.context = context.value
 
     def _cuMemAlloc(self, address, count):
         if sum(n for _, n in self.memory.held.values()) + count.value > self.room:

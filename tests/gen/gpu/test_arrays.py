@@ -234,6 +234,26 @@ def test_a_capsule_that_nobody_reads_lets_go():
             x.__dlpack__(dl_device=(2, 0))
 
 
+class Brain(Foreign):
+    """An array of bf16 as PyTorch's: one protocol says that elements are two bytes, no more."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None):
+        return self.more["packed"].__dlpack__(stream=stream)
+
+
+def test_halves_of_16_bits_come_in_by_the_protocol_that_knows_them():
+    with using(Counting()) as device:
+        packed = dlvm.function(lambda x: x.astype(dlvm.bfloat16), target="cuda")(f32(3, 4))
+        before, writes = np.asarray(packed), device.writes
+        found = double()(Brain(before, typestr="|V2", packed=packed))
+        assert device.writes == writes
+        assert found.dtype == before.dtype
+        assert np.array_equal(np.asarray(found), before * 2)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "?"])
 def test_arrays_come_in_by_dlpack(dtype):
     x = np.arange(12).reshape(3, 4).astype(dtype)

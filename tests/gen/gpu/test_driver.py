@@ -40,8 +40,7 @@ def test_the_calls_are_made_in_order():
     made = compiled(stand_in, lambda x: x * 2, x)
     with using(Driver(stand_in)):
         assert stand_in.calls == [
-            *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"),
-            "cuDeviceGetName",
+            *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDeviceGetName"),
         ]
         stand_in.calls.clear()
         result = made(x)
@@ -123,8 +122,27 @@ def test_other_threads_get_the_context():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert stand_in.current == [77, 77, 77]
     assert np.array_equal(results[1], 2 * x)
+
+
+def test_another_library_may_make_its_own_context_current():
+    stand_in, x = StandIn(), f32(40)
+    made = compiled(stand_in, lambda x: x * 2, x)
+    with using(Driver(stand_in)):
+        made(x)
+        for foreign in (78, None):
+            stand_in.thread.context = foreign
+            assert np.array_equal(np.asarray(made(x)), 2 * x)
+
+
+def test_a_forked_process_is_told(monkeypatch):
+    stand_in, x = StandIn(), f32(40)
+    made = compiled(stand_in, lambda x: x * 2, x)
+    with using(Driver(stand_in)):
+        made(x)
+        monkeypatch.setattr("os.getpid", lambda: -1)
+        with pytest.raises(DriverError, match=r"forked .*\n(.*\n)*.*spawn"):
+            made(x)
 
 
 def test_out_of_memory_says_how_much_was_asked_for():
