@@ -37,3 +37,8 @@ def test_half_precision_of_another_package_is_found_when_it_is_met():
     print_them = "print(dtype_of(np.dtype(m.bfloat16)), BF16.numpy == m.bfloat16, BF16.numpy)"
     program = "from dlvm.ir.types import BF16, dtype_of; import numpy as np, ml_dtypes as m; "
     assert python(program + print_them) == "bf16 True bfloat16\n"
+
+
+def test_half_precision_is_known_by_name_before_anything_was_imported():
+    for first in ("dlvm.random.normal(dlvm.random.key(0), (3,), name)", "dlvm.zeros(3, name)"):
+        assert python(f"import dlvm; name = 'bfloat16'; print({first}.dtype)") == "bfloat16\n"

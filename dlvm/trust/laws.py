@@ -1,7 +1,9 @@
 """Checks laws again, on their own examples: both sides on small whole numbers, by the interpreter.
 
 No sum or product of small whole numbers is rounded, so both sides of a true law are equal there in
-any order of operations. The suite checks more: special values, exact rationals and symbols.
+any order of operations. Of a law that rounds, numbers that are drawn against its left side show
+whether its right side loses digits (``bounds``). The suite checks more: special values, exact
+rationals and symbols.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ import numpy as np
 
 from dlvm.ir import BOOL, F64, I64, Array, Builder, Dim, Function, Module, Param, Rule, Value, parse
 from dlvm.ir.dims import evaluate, symbols
-from dlvm.ir.numerics import FAST, LawClass
+from dlvm.ir.numerics import FAST, ROUNDING, LawClass
 from dlvm.ir.types import TensorType
+
+from .bounds import lost
+from .hostile import hostile
 
 DTYPES = {"n": F64, "f": F64, "i": I64, "b": BOOL}
 SIZES = (0, 1, 2, 3, 5)
+WORSE = 4.0
+"""How many times the error bound of its left side the right side of a law may have."""
 
 
 def sides(rule: Rule, example: int, sizes: dict[str, Dim]) -> tuple[Module, Module | None]:
@@ -68,6 +75,15 @@ def failures(rule: Rule, rounds: int = 20, seed: int = 0) -> Iterator[str]:
                 (a,), (b,) = (m.run("law", *arrays) for m in (left, right))
             if not np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True):
                 yield f"{rule.name}: both sides differ at sizes {sizes}: {a} and {b}"
+            worse = digits_lost(left, right, rng) if rule.law_class == ROUNDING else 0.0
+            if worse > WORSE:
+                yield f"{rule.name} loses digits at sizes {sizes}: {worse:.1f} times the bound"
+
+
+def digits_lost(left: Module, right: Module, dice: np.random.Generator) -> float:
+    """How many times the error bound of its left side a law has on numbers drawn against it."""
+    with np.errstate(all="ignore"):
+        return lost(left, right, hostile(left, dice))
 
 
 def _drawn(t: TensorType, rng: np.random.Generator, law_class: LawClass) -> Array:

@@ -253,6 +253,8 @@ def known_dtype(dtype: Any) -> DType:
     """The element type of a NumPy dtype, an IR name such as ``"f32"``, or a Python type."""
     if isinstance(dtype, DType):
         return dtype
+    if isinstance(dtype, str) and dtype == "bfloat16":  # NumPy knows it once its package is there
+        return BF16
     try:
         found = dtype_of(np.dtype(dtype))
     except TypeError:

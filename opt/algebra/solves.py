@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dlvm.ir import Part, Value, rewrite
 from dlvm.ir.knowledge import properties_of
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ops import (
     LU,
     Broadcast,
@@ -54,8 +54,6 @@ def inverse_times(op: Matmul) -> Value | None:
         lambda x, c, b, y: Matmul(y, inverse(x, c)),
         lambda x, c, b, y: Matmul(y, inverse(x, c, True)),
         lambda x, c, b, y: Matmul(y, transposed(inverse(x, c))),
-        lambda x, c, b, y: Matmul(y, solve(x, c, b)),
-        lambda x, c, b, y: Matmul(y, solve(x, c, b, True)),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
     law_class=ROUNDING,
@@ -63,11 +61,32 @@ def inverse_times(op: Matmul) -> Value | None:
     keeps=False,
 )
 def times_inverse(op: Matmul) -> Value | None:
-    """C inv(A) B = solve(A', C')' B."""
-    if (found := _solved(op.y)) is None:
+    """C inv(A) = solve(A', C')'."""
+    found = _solved(op.y)
+    return _turned_solve(op.x, found) if found is not None and is_identity(found.b) else None
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda x, c, b, y: Matmul(y, solve(x, c, b)),
+        lambda x, c, b, y: Matmul(y, solve(x, c, b, True)),
+    ),
+    given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
+    law_class=FAST,
+    weighed=True,
+    keeps=False,
+)
+def times_solve(op: Matmul) -> Value | None:
+    """C (inv(A) B) = solve(A', C')' B; where inv(A) B is small beside inv(A), digits are lost."""
+    if (found := _solved(op.y)) is None or is_identity(found.b):
         return None
-    left = turned_about(_solving(found, turned_about(op.x), not found.transposed))
-    return left if is_identity(found.b) else Matmul(left, found.b)
+    return Matmul(_turned_solve(op.x, found), found.b)
+
+
+def _turned_solve(x: Value, like: Solve) -> Value:
+    """X times the inverse that a solve stands for."""
+    return turned_about(_solving(like, turned_about(x), not like.transposed))
 
 
 def _solved(x: Value) -> Solve | None:
@@ -131,6 +150,7 @@ def solve_of_transpose(op: Solve) -> Value | None:
     example=(
         lambda x, c, u, v: solve(x, c, outer(u, v)),
         lambda x, c, u, v: solve(x, c, transposed(outer(u, v)), True),
+        lambda x, c, u, v: solve(x, c, Matmul(Reshape(u, (2, 1)), Reshape(v, (1, 2)))),
     ),
     given=("f[2,2]", "b", "f[2]", "f[2]"),
     law_class=ROUNDING,
@@ -150,6 +170,9 @@ def solve_of_outer(op: Solve) -> Value | None:
 
 def _outer_of(x: Value) -> tuple[Value, Value] | None:
     """The vectors of an outer product, which may be transposed."""
+    if isinstance(x, Matmul) and x.x.shape[-1] == 1:
+        u, v = x.operands
+        return Reshape(u, u.shape[:-1]), Reshape(v, (*v.shape[:-2], v.shape[-1]))
     if isinstance(x, Permute) and is_transpose(x):
         return None if (found := outer_of(x.x)) is None else (found[1], found[0])
     return outer_of(x)
@@ -162,12 +185,12 @@ def _outer_of(x: Value) -> tuple[Value, Value] | None:
         lambda x, c, b, y: solve(x, c, Matmul(b, y), True),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[2,64]"),
-    law_class=ROUNDING,
+    law_class=FAST,
     weighed=True,
     keeps=False,
 )
 def solve_of_product(op: Solve) -> Value | None:
-    """inv(A) (B C) = (inv(A) B) C."""
+    """inv(A) (B C) = (inv(A) B) C; where B C is small beside B and C, digits are lost."""
     match op.b:
         case Matmul(b, c):
             return Matmul(_solving(op, b, op.transposed), c)

@@ -2,6 +2,7 @@
 
 Which of the two is cheaper depends on the terms: a sum of matrices is multiplied as a whole, a
 matrix of rank one or a diagonal one on its own, as neither is ever formed.
+Which terms may be is said in ``cancelling``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 from dlvm.ops.patterns import is_transpose
 
-from .chains import everything, multiplied
+from .cancelling import Term, stays
+from .chains import multiplied
 from .factors import turned_about
-from .products import apart
 
 MOST = 16
 """Terms that are taken apart."""
@@ -74,7 +75,7 @@ def _factored(op: Add | Sub) -> Value | None:
         lambda a, u, v, x: Matmul(_reshaped(Add(_flat(Matmul(u, v)), _flat(a)), a), x),
         lambda a, u, v, x: Matmul(_reshaped(Sub(_flat(a), _flat(Matmul(u, v))), a), x),
     ),
-    given=("n[M,N]", "n[M,1]", "n[1,N]", "n[N,1]"),
+    given=("n[M,N]", "n[M,2]", "n[2,N]", "n[N,1]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -91,7 +92,7 @@ def sum_times(op: Matmul) -> Value | None:
         lambda a, u, v, x: Matmul(x, Add(a, Matmul(u, v))),
         lambda a, u, v, x: Matmul(x, Sub(Matmul(u, v), a)),
     ),
-    given=("n[M,N]", "n[M,1]", "n[1,N]", "n[1,M]"),
+    given=("n[M,N]", "n[M,2]", "n[2,N]", "n[1,M]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
@@ -110,10 +111,6 @@ def _flat(x: Value) -> Value:
 def _reshaped(x: Value, like: Value) -> Value:
     """For the examples: elements in a row as a matrix again."""
     return Reshape(x, like.shape)
-
-
-Term = tuple[bool, Value]
-"""Whether a term is subtracted, and the term."""
 
 
 def _terms(whole: Value) -> list[Term] | None:
@@ -137,23 +134,17 @@ def _terms(whole: Value) -> list[Term] | None:
             case _:
                 every.append((negative, turned_about(value) if turned else value))
     every += [(n, turned_about(v) if t else v) for v, n, t in pending]
-    plain = [term for term in every if _opaque(term[1])]
-    if len(every) < 2 or len(plain) == len(every):
+    together = [term for term in every if stays(term, every)]
+    if len(every) < 2 or len(together) == len(every):
         return None
-    rest = [term for term in every if not _opaque(term[1])]
-    return [*([(False, _added(plain))] if plain else []), *rest]
+    rest = [term for term in every if term not in together]
+    return [*([(False, _added(together))] if together else []), *rest]
 
 
 def _in_shape(x: Value, shape: tuple[Dim, ...]) -> Value:
     """A value in another shape; one that had it before is that."""
     before = x.x if isinstance(x, Reshape) else x
     return before if before.shape == shape else Reshape(before, shape)
-
-
-def _opaque(value: Value) -> bool:
-    """Whether a matrix is one factor whose structure is not known."""
-    factors = apart(value, everything).factors
-    return len(factors) == 1 and factors[0].kind == "dense"
 
 
 def _added(terms: Iterable[Term]) -> Value:

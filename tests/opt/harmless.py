@@ -82,7 +82,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
     "_opaque": {COST: ("return len(factors) == 1", "kind != 'dense'")},
-    "_outer_of": {IMPLIED: ("| None: if is_transpose(x):",)},
+    "_outer_of": {IMPLIED: ("if is_transpose(x):",)},
     "_placed": {
         COST: (
             "while isinstance(value, Update) and len(found) <= PIECES:",
@@ -122,10 +122,9 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "_terms": {
         COST: (
-            "if len(plain) == len(every):",
-            "if len(every) < 2 and len(plain)",
+            "if len(together) == len(every):",
+            "if len(every) < 2 and len(together)",
             "if len(every) < 2:",
-            "if _opaque(term[1])] pass",
             "case Add(y, x):",
             "len(every) <= MOST:",
         ),

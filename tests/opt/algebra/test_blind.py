@@ -33,6 +33,7 @@ W = SimpleNamespace(
 MORE = {
     "PageRank eight steps": (1.25, "nothing: eight products with the sum taken apart take longer"),
     "PCA Rayleigh gradient": (1.5, "nothing: one centred side loses digits; see test_centring"),
+    "Kronecker-sum energy": (9.3, 'numerics="fast": A x I and I x B may cancel on the diagonal'),
     "BFGS inverse update": (1.2, "nothing: the expert's form, with a transpose, takes longer"),
 }
 

@@ -80,7 +80,10 @@ def test_inverses_on_every_side_cost_what_a_solve_costs(call):
 
 
 def test_a_sum_of_outer_products_is_solved_before_it_is_formed():
+    """Of several products digits could be lost, which takes a licence."""
     most = flops(linalg.solve, A, B) + 3 * 64 * 64 * 5
-    assert flops(lambda a, b: linalg.solve(a, b @ b.T), A, B) <= most
+    several = lambda a, b: linalg.solve(a, b @ b.T)  # noqa: E731
+    fast = dlvm.function(several, numerics="fast").compile(A, B).report.flops
+    assert fast <= most < flops(several, A, B)
     one = flops(linalg.solve, A, V) + 2 * 64 * 64
     assert flops(lambda a, v: linalg.solve(a, dlvm.outer(v, v)), A, V) <= one
