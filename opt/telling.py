@@ -8,15 +8,19 @@ from dlvm import cost, passes
 from dlvm.cost import Work, typical, work
 from dlvm.ir import Function, Module, Param, rules
 from dlvm.ir.decisions import Decision, overseen
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.numerics import EXACT, FAST, numerics
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Assume
 from dlvm.opt.algebra.choosing import LAWS_OF_FACTORS
+from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.algebra.widening import LAW as WIDE
+from dlvm.opt.laws.simplification import simplify
 from dlvm.opt.pipelines import meaning
+from dlvm.opt.regions.inlining import keep_reachable
 
 TRIED = ("symmetric", "diagonal", "orthogonal", "lower", "upper")
 """The properties that are tried on every square parameter."""
+LICENCE = 'licensed by numerics="fast"'
 MOST = 6
 """Square parameters that are asked about, the largest first: each costs a few optimisations."""
 
@@ -29,17 +33,20 @@ class Applied:
     law: str
     line: str
     saved: str
+    licence: str = ""
+    """The option that licenses it, if it is not applied by default."""
 
     def __str__(self) -> str:
         at = f" at {self.line}" if self.line else ""
-        return f"{self.name}{at}{f', {self.saved}' if self.saved else ''}: {self.law}"
+        said = "".join(f", {x}" for x in (self.licence, self.saved) if x)
+        return f"{self.name}{at}{said}: {self.law}"
 
 
 def applied_laws(module: Module) -> tuple[Applied, ...]:
-    """The laws of the class rounding, and all weighed ones, that the passes apply to a module."""
-    laws = [r for r in (*rules(), WIDE) if r.law_class == ROUNDING or r.weighed]
-    told = {r.apply: (r.name, r.law) for r in laws}
-    told |= {law: (law.__name__, law.__doc__ or "") for law in LAWS_OF_FACTORS}
+    """The laws that are not exact, and all weighed ones, that the passes apply to a module."""
+    laws = [r for r in (*rules(), WIDE) if r.law_class != EXACT or r.weighed]
+    told = {r.apply: (r.name, r.law, LICENCE * (r.law_class == FAST)) for r in laws}
+    told |= {law: (law.__name__, law.__doc__ or "", "") for law in LAWS_OF_FACTORS}
     found: list[Applied] = []
 
     def note(decision: Decision) -> bool:
@@ -52,9 +59,32 @@ def applied_laws(module: Module) -> tuple[Applied, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _applied(name: str, law: str, decision: Decision) -> Applied:
+def _applied(name: str, law: str, licence: str, decision: Decision) -> Applied:
     line = str(decision.ops[0].origin or "")
-    return Applied(name, " ".join(law.split()), line, decision.told)
+    return Applied(name, " ".join(law.split()), line, decision.told, licence)
+
+
+def fast_laws(optimized: Module) -> tuple[str, ...]:
+    """Each fast law that would apply to an optimised program: its name, the line, and what it says.
+
+    The program is simplified and rearranged once more with fast laws licensed, and what they
+    replace is noted.
+    """
+    fast = {rule.apply: rule for rule in rules() if rule.law_class == FAST}
+    found: dict[str, None] = {}
+
+    def note(decision: Decision) -> bool:
+        rule = fast.get(decision.law)
+        if rule is not None:
+            (op,) = decision.ops
+            at = f" at {op.origin}" if op.origin else ""
+            said = " ".join(rule.law.split())
+            found[f"{rule.name} would replace {op.name}{at}: {said}"] = None
+        return True
+
+    with numerics("fast"), overseen(note):
+        passes.run(optimized, (keep_reachable, simplify, rearrange), verify=False)
+    return tuple(found)
 
 
 def helpful_assumptions(module: Module) -> tuple[str, ...]:

@@ -82,6 +82,8 @@ U8, U16, U32, U64 = (DType(f"u{n}", "u", n) for n in (8, 16, 32, 64))
 F16, F32, F64 = (DType(f"f{n}", "f", n) for n in (16, 32, 64))
 BF16 = DType("bf16", "f", 16)
 TAPE = DType("tape", "t", 64)
+EXTENDED = DType("extended", "f", 128)
+"""NumPy's long double, beside which the digits of f64 are counted; no program is written in it."""
 
 DTYPES = {
     t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, TAPE)
@@ -91,11 +93,12 @@ NUMBERS = tuple(t for t in DTYPES.values() if t.kind != "t")
 _NUMPY: dict[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
     "tape": np.dtype(object),
+    "extended": np.dtype(np.longdouble),
     **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
     **{f"u{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
     **{f"f{n}": np.dtype(f"float{n}") for n in (16, 32, 64)},
 }
-_OF_NUMPY = {v: DTYPES[k] for k, v in _NUMPY.items()}
+_OF_NUMPY = {_NUMPY[name]: dtype for name, dtype in DTYPES.items() if name in _NUMPY}
 
 
 def dtype_of(array: Array | np.dtype[Any]) -> DType | None:

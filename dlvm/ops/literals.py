@@ -10,6 +10,7 @@ import numpy as np
 from dlvm.base.errors import IRError
 from dlvm.ir import I64, TAPE, Array, Dim, DType, Op, TensorType, Value, dtype_of
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.types import EXTENDED
 
 from .families import Creation, Elementwise, Movement, Reduction
 
@@ -26,6 +27,8 @@ class Constant(Creation):
     def infer(self) -> TensorType:
         """The type of the array itself."""
         dtype = dtype_of(self.value)
+        if dtype is None and self.value.dtype == EXTENDED.numpy:
+            dtype = EXTENDED
         if dtype is None:
             raise IRError(f"constant: no element type for {self.value.dtype}")
         return TensorType(dtype, self.value.shape)

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from .equality import assert_compiled_equals_interpreted
     from .findings import Checked, Fault, GradientError, Identity, Kink, Report
     from .gradients import gradcheck
+    from .kept_digits import Digits, digits
     from .strategies import arrays, elements, programs, shapes
 
 _HOMES = {
     "completeness": ("assert_complete",),
+    "kept_digits": ("Digits", "digits"),
     "equality": ("assert_compiled_equals_interpreted",),
     "findings": ("Checked", "Fault", "GradientError", "Identity", "Kink", "Report"),
     "gradients": ("gradcheck",),
@@ -27,6 +29,7 @@ _HOMES = {
 
 __all__ = [
     "Checked",
+    "Digits",
     "Fault",
     "GradientError",
     "Identity",
@@ -36,6 +39,7 @@ __all__ = [
     "arrays",
     "assert_compiled_equals_interpreted",
     "assert_complete",
+    "digits",
     "elements",
     "gradcheck",
     "programs",

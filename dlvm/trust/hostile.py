@@ -8,7 +8,7 @@ sum, difference or product of the program nearly vanishes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -40,9 +40,9 @@ KINDS: tuple[Callable[[Array, Dice], Array], ...] = (
 """What standard normal numbers become."""
 
 
-def hostile(module: Module, dice: Dice) -> list[Array]:
-    """Arguments for a program of floats in f64, whose sizes are numbers."""
-    arrays = [_drawn(p, dice) for p in module.main.params]
+def hostile(module: Module, dice: Dice, sizes: Mapping[str, int] | None = None) -> list[Array]:
+    """Arguments for a program, floats in f64, with these numbers for open sizes."""
+    arrays = [_drawn(p, dice, sizes or {}) for p in module.main.params]
     if dice.random() < 0.5:
         arrays = _nearly_singular(module, arrays, dice)
     for chance in (0.7, 0.3):
@@ -51,8 +51,8 @@ def hostile(module: Module, dice: Dice) -> list[Array]:
     return arrays
 
 
-def _drawn(p: Value, dice: Dice) -> Array:
-    shape = tuple(evaluate(d, {}) for d in p.type.shape)
+def _drawn(p: Value, dice: Dice, sizes: Mapping[str, int]) -> Array:
+    shape = tuple(evaluate(d, sizes) for d in p.type.shape)
     if p.type.dtype.is_float:
         kind = KINDS[dice.integers(len(KINDS))]
         return np.asarray(kind(dice.normal(size=shape), dice))

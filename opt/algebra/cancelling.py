@@ -11,7 +11,7 @@ Terms may cancel: where M is near to the identity, ``M - I`` is small and has al
 - a diagonal and outer products ``u v'``, which were rounded, meet in one element of a row; ones
   less a small number, as in ``I - 1/n``, do not cancel.
 
-Under ``numerics="fast"`` every term that is cheaper on its own is.
+Under ``numerics="fast"`` laws of their own take every sum apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dlvm.cost import typical
 from dlvm.ir import Value
 from dlvm.ir.knowledge import properties_of
-from dlvm.ir.numerics import FAST, licensed
 from dlvm.ops import Cast, Div, Mul, Permute, Slice
 from dlvm.ops.literals import DimSize, scalar_value
 from dlvm.ops.patterns import is_transpose
@@ -40,8 +39,8 @@ HALF = 0.5
 def stays(term: Term, every: Sequence[Term]) -> bool:
     """Whether a term is multiplied together with others: it is no cheaper alone, or is exact."""
     value = term[1]
-    if licensed(FAST) or not _may_cancel(every):
-        return _opaque(value)
+    if not _may_cancel(every):
+        return opaque(value)
     return not _is_rounded(value) and _exact_ones_cancel(every)
 
 
@@ -65,7 +64,7 @@ def _exact_ones_cancel(every: Sequence[Term]) -> bool:
     return not all(_is_outer(v) or (ones and _is_small(v)) for v in rest)
 
 
-def _opaque(value: Value) -> bool:
+def opaque(value: Value) -> bool:
     """Whether a matrix is one factor whose structure is not known."""
     factors = apart(value, everything).factors
     return len(factors) == 1 and factors[0].kind == "dense"

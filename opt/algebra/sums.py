@@ -7,19 +7,21 @@ Which terms may be is said in ``cancelling``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from dlvm.ir import Dim, Value, rewrite
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 from dlvm.ops.patterns import is_transpose
 
-from .cancelling import Term, stays
+from .cancelling import Term, opaque, stays
 from .chains import multiplied
 from .factors import turned_about
 
 MOST = 16
 """Terms that are taken apart."""
+Stays = Callable[[Term, Sequence[Term]], bool]
+"""Whether a term is multiplied together with others of these."""
 
 
 @rewrite(
@@ -103,6 +105,45 @@ def times_sum(op: Matmul) -> Value | None:
     return None if found is None else _added((n, multiplied(op.x, v)) for n, v in found)
 
 
+@rewrite(
+    Matmul,
+    example=(
+        lambda a, u, v, x: Matmul(Add(a, Matmul(u, v)), x),
+        lambda a, u, v, x: Matmul(Sub(Matmul(u, v), a), x),
+    ),
+    given=("f[M,N]", "f[M,1]", "f[1,N]", "f[N,1]"),
+    law_class=FAST,
+    weighed=True,
+    keeps=False,
+)
+def sum_times_taken_apart(op: Matmul) -> Value | None:
+    """(A + B) x = A x + B x also where A + B cancels, and has digits that the products have not."""
+    found = _terms(op.x, _is_opaque)
+    return None if found is None else _added((n, multiplied(v, op.y)) for n, v in found)
+
+
+@rewrite(
+    Matmul,
+    example=(
+        lambda a, u, v, x: Matmul(x, Add(a, Matmul(u, v))),
+        lambda a, u, v, x: Matmul(x, Sub(Matmul(u, v), a)),
+    ),
+    given=("f[M,N]", "f[M,1]", "f[1,N]", "f[1,M]"),
+    law_class=FAST,
+    weighed=True,
+    keeps=False,
+)
+def times_sum_taken_apart(op: Matmul) -> Value | None:
+    """x (A + B) = x A + x B also where A + B cancels, and has digits that the products have not."""
+    found = _terms(op.y, _is_opaque)
+    return None if found is None else _added((n, multiplied(op.x, v)) for n, v in found)
+
+
+def _is_opaque(term: Term, _: Sequence[Term]) -> bool:
+    """Whether a term is no cheaper on its own."""
+    return opaque(term[1])
+
+
 def _flat(x: Value) -> Value:
     """For the examples: the elements of a matrix in a row."""
     return Reshape(x, (x.type.size,))
@@ -113,8 +154,8 @@ def _reshaped(x: Value, like: Value) -> Value:
     return Reshape(x, like.shape)
 
 
-def _terms(whole: Value) -> list[Term] | None:
-    """The terms of a sum, those of which nothing is known as one; None where that is all."""
+def _terms(whole: Value, stays: Stays = stays) -> list[Term] | None:
+    """The terms of a sum, those that stay together as one; None where that is all."""
     every: list[Term] = []
     pending: list[tuple[Value, bool, bool]] = [(whole, False, False)]
     while pending and len(every) < MOST:

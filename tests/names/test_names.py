@@ -226,6 +226,7 @@ def slope_beside(name: str) -> float:
     return SLOPES_BESIDE.get(name, bool(name in names and names[name].saturates))
 
 
+@pytest.mark.filterwarnings("ignore:.*computes in f64:dlvm.TraceWarning")
 @pytest.mark.parametrize("name", SLOPED)
 def test_derivatives_keep_the_digits_of_their_type(name: str, interpreted: None):
     wrong: list[str] = []

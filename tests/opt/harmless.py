@@ -81,7 +81,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         SAME: ("is_identity(value): return False",),
     },
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
-    "_opaque": {COST: ("return len(factors) == 1", "kind != 'dense'")},
+    "opaque": {COST: ("return len(factors) == 2", "return len(factors) == 1", "kind != 'dense'")},
     "_outer_of": {IMPLIED: ("if is_transpose(x):",)},
     "_placed": {
         COST: (

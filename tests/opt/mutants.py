@@ -37,7 +37,7 @@ from dlvm.ir import Rule, rules
 
 from .harmless import harmless
 from .mutations import Mutation, mutations
-from .near import holds_nearby, holds_of_halves, operations
+from .near import holds_nearby, holds_of_halves, keeps_digits, operations
 from .test_over_the_reals import means
 from .test_rules import Broken, prove
 
@@ -209,6 +209,7 @@ PROOFS: dict[str, Callable[[Rule], Any]] = {
     "means": means,
     "near": holds_nearby,
     "halves": holds_of_halves,
+    "digits": keeps_digits,
 }
 
 

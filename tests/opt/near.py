@@ -40,6 +40,10 @@ from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
 from dlvm.ops import Add, Mul, Sub
 from dlvm.opt.algebra.examples import outer
+from dlvm.trust.bounds import lost
+from dlvm.trust.hostile import hostile
+from dlvm.trust.laws import WORSE
+from dlvm.trust.recast import widened
 
 from . import near_movements, near_parts, near_products, near_solves, near_sums, near_written
 from .building import parameter_type
@@ -198,6 +202,27 @@ def _answers(one: Built, law_class: LawClass, keeps: bool) -> list[tuple[list[Ar
         with np.errstate(all="ignore"):
             found.append((arrays, whole.run("f", *arrays)))
     return found
+
+
+def keeps_digits(rule: Rule) -> None:
+    """A law that rounds keeps the digits of everything that it applies to, near to its examples."""
+    if rule.law_class != ROUNDING:
+        return
+    dice = np.random.default_rng(2)
+    for one in operations(rule):
+        with Builder() as after:
+            right = rule.apply(one.left)
+        if right is None or right is one.left or right.type.dtype != F32:
+            continue
+        left, made = (
+            widened(module(list(one.params), one.before, v, b))
+            for v, b in ((one.left, None), (right, after))
+        )
+        for _ in range(3):
+            with np.errstate(all="ignore"):
+                arrays = hostile(left, dice, one.sizes)
+            if (times := lost(left, made, arrays)) > WORSE:
+                raise Broken(f"{rule.name}: {times:.1f} times the bound of errors: {one.name}")
 
 
 HALVES = (300.0, -300.0, 2.0)

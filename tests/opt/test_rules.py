@@ -247,8 +247,9 @@ def test_a_fast_law_is_wrong_for_some_float(rule: Rule):
     rng = np.random.default_rng(0)
     pool = np.array([*FLOAT_EDGES, 0.1, -3.7, 800.0, 1e308, 5e-324])
     with np.errstate(all="ignore"), pytest.raises(AssertionError):
-        for _ in range(100):
-            arrays = [rng.choice(pool, t.shape).astype(t.dtype.numpy) for t in types]
+        for turn in range(100):
+            drawn = pool if turn % 2 else (0.1, -3.7, 800.0)
+            arrays = [rng.choice(drawn, t.shape).astype(t.dtype.numpy) for t in types]
             assert_same(*(m.run("f", *arrays) for m in both))
 
 
