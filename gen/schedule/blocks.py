@@ -88,7 +88,8 @@ def blocks(
     """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
     steps = list(_blocks(kernel.body, lanes, instructions or {}))
     made = apply(kernel, steps)
-    folds = list(unrolled(made))
+    tiled = any(step.word in UNPROVEN for step in steps)  # these write their turns out themselves
+    folds = [] if tiled else list(unrolled(made))
     return replace(apply(made, folds), steps=tuple(map(str, (*steps, *folds))))
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlvm.cost import WEIGHTS
 from dlvm.gen.loops.statements import (
     Body,
     Buffer,
+    Define,
     Let,
     Load,
     Local,
     Loop,
     LoopKernel,
+    Store,
     Word,
+    accesses,
     statements,
 )
 
@@ -28,8 +32,8 @@ FLIGHT = 16
 """Loads that a lane has asked for at once."""
 FEW, FEWER = 1 << 16, 1 << 14
 """With no more lanes than so many, each keeps twice or four times as many on their way."""
-PLAIN = 4
-"""Operations of a fold that is mostly reading."""
+PLAIN, MOST, SOME = 4, 96, 4
+"""Instructions of a turn that is mostly reading, and those up to which ``SOME`` are written out."""
 
 
 def unrolled(kernel: LoopKernel) -> Iterator[Transform]:
@@ -45,12 +49,29 @@ def _unrolled(body: Body, shared: set[str], lanes: float) -> Iterator[Transform]
     for s in body:
         if not isinstance(s, Loop):
             continue
-        words = sum(isinstance(t, Let) and isinstance(t.scalar, Word) for t in s.body)
-        loads = loads_of(s.body, shared) if s.kind == "serial" and words <= PLAIN else []
-        if loads:
+        serial, work = s.kind == "serial", _instructions(s.body)
+        loads = loads_of(s.body, shared) if serial else []
+        if loads and work <= PLAIN:
             yield from _of_fold(s, loads, lanes)
+        elif work <= MOST and (loads or (serial and _is_element_by_element(s.body))):
+            yield from _some(s, SOME)
         else:
             yield from _unrolled(s.body, shared, lanes)
+
+
+def _instructions(body: Body) -> int:
+    words = [s.scalar.word for s in body if isinstance(s, Let) and isinstance(s.scalar, Word)]
+    return sum(WEIGHTS.get(word, 1) for word in words)
+
+
+def _is_element_by_element(body: Body) -> bool:
+    """Whether turns read buffers and write others."""
+    touched = list(accesses(body))
+    stores = [x for x in touched if isinstance(x, Store)]
+    loads = [x for x in touched if isinstance(x, Load)]
+    apart = {x.memory.name for x in stores}.isdisjoint(x.memory.name for x in loads)
+    plain = all(isinstance(s, Let | Store | Define) for s in body)
+    return plain and apart and bool(stores) and not any(x.where for x in touched)
 
 
 def _of_fold(loop: Loop, loads: list[Load], lanes: float) -> Iterator[Transform]:
@@ -61,9 +82,14 @@ def _of_fold(loop: Loop, loads: list[Load], lanes: float) -> Iterator[Transform]
     if far and lanes <= FEW and enough:
         yield Ahead(loop.var, flight)
         return
-    factor = max(1, FLIGHT // len(loads))
+    yield from _some(loop, max(1, FLIGHT // len(loads)))
+
+
+def _some(loop: Loop, factor: int) -> Iterator[Transform]:
+    n = loop.extent
     factor = min(factor, n) if isinstance(n, int) else factor
-    if factor > 1:
+    few = not isinstance(n, int) and loop.limit is not None
+    if factor > 1 and not few:
         yield Unroll(loop.var, factor)
 
 
