@@ -131,7 +131,8 @@ class _Team:
             if arrays := _clashes(last, made.first):
                 done.append(Barrier(arrays))
                 passed |= {*arrays}
-                last = {name: t for name, t in last.items() if name not in arrays}
+                for name in arrays:
+                    del last[name]
             done += made.body
             for name, touch in made.first.items():
                 if name not in passed:
@@ -146,11 +147,12 @@ class _Team:
             return self._alone(self._turns(s))
         if isinstance(s, Loop):
             inside = self.body(s.body)
-            body, last = inside.body, inside.last
+            body, last = inside.body, dict(inside.last)
             if arrays := _clashes(last, inside.first):
                 body = (*body, Barrier(arrays))  # before the next turn
                 some = at_least(s.extent, 1)
-                last = {n: t for n, t in last.items() if not (some and n in arrays)}
+                for name in arrays if some else ():
+                    del last[name]
             return _Done((replace(s, body=body),), inside.first, last)
         if isinstance(s, Store) and (isinstance(s.memory, Buffer) or s.memory.name in self.shared):
             s = replace(s, where=guarded(s.where, -1 * self.lane))
