@@ -23,6 +23,7 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
+from dlvm.ir.dims import symbols
 
 from .transform import Transform
 from .transforms.ahead import Ahead, loads_of
@@ -88,8 +89,9 @@ def _of_fold(loop: Loop, loads: list[Load], lanes: float) -> Iterator[Transform]
 def _some(loop: Loop, factor: int) -> Iterator[Transform]:
     n = loop.extent
     factor = min(factor, n) if isinstance(n, int) else factor
+    closed = all(name.startswith("%") for name in symbols(n))  # else the rest is not provable
     few = not isinstance(n, int) and loop.limit is not None
-    if factor > 1 and not few:
+    if factor > 1 and closed and not few:
         yield Unroll(loop.var, factor)
 
 
