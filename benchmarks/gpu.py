@@ -4,7 +4,8 @@ python -m benchmarks.gpu [--json gpu.json] [--seconds 540] [--backend pycuda] [-
 
 After each case the file is written anew, so a run that is cut off leaves what it had found. Times
 are the device's own, between two events, the best of several. What moves memory is compared with a
-copy on the device of as many bytes, products with PyTorch's where it is installed. ``--dry-run``
+copy on the device of as many bytes, products and large programs with PyTorch's where it is
+installed. ``--dry-run``
 runs every case in the emulator on small arrays: its times say nothing.
 """
 
@@ -15,7 +16,7 @@ import functools
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.target import PTX_VERSIONS
 from dlvm.targets import named
 
-from .gpu_kinds import KINDS, gelu, layer_norm, loss, softmax
+from .gpu_kinds import KINDS, LARGE, Large, gelu, layer_norm, loss, softmax
 
 Case = tuple[str, Callable[[], dict[str, Any]]]
 IN_A_ROW = 10
@@ -181,8 +182,8 @@ def moving(bench: Bench) -> Iterator[Case]:
         yield f"{name} {n}x{n}", functools.partial(run, f, arguments)
 
 
-def of_pytorch(a: Any, b: Any, rounds: int) -> float | None:
-    """Milliseconds of PyTorch's product on the GPU, in f32 without TF32; None without it."""
+def pytorch() -> Any:
+    """PyTorch on the GPU, with products of f32 without TF32; None without it."""
     try:
         import torch
     except ImportError:
@@ -190,13 +191,23 @@ def of_pytorch(a: Any, b: Any, rounds: int) -> float | None:
     if not torch.cuda.is_available():
         return None
     torch.backends.cuda.matmul.allow_tf32 = False
-    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+    return torch
+
+
+def of_pytorch(call: Callable[..., Any], arrays: Sequence[Any], dtype: str = "") -> Any:
+    """The least milliseconds of a call of PyTorch on copies of arrays; None without it."""
+    torch = pytorch()
+    if torch is None:
+        return None
+    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+    there = [torch.from_numpy(a).cuda() for a in arrays]
+    there = [x.to(getattr(torch, names[dtype])) for x in there] if dtype else there
     times: list[float] = []
-    for _ in range(rounds):
+    for _ in range(8):
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         first.record()
         for _ in range(IN_A_ROW):
-            torch.matmul(x, y)
+            call(torch, *there)
         last.record()
         last.synchronize()
         times.append(first.elapsed_time(last) / IN_A_ROW)
@@ -213,7 +224,7 @@ def products(bench: Bench) -> Iterator[Case]:
         correct = apart(f(*there), dlvm.function(lambda a, b: a @ b)(a, b))
         milliseconds = bench.best(lambda: f(*there))
         found = {"ms": milliseconds, "GFLOP/s": 2 * n**3 / 1e6 / milliseconds, **correct}
-        theirs = None if bench.dry else of_pytorch(a, b, 8)
+        theirs = None if bench.dry else of_pytorch(lambda t, a, b: t.matmul(a, b), (a, b))
         return (
             found
             if theirs is None
@@ -222,6 +233,58 @@ def products(bench: Bench) -> Iterator[Case]:
 
     for n in (8, 16) if bench.dry else (512, 1024, 2048, 4096):
         yield f"{n}x{n}x{n}", functools.partial(run, n)
+
+
+def large(bench: Bench) -> Iterator[Case]:
+    """Large programs of many kinds, beside PyTorch's and a copy of as many bytes."""
+
+    def run(case: Large) -> dict[str, Any]:
+        arrays = [given(*shape) for shape in (case.dry if bench.dry else case.shapes)]
+        f, there = bench.on(case.program), [bench.on(lambda x: x + 0)(a) for a in arrays]
+        if case.dtype:
+            there = [bench.on(lambda x: x.astype(case.dtype))(x) for x in there]
+        result = f(*there)
+        correct = apart(_compared(bench, case, result), _expected(case, arrays))
+        milliseconds = bench.best(lambda: f(*there))
+        found = {"ms": milliseconds, **correct}
+        count = sum(x.nbytes for x in (*there, *dlvm.tree.leaves(result)))
+        found["share_of_copy"] = count / 1e6 / milliseconds / copied(bench, count)
+        if case.flops:
+            found["TFLOP/s"] = case.flops / 1e9 / milliseconds
+        theirs = None if bench.dry else of_pytorch(case.theirs, arrays, case.dtype)
+        if theirs is not None:
+            found |= {"torch_ms": theirs, "times_of_torch": milliseconds / theirs}
+        return found
+
+    for name, case in LARGE.items():
+        yield name, functools.partial(run, case)
+
+
+def given(*shape: Any) -> Any:
+    """Random numbers, or indices of rows."""
+    if "index" not in shape:
+        return drawn(*shape)
+    rows, _, count = shape
+    return np.random.default_rng(1).integers(0, rows, count)
+
+
+def _compared(bench: Bench, case: Large, result: Any) -> Any:
+    """The part of a result that is compared with a CPU's."""
+    if not case.dtype:
+        return result
+    return np.asarray(bench.on(lambda x: x.astype("f64"))(result))[: case.compared]
+
+
+def _expected(case: Large, arrays: Sequence[Any]) -> Any:
+    """What a CPU gives for it."""
+    if not case.dtype:
+        return dlvm.function(case.program)(*arrays)
+
+    def program(*xs: Any) -> Any:
+        return case.program(*(x.astype(case.dtype) for x in xs)).astype("f64")
+
+    first, *rest = arrays
+    return dlvm.function(program)(first[: case.compared], *rest)
 
 
 def training(bench: Bench) -> Iterator[Case]:
@@ -265,6 +328,7 @@ STEPS: dict[str, Callable[[Bench], Iterator[Case]]] = {
     "launches": launches,
     "moving": moving,
     "products": products,
+    "large": large,
     "training": training,
 }
 

@@ -367,6 +367,10 @@ class OnDevice(Foreign):
         """The results, as arrays on the device."""
         return self.code.run(arrays)
 
+    def entry(self, *, bare: bool) -> Callable[..., Any] | None:
+        """The fast way in for arrays on the device, where there is one."""
+        return self.code.entry(bare=bare)
+
 
 # -- the interpreter in place of machine code ----------------------------------------------------
 

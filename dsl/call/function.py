@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeGuard, TypeVar
 import numpy as np
 
 from dlvm.base.debugging import contexts, looks
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.compile import Options, interpreting
 from dlvm.dsl.trace.facing import entry, faced, facing_users, public_of
 from dlvm.dsl.trace.openness import check_dynamic, without
@@ -379,8 +380,9 @@ def _blank() -> Any:
 def _readable(leaves: Sequence[Any], arguments: Arguments, tree: Tree) -> list[Any]:
     """Leaves as arrays and Python scalars; labels cost time, so they are made only for errors."""
     plain = (np.ndarray, float, int, bool)
+    labels = functools.cache(lambda: arguments.leaf_labels(tree))
     return [
-        x if type(x) in plain else given(x, arguments.leaf_labels(tree)[i])
+        x if type(x) in plain or isinstance(x, Elsewhere) else given(x, labels()[i])
         for i, x in enumerate(leaves)
     ]
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import UserError
-from dlvm.compile import Foreign, Interpreted
+from dlvm.compile import Foreign, Interpreted, OnDevice
 from dlvm.dsl.trace.defaults import DEFAULT, changes
 from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
 from dlvm.dsl.trace.scopes import user_origin
@@ -62,17 +63,8 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
     """The short cut to a program from calls of a form, for leaves of these types; None if
     impossible.
     """
-    executable, tree = compiled.road.executable, compiled.program.tree
-    kinds: list[Any] = [*map(type, leaves)]
-    if (
-        isinstance(executable, Interpreted | Foreign)
-        or not PLAIN.issuperset(kinds)
-        or compiled.doubts
-    ):
-        return None
-    kinds += [np.ndarray] * len(compiled.state.captured)
+    tree, enter = compiled.program.tree, _entry(compiled, leaves)
     captured = None if compiled.state.is_empty else compiled.state.watch
-    enter = executable.entry(kinds, bare=tree.is_leaf())
     marked = _marked(compiled.parameters, form)
     where = [x.index for x in marked.values if isinstance(x, _Mark)]
     static = [x.index for _, x in marked.static if isinstance(x, _Mark)]
@@ -112,10 +104,27 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
         except MemoryError as error:
             raise short_of_memory(error, compiled.road, (*take(given), *(hidden or ()))) from None
         except CallFailed as failed:
+            executable: Any = compiled.road.executable
             raise _located(executable.failure(failed.args)) from None
+        except UserError as error:
+            raise _located(error) from None
         return found if put is None or found is NotImplemented else put(found)
 
     return call
+
+
+def _entry(compiled: Compiled, leaves: Given) -> Any:
+    """The fast way in for leaves of these types; None if there is none."""
+    executable, bare = compiled.road.executable, compiled.program.tree.is_leaf()
+    if isinstance(executable, OnDevice):
+        there = all(isinstance(x, Elsewhere) for x in leaves) and not compiled.state.captured
+        return executable.entry(bare=bare) if there and not compiled.doubts else None
+    kinds: list[Any] = [*map(type, leaves)]
+    foreign = isinstance(executable, Interpreted | Foreign)
+    if foreign or not PLAIN.issuperset(kinds) or compiled.doubts:
+        return None
+    kinds += [np.ndarray] * len(compiled.state.captured)
+    return executable.entry(kinds, bare=bare)
 
 
 def _located(error: BaseException) -> BaseException:

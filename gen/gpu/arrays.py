@@ -6,8 +6,8 @@ NumPy reads them by a copy; PyTorch, CuPy and pycuda share their memory by
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
+from sys import is_finalizing
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from .dlpack import given_out
 class Block:
     """Memory of a device that is given back when nothing holds it any more."""
 
-    __slots__ = ("__weakref__", "address", "bytes", "device")
+    __slots__ = ("address", "bytes", "device")
 
     def __init__(self, device: Device, count: int) -> None:
-        self.device, self.bytes = device, count
         self.address = device.allocate(max(1, count))
-        weakref.finalize(self, device.free, self.address).atexit = False
+        self.device, self.bytes = device, count
+
+    def __del__(self) -> None:
+        if hasattr(self, "device") and not is_finalizing():
+            self.device.free(self.address)
 
 
 class Borrowed(Block):
@@ -37,14 +40,18 @@ class Borrowed(Block):
     def __init__(self, device: Device, x: Lent) -> None:
         self.device, self.bytes, self.address, self.owner = device, x.nbytes, x.address, x.owner
 
+    def __del__(self) -> None:
+        """Nothing, as its owner gives it back."""
+
 
 class DeviceArray(Elsewhere):
     """A dense array in the memory of a device; ``np.asarray(x)`` copies it to the host."""
 
     def __init__(self, block: Block, type_: TensorType) -> None:
+        """An array of a type whose sizes are all known."""
         self.block = block
         self.type = type_
-        self.shape = tuple(int(str(d)) for d in type_.shape)
+        self.shape = cast("tuple[int, ...]", type_.shape)
         self.dtype = type_.dtype.numpy
 
     @staticmethod

@@ -35,6 +35,24 @@ class KernelCode:
     blocks: Dim
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A launch of a kernel but for addresses: its blocks, the bytes of each buffer, and sizes.
+
+    ``written`` says of each buffer whether it holds something already.
+    """
+
+    kernel: KernelCode
+    blocks: int
+    bytes: tuple[int, ...]
+    written: tuple[bool, ...]
+    sizes: tuple[int, ...]
+
+    def memories(self, addresses: Sequence[int]) -> list[Memory]:
+        """The buffers at these addresses."""
+        return list(map(Memory, addresses, self.bytes, self.written))
+
+
 @dataclass(frozen=True)
 class DeviceCode:
     """The phases of each kernel of a program by its name, for one processor."""
@@ -82,16 +100,8 @@ class Device(Protocol):
         """Copies bytes on the device."""
         ...
 
-    def launch(
-        self,
-        code: DeviceCode,
-        kernel: KernelCode,
-        blocks: int,
-        buffers: Sequence[Memory],
-        sizes: Sequence[int],
-        status: int,
-    ) -> None:
-        """Runs a kernel after all that was asked before."""
+    def launch(self, code: DeviceCode, ready: Ready, at: Sequence[int], status: int) -> None:
+        """Runs a kernel on buffers at these addresses, after all that was asked before."""
         ...
 
     def wait(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from dlvm.base.errors import UserError
 from dlvm.ir import Array
 from dlvm.target import Target
 
-from .device import DeviceCode, KernelCode, Memory
+from .device import DeviceCode, Ready
 from .pool import Pool
 
 LIBRARY = "libcuda.so.1"
@@ -54,6 +55,7 @@ class Driver:
         self.library, self.stream = library, stream
         self._process = os.getpid()
         self._running: deque[str] = deque(maxlen=4)
+        self._of_thread = threading.local()
         self._context: ctypes.c_void_p | None = None
         self._call("cuInit", 0)
         self.handle = ctypes.c_int()
@@ -124,26 +126,32 @@ class Driver:
 
     # -- launches ----------------------------------------------------------------------------------
 
-    def launch(
-        self,
-        code: DeviceCode,
-        kernel: KernelCode,
-        blocks: int,
-        buffers: Sequence[Memory],
-        sizes: Sequence[int],
-        status: int,
-    ) -> None:
-        """Runs a kernel after all that was asked before."""
+    def launch(self, code: DeviceCode, ready: Ready, at: Sequence[int], status: int) -> None:
+        """Runs a kernel on buffers at these addresses, after all that was asked before."""
+        kernel = ready.kernel
         name = kernel.loops.name
         function = self._function(code, name)
-        words = [*(b.address for b in buffers), *sizes, status]
-        held = [ctypes.c_uint64(w & (2**64 - 1)) for w in words]
-        places = (ctypes.c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
-        grid = (blocks, 1, 1, kernel.lanes, 1, 1)
+        parameters = [*at, *ready.sizes, status]
+        words, places = self._parameters(len(parameters))
+        words[:] = parameters
+        grid = (ready.blocks, 1, 1, kernel.lanes, 1, 1)
         told = f"@{name}"
         self._call("cuLaunchKernel", function, *grid, 0, self._on(), places, None, about=told)
         if told not in self._running:
             self._running.append(told)
+
+    def _parameters(self, count: int) -> tuple[Any, Any]:
+        """Memory for the parameters of a launch, which reads it before it returns.
+
+        Each thread has its own.
+        """
+        known: dict[Any, Any] = self._of_thread.__dict__
+        if count not in known:
+            words = (ctypes.c_uint64 * count)()
+            first = ctypes.addressof(words)
+            places = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
+            known[count] = words, places
+        return known[count]
 
     def wait(self) -> None:
         """Returns once all launches have ended."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,19 +17,19 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.promises import ALIGNED, promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
-from dlvm.gen.program.steps import Ask, EndUnless, Program, Storage
+from dlvm.gen.program.steps import Ask, EndUnless, Program
 from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.blocks import GpuPlanner
 from dlvm.gen.schedule.text import Schedule, schedule_text
 from dlvm.gen.text.module import Text
 from dlvm.ir import Module, TensorType
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.target import Target
 
 from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
+from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
 from .running import Activation, Shared
@@ -47,7 +47,9 @@ class DeviceExecutable:
     code: DeviceCode
     texts: Mapping[str, str]
     report: Report
-    constants: dict[Any, list[Block]] = field(default_factory=dict[Any, "list[Block]"])
+    kept: dict[Device, Kept] = field(default_factory=dict["Device", "Kept"])
+    layouts: dict[Any, Layout] = field(default_factory=dict[Any, Layout])
+    """By the shapes of the arguments."""
 
     @cached_property
     def fails(self) -> bool:
@@ -59,22 +61,68 @@ class DeviceExecutable:
     def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
         """The results, on the device; arguments that are there already are not copied."""
         device = current(self.code.target)
-        main = self.module.main
-        sizes = bind([p.type for p in main.params], arrays, [str(p.name) for p in main.params])
+        layout = self._layout(arrays)
         given = self._given(arrays, device)
         known = {view.storage: x for view, x in zip(self.program.params, given, strict=True)}
-        for view in self.program.results:
+        for view, type_ in zip(self.program.results, layout.results, strict=True):
             if view.storage not in known:
-                type_ = _known(view.type, sizes)
                 known[view.storage] = DeviceArray(Block(device, _bytes(type_)), type_)
-        memory: dict[Storage, tuple[Block, int]] = {s: (x.block, 0) for s, x in known.items()}
-        status = Block(device, STATUS.nbytes)
-        if self.fails:
-            device.write(status.address, STATUS)
-        shared = Shared(device, self.code, self._constants(device), status, self.fails)
-        Activation(self.program, self.arena, shared, dict(sizes), memory).run()
-        self._check(shared)
+        kept = self.kept.get(device) or self._kept(device)
+        addresses = [known[s].block.address for s in layout.given]
+        if not self.fails:
+            shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
+            Activation(layout, shared, addresses).run()
+        else:
+            self._watched(layout, device, kept, addresses)
         return tuple(known[v.storage] for v in self.program.results)
+
+    def entry(self, *, bare: bool) -> Callable[..., Any] | None:
+        """The fast way in for arrays of the device, of the types for which this was compiled.
+
+        It returns ``NotImplemented`` for others, and for donated arguments that share memory.
+        There is none where sizes are open. ``bare`` is the one result in place of a tuple.
+        """
+        types = [p.type for p in self.module.main.params]
+        if not all(isinstance(d, int) for t in types for d in t.shape):
+            return None
+        wanted, donated = [(t.shape, t.dtype) for t in types], bool(self.program.donated)
+
+        def enter(*arrays: Any) -> Any:
+            for x, (shape, dtype) in zip(arrays, wanted, strict=True):
+                if type(x) is not DeviceArray or x.shape != shape or x.type.dtype is not dtype:
+                    return NotImplemented
+            if donated and not _apart(arrays):
+                return NotImplemented
+            found = self.run(arrays)
+            return found[0] if bare else found
+
+        return enter
+
+    def _watched(
+        self, layout: Layout, device: Device, kept: Kept, addresses: Sequence[int]
+    ) -> None:
+        """A run whose status is read at its end; an error if it says one."""
+        status = kept.clear.pop() if kept.clear else _status(device)
+        shared = Shared(device, self.code, kept.addresses, status.address, True)
+        Activation(layout, shared, addresses).run()
+        if not shared.words[0]:
+            device.read(status.address, shared.words)
+        if shared.words[0]:
+            raise error_of([int(w) for w in shared.words], self.module)
+        kept.clear.append(status)
+
+    def _layout(self, arrays: Sequence[Any]) -> Layout:
+        """The layout for arguments of these shapes."""
+        shapes = tuple([x.shape for x in arrays])
+        found = self.layouts.get(shapes)
+        if found is None:
+            main = self.module.main
+            sizes = bind([p.type for p in main.params], arrays, [str(p.name) for p in main.params])
+            if len(self.layouts) >= MOST:
+                self.layouts.clear()
+            found = Layout.of(self.program, self.arena, self.code, sizes)
+            self.layouts[shapes] = found
+        return found
 
     def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
         """The arguments in memory of the device, copies of those that may be overwritten."""
@@ -91,23 +139,35 @@ class DeviceExecutable:
                 found.append(DeviceArray.of(host, view.type.with_shape(host.shape), device))
         return found
 
-    def _constants(self, device: Device) -> list[Block]:
-        """The constants of the program, which stay on a device."""
-        if device not in self.constants:
-            arrays = [np.ascontiguousarray(a) for a in self.program.constants]
-            self.constants[device] = [Block(device, a.nbytes) for a in arrays]
-            for block, array in zip(self.constants[device], arrays, strict=True):
-                device.write(block.address, array)
-        return self.constants[device]
+    def _kept(self, device: Device) -> Kept:
+        """What stays on a device: the constants of the program, and a status."""
+        arrays = [np.ascontiguousarray(a) for a in self.program.constants]
+        blocks = [Block(device, a.nbytes) for a in arrays]
+        for block, array in zip(blocks, arrays, strict=True):
+            device.write(block.address, array)
+        addresses = tuple(b.address for b in blocks)
+        return self.kept.setdefault(device, Kept(blocks, addresses, Block(device, STATUS.nbytes)))
 
-    def _check(self, shared: Shared) -> None:
-        """Raises what the status says."""
-        words = [int(w) for w in shared.words]
-        if self.fails and not words[0]:
-            shared.device.read(shared.status.address, shared.words)
-            words = [int(w) for w in shared.words]
-        if words[0]:
-            raise error_of(words, self.module)
+
+@dataclass(frozen=True)
+class Kept:
+    """What calls of a program leave on a device for later ones.
+
+    ``status`` is for programs that cannot fail. Of others each call takes one that is ``clear``,
+    and gives it back if nothing failed.
+    """
+
+    constants: Sequence[Block]
+    addresses: tuple[int, ...]
+    status: Block
+    clear: list[Block] = field(default_factory=list[Block])
+
+
+def _status(device: Device) -> Block:
+    """The memory of a status in which nothing has failed."""
+    found = Block(device, STATUS.nbytes)
+    device.write(found.address, STATUS)
+    return found
 
 
 def built(module: Module, target: Target, schedule: str | None = None) -> DeviceExecutable:
@@ -186,12 +246,14 @@ def refuse(program: Program) -> None:
             )
 
 
-def _known(type_: TensorType, sizes: Mapping[str, int]) -> TensorType:
-    return type_.with_shape(tuple(evaluate(d, sizes) for d in type_.shape))
+def _apart(arrays: Sequence[DeviceArray]) -> bool:
+    """Whether each array is known to have memory of its own."""
+    own = {id(x.block) for x in arrays if type(x.block) is Block}
+    return len(own) == len(arrays)
 
 
 def _bytes(type_: TensorType) -> int:
-    return int(str(type_.size)) * type_.dtype.bytes
+    return cast(int, type_.size) * type_.dtype.bytes
 
 
 def _aligned(x: DeviceArray) -> DeviceArray:

@@ -17,10 +17,9 @@ SPECIAL = "llvm.nvvm.read.ptx.sreg"
 
 def block_size(kernel: LoopKernel) -> int:
     """Threads of a block: what the lane loops of the schedule ask for."""
-    extents = [
-        s.extent for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane"
-    ]
-    return max((e for e in extents if isinstance(e, int)), default=1)
+    loops = (s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane")
+    most = (s.extent if isinstance(s.extent, int) else s.limit for s in loops)
+    return max((n for n in most if n is not None), default=1)
 
 
 def register(e: Emitter, name: str) -> str:

@@ -94,7 +94,7 @@ class _GpuEmitter(Emitter):
 
     def statement(self, s: Statement) -> None:
         if isinstance(s, Barrier):
-            if self.warp.waits:
+            if self.warp.waits(s):
                 self.w.call("void", BARRIER, ("i32", "0"))
         elif isinstance(s, Multiply):
             multiply(self, s)

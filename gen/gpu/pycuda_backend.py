@@ -16,7 +16,7 @@ import numpy as np
 from dlvm.base.errors import UserError
 from dlvm.ir import Array
 
-from .device import DeviceCode, KernelCode, Memory
+from .device import DeviceCode, Ready
 from .driver import CUDA, RESTART, DriverError
 
 INSTALL = "pip install 'dlvm-compiler[cuda]', which needs a C++ compiler and CUDA's headers"
@@ -75,20 +75,12 @@ class Pycuda:
         if waits:
             self.wait()
 
-    def launch(
-        self,
-        code: DeviceCode,
-        kernel: KernelCode,
-        blocks: int,
-        buffers: Sequence[Memory],
-        sizes: Sequence[int],
-        status: int,
-    ) -> None:
-        """Runs a kernel after all that was asked before."""
-        name = kernel.loops.name
-        words = [*(b.address for b in buffers), *sizes, status]
-        run = self._function(code, name, f"{'P' * len(buffers)}{'q' * len(sizes)}P")
-        told = (blocks, 1), (kernel.lanes, 1, 1), self.on
+    def launch(self, code: DeviceCode, ready: Ready, at: Sequence[int], status: int) -> None:
+        """Runs a kernel on buffers at these addresses, after all that was asked before."""
+        kernel, sizes = ready.kernel, ready.sizes
+        name, words = kernel.loops.name, [*at, *sizes, status]
+        run = self._function(code, name, f"{'P' * len(at)}{'q' * len(sizes)}P")
+        told = (ready.blocks, 1), (kernel.lanes, 1, 1), self.on
         self._call("the launch", run.prepared_async_call, *told, *words, about=f" of @{name}")
 
     def wait(self) -> None:

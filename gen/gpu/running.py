@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dlvm.gen.loops.status import WORDS
-from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.steps import (
     CallFunction,
     Copy,
     EndUnless,
     For,
-    Given,
     If,
     Launch,
     Pop,
-    Program,
     Push,
     Show,
     Step,
@@ -38,7 +35,8 @@ from dlvm.ir.dims import Dim, evaluate
 from dlvm.ir.taps import Line, record
 
 from .arrays import Block
-from .device import Device, DeviceCode, Memory
+from .device import Device, DeviceCode
+from .layout import Layout, Place
 
 
 class Ended(Exception):
@@ -49,53 +47,58 @@ class Ended(Exception):
 class Shared:
     """What the activations of one call share: the device, its code, constants, status and tape.
 
-    Without ``fails`` no kernel of the program writes to the status, and nobody reads it.
+    ``status`` and ``constants`` are addresses. Without ``fails`` no kernel of the program writes to
+    the status, and nobody reads it.
     """
 
     device: Device
     code: DeviceCode
-    constants: Sequence[Block]
-    status: Block
+    constants: Sequence[int]
+    status: int
     fails: bool = True
     cells: list[tuple[int, list[Block]]] = field(default_factory=list[tuple[int, list[Block]]])
-    arenas: dict[str, Arena] = field(default_factory=dict[str, Arena])
     words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
-
-    def arena(self, callee: Program) -> Arena:
-        """The plan of the memory of a function, which is made at its first activation."""
-        if callee.name not in self.arenas:
-            self.arenas[callee.name] = plan(callee)
-        return self.arenas[callee.name]
 
     def check(self) -> None:
         """Ends the call if a kernel has failed."""
         if not self.fails:
             return
-        self.device.read(self.status.address, self.words)
+        self.device.read(self.status, self.words)
         if self.words[0]:
             raise Ended
 
 
 @dataclass
 class Activation:
-    """One function of a program on its way: the memory of its storages, and its sizes."""
+    """One function of a program on its way: where its memory is, and its sizes.
 
-    program: Program
-    arena: Arena
+    ``given`` are the addresses of the storages that its caller owns.
+    """
+
+    layout: Layout
     shared: Shared
-    sizes: dict[str, int]
-    memory: dict[Storage, tuple[Block, int]]
-    own: Block | None = None
+    given: Sequence[int]
+    bases: Sequence[int] = ()
+    """Addresses from which places count: of the arena, of what is given, and of constants."""
 
     def __post_init__(self) -> None:
-        self.own = Block(self.shared.device, self.size(self.arena.bytes))
-        for storage, offset in self.arena.offsets.items():
-            self.memory[storage] = (self.own, self.size(offset))
+        self.program = self.layout.program
+        self.sizes = dict(self.layout.sizes)
 
     def run(self) -> None:
         """All steps; what fails is in the status."""
         with suppress(Ended):
+            self.steps()
+
+    def steps(self) -> None:
+        """All steps, in memory that is given back once they have been asked for."""
+        device = self.shared.device
+        arena = device.allocate(self.layout.arena)
+        try:
+            self.bases = [arena, *self.given, *self.shared.constants]
             self.block(self.program.steps)
+        finally:
+            device.free(arena)
 
     def size(self, dim: Dim) -> int:
         """The number that a size has now."""
@@ -103,11 +106,11 @@ class Activation:
 
     def address(self, view: View) -> int:
         """Where a view starts."""
-        place = view.storage.place
-        if isinstance(place, Given) and place.kind == "constant":
-            return self.shared.constants[place.index].address
-        block, offset = self.memory[view.storage]
-        return block.address + offset + self.size(view.offset) * view.type.dtype.bytes
+        return self.at(self.layout.place(view))
+
+    def at(self, place: Place) -> int:
+        """The address of a place."""
+        return self.bases[place.base] + self.size(place.offset)
 
     def bytes(self, view: View) -> int:
         """How much a view is."""
@@ -169,15 +172,14 @@ class Activation:
 
     def launch(self, step: Launch) -> None:
         """The phases of a kernel on its views."""
-        shared = self.shared
-        pairs = zip(step.kernel.buffers, step.views, strict=True)
-        buffers = [Memory(self.address(v), self.bytes(v), b.role in WRITTEN) for b, v in pairs]
-        sizes = [self.sizes[s] for s in step.kernel.symbols]
-        for kernel in shared.code.kernels[step.kernel.name]:
-            if blocks := self.size(kernel.blocks):
-                told = buffers, sizes, shared.status.address
-                shared.device.launch(shared.code, kernel, blocks, *told)
-            buffers = [replace(b, written=True) for b in buffers]
+        shared, bases = self.shared, self.bases
+        found = self.layout.launching(step, self.sizes)
+        if found.moves:
+            addresses = [self.at(p) for p in found.places]
+        else:
+            addresses = [bases[i] + offset for i, offset in found.fixed]
+        for ready in found.phases:
+            shared.device.launch(shared.code, ready, addresses, shared.status)
 
     def tape(self, step: Push | Pop) -> None:
         """A tape is a number of a cell; the values lie in blocks of their own."""
@@ -198,21 +200,18 @@ class Activation:
     def enter(self, step: CallFunction) -> None:
         """Another function of the program, on copies of what it overwrites."""
         device = self.shared.device
-        callee = replace(self.program.callee(step.callee), callees=self.program.callees)
-        sizes = dict(zip(callee.symbols, map(self.size, step.sizes), strict=True))
-        memory: dict[Storage, tuple[Block, int]] = {}
+        sizes = tuple(map(self.size, step.sizes))
+        layout = self.layout.callee(step.callee, sizes)
+        callee = layout.program
+        memory: dict[Storage, Block] = {}
         for view, param in zip(step.arguments, callee.params, strict=True):
             block = Block(device, self.bytes(view))
             device.copy(block.address, self.address(view), block.bytes)
-            memory[param.storage] = (block, 0)
+            memory[param.storage] = block
         for view, result in zip(step.results, callee.results, strict=True):
             if result.storage not in memory:
-                memory[result.storage] = (Block(device, self.bytes(view)), 0)
-        inner = Activation(callee, self.shared.arena(callee), self.shared, sizes, memory)
-        inner.block(callee.steps)
+                memory[result.storage] = Block(device, self.bytes(view))
+        inner = Activation(layout, self.shared, [memory[s].address for s in layout.given])
+        inner.steps()
         for view, result in zip(step.results, callee.results, strict=True):
             device.copy(self.address(view), inner.address(result), self.bytes(view))
-
-
-WRITTEN = ("in", "inout")
-"""Roles of buffers that hold something before a kernel runs."""

@@ -36,7 +36,7 @@ PARTS = {"i8": 1, "i16": 1, "half": 1, "i32": 1, "float": 1, "i64": 2, "double":
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """What the lanes of a kernel share: arrays that are ``registers``, and whether they wait.
+    """What the lanes of a kernel share: arrays that are ``registers`` need no barrier.
 
     ``lane`` is the name of the loop over them.
     """
@@ -44,7 +44,6 @@ class Warp:
     kernel: str
     lane: str
     registers: frozenset[str]
-    waits: bool
 
     @staticmethod
     def of(kernel: LoopKernel) -> Warp:
@@ -54,8 +53,11 @@ class Warp:
         arrays = {s.name for s in inside if isinstance(s, Local) and s.shared}
         one = block_size(kernel) == WARP and len(lanes) == 1
         kept = arrays - _in_memory(kernel, lanes[0]) if one else set[str]()
-        waits = any(isinstance(s, Barrier) for s in inside) and bool(arrays - kept)
-        return Warp(kernel.name, lanes[0] if lanes else "", frozenset(kept), waits)
+        return Warp(kernel.name, lanes[0] if lanes else "", frozenset(kept))
+
+    def waits(self, barrier: Barrier) -> bool:
+        """Whether a barrier is needed for an array that is in shared memory."""
+        return not barrier.arrays or not self.registers.issuperset(barrier.arrays)
 
 
 def _in_memory(kernel: LoopKernel, lane: str) -> set[str]:

@@ -76,9 +76,11 @@ def prepare(text: str, target: Target) -> binding.ModuleRef:
 
 
 def coroutine_code(text: str, target: Target) -> bytes:
-    """The machine code of a module with coroutines, as an object file for this process."""
-    module = parse(f'target triple = "{target.triple}"\n{text}', binding.create_context())
-    module.data_layout = str(machine(target).target_data)
+    """The machine code of a module with coroutines, as an object file for this process.
+
+    Local arrays become registers first: LLVM splits coroutines wrongly that declare several.
+    """
+    module = prepare(text, target)
     tuning = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(machine(target), tuning)
     builder.getModulePassManager().run(module, builder)

@@ -134,17 +134,20 @@ class _Run:
         if s.kind == "serial":
             self.serial(s)
             return
-        extent = int(self.dim(s.extent))
+        if s.kind == "parallel":
+            self.parallel(s, int(self.dim(s.extent)))
+            return
+        each = np.asarray(self.dim(s.extent))  # lanes of a last block may be fewer
+        extent = int(each.max(initial=0))
         if extent <= 0:
             return
-        if s.kind == "parallel":
-            self.parallel(s, extent)
-            return
-        before = self.lanes
+        before, turning = self.lanes, self.turning
         self.lanes = (extent, *before)
         self.index[s.var] = np.arange(extent).reshape(extent, *(1 for _ in before))
+        if each.ndim:
+            self.turning = turning & (self.index[s.var] < each)
         self.body(s.body)
-        self.lanes = before
+        self.lanes, self.turning = before, turning
 
     def serial(self, s: Loop) -> None:
         """As many turns as any lane has; the lanes that are through do nothing."""

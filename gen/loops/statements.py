@@ -205,7 +205,9 @@ class Check:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Barrier:
-    """All lanes get here before one goes on."""
+    """All lanes get here before one goes on; it is needed for these ``arrays``, or in any case."""
+
+    arrays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

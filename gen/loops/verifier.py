@@ -179,9 +179,9 @@ class _Verifier:
                 raise self.fail(s, "only a product fills an operand")
             case Sort():
                 self.stretch(s, s, s.touched, place)
-            case Barrier():
+            case Barrier(arrays):
                 for _, accesses in self.recent:
-                    accesses.clear()
+                    accesses[:] = [a for a in accesses if arrays and a.memory.name not in arrays]
             case _:
                 return
 
@@ -319,7 +319,8 @@ class _Verifier:
                 continue
             for old in accesses:
                 both = old.memory is new.memory and (old.writes or new.writes)
-                if both and old.offset != new.offset and not _apart(old, new, loop):
+                differ = both and old.offset != new.offset
+                if differ and not (_apart(old, new, loop) or _beside(old, new, place)):
                     raise self.fail(s, f"turns of {loop.var} share an element")
             accesses.append(new)
 
@@ -369,7 +370,25 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
         for start in dict.fromkeys((*_starts(a, loop.var, step), *_starts(b, loop.var, step))):
             if _stays(a, loop.var, step, start) and _stays(b, loop.var, step, start):
                 return True
-    return _disjoint(a, b, loop.var)
+    return _dealt(a, b, loop) or _disjoint(a, b, loop.var)
+
+
+def _dealt(a: Access, b: Access, loop: Loop) -> bool:
+    """Whether elements are dealt out to turns: each touches its own, and every n-th from there."""
+    n, turn = loop.extent, symbol(loop.var)
+    return isinstance(n, int) and n > 0 and all(mod(x.plain - turn, n) == 0 for x in (a, b))
+
+
+def _beside(a: Access, b: Access, place: _Place) -> bool:
+    """Whether two accesses are always as far apart, and all turns of both touch other elements."""
+    far = b.plain - a.plain
+    if not isinstance(far, int):
+        return False
+    either = "%either"
+    low = a if far > 0 else b
+    facts = low.facts.with_variable(either, 1, 1)
+    names = [*(v.var for v in place.loops if v.kind != "serial"), either]
+    return distinct(low.offset + abs(far) * symbol(either), names, facts, place.defines)
 
 
 def _inner(a: Access, name: str) -> list[str]:

@@ -20,14 +20,16 @@ from dlvm.gen.loops.statements import (
     Local,
     Loop,
     LoopKernel,
+    Statement,
     Store,
     accesses,
     statements,
 )
 from dlvm.ir import DType
-from dlvm.ir.dims import mod, substitute
+from dlvm.ir.dims import mod, product, substitute
 from dlvm.target import Target
 
+from .folding import FEW, unrolled
 from .rows import kept
 from .stages import staged
 from .tilings import instructions_of, tiles_of
@@ -38,10 +40,13 @@ from .transforms.lanes import Lanes
 from .transforms.split import Split
 from .transforms.tiles import product_of
 from .transforms.transpose import SIDE, Transpose, transposed_loads
+from .transforms.unroll import Unroll
 from .transforms.vectorize import Vectorize, holds_no_lanes
 
 LANES = 128
 """Lanes of a block that writes elements."""
+SHORT = 16
+"""Elements of a row that one lane folds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,10 @@ def blocks(
 ) -> LoopKernel:
     """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
     steps = list(_blocks(kernel.body, lanes, instructions or {}))
-    return replace(apply(kernel, steps), steps=tuple(map(str, steps)))
+    made = apply(kernel, steps)
+    tiled = any(step.word in UNPROVEN for step in steps)  # these write their turns out themselves
+    folds = [] if tiled else list(unrolled(made))
+    return replace(apply(made, folds), steps=tuple(map(str, (*steps, *folds))))
 
 
 def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterator[Transform]:
@@ -107,9 +115,13 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         if len(chain) > 1:
             yield Fuse(name, len(chain))
             name = f"{name}.f"
-        if _shares(inside):
+        if is_short(inside):
+            yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
+        elif _shares(inside):
             folds = any(isinstance(s, Local) for s in statements(inside))
             yield from (Bind(name, "block"), Lanes(name, min(lanes, WARP) if folds else lanes))
+        elif any(isinstance(s, Loop) for s in inside):
+            yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         else:
             yield from (
                 Split(name, lanes, "mask"),
@@ -118,6 +130,41 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             )
         if width > 1:
             yield Vectorize(f"{last}.i", width)
+
+
+def _each_in_a_lane(name: str, inside: Body, lanes: int) -> Iterator[Transform]:
+    """A turn of the loop in each lane, whose loops inside are written out where they are short."""
+    yield from (Split(name, lanes), Bind(f"{name}.o", "block"), Bind(f"{name}.i", "lane"))
+    if is_short(inside):
+        for s in statements(inside):
+            if isinstance(s, Loop) and isinstance(s.extent, int):
+                yield Unroll(s.var, s.extent)
+
+
+def _few(chain: list[Loop]) -> bool:
+    """Whether there are so few lanes that blocks of a warp use more processors."""
+    count = product(tuple(s.extent for s in chain))
+    return isinstance(count, int) and count <= FEW
+
+
+def is_short(body: Body) -> bool:
+    """Whether a row is so short that a lane folds it alone, in registers.
+
+    The lanes of a warp would have less to do than they would wait for one another.
+    """
+    inside = list(statements(body))
+    loops = [s for s in inside if isinstance(s, Loop)]
+    whole = all(isinstance(s.extent, int) and s.extent <= WARP for s in loops)
+    plain = all(isinstance(s, Loop | Let | Store | Define | Local) for s in inside)
+    reads = [s for s in loops if any(_reads(t) for t in s.body)]
+    size = sum(int(str(s.extent)) for s in reads) if whole else SHORT + 1
+    flat = not any(isinstance(t, Loop) for s in loops for t in s.body)
+    return bool(loops) and whole and plain and flat and size <= SHORT
+
+
+def _reads(s: Statement) -> bool:
+    memory = s.scalar.memory if isinstance(s, Let) and isinstance(s.scalar, Load) else None
+    return isinstance(memory, Buffer)
 
 
 def is_large(chain: list[Loop]) -> bool:

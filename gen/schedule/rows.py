@@ -32,7 +32,7 @@ from .stages import rows_of
 
 SWEEPS = 2
 """Places that read a row for one fold: whole groups of elements, and the rest."""
-ROOM = 16384
+ROOM = 32768
 """Bytes of shared memory that rows take at most, so that several blocks fit on a processor."""
 
 

@@ -8,7 +8,7 @@ memory; the totals are added up where they are needed, in the same order, so no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from dlvm.gen.loops.index import flatten
 from dlvm.gen.loops.rewriting import Rewriting, renamed
@@ -26,11 +26,17 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
-from dlvm.ir import TensorType
-from dlvm.ir.dims import product, symbol
+from dlvm.ir import Dim, TensorType
+from dlvm.ir.dims import bounds, product, symbol, symbols
 
 MOST_ROWS = 256
 """Rows from which on there are blocks enough, one for each."""
+MOST_COLUMNS = 1 << 17
+"""Columns from which on there are lanes enough, one for each."""
+MANY = 64
+"""Chunks whose totals are added once for all that follows, and read by a whole warp."""
+TILE = 1024
+"""Totals of chunks that a warp reads before it adds them."""
 CHUNK = "%chunk"
 
 
@@ -38,33 +44,128 @@ def staged(kernel: LoopKernel) -> LoopKernel:
     """The kernel with a loop over rows and chunks for each fold, and one that has the totals."""
     scalars, chain, body = rows_of(kernel.body)
     rows = product(tuple(s.extent for s in chain))
-    chunks = [s for s in body if _is_chunks(s)]
-    if not chunks or not (isinstance(rows, int) and rows <= MOST_ROWS):
+    chunks = [s for s in body if isinstance(s, Loop) and _is_chunks(s)]
+    columns = not any(_has_lanes(s) for s in chunks)
+    most = MOST_COLUMNS if columns else MOST_ROWS
+    if not chunks or not (isinstance(rows, int) and rows <= most):
         return kernel
     if _writes(body[: body.index(chunks[-1])]):
         return kernel  # each stage repeats what is before its chunks
-    at = flatten([symbol(s.var) for s in chain], [s.extent for s in chain])
-    before: list[Statement] = []
-    stages: list[Statement] = []
-    scratch: list[Buffer] = []
+    work = _Stages(chain, rows, columns)
     for s in body:
-        if not (isinstance(s, Loop) and s in chunks):
-            before.append(s)
-            continue
+        if isinstance(s, Loop) and s in chunks:
+            work.chunk(s, is_last=s is chunks[-1])
+        else:
+            work.before.append(s)
+    last = _inside(chain, (Loop("%total", 1, "parallel", tuple(work.before)),), "")
+    buffers = (*kernel.buffers, *work.scratch)
+    return replace(kernel, buffers=buffers, body=(*scalars, *work.stages, *last))
+
+
+@dataclass
+class _Stages:
+    """The stages so far of folds of rows or ``columns``, whose loops are in ``chain``.
+
+    ``before`` is what comes before the next chunks. Chunks of columns are side by side in memory,
+    as columns are; those of a row follow one another.
+    """
+
+    chain: Sequence[Loop]
+    rows: int
+    columns: bool
+    before: list[Statement] = field(default_factory=list[Statement])
+    stages: list[Statement] = field(default_factory=list[Statement])
+    scratch: list[Buffer] = field(default_factory=list[Buffer])
+
+    def chunk(self, s: Loop, is_last: bool) -> None:
+        """A stage for chunks, and what adds up their totals."""
         head, tail = _cut(s)
         given = [t.scalar for t in tail if isinstance(t, Let) and _is_own(t.scalar, s)]
-        parts = [_part(s, j, x, rows) for j, x in enumerate(given)]
-        place = at * s.extent + symbol(s.var)
+        parts = [self._room(f"part{_number(s)}_{j}", x, s.extent) for j, x in enumerate(given)]
+        place = self._place(s.extent, symbol(s.var))
         stores = [Store(b, place, x) for b, x in zip(parts, given, strict=True)]
-        lets = [Let(x) for x in given]
-        stage = replace(s, kind="parallel", body=(*before, *head, *lets, *stores))
-        stages.append(_alone(chain, stage, f".s{len(stages)}"))
-        pairs = zip(parts, given, strict=True)
-        loads: dict[Scalar, Scalar] = {x: Load(x.dtype, b, place) for b, x in pairs}
-        before.append(replace(s, body=renamed(tail, loads)))
-        scratch += parts
-    last = _alone(chain, Loop("%total", 1, "parallel", tuple(before)), "")
-    return replace(kernel, buffers=(*kernel.buffers, *scratch), body=(*scalars, *stages, last))
+        inner: Body = (*self.before, *head, *map(Let, given), *stores)
+        if self.columns:
+            inner = _inside(self.chain, inner, "")
+        for part in _even(replace(s, kind="parallel", body=inner)):
+            self._stage((part,), () if self.columns else self.chain)
+        totals = self._totals(s, tail, dict(zip(given, parts, strict=True)))
+        self.before += totals
+        many = isinstance(s.extent, int) and s.extent > MANY
+        if many and not is_last:
+            self._once(s, tail, len(totals))
+
+    def _once(self, s: Loop, tail: Body, added: int) -> None:
+        """A stage that adds up totals, which later ones read in place of the last ``added``."""
+        named = {x.memory for x in accesses(tail) if isinstance(x, Store)}
+        totals = [m for m in named if isinstance(m, Local) and m.size == 1]
+        if len(totals) < len(named) or any(not _declares(self.before, m) for m in totals):
+            return
+        at = self._place(1, 0)
+        loads = [Load(m.dtype, m, 0) for m in totals]
+        found = [self._room(f"sum{_number(s)}_{j}", x, 1) for j, x in enumerate(loads)]
+        stores = [Store(b, at, x) for b, x in zip(found, loads, strict=True)]
+        once = Loop("%once", 1, "parallel", (*self.before, *map(Let, loads), *stores))
+        self._stage((once,), self.chain)
+        again = [Load(x.dtype, b, at) for b, x in zip(found, loads, strict=True)]
+        del self.before[-added:]
+        self.before += map(Let, again)
+        self.before += [Store(m, 0, x) for m, x in zip(totals, again, strict=True)]
+
+    def _totals(self, s: Loop, tail: Body, parts: dict[Scalar, Buffer]) -> Body:
+        """The loop that adds the totals of chunks; many of a row are read by its lanes first."""
+        n = s.extent
+        if self.columns or not (isinstance(n, int) and n > MANY):
+            at = self._place(n, symbol(s.var))
+            loads: dict[Scalar, Scalar] = {x: Load(x.dtype, b, at) for x, b in parts.items()}
+            return (replace(s, body=renamed(tail, loads)),)
+        whole = n - n % TILE
+        turn = f"%turn{_number(s)}"
+        tiles = self._tile(s, tail, parts, TILE * symbol(turn), TILE) if whole else ()
+        rest = self._tile(s, tail, parts, whole, n % TILE, "r") if n % TILE else ()
+        return (Loop(turn, whole // TILE, "serial", tiles), *rest)
+
+    def _tile(
+        self,
+        s: Loop,
+        tail: Body,
+        parts: dict[Scalar, Buffer],
+        first: Dim,
+        count: int,
+        suffix: str = "",
+    ) -> Body:
+        """Adds the totals of ``count`` chunks, which lanes read together."""
+        k = f"{_number(s)}{suffix}"
+        place, among = f"%place{k}", f"%among{k}"
+        read: list[Statement] = []
+        names: dict[Scalar, Scalar] = {}
+        tiles: list[Local] = []
+        for j, (x, part) in enumerate(parts.items()):
+            tiles.append(Local(f"tile{k}_{j}", x.dtype, count))
+            found = Load(x.dtype, part, self._place(s.extent, first + symbol(place)))
+            read += (Let(found), Store(tiles[-1], symbol(place), found))
+            names[x] = Load(x.dtype, tiles[-1], symbol(among))
+        adds = Rewriting({s.var: first + symbol(among)}, suffix=suffix and f".{suffix}").body(
+            renamed(tail, names)
+        )
+        return (
+            *tiles,
+            Loop(place, count, "parallel", tuple(read)),
+            Loop(among, count, "serial", adds),
+        )
+
+    def _place(self, count: Dim, number: Dim) -> Dim:
+        """Where the total of a chunk is."""
+        at = flatten([symbol(s.var) for s in self.chain], [s.extent for s in self.chain])
+        return number * self.rows + at if self.columns else at * count + number
+
+    def _room(self, name: str, x: Scalar, count: Dim) -> Buffer:
+        """Memory for so many totals of each row."""
+        self.scratch.append(Buffer(name, TensorType(x.dtype, (self.rows * count,)), "scratch"))
+        return self.scratch[-1]
+
+    def _stage(self, body: Body, chain: Sequence[Loop]) -> None:
+        self.stages += _inside(chain, body, f".s{len(self.stages)}")
 
 
 def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
@@ -109,13 +210,44 @@ def _is_own(x: Scalar, chunk: Loop) -> bool:
     return isinstance(x, Load) and x.memory.name in own
 
 
-def _part(chunk: Loop, number: int, x: Scalar, rows: int) -> Buffer:
-    name = f"part{chunk.var.removeprefix(CHUNK)}_{number}"
-    return Buffer(name, TensorType(x.dtype, (rows * chunk.extent,)), "scratch")
+def _even(chunks: Loop) -> list[Loop]:
+    """The chunks, the last one by itself where it is shorter: so each has a known length."""
+    last = chunks.extent - 1
+    inside = [t.extent for t in statements(chunks.body) if isinstance(t, Loop)]
+    if not isinstance(last, int) or all(chunks.var not in symbols(n) for n in inside):
+        return [chunks]
+    whole = replace(chunks, extent=last, body=_settled(chunks.body, chunks.var, last))
+    rest = Rewriting({chunks.var: last}).body(chunks.body)
+    return [whole, replace(chunks, extent=1, body=rest)]
 
 
-def _alone(chain: Sequence[Loop], inner: Loop, suffix: str) -> Statement:
-    """A loop inside of those over rows, with names of its own."""
+def _settled(body: Body, var: str, count: int) -> Body:
+    """Loops whose extent is the same in all of the first turns of a loop have that extent."""
+    done: list[Statement] = []
+    for s in body:
+        if isinstance(s, Loop):
+            least, most = bounds(s.extent, {var: (0, count - 1)})
+            same = symbols(s.extent) and least == most
+            extent = int(least) if same else s.extent
+            s = replace(s, extent=extent, body=_settled(s.body, var, count))
+        done.append(s)
+    return tuple(done)
+
+
+def _has_lanes(s: Loop) -> bool:
+    return any(isinstance(t, Loop) and t.kind == "parallel" for t in statements(s.body))
+
+
+def _number(chunk: Loop) -> str:
+    return chunk.var.removeprefix(CHUNK)
+
+
+def _declares(body: Sequence[Statement], array: Local) -> bool:
+    return any(isinstance(s, Local) and s.name == array.name for s in body)
+
+
+def _inside(chain: Sequence[Loop], inner: Body, suffix: str) -> Body:
+    """Statements inside of the loops over rows, with names of their own."""
     for s in reversed(chain):
-        inner = replace(s, body=(inner,))
-    return Rewriting({}, (), suffix).statement(inner) if suffix else inner
+        inner = (replace(s, body=inner),)
+    return Rewriting({}, (), suffix).body(inner) if suffix else inner

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.gen.gpu.device import DeviceCode, KernelCode, Memory
+from dlvm.gen.gpu.device import DeviceCode, Ready
 from dlvm.ir import Array
 
 from .machine import emulated
@@ -55,19 +55,12 @@ class EmulatedDevice:
         """A copy on the device."""
         ctypes.memmove(target, source, count)
 
-    def launch(
-        self,
-        code: DeviceCode,
-        kernel: KernelCode,
-        blocks: int,
-        buffers: Sequence[Memory],
-        sizes: Sequence[int],
-        status: int,
-    ) -> None:
+    def launch(self, code: DeviceCode, ready: Ready, at: Sequence[int], status: int) -> None:
         """All blocks of a kernel."""
         self.launches += 1
         seed = int(self.rng.integers(1 << 31))
-        told = blocks, kernel.lanes, buffers, sizes, status
+        kernel = ready.kernel
+        told = ready.blocks, kernel.lanes, ready.memories(at), ready.sizes, status
         emulated(kernel.llvm).launch(*told, seed, self.races)
 
     def wait(self) -> None:

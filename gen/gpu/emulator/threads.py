@@ -61,8 +61,10 @@ declare void @llvm.coro.destroy(ptr)
 declare ptr @malloc(i64)
 declare void @free(ptr)
 """
-START = """
+BEGIN = """
 emu.start:
+"""
+START = """
   %emu.id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %emu.size = call i64 @llvm.coro.size.i64()
   %emu.memory = call ptr @malloc(i64 %emu.size)
@@ -169,6 +171,7 @@ class _Rewriting:
     roots: dict[str, str] = field(default_factory=dict[str, str])
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     sites: list[str] = field(default_factory=list[str])
+    arrays: list[str] = field(default_factory=list[str])
     label: str = "entry"
     here: str = "entry"
     count: int = 0
@@ -184,10 +187,11 @@ class _Rewriting:
         self.shared = [Shared(n, int(count) * WIDTHS[t]) for n, count, t in found]
         body = [new for line in self.lines[1:-1] for new in self._line(line)]
         joined = "\n".join(self._edges(line) for line in body)
+        arrays = "\n".join(self.arrays)
         taken = ", ".join(f"{p[0]} {p[-1]}" for p in parameters)
         coroutine = (
             f"define internal ptr @emu.thread({taken}, ptr %emu.c) presplitcoroutine {{"
-            f"{START}{joined}\n{END}"
+            f"{BEGIN}{arrays}{START}{joined}\n{END}"
         )
         pieces = (
             self._head(),
@@ -210,7 +214,9 @@ class _Rewriting:
         return "\n".join(kept).replace("internal addrspace(3) global", "addrspace(3) global")
 
     def _line(self, line: str) -> Iterator[str]:
-        line = line.replace("align 64", "align 16") if " = alloca " in line else line
+        if " = alloca " in line:
+            self.arrays.append(line.replace("align 64", "align 16"))
+            return
         if found := LABEL.match(line):
             self.label = self.here = found[1]
             self.renamed[self.label] = self.label

@@ -27,9 +27,12 @@ class Bind(Transform):
             raise self.refused(f"a loop is bound to one of {', '.join(TO)}, not {self.to}")
         if loop.kind != "parallel" or loop.grain != 0:
             raise self.refused(f"the turns of the loop are {loop.kind}, not parallel")
-        if self.to == "lane" and not (isinstance(loop.extent, int) and loop.extent <= LANES):
+        most = loop.extent if isinstance(loop.extent, int) else loop.limit
+        if self.to == "lane" and (most is None or most > LANES):
             raise self.refused(f"a block has a known number of lanes, {LANES} at most")
         inside = {s.kind for s in statements(loop.body) if isinstance(s, Loop)}
         if not inside <= {"parallel", "serial", "lane", "vector"} - {self.to}:
             raise self.refused(f"loops inside are {', '.join(sorted(inside))}")
-        return (replace(loop, kind="block" if self.to == "block" else "lane", limit=None),)
+        if self.to == "block":
+            return (replace(loop, kind="block", limit=None),)
+        return (replace(loop, kind="lane", limit=None if most == loop.extent else most),)

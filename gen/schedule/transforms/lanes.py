@@ -27,13 +27,14 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, mod, symbol
+from dlvm.ir.dims import at_least, mod, substitute, symbol
 
 from .bind import LANES
 
-Touch: TypeAlias = Literal["nothing", "own", "read", "any"]
-"""What lanes touch of what they share: nothing, each its own element, elements that they read,
-or any."""
+Touch: TypeAlias = Literal["own", "read", "any"]
+"""What lanes touch of an array: each elements of its own, elements that they read, or any."""
+Touches: TypeAlias = "dict[str, Touch]"
+"""What is touched of each array that lanes share."""
 
 
 @register
@@ -64,7 +65,7 @@ class Lanes(Transform):
         shared = _shared(loop.body)
         name = f"{loop.var}.lane"
         team = _Team(symbol(name), self.width, {s.name for s in shared})
-        body, _, _ = team.body(loop.body)
+        body = team.body(loop.body).body
         arrays = (replace(s, shared=True) for s in shared)
         return (replace(loop, body=(*arrays, Loop(name, self.width, "lane", body))),)
 
@@ -97,45 +98,70 @@ def _memory(s: Statement) -> object:
 
 
 @dataclass
+class _Done:
+    """Statements of a lane, and what they touch before their first barrier and after their last.
+
+    A barrier is one for some arrays; each array is looked at by itself.
+    """
+
+    body: Body
+    first: Touches
+    last: Touches
+
+
+@dataclass
 class _Team:
     """Statements of a block as those of each of its lanes."""
 
     lane: Dim
     width: int
     shared: set[str]
-    loops: int = field(default=0)
+    indices: dict[str, Dim] = field(default_factory=dict[str, Dim])
 
-    def body(self, body: Sequence[Statement]) -> tuple[Body, Touch, Touch]:
-        """The statements, and what the first and the last of them touch of what is shared."""
+    def body(self, body: Sequence[Statement]) -> _Done:
+        """The statements, with a barrier where a lane needs what another one wrote."""
         done: list[Statement] = []
-        first: Touch = "nothing"
-        last: Touch = "nothing"
+        first: Touches = {}
+        last: Touches = {}
+        passed: set[str] = set()
         for s in body:
             if isinstance(s, Local) and s.name in self.shared:
                 continue
-            made, begin, end = self._statement(s)
-            if _needs_barrier(last, begin):
-                done.append(Barrier())
-            done += made
-            first = begin if first == "nothing" else first
-            last = end if end != "nothing" else last
-        return tuple(done), first, last
+            made = self._statement(s)
+            if arrays := _clashes(last, made.first):
+                done.append(Barrier(arrays))
+                passed |= {*arrays}
+                for name in arrays:
+                    del last[name]
+            done += made.body
+            for name, touch in made.first.items():
+                if name not in passed:
+                    first[name] = _both(first.get(name), touch)
+            passed |= {name for name in made.first if name not in made.last}
+            for name, touch in made.last.items():
+                last[name] = _both(last.get(name), touch)
+        return _Done(tuple(done), first, last)
 
-    def _statement(self, s: Statement) -> tuple[Body, Touch, Touch]:
+    def _statement(self, s: Statement) -> _Done:
         if isinstance(s, Loop) and s.kind == "parallel":
-            made = self._turns(s)
-            touch = self._touch(made)
-            return made, touch, touch
+            return self._alone(self._turns(s))
         if isinstance(s, Loop):
-            inside, first, last = self.body(s.body)
-            if _needs_barrier(last, first):
-                inside = (*inside, Barrier())  # before the next turn
-                last = "nothing"
-            return (replace(s, body=inside),), first, last
+            inside = self.body(s.body)
+            body, last = inside.body, dict(inside.last)
+            if arrays := _clashes(last, inside.first):
+                body = (*body, Barrier(arrays))  # before the next turn
+                some = at_least(s.extent, 1)
+                for name in arrays if some else ():
+                    del last[name]
+            return _Done((replace(s, body=body),), inside.first, last)
         if isinstance(s, Store) and (isinstance(s.memory, Buffer) or s.memory.name in self.shared):
             s = replace(s, where=guarded(s.where, -1 * self.lane))
-        touch = self._touch((s,))
-        return (s,), touch, touch
+        return self._alone((s,))
+
+    def _alone(self, body: Body) -> _Done:
+        """Statements without a barrier."""
+        touches = self._touches(body)
+        return _Done(body, touches, touches)
 
     def _turns(self, loop: Loop) -> Body:
         """The turns of a parallel loop that a lane does: one, or every ``width``-th."""
@@ -150,18 +176,26 @@ class _Team:
         index = Define(loop.var, at, n - 1, guard)
         return (Loop(turn, ceildiv(n, self.width), "serial", (index, *body)),)
 
-    def _touch(self, body: Body) -> Touch:
-        accesses = [s.scalar if isinstance(s, Let) else s for s in statements(body)]
-        shared = [
-            x for x in accesses if isinstance(x, Load | Store) and x.memory.name in self.shared
-        ]
-        if not shared:
-            return "nothing"
-        if all(x.offset == self.lane for x in shared):
-            return "own"
-        return "read" if all(isinstance(x, Load) for x in shared) else "any"
+    def _touches(self, body: Body) -> Touches:
+        found: Touches = {}
+        for s in statements(body):
+            if isinstance(s, Define):
+                self.indices[s.name] = substitute(s.dim, self.indices)
+            x = s.scalar if isinstance(s, Let) else s
+            if isinstance(x, Load | Store) and x.memory.name in self.shared:
+                far = substitute(x.offset, self.indices) - self.lane
+                other: Touch = "read" if isinstance(x, Load) else "any"
+                touch: Touch = "own" if mod(far, self.width) == 0 else other
+                found[x.memory.name] = _both(found.get(x.memory.name), touch)
+        return found
 
 
-def _needs_barrier(before: Touch, after: Touch) -> bool:
-    """Whether one lane may need what another one wrote, or write what another one reads."""
-    return "nothing" not in (before, after) and {before, after} not in ({"own"}, {"read"})
+def _both(before: Touch | None, after: Touch) -> Touch:
+    """What is touched by two accesses."""
+    return after if before in (None, after) else "any"
+
+
+def _clashes(before: Touches, after: Touches) -> tuple[str, ...]:
+    """Arrays of which a lane may need what another one wrote, or write what another one reads."""
+    fine = ({"own"}, {"read"})
+    return tuple(n for n, t in before.items() if n in after and {t, after[n]} not in fine)

@@ -1,5 +1,7 @@
 """The text of loops: a fold by its tree, on a CPU and on a GPU, and a product."""
 
+import re
+
 from tests.gen.compiled import gpu, kernel, loops
 
 SUM = "func @f(%x: f32[B,5]) -> f32[B] {\n %0 = sum %x axes=(1) : f32[B]\n return %0\n}"
@@ -52,7 +54,7 @@ kernel @k(%b0: in f32[B,5], %b1: out f32[B]) symbols (B) {
 
 def test_a_fold_on_a_gpu():
     """The lanes of a block share the accumulators and meet before they read one another's."""
-    text = str(loops(kernel(SUM, tree=(4096, 4))[0], gpu(4)))
+    text = str(loops(kernel(SUM.replace("5", "20"), tree=(4096, 4))[0], gpu(4)))
     assert (
         """\
   block %i1 < B {
@@ -61,17 +63,24 @@ def test_a_fold_on_a_gpu():
 """
         in text
     )
-    assert (
-        """\
+    folded = text[text.index("barrier") :]
+    assert re.match(
+        r"""barrier
+      %\d+ = load %acc3\[%i1.lane\] where \(-%i1.lane\+1\) : f32
+      %\d+ = load %acc3\[%i1.lane\+2\] where \(-%i1.lane\+1\) : f32
+      %\d+ = add %\d+, %\d+ : f32
+      store %acc3\[%i1.lane\] = %\d+ where \(-%i1.lane\+1\)
       barrier
-      %7 = load %acc3[%i1.lane] where (-%i1.lane+1) : f32
-      %8 = load %acc3[%i1.lane+2] where (-%i1.lane+1) : f32
-      %9 = add %7, %8 : f32
-      store %acc3[%i1.lane] = %9 where (-%i1.lane+1)
-      barrier
-"""
-        in text
+""",
+        folded,
     )
+
+
+def test_a_short_fold_on_a_gpu():
+    """A lane folds a row of its own, and waits for nobody."""
+    text = str(loops(kernel(SUM, tree=(4096, 4))[0], gpu(4)))
+    assert "lane %i1.i < min(-4*%i1.o+B,4) limit 4 {" in text
+    assert "barrier" not in text and "shared" not in text
 
 
 def test_a_product_with_its_tile():

@@ -40,9 +40,13 @@ SUM = """func @f(%x: f64[A,B]) -> f64 {
 }"""
 
 
-def plain(text):
-    """The plain loops of a kernel, small chunks of eight lanes."""
-    return lower(kernel(text, tree=(32, 8))[0], "k", shaped=False)
+TREE = 32, 8
+"""Small chunks of eight lanes."""
+
+
+def plain(text, tree=TREE):
+    """The plain loops of a kernel."""
+    return lower(kernel(text, tree=tree)[0], "k", shaped=False)
 
 
 def first(loops):
@@ -57,15 +61,15 @@ def run(loops, op, arrays):
     return written(loops, buffers)
 
 
-def changes_no_bit(text, steps, sizes):
+def changes_no_bit(text, steps, sizes, tree=TREE):
     """Verify a kernel after some steps, and hold its results against those of the plain loops."""
-    op, _ = kernel(text, tree=(32, 8))
+    op, _ = kernel(text, tree=tree)
     dims, rng = dict(zip("ABC", sizes, strict=False)), np.random.default_rng(0)
     arrays = [
         rng.normal(size=[evaluate(d, dims) for d in p.type.shape]).astype(p.type.dtype.numpy)
         for p in op.body.params
     ]
-    loops = plain(text)
+    loops = plain(text, tree)
     expected = run(loops, op, arrays)
     made = apply(loops, steps)
     verify(made)

@@ -22,6 +22,20 @@ def test_several_turns_become_one(factor):
     changes_no_bit(KNOWN, [Unroll(loop.var, factor)], ())
 
 
+@pytest.mark.parametrize("factor", [3, 7, 9])
+def test_what_is_left_has_a_loop_of_its_own(factor):
+    loop = first(plain(KNOWN))
+    made = apply(plain(KNOWN), [Unroll(loop.var, factor)])
+    assert made.body[-1].var == f"{loop.var}.r"
+    changes_no_bit(KNOWN, [Unroll(loop.var, factor)], ())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_an_open_number_of_turns(size):
+    loop = first(plain(TURNED))
+    changes_no_bit(TURNED, [Unroll(loop.var, 3)], (4, 5, size))
+
+
 @pytest.mark.parametrize("factor", [2, 4])
 def test_rows_that_are_folded(factor):
     changes_no_bit(FOLDED, [Unroll(first(plain(FOLDED)).var, factor)], ())
@@ -30,9 +44,7 @@ def test_rows_that_are_folded(factor):
 @pytest.mark.parametrize(
     ("text", "factor", "reason"),
     [
-        (KNOWN, 3, "not known that 3 divides 8"),
-        (KNOWN, 0, "not known that 0 divides"),
-        (TURNED, 2, "not known that 2 divides C"),
+        (KNOWN, 0, "1 turn or more, not 0"),
         (KNOWN.replace("8", str(2 * MOST_STATEMENTS)), 2 * MOST_STATEMENTS, "are allowed"),
     ],
 )

@@ -1,0 +1,161 @@
+"""What a call costs on the host: how many functions of Python run, and what is kept for later."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.driver import Driver
+
+from .kinds import KINDS, f32
+from .standing_in import StandIn
+from .test_driver import compiled
+from .test_programs import assert_same_bits, machine_code
+
+CALL, LAUNCH = 60, 20
+"""Functions that a call of one launch runs at most, and each further launch."""
+
+
+def on_device(stand_in, *arrays):
+    """Copies of arrays on the device."""
+    same = dlvm.function(lambda x: x + 0, target="cuda:sm_90")
+    for x in arrays:
+        stand_in.learn(same.compile(x))
+    return [same(x) for x in arrays]
+
+
+def functions_of(f, *arguments):
+    """How many functions of Python a call runs, without those of the stand-in."""
+    names = []
+
+    def note(frame, event, _):
+        if event == "call" and "tests" not in frame.f_code.co_filename:
+            names.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        f(*arguments)
+    finally:
+        sys.setprofile(before)
+    return len(names)
+
+
+def quiet(stand_in):
+    """Launches and copies do nothing from now on."""
+    stand_in.cuLaunchKernel = lambda *_: stand_in.calls.append("cuLaunchKernel") or 0
+
+
+def cost(kind, **options):
+    """The functions that a later call runs, and its launches."""
+    f, arguments = KINDS[kind]
+    stand_in = StandIn()
+    f = dlvm.function(f, target="cuda:sm_90", **options)
+    stand_in.learn(f.compile(*arguments))
+    with using(Driver(stand_in)):
+        there = on_device(stand_in, *arguments)
+        f(*there)
+        quiet(stand_in)
+        f(*there)
+        before = stand_in.count("cuLaunchKernel")
+        return functions_of(f, *there), stand_in.count("cuLaunchKernel") - before
+
+
+def test_a_call_of_one_launch_runs_few_functions():
+    count, launches = cost("axpy")
+    assert launches == 1
+    assert count <= CALL
+
+
+def test_a_further_launch_runs_few_functions():
+    one, _ = cost("axpy")
+    count, launches = cost("gradient")
+    assert launches > 5
+    assert count - one <= LAUNCH * (launches - 1)
+
+
+def test_a_donated_argument_is_as_cheap():
+    stand_in, x = StandIn(), f32(40)
+    f = dlvm.function(lambda p, x: p - x, target="cuda:sm_90", donate=("p",))
+    stand_in.learn(f.compile(x, x))
+    with using(Driver(stand_in)):
+        p, step = on_device(stand_in, x, 2 * x)
+
+        def steps(count):
+            nonlocal p
+            for _ in range(count):
+                p = f(p, step)
+
+        steps(3)
+        assert np.array_equal(np.asarray(p), x - 2 * x - 2 * x - 2 * x)
+        quiet(stand_in)
+        assert functions_of(steps, 3) <= 3 * CALL
+        assert stand_in.count("cuMemcpyDtoD_v2") == 0
+
+
+def test_a_donated_argument_that_is_given_twice_is_copied():
+    stand_in, x = StandIn(), f32(40)
+    f = dlvm.function(lambda p, x: p - x, target="cuda:sm_90", donate=("p",))
+    stand_in.learn(f.compile(x, x))
+    with using(Driver(stand_in)):
+        p, step = on_device(stand_in, x, 2 * x)
+        p = f(p, step)
+        assert np.array_equal(np.asarray(f(p, p)), 0 * x)
+        assert np.array_equal(np.asarray(p), x - 2 * x)
+
+
+def test_a_status_is_written_once():
+    stand_in, x, i = StandIn(), f32(40), np.array([1, 2])
+    f = dlvm.function(lambda x, i: x[i], target="cuda:sm_90")
+    stand_in.learn(f.compile(x, i))
+    with using(Driver(stand_in)):
+        there = on_device(stand_in, x, i, np.array([1, 77]))
+        f(there[0], there[1])
+        written = stand_in.count("cuMemcpyHtoD_v2")
+        for _ in range(3):
+            assert np.array_equal(np.asarray(f(there[0], there[1])), x[i])
+        assert stand_in.count("cuMemcpyHtoD_v2") == written
+        with pytest.raises(dlvm.UserError, match="77"):
+            f(there[0], there[2])
+        assert np.array_equal(np.asarray(f(there[0], there[1])), x[i])
+
+
+def test_other_sizes_have_launches_of_their_own():
+    stand_in = StandIn()
+    made = compiled(stand_in, lambda x: (x * 2).sum(axis=1), dlvm.spec("f32[N,M]"))
+    with using(Driver(stand_in)):
+        for shape in ((3, 5), (70, 2), (3, 5), (1, 300), (0, 4)):
+            x = f32(*shape)
+            assert_same_bits((made(x),), machine_code(lambda x: (x * 2).sum(axis=1), x))
+
+
+def test_threads_call_one_program_at_once():
+    f, arguments = KINDS["gradient"]
+    stand_in, one_at_a_time = StandIn(), threading.Lock()
+    launch = stand_in.kernels.launch
+
+    def alone(*told):
+        with one_at_a_time:
+            launch(*told)
+
+    stand_in.kernels.launch = alone
+    made = compiled(stand_in, f, *arguments)
+    driver, found = Driver(stand_in), {}
+
+    def work(k):
+        with using(driver):
+            given = [a * np.float32(k) for a in arguments]
+            found[k] = [made(*given) for _ in range(3)]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (1, 2, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k, results in found.items():
+        expected = machine_code(f, *[a * np.float32(k) for a in arguments])
+        for result in results:
+            assert_same_bits(result, expected)
