@@ -20,6 +20,10 @@ def change(m, x):
 
 @pytest.mark.parametrize(("dtype", "most"), [("f4", 7.3), ("f8", 15.8)])
 def test_the_law_that_loses_digits_is_named(dtype, most):
+    if dtype == "f8" and np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
+        with pytest.raises(dlvm.UserError, match="no longer type"):
+            digits(change, NEAR, X)
+        return
     m, x = NEAR.astype(dtype), X.astype(dtype)
     found = digits(dlvm.function(change, numerics="fast"), m, x)
     assert not found.kept and found.law.startswith("sum_times_taken_apart at ")
