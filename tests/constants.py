@@ -172,7 +172,7 @@ DECISIONS: dict[str, tuple[Ask, Any]] = {
     ),
     "8 large products": (_on(steps, product, "8,200,200", "8,200,200"), "vectorize %c12"),
     # how a large product is cut
-    "blocks of a product": (blocks, "114288 multiplications, 128 columns, 560 rows"),
+    "blocks of a product": (blocks, "114288 multiplications, 256 columns, 1072 rows"),
     "copies in a product": (copies, "from 32768 bytes"),
     "tiles of a product": (micro_kernels, "6x2 12x1"),
     # the estimate by which a call takes one thread or several, for what a kernel moves
@@ -256,6 +256,13 @@ OTHERS: dict[str, str] = {
     "gen.schedule.boxes.OPERATIONS": "limits the code of a kernel",
     "gen.schedule.boxes.GUARDS": "limits the code of a kernel",
     "gen.schedule.boxes.FEW": "a number of turns",
+    "gen.schedule.folding.FLIGHT": "loads of a lane of a GPU, which no price is known of",
+    "gen.schedule.folding.FEW": "lanes of a GPU, which no price is known of",
+    "gen.schedule.folding.FEWER": "lanes of a GPU, which no price is known of",
+    "gen.schedule.folding.PLAIN": "limits the code of a kernel",
+    "gen.schedule.folding.MOST": "limits the code of a kernel",
+    "gen.schedule.folding.SOME": "limits the code of a kernel",
+    "opt.algebra.cancelling.HALF": "the condition of a law",
     "opt.algebra.semidefinite.DEPTH": "limits the time of a compile",
     "opt.kernels.filling.DEEPEST": "limits the code of a kernel",
     "opt.kernels.fusion.ROWWISE": "the order of a sum, and so a part of its meaning",

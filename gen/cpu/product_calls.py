@@ -48,7 +48,13 @@ def product(e: Emitter, s: Product) -> None:
     """Call the generic product on the operands, and on where its result goes."""
     outer = [n for scope in e.offsets.scopes for n in scope.names]
     values = {d: e.offsets.first(e.offsets.known(getattr(s, d))) for d in ("m", "n", "k")}
-    values |= {"out": "null", "out.step": "0", "finish": "null", "environment": "null"}
+    values |= {
+        "chunk": str(s.chunk),
+        "out": "null",
+        "out.step": "0",
+        "finish": "null",
+        "environment": "null",
+    }
     values["context"] = "%context"
     for name, side in (("x", s.x), ("y", s.y)):
         values |= _side(e, s, name, side, outer)

@@ -213,7 +213,7 @@ class Driver:
         if os.getpid() != self._process:
             raise DriverError(
                 "this process was forked from one that used the GPU, which it cannot use",
-                remedy='start processes by multiprocessing.get_context("spawn")',
+                remedy="start processes anew, which multiprocessing calls spawn",
             )
         if self._context:
             self.library.cuCtxSetCurrent(self._context)

@@ -173,9 +173,7 @@ class _Run:
     def product(self, s: Product) -> None:
         m, n, k = int(self.dim(s.m)), int(self.dim(s.n)), int(self.dim(s.k))
         x, y = _operand(self, s, s.x, m, k), _operand(self, s, s.y, k, n)
-        total = np.zeros((m, n), s.tile.dtype.numpy)
-        for i in range(k):
-            total = multiply_add(x[:, i : i + 1], y[i : i + 1], total)
+        total = in_chunks(x, y, s.tile.dtype.numpy, s.chunk)
         self.counts.flops += int(self.dim(flops_of_product(s)))
         height = s.tile.size // s.width
         for row in range(0, m, height):
@@ -400,6 +398,17 @@ WORDS: dict[str, Any] = {
     "pow": np.power,
     **{word: meaning(word) for word in FUNCTIONS},
 }
+
+
+def in_chunks(x: Array, y: Array, dtype: np.dtype[Any], chunk: int) -> Array:
+    """``x @ y``: a chain over each chunk of k, whose sums are added from first to last."""
+    total = zero = np.zeros((x.shape[0], y.shape[1]), dtype)
+    for start in range(0, x.shape[1], chunk):
+        part = zero
+        for i in range(start, min(start + chunk, x.shape[1])):
+            part = multiply_add(x[:, i : i + 1], y[i : i + 1], part)
+        total = total + part if start else part
+    return total
 
 
 def multiply_add(x: Array, y: Array, z: Array) -> Array:

@@ -145,7 +145,7 @@ class Rewriting:
         tile = self._declared(s.tile)
         body = self.body(s.body)  # which declares the pieces of operands
         x, y = map(self._operand, (s.x, s.y))
-        return Product(x, y, m, n, k, tile, s.width, spot, body)
+        return Product(x, y, m, n, k, s.chunk, tile, s.width, spot, body)
 
     def _operand(self, x: Operand) -> Operand:
         memory = cast(Buffer | Local, self._memory(x.buffer))

@@ -283,14 +283,19 @@ class Fill:
     body: Body
 
 
+CHUNK = 256
+"""Terms of a product that are one chain. A chain of k is off by some sqrt(k) roundings, and chunks
+by sqrt(CHUNK) and the square root of their number. It is a panel of the blocked loops as well."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Product:
     """``x @ y`` of sizes m, k, n; ``body`` sees it tile by tile, in the local ``tile``.
 
     In the body the first two of ``spot`` name the corner of the tile and the last two its rows
-    and columns; its element (r, c) lies at ``r * width + c`` and was summed over k in order, in
-    the type of the tile: by fma, or modulo 2**bits. Before what sees tiles the body may fill x, y
-    or both.
+    and columns; its element (r, c) lies at ``r * width + c`` and was summed in the type of the
+    tile: each ``chunk`` of k is one chain in order, by fma or modulo 2**bits, and the chunks' sums
+    are added from first to last. Before what sees tiles the body may fill x, y or both.
     """
 
     x: Operand
@@ -298,6 +303,7 @@ class Product:
     m: Dim
     n: Dim
     k: Dim
+    chunk: int
     tile: Local
     width: int
     spot: tuple[str, ...]

@@ -74,7 +74,8 @@ class _Page:
             return f"{s.kind} {s.var} < {s.extent}{limit}{_grain(s)}"
         tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
         spot = "at ({}, {}) of ({}, {})".format(*s.spot)
-        return f"product {_operand(s.x)} by {_operand(s.y)} m={s.m} n={s.n} k={s.k} {tile} {spot}"
+        sizes = f"m={s.m} n={s.n} k={s.k} chunk={s.chunk}"
+        return f"product {_operand(s.x)} by {_operand(s.y)} {sizes} {tile} {spot}"
 
     def line(self, s: Statement) -> str:
         match s:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from dlvm.gen.loops.statements import Local, Operand, Product, Scalar
+from dlvm.gen.loops.statements import CHUNK, Local, Operand, Product, Scalar
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, minimum, symbol
 
@@ -101,7 +101,8 @@ def multiply(
     u, v = factors.u, factors.v
     if column:
         u, v, m, n = v.turned(), u.turned(), 1, m
-    nest.put(Product(u, v, m, n, factors.k, tile, most, tuple(names), tuple(inside)))
+    whole = tuple(inside)
+    nest.put(Product(u, v, m, n, factors.k, CHUNK, tile, most, tuple(names), whole))
 
 
 def subtract(work: Work, x: Matrix, rows: Span, columns: Span, factors: Factors) -> None:

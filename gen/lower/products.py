@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlvm.cost import lanes_per_step
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, flatten
-from dlvm.gen.loops.statements import Bind, Buffer, Fill, Load, Local, Operand, Product
+from dlvm.gen.loops.statements import CHUNK, Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
 from dlvm.ir.dims import at_least, symbol, symbols
@@ -62,8 +62,15 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
                 at = in_whole(whole, index) if isinstance(whole, Update) else index
                 nest.store(buffer, flatten(at, buffer.type.shape), element)
         whole = (*fills, *inside)
-        nest.put(Product(x, y, m, n, k, tile, width, tuple(names), whole))
+        chunk = chunk_of(x, fills)
+        nest.put(Product(x, y, m, n, k, chunk, tile, width, tuple(names), whole))
     return True
+
+
+def chunk_of(x: Operand, fills: Sequence[Fill] = ()) -> int:
+    """The terms of one chain of a product: whole units of an x that is computed by rows."""
+    unit = next((f.unit for f in fills if f.piece == x.buffer and not x.transposed), 1)
+    return max(1, CHUNK // unit) * unit
 
 
 def _better_turned(op: Matmul, x: Operand) -> bool:

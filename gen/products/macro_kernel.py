@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm import cost
+from dlvm.gen.loops.statements import CHUNK
 from dlvm.gen.schedule import cost as of_kernels
 from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text
@@ -20,8 +21,8 @@ from .micro_kernel import BAND, NARROW, UNROLLED_STEPS, Shape, Vectors, micro_ke
 
 BATCH = 48
 """Rows that are finished together."""
-PANEL_STEPS = 512
-"""Steps of k in a panel."""
+PANEL_STEPS = CHUNK
+"""Steps of k in a panel, at most: each panel is a chunk, whose sums start from zero."""
 LINE = 64
 """Bytes of a line of the cache."""
 SIDES = "ptr %x, i64 %x.step, i64 %x.far, ptr %y, i64 %y.step, i64 %y.far"
@@ -98,20 +99,15 @@ class Plan:
         return self.shapes[0].vectors * self.lanes
 
     @property
-    def depth(self) -> int:
-        """Steps of k in a panel: fewer where x is copied, as all of its rows must stay near."""
-        return PANEL_STEPS // 2 if self.copies_x else PANEL_STEPS
-
-    @property
     def width(self) -> int:
         """Columns of a block: as many whole strips as a panel holds, and one at least."""
-        columns = self.panel // self.depth // max(self.dtype.bytes, 4)
+        columns = self.panel // PANEL_STEPS // max(self.dtype.bytes, 4)
         return max(1, columns // self.strip) * self.strip
 
     @property
     def height(self) -> int:
         """Rows of a copied x that lie beside one another, at most: a few more than stay near."""
-        return 2 * self.caches[1] // self.depth // self.dtype.bytes + BATCH
+        return 2 * self.caches[1] // PANEL_STEPS // self.dtype.bytes + BATCH
 
     def x_row(self, w: FunctionWriter, depth: str) -> str:
         """Elements for a row of a copied x: rows or strips are apart by no power of two."""

@@ -6,7 +6,8 @@ a type. What was read is added to the sums of every
 row of x, which lie in memory near. Both sum each element by the same chain over k as a product of
 matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
 ``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
-``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes.
+``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes. But at the
+``first`` chunk of k it adds to the sums that are there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import FunctionWriter, Text
+from dlvm.gen.text.module import FunctionWriter, Text, declaration
 from dlvm.ir import DType
 
 from .micro_kernel import Vectors
@@ -29,7 +30,7 @@ BROAD, NARROW_BROAD = 1024, 64
 """Columns that are summed at once, and as many where the stack is small."""
 SIGNATURE = (
     "ptr noalias %x, i64 %x.step, i64 %x.near, ptr noalias %y, i64 %y.step, "
-    "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near"
+    "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near, i1 %first"
 )
 
 
@@ -61,6 +62,32 @@ def write_thin(text: Text, dtype: DType, lanes: int) -> None:
         w, name = FunctionWriter(text), thin_name(dtype, across)
         write(Vectors(w, dtype, lanes))
         text.functions[name] = w.function(f"void @{name}({SIGNATURE})")
+
+
+@dataclass(frozen=True, slots=True)
+class Thin:
+    """The sides of a call: where x starts and its two steps, y, and which function is called."""
+
+    x: tuple[str, str, str]
+    y: Side
+    across: bool
+
+
+def call_thin(v: Vectors, sides: Thin, sizes: tuple[str, str], sums: tuple[str, str, str]) -> None:
+    """Calls a function for so many rows and columns, chunk of ``%k`` by chunk of ``%chunk``."""
+    w, name = v.w, thin_name(v.dtype, sides.across)
+    w.text.declarations[name] = declaration(name, SIGNATURE)
+    (x, step, near), (rows, cols) = sides.x, sizes
+    deep = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
+    with w.loop("0", deep, "%chunk") as p:
+        rest = w.value(f"sub i64 %k, {p.index}")
+        depth = w.call("i64", "llvm.smin.i64", ("i64", rest), ("i64", "%chunk"))
+        start = v.at(x, w.value(f"mul i64 {p.index}, {near}"))
+        y = v.at(sides.y.start, p.index) if sides.across else sides.y.row(v, p.index)
+        first = w.value(f"icmp eq i64 {p.index}, 0")
+        given = f"ptr {start}, i64 {step}, i64 {near}, ptr {y}, i64 {sides.y.step}"
+        results = f"ptr {sums[0]}, i64 {sums[1]}, i64 {sums[2]}, i1 {first}"
+        w.do(f"call void @{name}({given}, i64 {rows}, i64 {depth}, i64 {cols}, {results})")
 
 
 def _along(v: Vectors) -> None:
@@ -151,17 +178,30 @@ def _give(v: Vectors, sums: Side, c: str, column: str) -> None:
     left = w.value(f"sub i64 %cols, {column}")
     wanted = Side(v.at("%sums", w.value(f"mul i64 {column}, %sums.near")), "%sums.step")
     beside = w.value("icmp eq i64 %sums.near, 1")
+    later = w.value("xor i1 %first, true")
     with w.when(beside):
         mask = v.mask(0, left)
         with w.loop("0", "%rows") as i:
-            found = v.load(v.at(sums.row(v, i.index), c))
-            v.store(found, wanted.row(v, i.index), mask)
+            found, to = v.load(v.at(sums.row(v, i.index), c)), wanted.row(v, i.index)
+
+            def added(found: str = found, to: str = to) -> list[str]:
+                return [v.add(v.load(to, mask), found)]
+
+            (all_,) = w.maybe_all(later, v.type, [found], added)
+            v.store(all_, to, mask)
     with w.when(w.value(f"xor i1 {beside}, true")):
         stop = w.call("i64", "llvm.smin.i64", ("i64", left), ("i64", str(v.lanes)))
         with w.loop("0", stop) as q, w.loop("0", "%rows") as i:
             at = v.at(v.at(sums.row(v, i.index), c), q.index)
             found = w.value(f"load {v.element}, ptr {at}, align {v.dtype.bytes}")
             to = v.at(wanted.row(v, i.index), w.value(f"mul i64 {q.index}, %sums.near"))
+
+            def plus(found: str = found, to: str = to) -> list[str]:
+                before = w.value(f"load {v.element}, ptr {to}, align {v.dtype.bytes}")
+                word = "fadd" if v.dtype.is_float else "add"
+                return [w.value(f"{word} {v.element} {before}, {found}")]
+
+            (found,) = w.maybe_all(later, v.element, [found], plus)
             w.do(f"store {v.element} {found}, ptr {to}, align {v.dtype.bytes}")
 
 

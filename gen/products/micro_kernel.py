@@ -1,8 +1,8 @@
 """The inner kernels of products: a few rows and columns, summed over k in registers.
 
 ``Vectors`` writes the loads, stores and sums of one product's element type. A micro kernel adds
-``x @ y`` to a piece of the accumulators in memory, or starts it: each element is one chain of fma
-over k in order (of multiplications and additions for integers, which wrap). Rows past the end
+``x @ y`` to a piece of the sums in memory, or starts it: each element is one chain of fma over k
+in order (of multiplications and additions for integers, which wrap), from zero. Rows past the end
 compute row 0 again and are not written; columns past it are masked.
 """
 
@@ -107,6 +107,10 @@ class Vectors:
         x = self.w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.bytes}")
         return splat_text(self.w, self.element, x, self.lanes)
 
+    def add(self, x: str, y: str) -> str:
+        """x + y: rounded, or modulo 2**bits."""
+        return self.w.value(f"{'fadd' if self.dtype.is_float else 'add'} {self.type} {x}, {y}")
+
     def multiply_add(self, x: str, y: str, z: str) -> str:
         """x*y + z: rounded once where the processor can, or modulo 2**bits."""
         if self.dtype.is_float:
@@ -190,7 +194,7 @@ class _Micro:
         return self.v.w.value(f"select i1 {exists}, i64 {offset}, i64 0")
 
     def _sum(self, masks: list[str] | None, exists: list[str]) -> None:
-        """Accumulators from memory or zero, all of k, and back to memory."""
+        """Accumulators from zero, all of k, added to what is in memory but at the first k."""
         v, wide = self.v, self.shape.vectors
         at = [v.at("%sums", self._far("%sums.step", i, there)) for i, there in enumerate(exists)]
         where = masks or [None] * wide
@@ -199,13 +203,18 @@ class _Micro:
             return [v.load(v.at(row, j * v.lanes), where[j]) for row in at for j in range(wide)]
 
         zeros = ["zeroinitializer"] * (len(at) * wide)
-        before = v.w.maybe_all(v.w.value("xor i1 %first, true"), v.type, zeros, load)
-        sums = [Carry(v.type, "", now=start) for start in before]
+        sums = [Carry(v.type, "", now=start) for start in zeros]
         sums = self._quick(sums) if masks is None else self._steps(sums, "0", "%depth", masks)
+        here = [c.now for c in sums]
+
+        def added() -> list[str]:
+            return [v.add(before, now) for before, now in zip(load(), here, strict=True)]
+
+        here = v.w.maybe_all(v.w.value("xor i1 %first, true"), v.type, here, added)
         for i, row in enumerate(at):
             with v.w.when(exists[i]) if masks else nullcontext():
-                for j, c in enumerate(sums[i * wide : (i + 1) * wide]):
-                    v.store(c.now, v.at(row, j * v.lanes), where[j])
+                for j, c in enumerate(here[i * wide : (i + 1) * wide]):
+                    v.store(c, v.at(row, j * v.lanes), where[j])
 
     def _quick(self, sums: list[Carry]) -> list[Carry]:
         """All k without masks; what comes next is asked for meanwhile.

@@ -4,8 +4,8 @@ A product is compiled once for a process and linked with each program that calls
 result into blocks of columns, a block into panels of k, and a panel into bands of rows, which
 micro kernels sum. What is read along far strides, in another type or many times is copied first.
 The sums lie in the result itself, or in a tile where that is not possible; of them the program
-makes its results (an epilogue, a rounding) while they are in the cache. Every element is one chain
-over k in order, so neither blocks nor threads nor copies change its bits.
+makes its results (an epilogue, a rounding) while they are in the cache. Every element is a
+chain over each chunk of k, so neither blocks nor threads nor copies change its bits.
 
 ``void @NAME(ptr %context, ptr %call)``: the words of ``%call`` are named in ``WORDS``.
 """
@@ -21,12 +21,12 @@ from dlvm.gen.llvm.binding import object_code
 from dlvm.gen.runtime.call_words import THREADS
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import FunctionWriter, Part, Text, declaration
+from dlvm.gen.text.module import FunctionWriter, Part, Text
 from dlvm.ir import DType
 from dlvm.target import Target
 
 from .macro_kernel import Plan, write_bands
-from .matrix_vector import COPIED_FROM, SIGNATURE, broad, thin_name, write_thin
+from .matrix_vector import COPIED_FROM, Side, Thin, broad, call_thin, write_thin
 from .micro_kernel import NARROW
 from .panels import WORDS, Panels
 
@@ -195,20 +195,17 @@ class _Product(Panels):
         stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
         across = plan.y_transposed if row else not plan.x_transposed
         along = plan.x_transposed if row else not plan.y_transposed
-        function = thin_name(plan.dtype, across)
-        self.text.declarations[function] = declaration(function, SIGNATURE)
         x, y = ("x", "y") if row else ("y", "x")
-        steps = f"i64 1, i64 %{x}.step" if along else f"i64 %{x}.step, i64 1"
+        step, near = ("1", f"%{x}.step") if along else (f"%{x}.step", "1")
+        down, beside = ("%out.step", "1") if row else ("1", "%out.step")
         v = plan.vectors(w)
         with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, broad(self.text)) as c:
             count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(broad(self.text)))
             far = w.value(f"mul i64 {c.index}, %{y}.step") if across else c.index
-            sides = f"ptr %{x}, {steps}, ptr {v.at(f'%{y}', far)}, i64 %{y}.step"
             start = c.index if row else w.value(f"mul i64 {c.index}, %out.step")
-            sums = v.at("%out", start)
-            sizes = f"i64 {'%m' if row else '%n'}, i64 %k, i64 {count}"
-            strides = "i64 %out.step, i64 1" if row else "i64 1, i64 %out.step"
-            w.do(f"call void @{function}({sides}, {sizes}, ptr {sums}, {strides})")
+            sides = Thin((f"%{x}", step, near), Side(v.at(f"%{y}", far), f"%{y}.step"), across)
+            sums, sizes = v.at("%out", start), ("%m" if row else "%n", count)
+            call_thin(v, sides, sizes, (sums, down, beside))
             with w.when(w.value("icmp ne ptr %finish, null")):
                 spots = ("0", c.index, "%m", count), (c.index, "0", count, "%n")
                 spot = ", ".join(f"i64 {i}" for i in spots[0 if row else 1])

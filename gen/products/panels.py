@@ -11,18 +11,19 @@ from __future__ import annotations
 from dlvm.gen.runtime.interrupts import ask_in_kernel, halted
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 
-from .macro_kernel import BATCH, SIGNATURE, Plan
+from .macro_kernel import BATCH, PANEL_STEPS, SIGNATURE, Plan
 from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW
 from .sources import Piece, Sources, ceiling, least
 
-SIDES = ("m", "n", "k", "x", "x.step", "y", "y.step")
+SIDES = ("m", "n", "k", "chunk", "x", "x.step", "y", "y.step")
 FILLS = ("x.fill", "x.unit", "y.fill", "y.unit")
 WORDS = (*SIDES, "out", "out.step", "finish", "environment", "context", *FILLS)
-"""Sizes; where the operands lie and how far their rows in memory are apart; where the sums may
-lie (null: in tiles); the function that is called with each piece of the finished sums, unless it
-is null, and the environment that it is given; the context of the call; the functions that compute
-pieces of operands which are not in memory, in the same environment, and the elements of a unit."""
+"""Sizes, and the terms of a chain; where the operands lie and how far their rows in memory are
+apart; where the sums may lie (null: in tiles); the function that is called with each piece of the
+finished sums, unless it is null, and the environment that it is given; the context of the call; the
+functions that compute pieces of operands which are not in memory, in the same environment, and the
+elements of a unit."""
 POINTERS = ("x", "y", "out", "finish", "environment", "context", "x.fill", "y.fill")
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
@@ -102,7 +103,7 @@ class Panels:
             (tiled, w.value(f"mul i64 {tall}, {width * plan.dtype.bytes}")),
         ]
         if plan.copies_x:
-            depth = self.least(w, "%k", str(plan.depth))
+            depth = self.least(w, "%k", str(PANEL_STEPS))
             wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
         sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
         with (
@@ -126,12 +127,20 @@ class Panels:
         """Rows of one block of columns, panel of k by panel; x is copied here only for a tile."""
         w, plan = FunctionWriter(self.text), self.plan
         self.words(
-            w, "m", "n", "k", "x", "x.step", "environment", "context", *self.sources.fills("x")
+            w,
+            "m",
+            "n",
+            "k",
+            "chunk",
+            "x",
+            "x.step",
+            "environment",
+            "context",
+            *self.sources.fills("x"),
         )
-        x_copied, y_copied = self.copied(w)
-        copied = w.value(f"or i1 {x_copied}, {y_copied}")
+        x_copied, _ = self.copied(w)
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        step = w.value(f"select i1 {copied}, i64 {self.sources.deep(w)}, i64 {depth}")
+        step = "%chunk"
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         with w.loop("0", depth, step) as p:
@@ -156,7 +165,7 @@ class Panels:
         _, y_copied = self.copied(w)
         tall = w.value(f"icmp sge i64 %rows, {2 * BATCH}")
         deep = w.value(f"icmp sge i64 %depth, {3 * DEEP if plan.x_transposed else DEEP}")
-        fits = w.value(f"icmp sle i64 %depth, {plan.depth}")
+        fits = w.value(f"icmp sle i64 %depth, {PANEL_STEPS}")
         asks = w.value(f"and i1 {w.value(f'and i1 {deep}, {fits}')}, {tall}")
         y_step = w.value(f"select i1 {y_copied}, i64 {plan.strip}, i64 %y.step")
         strip = self.strip_size(w, "%depth")
@@ -190,7 +199,7 @@ class Panels:
     def copied_panels(self) -> None:
         """Rows as many as stay near, in them panels of k: each of x is copied once."""
         w, plan = FunctionWriter(self.text), self.plan
-        names = "k", "x", "x.step", "out", "out.step", "environment", "context"
+        names = "k", "chunk", "x", "x.step", "out", "out.step", "environment", "context"
         self.words(w, *names, *self.sources.fills("x"))
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
@@ -199,7 +208,7 @@ class Panels:
         strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
-        deep = self.sources.deep(w)
+        deep = "%chunk"
         size = self.x_size(w, down, self.least(w, depth, deep))
         across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
@@ -229,7 +238,7 @@ class Panels:
 
     def panel_size(self, w: FunctionWriter, cols: str) -> str:
         """Bytes of a copied panel of ``cols`` columns of y."""
-        each = self.strip_size(w, self.least(w, "%k", str(self.plan.depth)))
+        each = self.strip_size(w, self.least(w, "%k", str(PANEL_STEPS)))
         strips = self.ceiling(w, cols, str(self.plan.strip))
         return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
 

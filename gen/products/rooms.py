@@ -8,7 +8,7 @@ from __future__ import annotations
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, maximum, minimum
 
-from .macro_kernel import LINE, Plan
+from .macro_kernel import LINE, PANEL_STEPS, Plan
 from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW
 from .sources import SOME, STACK_BYTES
@@ -29,7 +29,7 @@ def room(
 
 def _pieces(plan: Plan, tile: tuple[int, int], k: Dim, units: tuple[int, ...]) -> Dim:
     """Of what is computed before it is copied; one operand after the other."""
-    depth = minimum(k, plan.depth)
+    depth = minimum(k, PANEL_STEPS)
     longest = (
         (max(plan.height, tile[0]) if plan.x_transposed else depth),
         (depth if plan.y_transposed else max(plan.width, tile[1])),
@@ -77,13 +77,13 @@ def _large(plan: Plan, size: Dim, users: Dim, k: Dim) -> bool:
 
 def _panel(plan: Plan, cols: Dim, k: Dim) -> Dim:
     """A copied panel of so many columns of y."""
-    depth = _ceiling(minimum(k, plan.depth), plan.lanes) * plan.lanes
+    depth = _ceiling(minimum(k, PANEL_STEPS), plan.lanes) * plan.lanes
     return _ceiling(cols, plan.strip) * plan.strip * depth * plan.dtype.bytes
 
 
 def _rows(plan: Plan, rows: Dim, k: Dim) -> Dim:
     """So many copied rows of x."""
-    depth = minimum(maximum(k, 1), plan.depth)
+    depth = minimum(maximum(k, 1), PANEL_STEPS)
     row = _ceiling(depth, plan.strip) * plan.strip + plan.lanes
     return _ceiling(rows, NARROW) * NARROW * row * plan.dtype.bytes
 

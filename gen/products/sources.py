@@ -79,14 +79,6 @@ class Sources:
         """The words that are about what computes an operand, if something does."""
         return (f"{side}.fill", f"{side}.unit") if self.plan.filled["xy".index(side)] else ()
 
-    def deep(self, w: FunctionWriter) -> str:
-        """Steps of k in a panel: whole units of what is computed."""
-        plan = self.plan
-        if not plan.filled[0] or plan.x_transposed:
-            return str(plan.depth)
-        units = w.value(f"udiv i64 {plan.depth}, %x.unit")
-        return w.value(f"mul i64 {units}, %x.unit")
-
     def copy(
         self, w: FunctionWriter, piece: Piece, strip: int, to: str, near: str, far: str
     ) -> None:

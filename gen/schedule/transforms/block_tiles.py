@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dlvm.gen.loops.builder import LoopScalars, Nest
 from dlvm.gen.loops.index import Index, ceildiv, piece, split
@@ -22,7 +22,7 @@ from dlvm.gen.loops.statements import (
     Statement,
 )
 from dlvm.ir import Dim, DType
-from dlvm.ir.dims import floordiv, mod, product, substitute, symbol
+from dlvm.ir.dims import at_least, floordiv, mod, product, substitute, symbol
 
 BLOCK, LANE = "%block", "%lane"
 
@@ -48,7 +48,9 @@ class Blocking(Protocol):
 
 @dataclass
 class BlockTiles:
-    """The loops of one product, each of whose elements is one chain over k."""
+    """The loops of one product, each of whose elements is a chain over each chunk of k."""
+
+    chunked: ClassVar[bool] = True
 
     numbers: Blocking
     product: Product
@@ -122,21 +124,40 @@ class BlockTiles:
 
     def _sums(self) -> None:
         """What one lane does: its elements over all panels, then what sees them."""
-        n, p, nest = self.numbers, self.product, self.nest
+        p, nest = self.product, self.nest
         places = [*self.kept()]
         total = nest.local("sum", self.dtype, len(places))
+        if not self.chunked or at_least(p.chunk, p.k):
+            self._chain(total, 0, p.k)
+        else:
+            whole, total = total, nest.local("chunk", self.dtype, len(places))
+            self._clear(whole)
+            with nest.loop("serial", ceildiv(p.k, p.chunk), "part") as part:
+                self._chain(total, p.chunk * part, piece(p.chunk, p.k, part))
+                for i in range(total.size):
+                    found = nest.load(total, i)
+                    nest.store(whole, i, self.words.binary("add", nest.load(whole, i), found))
+            total = whole
+        for i, (row, col) in enumerate(places):
+            self._finish(nest.load(total, i), self.row + row, self.col + col, f".{i}")
+
+    def _clear(self, total: Local) -> None:
+        """Zeros."""
         zero = self.words.constant(0, self.dtype)
         for i in range(total.size):
-            nest.store(total, i, zero)
-        with nest.loop("serial", ceildiv(p.k, n.depth), "panel") as panel:
-            first = n.depth * panel
+            self.nest.store(total, i, zero)
+
+    def _chain(self, total: Local, start: Dim, size: Dim) -> None:
+        """A lane's sums over a run of k, panel by panel."""
+        n, p, nest = self.numbers, self.product, self.nest
+        self._clear(total)
+        with nest.loop("serial", ceildiv(size, n.depth), "panel") as panel:
+            first = start + n.depth * panel
             self._panel(p.x, self.x, n.rows, False, first)
             self._panel(p.y, self.y, n.columns, True, first)
             nest.put(Barrier())
-            self.multiplied(total, piece(n.depth, p.k, panel))
+            self.multiplied(total, piece(n.depth, size, panel))
             nest.put(Barrier())
-        for i, (row, col) in enumerate(places):
-            self._finish(nest.load(total, i), self.row + row, self.col + col, f".{i}")
 
     def _finish(self, found: Scalar, row: Dim, col: Dim, suffix: str) -> None:
         """What sees an element, if there is one at this place."""

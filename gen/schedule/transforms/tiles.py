@@ -21,7 +21,8 @@ class Tiles(Transform):
     """A block sums ``rows`` x ``columns`` elements, of which each lane keeps ``down`` x ``across``.
 
     The block copies ``depth`` columns of the left operand and as many rows of the right one to
-    shared memory at a time, or computes them there. Each element is one chain over k.
+    shared memory at a time, or computes them there. Each element is a chain over each
+    chunk of k, and these are added.
     """
 
     word: ClassVar[str] = "tiles"

@@ -113,8 +113,9 @@ def test_tf32_keeps_ten_digits_of_each_factor():
     assert error.max() > 1e-5
 
 
-@pytest.mark.parametrize("size", [(1024, 1024, 1024), (100, 30, 40), (8, 500, 500)])
+@pytest.mark.parametrize("size", [(1024, 256, 1024), (100, 30, 40), (8, 200, 500)])
 def test_products_spill_no_register(size, tmp_path):
+    """Of one chunk of k; the sums of earlier chunks may lie in memory, as each is touched once."""
     if shutil.which("ptxas") is None:
         pytest.skip("ptxas is not installed")
     m, k, n = size

@@ -95,7 +95,7 @@ def test_a_product_with_its_tile():
         "product",
     )
     lines = str(loops(op)).splitlines()
-    sides = "product %b0[0] step K by %b1[0] step K transposed m=M n=N k=K"
+    sides = "product %b0[0] step K by %b1[0] step K transposed m=M n=N k=K chunk=256"
     assert lines[1].strip().startswith(f"{sides} %tile1: f32[96,256] at (%row2, %col3)")
     assert [line.strip() for line in lines[2:8]] == [
         "serial %r10 < %rows4 {",
