@@ -8,7 +8,7 @@ code. Packages are imported when they are needed, because ``import dlvm`` must b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,7 +163,15 @@ class Road:
             said, machine = self.options.said(), self.options.machine()
             given = self.options.schedule
             check = guard.check_schedule
-            return compiled(self.traced, machine, lambda: self.kernels, said, given, check)
+            return compiled(
+                self.traced,
+                machine,
+                lambda: self.kernels,
+                said,
+                given,
+                check,
+                lambda: _told(self.traced),
+            )
 
     def _on_a_gpu(self) -> OnDevice:
         """Code for a GPU, which runs where there is one."""
@@ -272,6 +280,14 @@ class Road:
 
 
 @passes.unhurried()
+def _told(module: Module) -> Iterator[Array]:
+    """The constants of a trace, as it has them and in the order in which they are read."""
+    from dlvm.opt.laws.simplification import constants, fold_constants
+
+    yield from constants(module)
+    yield from constants(passes.run(module, (fold_constants,)))
+
+
 def expand(module: Module) -> Module:
     """The module with every declaration expanded into code."""
     from dlvm.ad.expand import expand

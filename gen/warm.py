@@ -2,7 +2,8 @@
 
 The key says all that a program depends on: the traced text, the target, dlvm's own sources, and
 the versions of what they use. What is kept under it is what a call needs (``interface``), the
-report, and the object files. Whatever else may be asked of a program, such as its text at some
+report, and the object files. Large constants that the trace tells are not kept: there is a digest
+of each. Whatever else may be asked of a program, such as its text at some
 stop of the road, is made anew then.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from dlvm import passes
 from dlvm.base import environment
 from dlvm.gen.call.executable import Executable, Texts
-from dlvm.gen.call.interface import Interface
+from dlvm.gen.call.interface import Interface, bytes_of
 from dlvm.gen.llvm.binding import Library, version
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
@@ -30,10 +31,12 @@ from dlvm.gen.program.control import Plans
 from dlvm.gen.program.report import Report
 from dlvm.gen.schedule.text import parse_schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
-from dlvm.ir import Dim, Module
+from dlvm.ir import Array, Dim, Module
 from dlvm.ir.core import OPS
 from dlvm.ir.rewrite import RULES
 from dlvm.ir.text.line import Line, parse_dim
+from dlvm.ir.text.printer import told_apart
+from dlvm.ir.types import DIGESTED, contents
 from dlvm.target import Target
 
 from .build import Keep, build
@@ -51,14 +54,17 @@ def compiled(
     options: str = "",
     schedule: str | None = None,
     check: Callable[[Module, Plans], None] = lambda module, plans: None,
+    constants: Callable[[], Iterable[Array]] = tuple,
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say.
 
+    ``constants`` are those that the trace tells, as it has them or as the program reads them.
     ``check`` is called for a schedule that was given or tuned, where passes are verified.
     """
     start = time.perf_counter()
     entries = b"" if schedule is not None else written(target)
     kept, key = store(), key_of(traced, target, options, schedule, entries)
+    told = cache(lambda: {contents(a): a for a in constants() if a.nbytes > DIGESTED})
 
     if environment.verifying() == "passes" and (schedule is not None or entries):
         check(
@@ -72,12 +78,12 @@ def compiled(
         return made()
 
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
-        kept.put(key, packed(interface, report, objects))
+        kept.put(key, packed(interface, report, objects, told()))
 
     found = None if environment.verifying() else kept.get(key)
     if found is None:
         return made(keep)
-    interface, report, objects = unpacked(found)
+    interface, report, objects = unpacked(found, told)
     library = Library(objects[0], target, *objects[1:])
     cold = cache(lambda: made().texts)
     texts = Texts(**{stage: _later(cold, stage) for stage in STAGES})
@@ -106,7 +112,9 @@ def key_of(
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
     how = (repr(target), options, repr(schedule))
-    return digest("program", own, *versions, *how, entries, str(traced), repr(ordinals))
+    return digest(
+        "program", own, *versions, *how, entries, told_apart(traced.entries), repr(ordinals)
+    )
 
 
 @cache
@@ -143,23 +151,26 @@ def _transformed(schedule: str | None, entries: bytes) -> bool:
 # -- the bytes -------------------------------------------------------------------------------------
 
 
-def packed(interface: Interface, report: Report, objects: Sequence[bytes]) -> bytes:
+def packed(
+    interface: Interface, report: Report, objects: Sequence[bytes], told: Mapping[bytes, Array]
+) -> bytes:
     """One line of JSON, then constants and object files, whose lengths it holds."""
-    call, constants = interface.plain()
+    call, elements = interface.plain()
     figures: dict[str, Any] = {**report.to_dict(), "seconds": {}}
-    blocks = [*constants, *objects]
+    names = [key if (key := contents(a)) in told else b"" for a in interface.constants]
+    blocks = [b"" if name else e for name, e in zip(names, elements, strict=True)] + [*objects]
     lengths = [len(b) for b in blocks]
     head: dict[str, Any] = {
         "call": call,
         "report": figures,
-        "constants": len(constants),
+        "constants": [name.hex() for name in names],
         "lengths": lengths,
     }
     return b"".join([json.dumps(head).encode(), b"\n", *blocks])
 
 
 def unpacked(
-    found: bytes,
+    found: bytes, told: Callable[[], Mapping[bytes, Array]]
 ) -> tuple[Interface, Callable[[dict[str, float]], Report], list[bytes]]:
     """What ``packed`` wrote; the report still lacks its seconds."""
     line, _, rest = found.partition(b"\n")
@@ -169,9 +180,13 @@ def unpacked(
     for length in head["lengths"]:
         blocks.append(rest[start : start + length])
         start += length
-    count = head["constants"]
-    interface = Interface.from_plain(head["call"], blocks[:count])
-    return interface, lambda seconds: _report(head["report"], seconds), blocks[count:]
+    names = [bytes.fromhex(name) for name in head["constants"]]
+    elements = [
+        bytes_of(told()[name]) if name else block
+        for name, block in zip(names, blocks, strict=False)
+    ]
+    interface = Interface.from_plain(head["call"], elements)
+    return interface, lambda seconds: _report(head["report"], seconds), blocks[len(names) :]
 
 
 def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:

@@ -206,6 +206,112 @@ def test_whole_numbers_are_convolved_exactly():
     np.testing.assert_array_equal(dlvm.function(nn.conv)(x, w), loops.conv(x, w))
 
 
+# -- narrow groups --------------------------------------------------------------------------------
+
+
+def drawn_narrow(rng: np.random.Generator) -> tuple[Any, Any, dict[str, Any]]:
+    """Images, weights and options of a convolution whose groups have one or two channels."""
+    x, w, options = drawn_conv(rng)
+    inside = int(rng.integers(1, 3))
+    groups = int(rng.integers(2, 5)) if inside == 1 else int(rng.integers(7, 10))
+    x = rng.normal(size=(*x.shape[:-1], groups * inside))
+    w = rng.normal(size=(*w.shape[:-2], inside, groups * int(rng.integers(1, 4))))
+    return x, w, {**options, "groups": groups}
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(24))
+def test_narrow_groups_are_sums_over_windows(seed: int):
+    rng = np.random.default_rng(seed)
+    x, w, options = drawn_narrow(rng)
+    expected = loops.conv(x, w, **options)
+    found = dlvm.function(lambda x, w: nn.conv(x, w, **options))(x, w)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    first = {**options, "layout": "channels_first"}
+    turned = np.moveaxis(x, -1, 1), np.moveaxis(w, (-1, -2), (0, 1))
+    np.testing.assert_allclose(
+        np.moveaxis(dlvm.function(lambda x, w: nn.conv(x, w, **first))(*turned), 1, -1),
+        expected,
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    dy = rng.normal(size=expected.shape)
+    loss = dlvm.grad(lambda x, w: (nn.conv(x, w, **options) * dy).sum(), wrt=(0, 1))
+    dx, dw = dlvm.function(loss)(x, w)
+    vx, vw = rng.normal(size=x.shape), rng.normal(size=w.shape)
+    by_x, by_w = loops.conv(vx, w, **options), loops.conv(x, vw, **options)
+    np.testing.assert_allclose((dx * vx).sum(), (dy * by_x).sum(), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose((dw * vw).sum(), (dy * by_w).sum(), rtol=1e-10, atol=1e-10)
+
+
+def products(x: Any, w: Any, **options: Any) -> int:
+    return str(dlvm.function(lambda x, w: nn.conv(x, w, **options)).trace(x, w)).count("matmul")
+
+
+def test_narrow_groups_are_written_out_and_others_are_products():
+    x, w = RNG.normal(size=(1, 9, 9, 16)), RNG.normal(size=(3, 3, 1, 16))
+    assert products(x, w, groups=16) == 0
+    assert products(x, RNG.normal(size=(3, 3, 2, 8)), groups=8) == 0
+    assert products(x, RNG.normal(size=(3, 3, 4, 4)), groups=4) == 1
+    assert products(x[..., :8], RNG.normal(size=(3, 3, 2, 4)), groups=4) == 1, "of few groups"
+    assert products(x, RNG.normal(size=(9, 9, 1, 16)), groups=16) == 1, "of many taps"
+    up = dlvm.function(lambda x, w: nn.conv_transpose(x, w, 2, groups=16)).trace(x, w)
+    assert "matmul" not in str(up)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_narrow_groups_of_every_float_are_summed_widely(dtype: Any):
+    x, w = (RNG.normal(size=s).astype(dtype) for s in ((2, 6, 6, 3), (3, 3, 1, 6)))
+    for layout in ("channels_last", "channels_first"):
+        if layout == "channels_first":
+            x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, (-1, -2), (0, 1))
+        options: Any = {"groups": 3, "layout": layout}
+        wide = loops.conv(x.astype(np.float64), w.astype(np.float64), **options)
+        found = dlvm.function(lambda x, w, options=options: nn.conv(x, w, **options))(x, w)
+        assert found.dtype == dtype
+        size = loops.conv(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), **options)
+        assert_rounded(found, wide, 9 * size, dtype)
+
+
+def test_narrow_groups_of_whole_numbers_are_exact():
+    x, w = RNG.integers(-9, 9, (2, 5, 3)), RNG.integers(-9, 9, (3, 1, 6))
+    found = dlvm.function(lambda x, w: nn.conv(x, w, groups=3))(x, w)
+    np.testing.assert_array_equal(found, loops.conv(x, w, groups=3))
+
+
+def test_narrow_groups_of_no_image_and_of_one_place():
+    w = RNG.normal(size=(3, 1, 4))
+    for shape in ((0, 5, 4), (2, 1, 4)):
+        x = RNG.normal(size=shape)
+        for stride in (1, 2):
+            loss = dlvm.value_and_grad(lambda w, x, s=stride: nn.conv(x, w, s, groups=4).sum())
+            value, dw = dlvm.function(loss)(w, x)
+            np.testing.assert_allclose(value, loops.conv(x, w, stride, groups=4).sum(), rtol=1e-12)
+            assert dw.shape == w.shape and (dw != 0).any() == (x.size > 0)
+
+
+def test_derivatives_of_narrow_groups():
+    x, w = RNG.normal(size=(2, 4, 5, 2)), RNG.normal(size=(3, 2, 1, 4))
+    gradcheck(lambda x, w: (nn.conv(x, w, stride=2, groups=2) ** 3).sum(), x, w, order=2)
+
+
+def test_batches_and_open_sizes_of_narrow_groups():
+    x, w = RNG.normal(size=(3, 5, 2)), RNG.normal(size=(4, 3, 1, 4))
+    found = dlvm.vmap(lambda w: nn.conv(x, w, stride=2, groups=2))(w)
+    expected = [loops.conv(x, v, 2, groups=2) for v in w]
+    np.testing.assert_allclose(found, np.stack(expected), rtol=1e-12, atol=1e-13)
+    for stride in (1, 2):
+        conv = lambda x, w, stride=stride: nn.conv(x, w, stride, groups=2)  # noqa: E731
+        f = dlvm.function(conv, dynamic={"x": "B,N,2"})
+        slope = dlvm.grad(lambda x, w, conv=conv: (conv(x, w) ** 2).sum())
+        g = dlvm.function(slope, dynamic={"x": "B,N,2"})
+        for shape in ((0, 4, 2), (2, 1, 2), (1, 7, 2)):
+            x = RNG.normal(size=shape)
+            want = loops.conv(x, w[0], stride, groups=2)
+            np.testing.assert_allclose(f(x, w[0]), want, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(g(x, w[0]), slope(x, w[0]), rtol=1e-12, atol=1e-13)
+
+
 # -- derivatives, batches, open sizes -------------------------------------------------------------
 
 CURVED: dict[str, Any] = {

@@ -26,6 +26,15 @@ def test_what_is_not_needed_yet_is_not_imported():
     assert set(python(FIRST + "print(*found)").split()) & LATER == set()
 
 
+def test_the_help_of_the_command_imports_neither_compiler_nor_readers():
+    """It took twice as long as ``import dlvm`` on top of that."""
+    program = FIRST + "from dlvm.cli import main; main(['--help']); print('modules:', *sys.modules)"
+    made = set(python(program).rpartition("modules:")[2].split())
+    rooms = {".".join(m.split(".")[:2]) for m in made if m.startswith("dlvm.")}
+    assert rooms & {"dlvm.ad", "dlvm.opt", "dlvm.gen", "dlvm.onnx", "dlvm.exporting"} == set()
+    assert {m for m in made if m.startswith(("dlvm.trust.reducing", "dlvm.testing."))} == set()
+
+
 def test_a_compile_without_brain_floats_does_not_import_them():
     """The other package takes as long as the rest of a warm start."""
     program = "import numpy as np; f = lambda x: dlvm.tanh(x @ x * 2.0 + 1).sum(); "

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dlvm.ahead import written
-from dlvm.gen.aot.bundle import Wishes
 from dlvm.targets import TARGETS
 
 from .naming import add_named, function_written
@@ -36,6 +34,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the files and says which."""
+    from dlvm.ahead import written
+    from dlvm.gen.aot.bundle import Wishes
+
     function, given = function_written(options.program, options.arguments)
     wishes = Wishes(
         options.name,

@@ -12,19 +12,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand, passed
 from dlvm.ir import Array, Declaration, Module
-from dlvm.testing.blame import guilty, is_surrogate
-from dlvm.trust.derivatives import Slopes, differentiated, slopes, stating
-from dlvm.trust.recast import widened
 
 from .inputs import Call, add_inputs, call_named
 from .output import coloured, print_json
+
+if TYPE_CHECKING:
+    from dlvm.trust.derivatives import Slopes
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,9 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
     """Compares the adjoint along a direction with finite differences; parameter by parameter
     where that is inconclusive.
     """
+    from dlvm.testing.blame import is_surrogate
+    from dlvm.trust.derivatives import stating
+
     main = module.main
     if not differentiable(module):
         return None, "the program has no float parameter or no float result"
@@ -139,7 +142,9 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
 
 def _wrong_rule(module: Module, arrays: Sequence[Array]) -> str | None:
     """The first derivative that the program states and that is wrong by itself."""
+    from dlvm.testing.blame import guilty
     from dlvm.testing.gradients import is_wrong
+    from dlvm.trust.derivatives import differentiated
 
     for program, given in differentiated(module, arrays):
         blame = guilty(program, given, 1, is_wrong, of_values=False, stated=True)
@@ -152,6 +157,9 @@ def _wrong_rule(module: Module, arrays: Sequence[Array]) -> str | None:
 
 def _slopes(module: Module, wrt: tuple[int, ...], arrays: Sequence[Array]) -> Slopes | None:
     """The slope along a random line in some parameters, in f64; None if the program raises."""
+    from dlvm.trust.derivatives import slopes
+    from dlvm.trust.recast import widened
+
     name = "gradient"
     while name in module:
         name += "_"

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dlvm.base.errors import UserError
-from dlvm.exporting.formats import exporter_named
-from dlvm.exporting.program import program_of
 
 from .naming import add_named, function_written
 
@@ -25,6 +23,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the function to the file, or text to the standard output."""
+    from dlvm.exporting.formats import exporter_named
+    from dlvm.exporting.program import program_of
+
     function, given = function_written(options.program, options.arguments)
     exporter = exporter_named(options.to)
     found = exporter(program_of(function, given.given, given.named))

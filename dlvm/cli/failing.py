@@ -12,26 +12,24 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand
-from dlvm.dsl.faults.faults import replayed as again
 from dlvm.dsl.trace.specs import Spec
 from dlvm.dsl.trace.trees import flatten
 from dlvm.ir import Array, Module
 from dlvm.target import Target
-from dlvm.trust.failure import Failure
-from dlvm.trust.inputs import drawn
-from dlvm.trust.reducing.apart import SECONDS, bisect_apart, examine_apart, failure_apart
-from dlvm.trust.reducing.reduce import reduce
-from dlvm.trust.reproducer import Reproducer, read
+from dlvm.trust.failure import SECONDS, Failure
 
 from .inputs import sizes_of
 from .naming import add_named, call_written
 from .output import coloured, print_json
+
+if TYPE_CHECKING:
+    from dlvm.trust.reproducer import Reproducer
 
 SAME, OTHER = 3, 1
 """Exit codes: 3 if the program still fails in the same way, 1 if it fails in another way."""
@@ -79,6 +77,9 @@ def run_repro(options: argparse.Namespace) -> int:
 
 def _replayed(kept: Reproducer, seconds: float) -> Failure | None:
     """The failure that replaying a file gives, or None."""
+    from dlvm.dsl.faults.faults import replayed as again
+    from dlvm.trust.reducing.apart import examine_apart, failure_apart
+
     if kept.attempt is not None:
         return failure_apart(lambda watch: again(kept), seconds)
     return examine_apart(kept.module, kept.arrays, seconds, **kept.how())
@@ -86,6 +87,8 @@ def _replayed(kept: Reproducer, seconds: float) -> Failure | None:
 
 def run_bisect(options: argparse.Namespace) -> int:
     """Prints the pass and law to blame; returns 0 if nothing fails, 3 if something does."""
+    from dlvm.trust.reducing.apart import bisect_apart
+
     kept = program_of(options)
     if kept.attempt is not None:
         found = _replayed(kept, options.seconds)
@@ -100,6 +103,10 @@ def run_bisect(options: argparse.Namespace) -> int:
 
 def run_reduce(options: argparse.Namespace) -> int:
     """Writes a smaller program; returns 0 if one fails in the same way, 1 if nothing fails."""
+    from dlvm.trust.inputs import drawn
+    from dlvm.trust.reducing.apart import bisect_apart
+    from dlvm.trust.reducing.reduce import reduce
+
     kept = program_of(options)
     if kept.attempt is not None:
         raise UserError(
@@ -128,6 +135,8 @@ def run_reduce(options: argparse.Namespace) -> int:
 
 def reproducer_in(file: str) -> Reproducer:
     """The reproducer in a file of IR text, which may lack the header."""
+    from dlvm.trust.reproducer import Reproducer, read
+
     if file != "-" and not Path(file).exists():
         raise UserError(f"there is no file {file}", remedy="name the file that dlvm wrote, or -")
     try:
@@ -144,6 +153,8 @@ def reproducer_in(file: str) -> Reproducer:
 
 def program_of(options: argparse.Namespace) -> Reproducer:
     """The program that a command line names, with arrays for its parameters."""
+    from dlvm.trust.reproducer import Reproducer
+
     called = call_written(options.program, options.arguments)
     if called is None:
         if options.arguments:
@@ -172,6 +183,8 @@ def arrays_for(
     The answer is None if derivatives cannot be expanded, so that the domains of operations are
     unknown.
     """
+    from dlvm.trust.inputs import drawn
+
     try:
         arrays = drawn(expand(module), options.seed or 0, sizes_of(options.size))
     except CompilerError:

@@ -11,7 +11,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ import dlvm
 from dlvm.base.errors import UserError, did_you_mean
 from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.trace.specs import Spec
-from dlvm.onnx.values import Value, typed
+
+if TYPE_CHECKING:
+    from dlvm.onnx.values import Value
 
 Staged = StagedFunction[..., Any]
 
@@ -85,6 +87,8 @@ def _by_name(
 
 def _argument(program: str, name: str, value: Value, written: Any) -> Any:
     """An array of the type of an input; a type, if only that is known."""
+    from dlvm.onnx.values import typed
+
     if written is not None and not isinstance(written, Spec):
         return typed(value.name, value, written)
     if value.static:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlvm.base.errors import UserError
-from dlvm.gen.tune.tuner import Result, forget, of_program, tuned
 from dlvm.ir.interpret import bind
 
 from .inputs import Call, add_inputs, call_named
 from .output import print_json, print_table
+
+if TYPE_CHECKING:
+    from dlvm.gen.tune.tuner import Result
 
 SLOWER = 1.01
 """The time of a call, in times that of the planner's, from which on nothing is kept."""
@@ -32,6 +34,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the gain for each kernel, and for a call of the whole program."""
+    from dlvm.gen.tune.tuner import forget, of_program, tuned
+
     if options.schedule is not None:
         raise UserError(
             "dlvm tune searches for schedules, and was given one",

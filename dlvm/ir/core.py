@@ -22,7 +22,7 @@ from .dataflow import Dataflow
 from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of
 from .properties import NONE, Of, Properties
-from .types import Array, DType, TensorType
+from .types import Array, DType, TensorType, contents
 
 MAX_NESTING = 100  # levels of regions within regions; passes recurse into them
 
@@ -348,7 +348,7 @@ def _hashable(value: Any) -> Any:
         return tuple(map(_hashable, items))
     if isinstance(value, np.ndarray):
         array: Array = value  # pyright: ignore[reportUnknownVariableType]
-        return (array.dtype.str, array.shape, array.tobytes())
+        return (array.dtype.str, array.shape, contents(array))
     return (type(value), repr(value) if isinstance(value, float) else value)
 
 

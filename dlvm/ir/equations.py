@@ -42,6 +42,17 @@ def when_positive(size: Dim) -> dict[str, Range]:
     return {} if offset > 0 else {str(atom): (1, math.inf) for atom, _ in mono}
 
 
+def clipped_by(part: Dim, whole: Dim) -> Dim | None:
+    """``n`` if a part is ``min(whole, n)``, as large as the whole wherever ``n`` is as large."""
+    terms = terms_of(part)
+    if len(terms) != 1 or terms[0][1] != 1 or not is_call(terms[0][0]):
+        return None
+    call = terms[0][0][0][0]
+    if not isinstance(call, Call) or call.function != "min" or whole not in (call.lhs, call.rhs):
+        return None
+    return call.rhs if call.lhs == whole else call.lhs
+
+
 def where_positive(size: Dim) -> Dim:
     """The size without a clamp at 0: ``a`` for ``max(0, a)``, equal wherever it is not 0."""
     terms = terms_of(size)

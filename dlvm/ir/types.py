@@ -6,6 +6,7 @@ the stack on which a loop of unknown trip count keeps the residuals of its deriv
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from dlvm.base.errors import ShapeError
 from .dims import Dim, Expr, product, substitute
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+DIGESTED = 4096
+"""Bytes from which on an array is told from others by a digest instead of a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,14 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     **{f"f{n}": np.dtype(f"float{n}") for n in (16, 32, 64)},
 }
 _OF_NUMPY = {_NUMPY[name]: dtype for name, dtype in DTYPES.items() if name in _NUMPY}
+
+
+def contents(array: Array) -> bytes:
+    """The elements as bytes, or their digest if there are many; equal for equal elements alone."""
+    flat = np.ascontiguousarray(array)
+    if flat.nbytes <= DIGESTED:
+        return flat.tobytes()
+    return hashlib.sha256(flat.reshape(-1).view(np.uint8).data).digest()
 
 
 def dtype_of(array: Array | np.dtype[Any]) -> DType | None:

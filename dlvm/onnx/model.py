@@ -23,7 +23,7 @@ from dlvm.base.errors import (
     UserError,
     did_you_mean,
 )
-from dlvm.dsl.call.staging import function
+from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Spec
@@ -42,6 +42,8 @@ from .values import Results, Symbols, spec_of, typed
 from .wire import Malformed, read_model
 
 Array = np.ndarray[Any, Any]
+KNOWN = 256 << 20
+"""Bytes of weights up to which they are constants of the programs of a model."""
 SHOWN = 12
 """Weights that the text of a model lists."""
 
@@ -61,7 +63,7 @@ def load(
     ``folder`` is where weights in other files lie, by default the folder of the file.
     """
     if isinstance(model, bytes | bytearray | memoryview):
-        data: Any = model
+        data: Any = model if isinstance(model, bytes) else bytes(model)  # which nobody changes
         place = None
     else:
         path = Path(os.fsdecode(model))
@@ -81,8 +83,9 @@ def _mapped(path: Path) -> Any:
 class Model:
     """A model of ONNX: ``m(x)`` or ``m(name=x)`` runs it, compiled, and gives a tuple with names.
 
-    ``weights`` are its parameters by name. ``function(weights, *inputs)`` is the model as a plain
-    function of both, to be staged and differentiated with respect to them.
+    ``weights`` are its parameters by name, which can be replaced, and not be changed in place.
+    ``function(weights, *inputs)`` is the model as a plain function of both, to be staged and
+    differentiated with respect to them.
     """
 
     def __init__(
@@ -102,6 +105,10 @@ class Model:
         self.weights: dict[str, Array] = {
             name: x for name, x in arrays.items() if name not in must and _is_float(x)
         }
+        for x in self.weights.values():
+            x.setflags(write=False)
+        few = sum(x.nbytes for x in self.weights.values()) <= KNOWN
+        self._known = dict(self.weights) if few else {}
         self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
         self._bytes = sum(x.nbytes for x in arrays.values())
         symbols = Symbols(sizes)
@@ -120,8 +127,10 @@ class Model:
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """The outputs for inputs by position or by name: a tuple with names."""
         given = self._bound(inputs, named)
-        program = self._program(self._static(given), given)
-        found = program(self.weights, given)
+        known = tuple(n for n, w in self.weights.items() if self._known.get(n) is w)
+        others = {n: w for n, w in self.weights.items() if n not in known}
+        program = self._program(self._static(given), known, others, given)
+        found = program(others, given)
         return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
 
     @facing_users
@@ -140,7 +149,7 @@ class Model:
         """The program for such inputs before compilation, a function of the weights and them."""
         given = self._bound(inputs, named)
         static = self._static(given)
-        return self._staged(static).trace(self._kinds(), self._specs(given))
+        return self._staged(static, ()).trace(_kinds(self.weights), self._specs(given))
 
     def _run(
         self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
@@ -206,23 +215,28 @@ class Model:
         types = {v.name: v for v in self.inputs}
         return {name: spec_of(types.get(name), x) for name, x in given.items()}
 
-    def _kinds(self) -> dict[str, Spec]:
-        return {n: spec_of(None, w) for n, w in self.weights.items()}
-
-    def _program(self, static: Mapping[str, Array], given: Mapping[str, Array]) -> Any:
+    def _program(
+        self,
+        static: Mapping[str, Array],
+        known: tuple[str, ...],
+        others: Mapping[str, Array],
+        given: Mapping[str, Array],
+    ) -> Any:
         """The program for the values of static inputs and the types of the others.
 
+        Weights that are as they were loaded are known to it: it is made for their values.
         A model may say that a size is open and fix it all the same, in a reshape say. It gets a
         program for each size.
         """
         fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
-        exact = {name: spec_of(None, x) for name, x in given.items()}
+        exact, kinds = _kinds(given), _kinds(others)
         failed: UserError | None = None
         for specs in (self._specs(given), exact):
-            key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
+            types = (*sorted(kinds.items()), *sorted(specs.items()))
+            key = (fixed, known, *((name, str(s)) for name, s in types))
             if key not in self._programs:
                 try:
-                    self._programs[key] = self._staged(static).compile(self._kinds(), specs)
+                    self._programs[key] = self._staged(static, known).compile(kinds, specs)
                 except UserError as error:
                     self._programs[key], failed = None, error
             if self._programs[key] is not None:
@@ -230,12 +244,14 @@ class Model:
         self._programs.clear()
         raise failed or CompilerError("a program is missing")
 
-    def _staged(self, static: Mapping[str, Array]) -> Any:
+    def _staged(self, static: Mapping[str, Array], known: tuple[str, ...]) -> Any:
+        fixed = {n: self._known[n] for n in known}
+
         def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
-            return self._run(weights, {**static, **inputs})
+            return self._run({**fixed, **weights}, {**static, **inputs})
 
         model.__name__ = self.label
-        return function(model)
+        return StagedFunction(model, known=tuple(fixed.values()))
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -250,6 +266,10 @@ class Model:
         total = sum(w.size for w in self.weights.values())
         more = len(self.weights) - SHOWN
         yield f"  {f'{more} more weights, ' if more > 0 else ''}{total:,} parameters in all"
+
+
+def _kinds(arrays: Mapping[str, Array]) -> dict[str, Spec]:
+    return {n: spec_of(None, x) for n, x in arrays.items()}
 
 
 def _is_float(x: Array) -> bool:

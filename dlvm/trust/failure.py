@@ -13,6 +13,9 @@ from typing import Any
 
 from dlvm.base.errors import Origin
 
+SECONDS = 60.0
+"""Time limit for one examination, in seconds."""
+
 KINDS = {
     "crash": "an exception in dlvm's own code",
     "refused": "a verifier rejects the program of a stage",

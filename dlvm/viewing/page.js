@@ -203,6 +203,7 @@ addEventListener("keydown", (e) => {
   }
 });
 addEventListener("resize", light);
+$("details")?.addEventListener("toggle", light);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", light);
 tables();
 show();

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from dlvm.base.html import escape
+
+SHOWN = 8
+"""Arguments whose types stand in the header; those of more are folded."""
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -16,8 +19,7 @@ def page(data: Mapping[str, Any]) -> str:
     name = str(data["name"])
     parts = {
         "title": escape(f"{name} · dlvm view"),
-        "name": escape(name),
-        "types": escape(", ".join(data["types"])),
+        "heading": _heading(name, data["types"]),
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "diff": _packaged("diff.js"),
         "pane": _packaged("pane.js"),
@@ -25,6 +27,15 @@ def page(data: Mapping[str, Any]) -> str:
         "script": _packaged("page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _packaged("page.html"))
+
+
+def _heading(name: str, types: Sequence[str]) -> str:
+    """The name with the types of the arguments, which fold where they would fill the window."""
+    listed = f"<small>{escape(', '.join(types))}</small>"
+    if len(types) <= SHOWN:
+        return f"{escape(name)} {listed}"
+    head = f"<summary>{escape(name)} <small>{len(types)} arguments</small></summary>"
+    return f"<details>{head}{listed}</details>"
 
 
 def _packaged(name: str) -> str:

@@ -15,9 +15,11 @@ from dlvm.dsl.trace.operands import (
     element,
     fresh,
     kind_of,
+    met_sizes,
     plain,
     promoted,
     shape_of,
+    sized,
     spread,
     staged,
     strong,
@@ -46,14 +48,16 @@ def matmul(x: Any, y: Any, out: None = None) -> Any:
     if dtypes[0] is BOOL:  # whether some product holds
         return apply(Less, 0, matmul(fresh(element(x, I64)), fresh(element(y, I64))))
     a, b = element(x, dtypes[0]), element(y, dtypes[1])
-    if a.shape[-1] != b.shape[builtins.max(y.ndim - 2, 0)]:
+    rows: int = builtins.max(y.ndim - 2, 0)
+    if (summed := met_sizes(a.shape[-1], b.shape[rows])) is None:
         raise _unmatched(x, y)
+    a, b = sized(a, x.ndim - 1, summed), sized(b, rows, summed)
     a = reshaped(a, (1, *a.shape)) if x.ndim == 1 else a
     b = reshaped(b, (*b.shape, 1)) if y.ndim == 1 else b
     full = _batched(a, b)
-    rows = full.shape[-2:-1] if x.ndim > 1 else ()
+    before = full.shape[-2:-1] if x.ndim > 1 else ()
     columns = full.shape[-1:] if y.ndim > 1 else ()
-    return fresh(reshaped(full, (*full.shape[:-2], *rows, *columns)))
+    return fresh(reshaped(full, (*full.shape[:-2], *before, *columns)))
 
 
 def _batched(a: Value, b: Value) -> Value:

@@ -35,7 +35,8 @@ from dlvm.ir import (
     dtype_of,
     literal,
 )
-from dlvm.ops import And, Assert, Cast, Constant, DimSize, LessEqual
+from dlvm.ir.equations import clipped_by
+from dlvm.ops import And, Assert, Cast, Constant, DimSize, LessEqual, Pad
 
 from .defaults import default_float
 from .devices import captured_elsewhere, on_a_device
@@ -269,7 +270,11 @@ def known_dtype(dtype: Any) -> DType:
 
 
 def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-    """The shape that all shapes stretch to; only a literal 1 stretches."""
+    """The shape that all shapes stretch to; only a literal 1 stretches.
+
+    An open size ``T`` meets ``min(T, n)``, the size of a slice ``[:T]``, as ``T``: ``spread`` has
+    the call check that ``T`` is at most ``n``.
+    """
     first = shapes[0]
     if all(s == first for s in shapes):
         return first
@@ -279,10 +284,19 @@ def broadcast_shapes(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
         for axis, size in enumerate(shape, rank - len(shape)):
             if out[axis] == 1:
                 out[axis] = size
-            elif size != 1 and size != out[axis]:
+            elif size != 1 and (met := met_sizes(out[axis], size)) is not None:
+                out[axis] = met
+            elif size != 1:
                 sides = out[axis], size
                 raise ShapeError(_clash(shapes, *sides), remedy=_stretch(*sides), sides=sides)
     return tuple(out)
+
+
+def met_sizes(a: Dim, b: Dim) -> Dim | None:
+    """The size of two that meet: either if they are equal, ``T`` of ``T`` and ``min(T, n)``."""
+    if a == b or clipped_by(b, a) is not None:
+        return a
+    return None if clipped_by(a, b) is None else b
 
 
 def shown_shape(shape: tuple[Dim, ...]) -> str:
@@ -377,7 +391,24 @@ def spread(value: Value, shape: tuple[Dim, ...]) -> Value:
             f"{value.type} does not stretch to {shown_shape(shape)}, which has fewer axes",
             remedy="give an array of at most as many axes",
         )
+    for axis, size in enumerate(shape[len(shape) - len(mine) :]):
+        value = sized(value, axis, size)
     return stretched(value, shape)
+
+
+def sized(value: Value, axis: int, whole: Dim) -> Value:
+    """A value whose slice ``[:whole]`` along an axis is as long as that, as the call checks."""
+    there = clipped_by(value.shape[axis], whole)
+    if there is None:
+        return value
+    fits = LessEqual(_size(whole), _size(there))
+    Assert(fits, f"expected {whole} to be at most {there}, the size of the axis that :{whole} cuts")
+    more = [whole - n if a == axis else 0 for a, n in enumerate(value.shape)]
+    return Pad(value, (0,) * len(more), tuple(more))  # the call ends where it adds anything
+
+
+def _size(size: Dim) -> Value:
+    return DimSize(size) if isinstance(size, Expr) else Constant(literal(size, I64))
 
 
 def staged(x: Any, label: str = "") -> Tensor:

@@ -76,12 +76,12 @@ class Interface:
             time,
             any(kernel.forks for kernel in program.kernels()) or program.forks,
             program.enters,
-            constants=tuple(np.array(a, order="C") for a in program.constants),
+            constants=tuple(map(_kept, program.constants)),
             prints=program.prints,
             calls=program.calls,
         )
 
-    def plain(self) -> tuple[dict[str, Any], list[bytes]]:
+    def plain(self) -> tuple[dict[str, Any], list[memoryview]]:
         """This as JSON takes it, and the elements of the constants.
 
         ``calls`` are left out: no program with operations from outside dlvm is written.
@@ -98,10 +98,10 @@ class Interface:
             "stack": self.stack,
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t), how] for label, t, how in self.prints],
-        }, [a.tobytes() for a in self.constants]
+        }, [bytes_of(a) for a in self.constants]
 
     @staticmethod
-    def from_plain(written: Mapping[str, Any], elements: Sequence[bytes]) -> Interface:
+    def from_plain(written: Mapping[str, Any], elements: Sequence[bytes | memoryview]) -> Interface:
         """What ``plain`` wrote."""
         return Interface(
             written["name"],
@@ -118,6 +118,17 @@ class Interface:
         )
 
 
+def _kept(array: Array) -> Array:
+    """A constant as code reads it, which nobody changes: the array itself where that holds."""
+    fixed = array.flags.c_contiguous and array.flags.aligned and not array.flags.writeable
+    return array if fixed else np.array(array, order="C")
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The bytes of a constant."""
+    return array.reshape(-1).view(np.uint8).data
+
+
 def type_of(array: Array) -> TensorType:
     """The type of a constant."""
     dtype = dtype_of(array)
@@ -129,6 +140,6 @@ def _type(text: str) -> TensorType:
     return parse_type(Line(text, 1))
 
 
-def _array(text: str, elements: bytes) -> Array:
+def _array(text: str, elements: bytes | memoryview) -> Array:
     t = _type(text)
-    return np.frombuffer(elements, t.dtype.numpy).reshape(t.shape).copy()  # type: ignore[arg-type]
+    return _kept(np.frombuffer(elements, t.dtype.numpy).reshape(t.shape))  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ from dlvm.ir.core import as_tuple
 from dlvm.ir.dataflow import Runs
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
+from dlvm.ir.types import contents
 from dlvm.ir.unify import unify
 from dlvm.ops import (
     Assert,
@@ -260,7 +261,7 @@ class Lowering:
 
     def constant(self, value: Array, type_: TensorType) -> View:
         """The view of a constant; equal constants are one."""
-        key = (str(type_.dtype), value.shape, value.tobytes())
+        key = (str(type_.dtype), value.shape, contents(value))
         known = self.book.constants
         if key not in known:
             index = len(known)

@@ -20,6 +20,7 @@ from dlvm.gen.llvm import cache
 from dlvm.gen.llvm.binding import Library
 from dlvm.ir import parse, rewrite
 from dlvm.ir.rewrite import RULES
+from dlvm.ir.types import contents
 from dlvm.ops import Neg
 from dlvm.target import Target
 from tests.test_house import ROOT
@@ -199,6 +200,43 @@ def test_a_damaged_program_is_made_again(folder, caplog):
     assert cache.store().damaged() == []
 
 
+def test_large_constants_are_not_kept_and_come_from_the_trace(no_compiler, folder):
+    w = np.random.default_rng(0).normal(size=(64, 32, 3, 3)).astype(np.float32)
+    x = np.ones((1, 32, 5, 5), np.float32)
+
+    def net(x, w):
+        return dlvm.nn.conv(x, w, layout="channels_first")
+
+    cold = Road(dlvm.function(net).bind(w=w).trace(x), Options())
+    assert str(cold.kernels).count(f"f32[{9 * 32},64]") and "[64,32,3,3]" not in str(cold.kernels)
+    (expected,) = cold.executable.run([x])
+    assert sum(f.stat().st_size for f in (folder / "v1").iterdir()) < w.nbytes
+    traced = cold.traced
+    again = Road(parse(str(traced)), Options())
+    interface, _, _ = warm.unpacked(
+        cache.store().get(warm.key_of(traced, HOST)),
+        lambda: {contents(a): a for a in dlvm.compile._told(traced)},
+    )
+    assert any(a.size == w.size for a in interface.constants)
+    np.testing.assert_array_equal(again.executable.run([x])[0], expected)
+    assert list(again.report.seconds) == ["load"]
+
+
+def test_constants_of_other_elements_are_another_program():
+    texts = [f"{1 + i}.5, {', '.join('1.0' for _ in range(5000))}" for i in range(2)]
+    keys = {
+        warm.key_of(
+            parse(
+                f"dlvm 1\nfunc @f() -> f64[5001] {{\n  %0 = constant value=[{text}] : f64[5001]\n"
+                "  return %0\n}\n"
+            ),
+            HOST,
+        )
+        for text in texts
+    }
+    assert len(keys) == 2
+
+
 def test_code_in_several_files_is_linked(no_compiler):
     from dlvm.gen.llvm.binding import object_code
 
@@ -207,8 +245,8 @@ def test_code_in_several_files_is_linked(no_compiler):
     objects = [object_code(text, HOST) for text in (two, one)]
     road(CONSTANTS).executable  # noqa: B018
     kept = cache.store().get(key())
-    interface, report, _ = warm.unpacked(kept)
-    again = warm.unpacked(warm.packed(interface, report({}), objects))
+    interface, report, _ = warm.unpacked(kept, dict)
+    again = warm.unpacked(warm.packed(interface, report({}), objects, {}), dict)
     assert again[2] == objects
     assert Library(again[2][0], HOST, *again[2][1:]).address("two")
 

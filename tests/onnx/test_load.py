@@ -119,6 +119,59 @@ def test_the_weights_are_trained_in_the_graph_of_the_file():
     assert abs(differences - slope["b1"][0]) < 1e-2
 
 
+def program_of(m: dlvm.onnx.Model) -> Any:
+    (found,) = (p for p in m._programs.values() if p is not None)
+    return found
+
+
+IMAGES = (1, 32, 4, 4)
+CONVOLUTION = made(
+    [NODE("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+    [value("x", *IMAGES)],
+    [value("y", *IMAGES)],
+    w=drawn(32, 32, 3, 3),
+)
+
+
+def test_weights_are_turned_when_the_program_is_made():
+    m, x = dlvm.onnx.load(CONVOLUTION), drawn(*IMAGES)
+    (y,) = m(x)
+    np.testing.assert_allclose(y, by_runtime(CONVOLUTION, x=x)[0], rtol=1e-4, atol=1e-5)
+    text = str(program_of(m).text("optimized"))
+    assert f"constant value=#0 : f32[{9 * 32},32]" in text and "[32,32,3,3]" not in text
+
+
+def test_weights_that_are_replaced_are_used():
+    m, x = dlvm.onnx.load(CONVOLUTION), drawn(*IMAGES)
+    (before,) = m(x)
+    with pytest.raises(ValueError, match="read-only"):
+        m.weights["w"][:] = 0
+    loaded = m.weights["w"]
+    for factor in (2, 3):
+        m.weights["w"] = np.float32(factor) * loaded
+        np.testing.assert_allclose(m(x)[0], factor * before, rtol=1e-4, atol=1e-5)
+    assert len(m._programs) == 2, "one for known weights, one for others"
+    m.weights["w"] *= 0
+    assert not m(x)[0].any()
+    m.weights["w"] = loaded
+    np.testing.assert_array_equal(m(x)[0], before)
+
+
+def test_bytes_that_are_written_over_change_no_model():
+    data = bytearray(CONVOLUTION)
+    m, x = dlvm.onnx.load(data), drawn(*IMAGES)
+    expected = dlvm.onnx.load(CONVOLUTION)(x)[0]
+    data[:] = bytes(len(data))
+    np.testing.assert_array_equal(m(x)[0], expected)
+
+
+def test_weights_of_more_than_a_limit_stay_arguments(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dlvm.onnx.model.KNOWN", 32 * 32 * 9 * 4 - 1)
+    m = dlvm.onnx.load(CONVOLUTION)
+    m(drawn(*IMAGES))
+    assert "%weights_w: f32[32,32,3,3]" in str(program_of(m).text("optimized"))
+
+
 def test_a_model_from_a_file_with_weights_beside_it(tmp_path: Path):
     model = onnx.load_from_string(network())
     path = tmp_path / "net.onnx"

@@ -23,6 +23,24 @@ def close(data: bytes, **given: Any) -> dlvm.onnx.Model:
     return m
 
 
+def test_a_separable_convolution_of_an_open_batch():
+    nodes = [
+        NODE("Conv", ["x", "a"], ["p"]),
+        NODE("Relu", ["p"], ["q"]),
+        NODE("Conv", ["q", "b", "c"], ["r"], group=6, pads=[1] * 4, strides=[2, 2]),
+        NODE("Conv", ["r", "d"], ["y"]),
+    ]
+    weights = {
+        "a": drawn(6, 3, 1, 1),
+        "b": drawn(12, 1, 3, 3),
+        "c": drawn(12),
+        "d": drawn(4, 12, 1, 1),
+    }
+    data = made(nodes, [value("x", "n", 3, 7, 6)], [value("y", "n", 4, 4, 3)], **weights)
+    m = close(data, x=drawn(2, 3, 7, 6))
+    assert str(m.trace(drawn(2, 3, 7, 6))).count("matmul") == 2, "of the windows of one place"
+
+
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_the_norm_of_a_whole_image(p: int):
     nodes = [NODE("GlobalLpPool", ["x"], ["y"], p=p)]

@@ -204,6 +204,38 @@ def test_of_long_texts_only_what_is_in_sight_is_in_the_document(made: str, tmp_p
     assert first.startswith("1") and first != later
 
 
+def with_arguments(count: int) -> str:
+    types = [f"params_layers_{i}_weight: f32[64,64]" for i in range(count)]
+    return page(
+        {
+            "name": "f",
+            "types": types,
+            "stages": [{"name": "a", "kind": "ir", "known_as": "", "lines": [("return", 0)]}],
+            **{name: [] for name in ("laws", "refused", "memory", "sources", "places")},
+            "profile": None,
+            "groups": [[[], ""]],
+        }
+    )
+
+
+def test_few_arguments_stand_in_the_header_and_many_are_folded():
+    few, many = (with_arguments(n).partition('id="data"')[0] for n in (3, 300))
+    assert "<details>" not in few and few.count("_weight: f32[64,64]") == 3
+    header = many[many.index("<header>") : many.index("</header>")]
+    assert "<summary>f <small>300 arguments</small></summary>" in header
+    assert header.index("</summary>") < header.index("params_layers_0_weight")
+    assert header.count("_weight: f32[64,64]") == 300
+
+
+def test_the_code_of_a_program_with_many_arguments_is_in_sight(tmp_path: Path):
+    code = """
+      const closed = $("#code").clientHeight / innerHeight; $("summary").click();
+      return [closed, $("#code").clientHeight / innerHeight];
+    """
+    closed, opened = after(with_arguments(300), code, tmp_path)
+    assert closed > 0.85 and opened > 0.5
+
+
 def test_names_are_text_and_nothing_is_fetched(made: str, tmp_path: Path):
     assert not re.search(r"""\b(src|href)\s*=|\burl\(""", made.partition('id="data"')[0])
     data: dict[str, Any] = {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir.core import Declaration, Entry, Function, Op, Param, Value
-from dlvm.ir.types import Array, TensorType, dtype_of
+from dlvm.ir.types import Array, TensorType, contents, dtype_of
 
 VERSION = 1
 INLINE = 16
@@ -25,14 +25,16 @@ INLINE = 16
 class Printer:
     """Writes one module; collects its data section.
 
-    With ``places`` a comment names the line of the source from which on operations come.
+    With ``places`` a comment names the line of the source from which on operations come. Without
+    ``whole`` the data section says which elements there are, and not what they are.
     """
 
-    def __init__(self, places: bool = False) -> None:
+    def __init__(self, places: bool = False, whole: bool = True) -> None:
         self.places = places
+        self.whole = whole
         self.place = ""
         self.lines: list[str] = []
-        self.data: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self.data: dict[tuple[str, tuple[int, ...], bytes], tuple[int, Array]] = {}
 
     def module(self, entries: Iterable[Entry]) -> str:
         """The text of a whole module, with the data section at the end."""
@@ -46,7 +48,8 @@ class Printer:
 
     def text(self) -> str:
         """The lines written so far, followed by their data section."""
-        for (name, shape, raw), index in self.data.items():
+        for (name, shape, known), (index, array) in self.data.items():
+            raw = np.ascontiguousarray(array).tobytes() if self.whole else known
             encoded = binascii.b2a_base64(raw, newline=False).decode()
             dims = ",".join(map(str, shape))
             self.lines.append(f"data #{index} : {name}[{dims}] = {encoded}")
@@ -102,8 +105,9 @@ class Printer:
         """The text of a constant: a number, a flat list, or a reference to the data section."""
         dtype = dtype_of(value)
         if value.size > INLINE and dtype is not None:
-            key = (dtype.name, value.shape, np.ascontiguousarray(value).tobytes())
-            return f"#{self.data.setdefault(key, len(self.data))}"
+            key = (dtype.name, value.shape, contents(value))
+            index, _ = self.data.setdefault(key, (len(self.data), value))
+            return f"#{index}"
         numbers = [number(v) for v in value.reshape(-1)]
         return numbers[0] if value.ndim == 0 else f"[{', '.join(numbers)}]"
 
@@ -200,3 +204,8 @@ def declaration(d: Declaration) -> str:
 def printed(entries: Iterable[Entry], places: bool = False) -> str:
     """The text of a module that has these entries, which ``parse`` reads back exactly."""
     return Printer(places).module(entries)
+
+
+def told_apart(entries: Iterable[Entry]) -> str:
+    """A text that differs for modules that differ, without the elements of large constants."""
+    return Printer(whole=False).module(entries)

@@ -23,10 +23,8 @@ from dlvm.base.errors import UserError
 from dlvm.ir import Array, Module
 from dlvm.trust.blame import bisect
 from dlvm.trust.examine import examine
-from dlvm.trust.failure import Failure
+from dlvm.trust.failure import SECONDS, Failure
 
-SECONDS = 60.0
-"""Time limit for one examination, in seconds."""
 Watch = Callable[[str], None]
 
 
