@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -104,12 +105,32 @@ _NUMPY: dict[str, np.dtype[Any]] = {
 _OF_NUMPY = {_NUMPY[name]: dtype for name, dtype in DTYPES.items() if name in _NUMPY}
 
 
+_DIGESTS: dict[int, tuple[weakref.ref[Array], bytes]] = {}
+"""Those of large arrays that nobody can write to, by their places, while they live."""
+
+
 def contents(array: Array) -> bytes:
     """The elements as bytes, or their digest if there are many; equal for equal elements alone."""
-    flat = np.ascontiguousarray(array)
-    if flat.nbytes <= DIGESTED:
-        return flat.tobytes()
-    return hashlib.sha256(flat.reshape(-1).view(np.uint8).data).digest()
+    if array.nbytes <= DIGESTED:
+        return np.ascontiguousarray(array).tobytes()
+    place = id(array)
+    known = _DIGESTS.get(place)
+    if known is not None and known[0]() is array and not array.flags.writeable:
+        return known[1]
+    flat = np.ascontiguousarray(array).reshape(-1)
+    found = hashlib.sha256(flat.view(np.uint8).data).digest()
+    if _is_fixed(array):
+        _DIGESTS[place] = weakref.ref(array, lambda _: _DIGESTS.pop(place, None)), found
+    return found
+
+
+def _is_fixed(array: Any) -> bool:
+    """Whether neither an array nor what it is a view of can be written to."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:  # pyright: ignore[reportUnknownMemberType]
+            return False
+        array = array.base  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return array is None or memoryview(array).readonly
 
 
 def dtype_of(array: Array | np.dtype[Any]) -> DType | None:
