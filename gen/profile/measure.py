@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,11 +70,11 @@ class Timers:
         return Timers(code, seen[0], tuple(places), executable)
 
     def measure(self, arrays: Sequence[Array], ordinary: float, seconds: float) -> Profile:
-        """The fastest of the calls that fit into ``seconds``; at least a few."""
+        """The fastest of the calls that fit into ``seconds``, and the least time of each part."""
         tables, rate = self._called(arrays, seconds)
         best = min(tables, key=_total)
         sizes = self._sizes(arrays)
-        parts = [self._part(p, best, rate, sizes) for p in self.places]
+        parts = [self._part(p, tables, rate, sizes) for p in self.places]
         arena = substitute(plan(self.plain).bytes, sizes[self.plain.name])
         buffers = sorted(lives(self.plain, sizes), key=lambda b: -(b.bytes or 0))
         return Profile(
@@ -115,10 +115,12 @@ class Timers:
         return entered_with(self.plain, bind(types, list(arrays), names))
 
     def _part(
-        self, place: Timed, table: Array, rate: float, sizes: dict[str, dict[str, int]]
+        self, place: Timed, tables: list[Array], rate: float, sizes: dict[str, dict[str, int]]
     ) -> Part:
         at = ticks.SLOTS + 2 * place.slot
-        seconds, runs = float(table[at]) * rate, int(table[at + 1])
+        times = sorted(float(table[at]) * rate for table in tables)
+        seconds, usual = times[0], times[len(times) // 2]
+        runs = int(min(tables, key=_total)[at + 1])
         known = sizes.get(place.function.name, {})
         for loop in place.loops:  # a size that changes with the trip is that of the middle trip
             length = substitute(loop.length, known)
@@ -128,7 +130,13 @@ class Timers:
         total = None if work.seconds is None else runs * work.seconds
         name, lines = _named(place, self.plain)
         where = name, place.function.name
-        return Part(*where, seconds, runs, lines, count, moved, total, work.bound)
+        alike = _alike(place.step)
+        return Part(*where, seconds, runs, lines, count, moved, total, work.bound, usual, alike)
+
+
+def _alike(step: object) -> str:
+    """A text that equal kernels share; empty for what is no kernel."""
+    return str(replace(step.kernel, name="")) if isinstance(step, Launch) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dlvm.base.errors import Origin
@@ -12,7 +12,7 @@ from dlvm.base.units import duration, size
 from dlvm.gen.program.lives import Life
 
 BETWEEN = "between kernels"
-HEADS = ("step", "time", "share", "runs", "each", "flops", "bytes", "roofline", "lines")
+HEADS = ("step", "time", "spread", "share", "runs", "each", "flops", "bytes", "roofline", "lines")
 FEW = 12
 """Buffers that a table shows, the largest ones."""
 
@@ -21,8 +21,10 @@ FEW = 12
 class Part:
     """One place that runs a kernel, a copy or Python: its share of one call.
 
-    ``flops`` and ``bytes`` are those of all ``runs``; None where they depend on what is computed.
-    ``roof`` is the time that the machine's model allows for them, ``bound`` what limits it.
+    ``seconds`` is the least of all calls, ``usual`` the median. Kernels that are ``alike`` compute
+    the same on other buffers. ``flops`` and ``bytes`` are those of all ``runs``; None where they
+    depend on what is computed. ``roof`` is the time that the machine's model allows for them,
+    ``bound`` what limits it.
     """
 
     name: str
@@ -34,6 +36,28 @@ class Part:
     bytes: int | None = None
     roof: float | None = None
     bound: str = ""
+    usual: float = 0.0
+    alike: str = ""
+
+    @property
+    def spread(self) -> float:
+        """How much longer than the least time the usual one is."""
+        return max(0.0, self.usual / self.seconds - 1) if self.seconds else 0.0
+
+    @staticmethod
+    def joined(parts: Sequence[Part]) -> Part:
+        """Equal kernels as one part; the name of the slowest, and how many there are."""
+        first, *rest = parts
+        if not rest:
+            return first
+        lines = tuple(dict.fromkeys(line for part in parts for line in part.lines))
+
+        def total(name: str) -> Any:
+            every = [getattr(part, name) for part in parts]
+            return None if None in every else sum(every)
+
+        sums = {n: total(n) for n in ("seconds", "usual", "runs", "flops", "bytes", "roof")}
+        return replace(first, name=f"{first.name} and {len(rest)} like it", lines=lines, **sums)
 
     @property
     def roofline(self) -> float | None:
@@ -42,7 +66,17 @@ class Part:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        names = ("name", "function", "seconds", "runs", "flops", "bytes", "roofline", "bound")
+        names = (
+            "name",
+            "function",
+            "seconds",
+            "usual",
+            "runs",
+            "flops",
+            "bytes",
+            "roofline",
+            "bound",
+        )
         return {**{n: getattr(self, n) for n in names}, "lines": [str(o) for o in self.lines]}
 
 
@@ -60,9 +94,10 @@ class Profile:
     """Where the time and the memory of one call go; ``print`` shows it as two tables.
 
     ``seconds`` is the time of the fastest of ``calls`` measured on one core, ``ordinary`` that of
-    the fastest call without timers, on the threads that calls use. ``parts`` share out ``seconds``,
-    the slowest first; ``between`` is the time of loops, branches and functions that are entered.
-    ``buffers`` are in order of their bytes; ``events`` are the first runs one by one.
+    the fastest call without timers, on the threads that calls use. ``parts`` have the least time of
+    each over all calls, the slowest first, so that what disturbed one call says nothing;
+    ``between`` is the time of loops, branches and functions that are entered. ``buffers`` are in
+    order of their bytes; ``events`` are the first runs one by one.
     """
 
     name: str
@@ -121,22 +156,27 @@ class Profile:
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table of times, with its heads."""
-        rows = [HEADS, *map(self._row, self.parts)]
+        alike: dict[tuple[str, str], list[Part]] = {}
+        for i, part in enumerate(self.parts):
+            alike.setdefault((part.function, part.alike or str(i)), []).append(part)
+        joined = sorted(map(Part.joined, alike.values()), key=lambda part: -part.seconds)
+        rows = [HEADS, *map(self._row, joined)]
         share = f"{self.between / self.seconds:.1%}" if self.seconds else ""
-        return [*rows, (BETWEEN, duration(self.between), share, "", "", "", "", "", "")]
+        return [*rows, (BETWEEN, duration(self.between), "", share, "", "", "", "", "", "")]
 
     def _row(self, part: Part) -> tuple[str, ...]:
         reached = part.roofline
         return (
             part.name,
             duration(part.seconds),
+            f"+{part.spread:.0%}",
             f"{part.seconds / self.seconds:.1%}" if self.seconds else "",
             str(part.runs),
             duration(part.seconds / part.runs) if part.runs else "",
             "?" if part.flops is None else f"{part.flops:.3g}" if part.flops else "0",
             "?" if part.bytes is None else size(part.bytes),
             "" if reached is None else f"{reached:.0%} {part.bound}",
-            ", ".join(map(str, part.lines)),
+            ", ".join(dict.fromkeys(map(str, part.lines))),
         )
 
     def memory_rows(self) -> list[tuple[str, ...]]:
