@@ -29,6 +29,7 @@ from dlvm.ir import DType
 from dlvm.ir.dims import mod, product, substitute
 from dlvm.target import Target
 
+from .chunks import dealt, warps_of
 from .folding import FEW, unrolled
 from .rows import kept
 from .stages import staged
@@ -70,7 +71,7 @@ class GpuPlanner:
 
 def prepared(plain: LoopKernel) -> LoopKernel:
     """The loops of a kernel that a GPU runs: long folds in two stages, rows that are read once."""
-    return kept(staged(plain))
+    return dealt(kept(staged(plain)))
 
 
 UNPROVEN = ("tiles", "transpose")
@@ -119,7 +120,8 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         elif _shares(inside):
             folds = any(isinstance(s, Local) for s in statements(inside))
-            yield from (Bind(name, "block"), Lanes(name, min(lanes, WARP) if folds else lanes))
+            size = min(lanes, WARP) if folds else lanes
+            yield from (Bind(name, "block"), Lanes(name, size, warps_of(inside)))
         elif any(isinstance(s, Loop) for s in inside):
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         else:
