@@ -33,7 +33,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir import Dim
 from dlvm.ir.dims import symbol, symbols
 
-from .stages import rows_of
+from .stages import CHUNK, rows_of
 
 LONG = 2048
 """Elements of a row from which on a block has several warps."""
@@ -45,13 +45,16 @@ With 4 warps of 96 registers five blocks fit on a processor with 65,536; with 8 
 
 
 def dealt(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with the chunks of each row in parallel, where its rows are long."""
+    """The kernel with the chunks of each row in parallel, where its rows are long.
+
+    All of its folds are dealt to warps or none is, as a fold by all lanes would wait at each step.
+    """
     before, chain, body = rows_of(kernel.body)
-    if not chain or not _is_long(body):
+    if not chain or not _is_long(body) or _has_own_arrays(body):
         return kernel
     work = _Dealing()
     work.body(body)
-    if not work.found:
+    if not work.arrays or any(map(_is_left, work.done)):
         return kernel
     inner: Body = (*work.arrays, *work.done)
     for s in reversed(chain):
@@ -61,16 +64,21 @@ def dealt(kernel: LoopKernel) -> LoopKernel:
 
 def warps_of(body: Body) -> int:
     """How many warps share the work of a row: one unless it has chunks that are dealt."""
-    chunks = [s for s in body if is_dealt(s)]
+    chunks = [s for s in body if _is_dealt(s)]
     if not chunks:
         return 1
     most = max(s.extent if isinstance(s.extent, int) else WARPS for s in chunks)
     return WARPS if _is_wide(body) else min(WARPS, most)
 
 
-def is_dealt(s: Statement) -> TypeGuard[Loop]:
+def _is_dealt(s: Statement) -> TypeGuard[Loop]:
     """Whether a loop is over chunks, each of which a warp folds."""
-    return isinstance(s, Loop) and s.kind == "parallel" and any(_lanes_in(s.body))
+    return isinstance(s, Loop) and s.kind == "parallel" and s.var.startswith(CHUNK)
+
+
+def _is_left(s: Statement) -> bool:
+    """Whether a fold was not dealt to warps."""
+    return _is_chunks(s) or (isinstance(s, Local) and s.size == WARP)
 
 
 def _is_long(body: Body) -> bool:
@@ -80,11 +88,23 @@ def _is_long(body: Body) -> bool:
 def _is_wide(body: Body) -> bool:
     """Whether lanes share more than the elements of a fold."""
     loops = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
-    return any(isinstance(s.extent, int) and s.extent > LONG for s in loops if not is_dealt(s))
+    return any(_elements(s) > LONG for s in loops if not _is_dealt(s))
+
+
+def _elements(s: Loop) -> int:
+    """Iterations of a loop and the parallel loops inside, as far as they are known."""
+    inside = [t for t in s.body if isinstance(t, Loop) and t.kind == "parallel"]
+    own = s.extent if isinstance(s.extent, int) else 1
+    return own * max((_elements(t) for t in inside), default=1)
+
+
+def _has_own_arrays(body: Body) -> bool:
+    """Whether an iteration of a parallel loop has arrays of its own."""
+    return any(isinstance(t, Local) for s in _lanes_in(body) for t in statements(s.body))
 
 
 def _is_chunks(s: Statement) -> TypeGuard[Loop]:
-    if not (isinstance(s, Loop) and s.kind == "serial" and s.var.startswith("%chunk")):
+    if not (isinstance(s, Loop) and s.kind == "serial" and s.var.startswith(CHUNK)):
         return False
     return isinstance(s.extent, int) and any(_lanes_in(s.body))
 
@@ -99,7 +119,6 @@ class _Dealing:
 
     arrays: list[Statement] = field(default_factory=list[Statement])
     done: list[Statement] = field(default_factory=list[Statement])
-    found: bool = False
 
     def body(self, body: Body) -> None:
         """All statements, with chunks in parallel."""
@@ -137,7 +156,7 @@ class _Dealing:
             return rest
         first = head[0]
         assert isinstance(first, Local)
-        name = f"%chunk.{first.name.removeprefix('%')}"
+        name = f"{CHUNK}.{first.name.removeprefix('%')}"
         chunks, loads = self._dealt(name, 1, head, rest, 0)
         self.done.append(chunks)
         return renamed(rest, loads)
@@ -146,7 +165,6 @@ class _Dealing:
         self, name: str, count: int, head: Body, tail: Body, at: Dim
     ) -> tuple[Loop, dict[Scalar, Scalar]]:
         """The loop over chunks, and what the statements behind it read in place of its arrays."""
-        self.found = True
         own = _own(head)
         given = [s.scalar for s in tail if isinstance(s, Let) and _reads(s.scalar, own)]
         stores: list[Statement] = []

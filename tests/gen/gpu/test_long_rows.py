@@ -38,6 +38,16 @@ FOLDS = {
 }
 
 
+TWO_AXES = {
+    "softmax": lambda x: dlvm.nn.softmax(x, axis=(1, 2)),
+    "softmax, turned": lambda x: dlvm.nn.softmax(x, axis=(1, 2)).transpose(0, 2, 1),
+    "fold of rows of a fold": lambda x: (x - x.max(axis=(1, 2), keepdims=True)).sum(axis=2),
+    "columns": lambda x: x - x.sum(axis=(1, 2), keepdims=True) * x[0, :, :1],
+    "where the largest is": lambda x: x - np.argmax(x.reshape(3, -1), axis=1)[:, None, None] * x,
+    "several at once": lambda x: x / (x.max(axis=(1, 2), keepdims=True) - x.mean()),
+}
+
+
 @pytest.fixture
 def many_rows(monkeypatch):
     """Three rows count as many, whose chunks are not blocks of their own."""
@@ -51,6 +61,14 @@ def many_rows(monkeypatch):
 def test_bits_are_those_of_a_cpu(name, columns, dtype):
     x = np.random.default_rng(columns).standard_normal((3, columns)).astype(dtype)
     assert_same_bits(emulated(FOLDS[name], x), machine_code(FOLDS[name], x))
+
+
+@pytest.mark.usefixtures("many_rows")
+@pytest.mark.parametrize("sizes", [(3, 80, 50), (3, 7, 2100), (3, 129, 33)], ids=str)
+@pytest.mark.parametrize("name", TWO_AXES)
+def test_rows_of_two_axes(name, sizes):
+    x = np.random.default_rng(0).standard_normal(sizes)
+    assert_same_bits(emulated(TWO_AXES[name], x), machine_code(TWO_AXES[name], x))
 
 
 def kept_rows(kind, columns, dtype):
