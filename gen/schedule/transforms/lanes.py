@@ -75,7 +75,7 @@ class Lanes(Transform):
                 isinstance(s, Let) and isinstance(s.scalar, Search)
             ):
                 raise self.refused("only one lane can run the statements in the block")
-            if isinstance(s, Loop) and s.kind not in ("parallel", "serial"):
+            if isinstance(s, Loop) and s.kind not in ("parallel", "serial", "vector"):
                 raise self.refused(f"the turns of {s.var} are {s.kind} already")
         shared = _shared(loop.body)
         arrays = (replace(s, shared=True) for s in shared)

@@ -114,3 +114,21 @@ def test_a_sum_of_one_chunk_is_left_to_one_warp():
         return [lanes for _, lanes in launches(made)]
 
     assert [lanes(n) for n in (4096, 8192, 16384, 32768)] == [[32], [64], [128], [128]]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(
+    ("columns", "dtype", "width"), [(8192, "f32", 4), (4100, "f32", 4), (4096, "f64", 2)]
+)
+def test_lanes_read_and_write_sixteen_bytes_at_once(kind, columns, dtype, width):
+    made = kept_rows(kind, columns, dtype)
+    assert re.search(r"unroll %e\.\S* factor=8", made.text("schedule"))
+    text = made.text("ptx")
+    for access in ("ld.global", "st.shared", "ld.shared", "st.global"):
+        assert f"{access}.v{width}.b" in text or f"{access}.nc.v{width}.b" in text
+
+
+@pytest.mark.parametrize("columns", [2049, 4098])
+def test_rows_that_start_anywhere_are_read_element_by_element(columns):
+    text = kept_rows("softmax", columns, "f32").text("ptx")
+    assert ".v4." not in text
