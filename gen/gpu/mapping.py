@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.statements import Barrier, Loop, LoopKernel, Where, statements
+from dlvm.gen.loops.statements import WARP, Barrier, Loop, LoopKernel, Where, statements
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
 
@@ -17,9 +17,18 @@ SPECIAL = "llvm.nvvm.read.ptx.sreg"
 
 def block_size(kernel: LoopKernel) -> int:
     """Threads of a block: what the lane loops of the schedule ask for."""
-    loops = (s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane")
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "lane"]
+    for s in loops:
+        if is_warps(s) and isinstance(s.extent, int):
+            return s.extent * WARP
     most = (s.extent if isinstance(s.extent, int) else s.limit for s in loops)
     return max((n for n in most if n is not None), default=1)
+
+
+def is_warps(s: Loop) -> bool:
+    """Whether a loop is over the warps of a block, with a loop over their lanes inside."""
+    inside = [t for t in s.body if isinstance(t, Loop)]
+    return s.kind == "lane" and len(inside) == 1 and inside[0].kind == "lane"
 
 
 def register(e: Emitter, name: str) -> str:
@@ -41,17 +50,30 @@ def blocks(e: Emitter, s: Loop, extent: str) -> None:
 
 
 def lanes(e: Emitter, s: Loop, extent: str) -> None:
-    """One thread for each lane; threads beyond the loop sit it out."""
-    lane = register(e, "tid.x")
+    """One thread for each lane; threads beyond the loop sit it out.
+
+    Of a block of several warps the loop outside is over warps, and the one inside over lanes.
+    """
+    lane, count = register(e, "tid.x"), block_size(e.kernel)
+    warps = is_warps(s)
+    inside = not warps and count != WARP and s.extent == WARP and _is_of_warps(e.kernel)
+    if warps:
+        lane = e.w.value(f"lshr i64 {lane}, 5")
+    elif inside:
+        lane = e.w.value(f"and i64 {lane}, {WARP - 1}")
     with e.offsets.scope() as scope:
         scope.names[s.var] = lane
-        if s.extent == block_size(e.kernel):
+        if warps or inside or s.extent == count:
             e.body(s.body)
             return
         if any(isinstance(inner, Barrier) for inner in statements(s.body)):
             raise CompilerError(f"@{e.kernel.name}: a barrier that not all threads reach")
         with e.w.when(e.w.value(f"icmp slt i64 {lane}, {extent}")):
             e.body(s.body)
+
+
+def _is_of_warps(kernel: LoopKernel) -> bool:
+    return any(isinstance(s, Loop) and is_warps(s) for s in statements(kernel.body))
 
 
 def holds(offsets: Offsets, where: Where) -> str | None:

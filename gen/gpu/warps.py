@@ -1,4 +1,4 @@
-"""Shared arrays of a block of one warp: each lane keeps its element in a register.
+"""Arrays that the lanes of one warp share: each lane keeps its element in a register.
 
 An array of 32 elements or fewer, of which lane l touches element l, and which a fold halves by
 adding element l + 16, l + 8 and so on, needs neither shared memory nor barriers: a lane reads the
@@ -7,8 +7,10 @@ register of another one by a shuffle, which waits for the warp.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Address
 from dlvm.gen.loops.statements import (
     WARP,
@@ -24,9 +26,9 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.text.lanes import stored_type
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol
+from dlvm.ir.dims import symbol, symbols
 
-from .mapping import block_size
+from .mapping import block_size, is_warps
 
 ALL = "-1"
 """The mask of a shuffle in which every lane takes part."""
@@ -49,15 +51,31 @@ class Warp:
     def of(kernel: LoopKernel) -> Warp:
         """Of a kernel under its schedule."""
         inside = list(statements(kernel.body))
-        lanes = [s.var for s in inside if isinstance(s, Loop) and s.kind == "lane"]
-        arrays = {s.name for s in inside if isinstance(s, Local) and s.shared}
-        one = block_size(kernel) == WARP and len(lanes) == 1
-        kept = arrays - _in_memory(kernel, lanes[0]) if one else set[str]()
-        return Warp(kernel.name, lanes[0] if lanes else "", frozenset(kept))
+        lanes = [s for s in inside if isinstance(s, Loop) and s.kind == "lane"]
+        if not lanes:
+            return Warp(kernel.name, "", frozenset())
+        lane, several = lanes[-1], is_warps(lanes[0])
+        within = statements(lanes[0].body) if several else inside
+        arrays = {s.name for s in within if isinstance(s, Local) and s.shared}
+        one = several or (block_size(kernel) == WARP and len(lanes) == 1)
+        kept = arrays - _in_memory(kernel, lane.var) if one else set[str]()
+        if several and len(kept) < len(arrays):
+            raise CompilerError(f"@{kernel.name}: a warp shares an array that is not in registers")
+        found = Warp(kernel.name, lane.var, frozenset(kept))
+        if several and any(map(found.waits, _of_some_warps(lane, lanes[0].var))):
+            raise CompilerError(f"@{kernel.name}: a barrier that not all warps reach")
+        return found
 
     def waits(self, barrier: Barrier) -> bool:
         """Whether a barrier is needed for an array that is in shared memory."""
         return not barrier.arrays or not self.registers.issuperset(barrier.arrays)
+
+
+def _of_some_warps(lane: Loop, warp: str) -> Iterator[Barrier]:
+    """The barriers in loops whose number of turns depends on the warp."""
+    for loop in statements(lane.body):
+        if isinstance(loop, Loop) and warp in symbols(loop.extent):
+            yield from (s for s in statements(loop.body) if isinstance(s, Barrier))
 
 
 def _in_memory(kernel: LoopKernel, lane: str) -> set[str]:

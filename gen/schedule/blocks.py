@@ -6,7 +6,7 @@ lanes take neighbouring elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dlvm.gen.loops.index import step_of
@@ -29,6 +29,7 @@ from dlvm.ir import DType
 from dlvm.ir.dims import mod, product, substitute
 from dlvm.target import Target
 
+from .chunks import dealt, warps_of
 from .folding import FEW, unrolled
 from .rows import kept
 from .stages import staged
@@ -70,7 +71,7 @@ class GpuPlanner:
 
 def prepared(plain: LoopKernel) -> LoopKernel:
     """The loops of a kernel that a GPU runs: long folds in two stages, rows that are read once."""
-    return kept(staged(plain))
+    return dealt(kept(staged(plain)))
 
 
 UNPROVEN = ("tiles", "transpose")
@@ -119,7 +120,10 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         elif _shares(inside):
             folds = any(isinstance(s, Local) for s in statements(inside))
-            yield from (Bind(name, "block"), Lanes(name, min(lanes, WARP) if folds else lanes))
+            size, warps = min(lanes, WARP) if folds else lanes, warps_of(inside)
+            if warps > 1:
+                yield from _vectors(inside)
+            yield from (Bind(name, "block"), Lanes(name, size, warps))
         elif any(isinstance(s, Loop) for s in inside):
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         else:
@@ -130,6 +134,17 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             )
         if width > 1:
             yield Vectorize(f"{last}.i", width)
+
+
+def _vectors(body: Body) -> Iterator[Transform]:
+    """Neighbouring elements at once where the lanes of a block read or write a row."""
+    arrays = {s.name for s in body if isinstance(s, Local) and s.size > WARP}
+    for s in body:
+        if isinstance(s, Loop) and s.kind == "parallel":
+            chain = nested(s)
+            if (width := vector_width(chain[-1], arrays)) > 1:
+                yield Split(chain[-1].var, width)
+                yield Vectorize(f"{chain[-1].var}.i", width)
 
 
 def _each_in_a_lane(name: str, inside: Body, lanes: int) -> Iterator[Transform]:
@@ -176,11 +191,11 @@ WIDE = 16
 """Bytes that a lane reads and writes at once."""
 
 
-def vector_width(loop: Loop) -> int:
+def vector_width(loop: Loop, arrays: Collection[str] = ()) -> int:
     """How many neighbouring elements a lane takes at once: 16 bytes of the widest type.
 
     All that an iteration touches is then the same for all of them, or starts at a multiple of the
-    width.
+    width; it is in buffers or in these ``arrays``, which start at such addresses.
     """
     touched = list(accesses(loop.body))
     simple = (isinstance(s, Let | Store | Define) and not holds_no_lanes(s) for s in loop.body)
@@ -188,7 +203,8 @@ def vector_width(loop: Loop) -> int:
         return 1
     width = WIDE // max(x.memory.dtype.bytes for x in touched)
     whole = isinstance(loop.extent, int) and loop.extent % width == 0
-    plain = all(isinstance(x.memory, Buffer) and not x.where for x in touched)
+    known = (isinstance(x.memory, Buffer) or x.memory.name in arrays for x in touched)
+    plain = all(known) and not any(x.where for x in touched)
     return width if whole and plain and all(_fits(x, loop, width) for x in touched) else 1
 
 

@@ -31,6 +31,8 @@ from .transforms.unroll import Unroll
 
 FLIGHT = 16
 """Loads that a lane has asked for at once."""
+VECTORS = 8
+"""Loads of 16 bytes that a lane has asked for at once where it copies."""
 FEW, FEWER = 1 << 16, 1 << 14
 """With no more lanes than so many, each keeps twice or four times as many on their way."""
 PLAIN, MOST, SOME = 4, 96, 4
@@ -51,6 +53,10 @@ def _unrolled(body: Body, shared: set[str], lanes: float) -> Iterator[Transform]
         if not isinstance(s, Loop):
             continue
         serial, work = s.kind == "serial", _instructions(s.body)
+        if serial and (width := _vector(s.body)) > 1:
+            copies = _instructions(tuple(statements(s.body))) == 0
+            yield from _some(s, VECTORS if copies else max(1, SOME // width))
+            continue
         loads = loads_of(s.body, shared) if serial else []
         if loads and work <= PLAIN:
             yield from _of_fold(s, loads, lanes)
@@ -58,6 +64,14 @@ def _unrolled(body: Body, shared: set[str], lanes: float) -> Iterator[Transform]
             yield from _some(s, SOME)
         else:
             yield from _unrolled(s.body, shared, lanes)
+
+
+def _vector(body: Body) -> int:
+    """How many elements an iteration takes at once, if it does nothing else."""
+    loops = [s for s in body if isinstance(s, Loop)]
+    alone = len(loops) == 1 and loops[0].kind == "vector"
+    plain = alone and all(isinstance(s, Loop | Define) for s in body)
+    return loops[0].width if plain else 1
 
 
 def _instructions(body: Body) -> int:

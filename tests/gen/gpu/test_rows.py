@@ -21,7 +21,7 @@ def types(kind, rows, columns):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("columns", [300, 1024, 4096, 8192])
+@pytest.mark.parametrize("columns", [300, 1024, 2048])
 def test_lanes_that_read_what_they_wrote_do_not_wait(kind, columns):
     made = compiled(KINDS[kind][0], *types(kind, 65536, columns))
     assert "bar.sync" not in made.text("ptx")

@@ -1,0 +1,90 @@
+"""Chunks of long rows that are dealt to the warps of a block: proven, and no bit is changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlvm.base.errors import UserError
+from dlvm.gen.loops.statements import Loop, statements
+from dlvm.gen.loops.verifier import verify
+from dlvm.gen.schedule.blocks import LANES, blocks
+from dlvm.gen.schedule.chunks import dealt, warps_of
+from dlvm.gen.schedule.rows import kept
+from dlvm.gen.schedule.text import parse_schedule, schedule_text
+from dlvm.gen.schedule.transform import apply
+from dlvm.gen.schedule.transforms.bind import Bind
+from dlvm.gen.schedule.transforms.lanes import Lanes
+from tests.gen.compiled import kernel
+from tests.gen.values import same_bits
+
+from .transforms.changed import first, plain, run
+
+TREE = 64, 32
+"""Small chunks, of which a row of 150 elements has three."""
+SOFTMAX = """func @f(%x: f32[5,N]) -> (f32[5,N], f32[5]) {
+  %m = max %x axes=(1) : f32[5]
+  %n = broadcast %m shape=(5,N) axes=(0) : f32[5,N]
+  %d = sub %x, %n : f32[5,N]
+  %e = exp %d : f32[5,N]
+  %s = sum %e axes=(1) : f32[5]
+  %b = broadcast %s shape=(5,N) axes=(0) : f32[5,N]
+  %z = div %e, %b : f32[5,N]
+  return %z, %s
+}"""
+
+
+def rows(columns):
+    return SOFTMAX.replace("N", str(columns))
+
+
+@pytest.mark.parametrize("columns", [65, 128, 150, 350, 2049])
+def test_the_loops_are_proven_and_change_no_bit(columns):
+    op, _ = kernel(rows(columns), tree=TREE)
+    x = np.random.default_rng(columns).standard_normal((5, columns)).astype("f4")
+    before = plain(rows(columns), TREE)
+    chunks = dealt(kept(before))
+    scheduled = blocks(chunks, LANES)
+    verify(chunks)
+    verify(scheduled)
+    expected = run(before, op, [x])
+    assert all(map(same_bits, run(chunks, op, [x]), expected))
+    assert all(map(same_bits, run(scheduled, op, [x]), expected))
+
+
+@pytest.mark.parametrize(
+    ("columns", "warps"), [(64, 1), (65, 2), (150, 3), (350, 4), (2048, 4), (2049, 4)]
+)
+def test_a_block_has_no_more_warps_than_there_is_work_for(columns, warps):
+    made = dealt(kept(plain(rows(columns), TREE)))
+    assert warps_of(first(made).body) == warps
+
+
+def test_a_row_of_one_chunk_that_is_long_is_folded_by_one_warp_and_written_by_all():
+    made = dealt(kept(plain(rows(2049), (4096, 32))))
+    chunks = [s for s in statements(made.body) if isinstance(s, Loop) and "%chunk" in s.var]
+    assert [(s.extent, s.kind) for s in chunks] == [(1, "parallel")] * 2
+    assert warps_of(first(made).body) == 4
+    assert dealt(before := kept(plain(rows(2048), (4096, 32)))) is before
+
+
+def test_the_schedule_can_be_read_back():
+    plainly = dealt(kept(plain(rows(150), TREE)))
+    made = blocks(plainly, LANES)
+    text = schedule_text([made])
+    assert "lanes %i1 width=32 warps=3" in text
+    (steps,) = parse_schedule(text).steps.values()
+    assert str(apply(plainly, steps)).splitlines() == str(made).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lanes", "reason"),
+    [
+        ((16, 4), "each of several warps has 32 lanes, not 16"),
+        ((32, 64), "a block has 1 to 1024 lanes, not 2048"),
+        ((32, 0), "a block has 1 to 1024 lanes, not 0"),
+    ],
+)
+def test_what_is_not_possible_is_refused(lanes, reason):
+    with pytest.raises(UserError, match=reason):
+        apply(dealt(plain(rows(150), TREE)), [Bind("%i1", "block"), Lanes("%i1", *lanes)])
