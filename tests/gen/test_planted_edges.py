@@ -19,10 +19,10 @@ import dlvm
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops import verifier
 from dlvm.gen.loops.rewriting import Rewriting
-from dlvm.gen.loops.statements import Fill, Loop
-from dlvm.gen.lower import filling
+from dlvm.gen.loops.statements import CHUNK, Fill, Loop
+from dlvm.gen.lower import filling, products
 from dlvm.gen.lower import kernels as lowering
-from dlvm.gen.products import objects, sources
+from dlvm.gen.products import objects
 from dlvm.gen.schedule.transforms.vectorize import Vectorize
 from dlvm.opt.kernels import fusion
 from tests.gen.lower import test_filling, test_overwriting
@@ -99,11 +99,7 @@ def first_row_again() -> Any:
 
 def panels_that_cut_units() -> Any:
     """Panels hold as many steps of k as fit, whatever is computed at once."""
-
-    def deep(self: Any, _: Any) -> str:
-        return str(self.plan.depth)
-
-    return mock.patch.object(sources.Sources, "deep", deep)
+    return mock.patch.object(products, "chunk_of", lambda *_: CHUNK)
 
 
 def one_lane_less() -> Any:

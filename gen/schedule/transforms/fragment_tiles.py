@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dlvm.gen.loops.statements import WARP, Local, Multiply
 from dlvm.ir import BF16, F16, F32, Dim, DType
@@ -46,6 +47,8 @@ INSTRUCTIONS = {
 
 class FragmentTiles(BlockTiles):
     """The loops of one product, whose sums over k have an order of the processor's."""
+
+    chunked: ClassVar[bool] = False
 
     @property
     def instruction(self) -> Instruction:

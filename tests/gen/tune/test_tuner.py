@@ -125,7 +125,7 @@ def test_sizes_that_are_open_are_given():
 def test_the_command(own_cache, wide_is_fast, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(MODEL)
-    monkeypatch.setattr("dlvm.cli.tune.of_program", lambda *args: 0.75)
+    monkeypatch.setattr("dlvm.gen.tune.tuner.of_program", lambda *args: 0.75)
     command = ["tune", "model.py:columns", "f32[64,40]", "--seconds", "20"]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -134,7 +134,7 @@ def test_the_command(own_cache, wide_is_fast, tmp_path, monkeypatch, capsys):
     assert "width=64" in capsys.readouterr().out
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kept"] is True
-    monkeypatch.setattr("dlvm.cli.tune.of_program", lambda *args: 1.5)
+    monkeypatch.setattr("dlvm.gen.tune.tuner.of_program", lambda *args: 1.5)
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kept"] is False
     assert main([*command, "--forget"]) == 0
