@@ -92,3 +92,24 @@ def test_convolutions_too():
     for threads in (1, 2, 3):
         again = np.asarray(dlvm.function(f, threads=threads)(x, w))
         assert np.array_equal(again, found)
+
+
+def test_the_sign_of_a_sum_that_underflows_is_that_of_a_cpu():
+    """The first chunk is no sum with a zero, which would take the sign of -0.0 away."""
+    x = np.zeros((2, 300), "f4")
+    y = np.zeros((300, 3), "f4")
+    x[:, 0], y[0] = -1e-30, 1e-30
+    f = lambda x, y: x @ y  # noqa: E731
+    expected = np.asarray(dlvm.function(f)(x, y))
+    with using(EmulatedDevice()):
+        found = np.asarray(dlvm.function(f, target="cuda")(x, y))
+    assert np.array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_an_open_size_of_no_terms_gives_zeros():
+    f = dlvm.function(lambda x, y: x @ y, target="cuda").compile(
+        dlvm.spec("f32[3,K]"), dlvm.spec("f32[K,2]")
+    )
+    with using(EmulatedDevice()):
+        found = np.asarray(f(np.zeros((3, 0), "f4"), np.zeros((0, 2), "f4")))
+    assert np.array_equal(found, np.zeros((3, 2), "f4")) and not np.signbit(found).any()
