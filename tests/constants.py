@@ -259,6 +259,7 @@ OTHERS: dict[str, str] = {
     "gen.schedule.folding.FLIGHT": "loads of a lane of a GPU, which no price is known of",
     "gen.schedule.folding.FEW": "lanes of a GPU, which no price is known of",
     "gen.schedule.folding.FEWER": "lanes of a GPU, which no price is known of",
+    "gen.schedule.folding.VECTORS": "loads of a lane of a GPU, which no price is known of",
     "gen.schedule.folding.PLAIN": "limits the code of a kernel",
     "gen.schedule.folding.MOST": "limits the code of a kernel",
     "gen.schedule.folding.SOME": "limits the code of a kernel",
