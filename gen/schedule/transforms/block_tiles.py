@@ -22,7 +22,7 @@ from dlvm.gen.loops.statements import (
     Statement,
 )
 from dlvm.ir import Dim, DType
-from dlvm.ir.dims import at_least, floordiv, mod, product, substitute, symbol
+from dlvm.ir.dims import at_least, floordiv, maximum, mod, product, substitute, symbol
 
 BLOCK, LANE = "%block", "%lane"
 
@@ -131,8 +131,8 @@ class BlockTiles:
             self._chain(total, 0, p.k)
         else:
             whole, total = total, nest.local("chunk", self.dtype, len(places))
-            self._clear(whole)
-            with nest.loop("serial", ceildiv(p.k, p.chunk), "part") as part:
+            self._fill(whole, -0.0)  # which leaves all that is added as it is
+            with nest.loop("serial", maximum(1, ceildiv(p.k, p.chunk)), "part") as part:
                 self._chain(total, p.chunk * part, piece(p.chunk, p.k, part))
                 for i in range(total.size):
                     found = nest.load(total, i)
@@ -141,16 +141,16 @@ class BlockTiles:
         for i, (row, col) in enumerate(places):
             self._finish(nest.load(total, i), self.row + row, self.col + col, f".{i}")
 
-    def _clear(self, total: Local) -> None:
-        """Zeros."""
-        zero = self.words.constant(0, self.dtype)
+    def _fill(self, total: Local, value: float) -> None:
+        """The same number in all places."""
+        found = self.words.constant(value, self.dtype)
         for i in range(total.size):
-            self.nest.store(total, i, zero)
+            self.nest.store(total, i, found)
 
     def _chain(self, total: Local, start: Dim, size: Dim) -> None:
         """A lane's sums over a run of k, panel by panel."""
         n, p, nest = self.numbers, self.product, self.nest
-        self._clear(total)
+        self._fill(total, 0)
         with nest.loop("serial", ceildiv(size, n.depth), "panel") as panel:
             first = start + n.depth * panel
             self._panel(p.x, self.x, n.rows, False, first)
