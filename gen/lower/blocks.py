@@ -2,8 +2,8 @@
 
 A factorisation of a large matrix takes a panel by plain steps, and the rest of the matrix takes in
 all of a panel at once, by a product, which runs at the speed of the micro kernel. Panels depend
-on the size of the matrix alone, and each element is one chain over k in order, so that the number
-of threads changes no bit. A matrix no larger than a panel takes plain steps only.
+on the size of the matrix alone, and each element is the same sum over k, so that the number of
+threads changes no bit. A matrix no larger than a panel takes plain steps only.
 """
 
 from __future__ import annotations

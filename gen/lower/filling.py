@@ -12,7 +12,17 @@ from dataclasses import dataclass
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.index import Index, exact, split, step_of
-from dlvm.gen.loops.statements import Body, Fill, Let, Load, Local, Operand, Statement, statements
+from dlvm.gen.loops.statements import (
+    CHUNK,
+    Body,
+    Fill,
+    Let,
+    Load,
+    Local,
+    Operand,
+    Statement,
+    statements,
+)
 from dlvm.ir import Dim, Value
 from dlvm.ir.dims import floordiv, mod, product, symbol
 from dlvm.ops import Permute, Reshape
@@ -23,6 +33,8 @@ FEW = 12
 """Elements of a unit that are written in vectors of powers of two, without masks."""
 LONGEST = 256
 """Elements of a unit, at most."""
+FITTING = 16
+"""Elements from which on a unit that divides a chunk of k is taken in the place of a longer one."""
 
 
 def filled(pull: Pull, x: Value, batch: Index) -> tuple[Operand, Fill] | None:
@@ -118,8 +130,8 @@ class _Matrix:
         if first == 0:
             return 1, 1, run
         length = int(str(product(run)))
-        parts = next(q for q in range(1, length + 1) if length % q == 0 and length // q <= LONGEST)
-        return length // parts, parts, run
+        unit = _unit(length, int(str(product(self.cols))))
+        return unit, length // unit, run
 
     def _on_one_line(self, pull: Pull, batch: Index, first: int) -> bool:
         """Whether all that is read moves by one step along the axes from one on."""
@@ -133,6 +145,16 @@ class _Matrix:
             pull.element(self.value, At(index))
         loads = list(_loads(tuple(body)))
         return all(step_of(load.offset, last) is not None and not load.where for load in loads)
+
+
+def _unit(length: int, k: int) -> int:
+    """The elements of a unit of a run: as many as possible, of which whole ones are a chunk.
+
+    What crosses the end of a chunk is computed for both chunks.
+    """
+    units = [n for n in range(1, LONGEST + 1) if length % n == 0]
+    fitting = [n for n in units if CHUNK % n == 0]
+    return fitting[-1] if k > CHUNK and fitting[-1] >= FITTING else units[-1]
 
 
 def _loads(body: Body) -> Iterator[Load]:

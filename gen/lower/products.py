@@ -62,15 +62,8 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
                 at = in_whole(whole, index) if isinstance(whole, Update) else index
                 nest.store(buffer, flatten(at, buffer.type.shape), element)
         whole = (*fills, *inside)
-        chunk = chunk_of(x, fills)
-        nest.put(Product(x, y, m, n, k, chunk, tile, width, tuple(names), whole))
+        nest.put(Product(x, y, m, n, k, CHUNK, tile, width, tuple(names), whole))
     return True
-
-
-def chunk_of(x: Operand, fills: Sequence[Fill] = ()) -> int:
-    """The terms of one chain of a product: whole units of an x that is computed by rows."""
-    unit = next((f.unit for f in fills if f.piece == x.buffer and not x.transposed), 1)
-    return max(1, CHUNK // unit) * unit
 
 
 def _better_turned(op: Matmul, x: Operand) -> bool:

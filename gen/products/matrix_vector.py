@@ -3,7 +3,7 @@
 ``_along`` reads the rows of a matrix, eight at a time; ``_across`` reads a matrix whose
 columns lie along, transposing squares in registers. They are one object file for all products of
 a type. What was read is added to the sums of every
-row of x, which lie in memory near. Both sum each element by the same chain over k as a product of
+row of x, which lie in memory near. Both sum each element by the same chains over k as a product of
 matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
 ``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
 ``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes. But at the

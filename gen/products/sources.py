@@ -92,13 +92,24 @@ class Sources:
             sizes = f"i64 %{piece.side}.step, i64 {rows}, i64 {cols}"
             w.do(f"call void @{copy}(ptr {start}, {sizes}, ptr {to}, i64 {near}, i64 {far})")
             return
+        place = to, near, far
         if piece.side == "x" and not piece.transposed and not plan.converts:
-            self.computed(w, piece, to, near)
+            whole = self.whole_units(w, piece)
+            with w.when(whole):
+                self.computed(w, piece, to, near)
+            with w.when(w.value(f"xor i1 {whole}, true")):
+                self.filled(w, piece, (rows, cols), strip, copy, place)
         else:
-            self.filled(w, piece, (rows, cols), strip, copy, (to, near, far))
+            self.filled(w, piece, (rows, cols), strip, copy, place)
+
+    def whole_units(self, w: FunctionWriter, piece: Piece) -> str:
+        """Whether no unit of x crosses the borders of a panel."""
+        (_, p), (_, depth) = piece.both
+        first, last = (w.value(f"urem i64 {n}, %x.unit") for n in (p, depth))
+        return w.value(f"icmp eq i64 {w.value(f'or i64 {first}, {last}')}, 0")
 
     def computed(self, w: FunctionWriter, piece: Piece, to: str, step: str) -> None:
-        """Compute rows of x where they are read: a panel holds whole units."""
+        """Compute rows of x where they are read, of a panel that holds whole units."""
         (row, p), (rows, depth) = piece.spot, piece.sizes
         first, units = (w.value(f"udiv i64 {n}, %x.unit") for n in (p, depth))
         spot = f"i64 {row}, i64 {first}, i64 {rows}, i64 {units}, i64 {step}"

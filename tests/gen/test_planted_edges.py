@@ -19,10 +19,11 @@ import dlvm
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops import verifier
 from dlvm.gen.loops.rewriting import Rewriting
-from dlvm.gen.loops.statements import CHUNK, Fill, Loop
-from dlvm.gen.lower import filling, products
+from dlvm.gen.loops.statements import Fill, Loop
+from dlvm.gen.lower import filling
 from dlvm.gen.lower import kernels as lowering
 from dlvm.gen.products import objects
+from dlvm.gen.products.sources import Sources
 from dlvm.gen.schedule.transforms.vectorize import Vectorize
 from dlvm.opt.kernels import fusion
 from tests.gen.lower import test_filling, test_overwriting
@@ -33,7 +34,7 @@ Plant = Callable[[], Any]
 
 def windows() -> None:
     """Convolutions by interpreters and machine code."""
-    for sizes in ((3, 9, 8, 3, 4, 3, 3, 1, 1), (1, 6, 6, 64, 3, 3, 3, 1, 1)):
+    for sizes in ((3, 9, 8, 3, 4, 3, 3, 1, 1), (1, 6, 6, 11, 3, 5, 5, 1, 1)):
         test_filling.test_windows_of_images_are_no_array(sizes)
 
 
@@ -98,8 +99,8 @@ def first_row_again() -> Any:
 
 
 def panels_that_cut_units() -> Any:
-    """Panels hold as many steps of k as fit, whatever is computed at once."""
-    return mock.patch.object(products, "chunk_of", lambda *_: CHUNK)
+    """Panels are computed as if they held whole units."""
+    return mock.patch.object(Sources, "whole_units", lambda *_: "true")
 
 
 def one_lane_less() -> Any:

@@ -172,6 +172,7 @@ def windows(text: str, b: int, h: int, w: int, c: int, o: int, p: int, q: int, s
         (2, 6, 6, 2, 5, 1, 3, 1, 1),
         (0, 6, 6, 2, 5, 3, 3, 1, 1),
         (1, 7, 8, 5, 1, 7, 7, 1, 1),
+        (1, 6, 6, 11, 3, 5, 5, 1, 1),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.loops.interpreter import multiply_add
 from dlvm.gen.loops.statements import CHUNK
+from dlvm.ir import DTYPES
 
 RNG = np.random.default_rng(0)
 DEPTHS = (0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, 2 * CHUNK, 1009)
@@ -19,9 +20,9 @@ def drawn(dtype, *shape):
     return (8 * RNG.normal(size=shape)).astype(dtype)
 
 
-def chained(x, y, chunk=CHUNK):
+def chained(x, y, wide=None, chunk=CHUNK):
     """The sums as they are stated, each step rounded once, in the type of the sum."""
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    wide = wide or (np.float32 if x.dtype == np.float16 else x.dtype)
     x, y = x.astype(wide), y.astype(wide)
     total = zero = np.zeros((x.shape[0], y.shape[1]), wide)
     for start in range(0, x.shape[1], chunk):
@@ -65,13 +66,72 @@ def test_up_to_a_chunk_no_bit_is_another():
     assert np.array_equal(np.asarray(dlvm.function(lambda x, y: x @ y)(x, y)), chained(x, y))
 
 
+def on_gpu(f, *arrays, target="cuda:sm_75"):
+    """What the emulator of a GPU computes."""
+    with using(EmulatedDevice()):
+        return np.asarray(dlvm.function(f, target=target)(*arrays))
+
+
+def multiplied(x, y):
+    """The function of most tests."""
+    return x @ y
+
+
 @pytest.mark.parametrize("target", ["cuda:sm_75", "cuda:sm_90"])
 def test_a_gpu_gives_the_same_bits(target):
     x, y = drawn("f4", 17, 600), drawn("f4", 600, 9)
-    with using(EmulatedDevice()):
-        found = np.asarray(dlvm.function(lambda x, y: x @ y + 1, target=target)(x, y))
+    found = on_gpu(lambda x, y: x @ y + 1, x, y, target=target)
     assert np.array_equal(found, chained(x, y) + 1)
     assert np.array_equal(found, np.asarray(dlvm.function(lambda x, y: x @ y + 1)(x, y)))
+
+
+@pytest.mark.parametrize("k", [0, 1, CHUNK, CHUNK + 1])
+def test_a_zero_has_one_sign(k):
+    """Products too small for a float round to -0.0, which a sum that starts from 0.0 loses."""
+    x, y = np.full((5, k), -1e-30, "f4"), np.full((k, 9), 1e-30, "f4")
+    expected = np.signbit(chained(x, y))
+    assert expected.all() == (k > 0)
+    for found in (np.asarray(dlvm.function(multiplied)(x, y)), on_gpu(multiplied, x, y)):
+        assert np.array_equal(np.signbit(found), expected)
+    open_k = dlvm.function(multiplied, target="cuda:sm_75", dynamic={"x": "5,K", "y": "K,9"})
+    with using(EmulatedDevice()):
+        assert np.array_equal(np.signbit(np.asarray(open_k(x, y))), expected)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64", "i8", "i32", "i64", "u8", "u64"])
+@pytest.mark.parametrize("k", [CHUNK, 2 * CHUNK - 1])
+def test_every_type(name, k):
+    dtype = DTYPES[name].numpy
+    x, y = (np.abs(drawn("f4", *shape)).astype(dtype) for shape in ((7, k), (k, 20)))
+    found = np.asarray(dlvm.function(multiplied)(x, y))
+    assert found.tobytes() == chained(x, y, DTYPES[name].compute.numpy).astype(dtype).tobytes()
+
+
+def test_of_a_batch():
+    x, y = drawn("f4", 3, 6, 700), drawn("f4", 3, 700, 10)
+    expected = np.stack([chained(a, b) for a, b in zip(x, y, strict=True)])
+    assert np.array_equal(np.asarray(dlvm.function(multiplied)(x, y)), expected)
+    assert np.array_equal(on_gpu(multiplied, x, y), expected)
+
+
+def test_of_vectors_where_sums_may_not_be_rewritten():
+    x, y = drawn("f4", 1009), drawn("f4", 1009, 5)
+    found = dlvm.function(multiplied, numerics="strict")(x, y)
+    assert np.array_equal(np.asarray(found), chained(x[None], y)[0])
+    found = dlvm.function(multiplied, numerics="strict")(x, y[:, 0])
+    assert np.array_equal(np.asarray(found), chained(x[None], y[:, :1])[0, 0])
+
+
+def test_of_a_gradient():
+    """With respect to y it is ``x' dz``, a sum over the rows of x."""
+    x, y, dz = drawn("f4", 700, 7), drawn("f4", 7, 9), drawn("f4", 700, 9)
+
+    def loss(y, x, dz):
+        return dlvm.sum((x @ y) * dz)
+
+    expected = chained(np.ascontiguousarray(x.T), dz)
+    assert np.array_equal(np.asarray(dlvm.function(dlvm.grad(loss))(y, x, dz)), expected)
+    assert np.array_equal(on_gpu(dlvm.grad(loss), y, x, dz), expected)
 
 
 def test_a_long_sum_is_nearly_as_good_as_numpys():
@@ -81,35 +141,19 @@ def test_a_long_sum_is_nearly_as_good_as_numpys():
     assert ours <= 3 * np.abs(x @ y - exact).max()
 
 
-def test_convolutions_too():
-    """By windows of 9 x 64: whole rows of windows are a chunk."""
-    x, w = drawn("f4", 2, 7, 7, 64), drawn("f4", 3, 3, 64, 5)
-    f = lambda x, w: dlvm.nn.conv(x, w)  # noqa: E731
-    found = np.asarray(dlvm.function(f)(x, w))
-    exact = np.asarray(dlvm.function(f)(x.astype("f8"), w.astype("f8")))
-    sizes = np.asarray(dlvm.function(f)(np.abs(x).astype("f8"), np.abs(w).astype("f8")))
-    assert (np.abs(found - exact) <= 2.0**-24 * 3 * np.sqrt(576) * sizes).all()
+@pytest.mark.parametrize(("side", "channels"), [(3, 64), (3, 96), (5, 16), (11, 3), (3, 300)])
+def test_windows_are_cut_as_matrices_are(side, channels):
+    """Whether the columns of the windows are computed by units which a chunk holds or cuts."""
+    x, w = drawn("f4", 2, side + 3, side + 2, channels), drawn("f4", side, side, channels, 5)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (side, side), (1, 2))
+    rows = np.moveaxis(windows, 3, 5).reshape(2 * 4 * 3, -1)
+    expected = chained(rows, w.reshape(-1, 5)).reshape(2, 4, 3, 5)
+
+    def conv(x, w):
+        return dlvm.nn.conv(x, w, padding="VALID")
+
     for threads in (1, 2, 3):
-        again = np.asarray(dlvm.function(f, threads=threads)(x, w))
-        assert np.array_equal(again, found)
-
-
-def test_the_sign_of_a_sum_that_underflows_is_that_of_a_cpu():
-    """The first chunk is no sum with a zero, which would take the sign of -0.0 away."""
-    x = np.zeros((2, 300), "f4")
-    y = np.zeros((300, 3), "f4")
-    x[:, 0], y[0] = -1e-30, 1e-30
-    f = lambda x, y: x @ y  # noqa: E731
-    expected = np.asarray(dlvm.function(f)(x, y))
-    with using(EmulatedDevice()):
-        found = np.asarray(dlvm.function(f, target="cuda")(x, y))
-    assert np.array_equal(np.signbit(found), np.signbit(expected))
-
-
-def test_an_open_size_of_no_terms_gives_zeros():
-    f = dlvm.function(lambda x, y: x @ y, target="cuda").compile(
-        dlvm.spec("f32[3,K]"), dlvm.spec("f32[K,2]")
-    )
-    with using(EmulatedDevice()):
-        found = np.asarray(f(np.zeros((3, 0), "f4"), np.zeros((0, 2), "f4")))
-    assert np.array_equal(found, np.zeros((3, 2), "f4")) and not np.signbit(found).any()
+        found = np.asarray(dlvm.function(conv, threads=threads)(x, w))
+        assert np.array_equal(found, expected)
+    if side * channels < 100:
+        assert np.array_equal(on_gpu(conv, x, w), expected)
