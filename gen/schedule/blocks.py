@@ -32,10 +32,12 @@ from dlvm.target import Target
 from .chunks import dealt, warps_of
 from .folding import FEW, unrolled
 from .rows import kept
+from .shared_products import shared
 from .stages import staged
 from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
+from .transforms.block_tiles import BLOCK
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
 from .transforms.split import Split
@@ -70,8 +72,8 @@ class GpuPlanner:
 
 
 def prepared(plain: LoopKernel) -> LoopKernel:
-    """The loops of a kernel that a GPU runs: long folds in two stages, rows that are read once."""
-    return dealt(kept(staged(plain)))
+    """The loops that a GPU runs: long folds and products in two stages, rows that are read once."""
+    return dealt(kept(staged(shared(plain))))
 
 
 UNPROVEN = ("tiles", "transpose")
@@ -89,9 +91,16 @@ def blocks(
     """The kernel in blocks of ``lanes`` lanes of a GPU: one for each row, or for elements."""
     steps = list(_blocks(kernel.body, lanes, instructions or {}))
     made = apply(kernel, steps)
-    tiled = any(step.word in UNPROVEN for step in steps)  # these write their turns out themselves
-    folds = [] if tiled else list(unrolled(made))
+    folds = list(unrolled(_untiled(made, steps)))
     return replace(apply(made, folds), steps=tuple(map(str, (*steps, *folds))))
+
+
+def _untiled(kernel: LoopKernel, steps: Collection[Transform]) -> LoopKernel:
+    """A kernel without what is in tiles, whose turns are written out already."""
+    if any(isinstance(step, Transpose) for step in steps):
+        return replace(kernel, body=())
+    rest = (s for s in kernel.body if not (isinstance(s, Loop) and s.var == BLOCK))
+    return replace(kernel, body=tuple(rest))
 
 
 def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterator[Transform]:
@@ -104,6 +113,9 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         yield Lanes(WHOLE, min(lanes, WARP))  # one row, whose loops are those of its lanes
         return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
+        if (found := product_of((loop,))[2]) is not None:
+            yield replace(tiles_of(found, instructions), loop=loop.var)
+            continue
         chain = nested(loop)
         if len(chain) > 1 and is_large(chain) and transposed_loads(chain):
             yield Transpose(loop.var)

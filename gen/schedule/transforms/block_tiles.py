@@ -178,7 +178,7 @@ class BlockTiles:
         suffix: str,
     ) -> None:
         """Statements for one element, whose loops have one iteration each."""
-        flat = tuple(_once(body, values))
+        flat = tuple(once(body, values))
         self.nest.include(Rewriting(values, where, suffix, arrays).body(flat))
 
     # -- panels ----------------------------------------------------------------------------
@@ -225,13 +225,13 @@ class BlockTiles:
         return self.words.cast(found, self.element)
 
 
-def _once(body: Body, values: dict[str, Dim]) -> Sequence[Statement]:
+def once(body: Body, values: dict[str, Dim]) -> Sequence[Statement]:
     """The statements of loops that have one iteration, whose index is then 0."""
     found: list[Statement] = []
     for s in body:
         if isinstance(s, Loop) and substitute(s.extent, values) == 1:
             values[s.var] = 0
-            found += _once(s.body, values)
+            found += once(s.body, values)
         else:
             found.append(s)
     return found

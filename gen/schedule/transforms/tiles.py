@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dlvm.gen.loops.statements import WARP, Bind, Body, Define, Let, Loop, Product, Statement
-from dlvm.gen.schedule.transform import Transform, register
+from dlvm.gen.schedule.transform import WHOLE, Transform, register
 
 from .block_tiles import BlockTiles
 from .fragment_tiles import COLUMNS, INSTRUCTIONS, ROWS, FragmentTiles
@@ -40,13 +40,15 @@ class Tiles(Transform):
         return parts if self.instruction == "fma" else WARP * parts
 
     def rewritten(self, loop: Loop) -> Body:
-        """The whole kernel as one loop over blocks."""
-        scalars, chain, found = product_of(loop.body)
+        """The loop, or the whole kernel, as one loop over blocks."""
+        whole = loop.var == WHOLE
+        scalars, chain, found = product_of(loop.body if whole else (loop,))
         if found is None:
-            raise self.refused("the kernel is more than one product")
+            raise self.refused("there is more than one product")
         self._check()
         work = BlockTiles if self.instruction == "fma" else FragmentTiles
-        return (replace(loop, body=(*scalars, work(self, found).blocks(chain))),)
+        made = (*scalars, work(self, found).blocks(chain))
+        return (replace(loop, body=made),) if whole else made
 
     def _check(self) -> None:
         """Refuses numbers that are no tiles, or no tiles of the instruction."""
